@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
@@ -28,7 +27,7 @@ _PYTORCH_RANGES = re.compile(
 _PYTORCH_THREADS = re.compile(r"pt_[a-z]+")
 # What torch.compile makes: Inductor's kernels, and the ranges of its compiled functions.
 _COMPILED_KERNELS = re.compile(r"triton_(?:poi|red|per|tem|for|spl|unk)_|triton_(?:mm|bmm)")
-_COMPILED_RANGES = re.compile(r"Torch-Compiled Region|CompiledFxGraph")
+_COMPILED_RANGES = ("Torch-Compiled Region", "CompiledFxGraph")
 # XLA names its kernels after the kind of fusion, or after the one instruction that they wrap.
 _JAX_KERNELS = re.compile(
     r"(?:(?:loop|input)_(?:\w+_)?|gemm_)fusion(?:_|$)"
@@ -81,12 +80,12 @@ def is_training(trace: Trace) -> bool:
 def is_compiled(trace: Trace) -> bool:
     """Return whether the program uses torch.compile."""
     is_kernel = any(map(_COMPILED_KERNELS.match, _names(trace, "kernel")))
-    return is_kernel or has_range(trace, _COMPILED_RANGES)
+    return is_kernel or has_range(trace, *_COMPILED_RANGES)
 
 
-def has_range(trace: Trace, pattern: re.Pattern[str]) -> bool:
-    """Return whether the name of a range or operator contains a pattern."""
-    return any(map(pattern.search, _labels(trace)))
+def has_range(trace: Trace, *texts: str) -> bool:
+    """Return whether the name of a range or operator contains one of some texts."""
+    return any(text in name for text in texts for name in _labels(trace))
 
 
 @derived
@@ -101,10 +100,11 @@ def calls_hip(trace: Trace) -> bool:
     return any(name.startswith("hip") for name in _names(trace, "api_call"))
 
 
-def _labels(trace: Trace) -> Iterable[str]:
+@derived
+def _labels(trace: Trace) -> tuple[str, ...]:
     """Return the names of ranges, ``domain:name``, and of operators."""
     ranges = range_names(trace).texts if trace.has("range") else ()
-    return [*_names(trace, "op"), *(text[:_LONGEST_NAME] for text in ranges if text)]
+    return (*_names(trace, "op"), *(text[:_LONGEST_NAME] for text in ranges if text))
 
 
 def _names(trace: Trace, table: str) -> list[str]:

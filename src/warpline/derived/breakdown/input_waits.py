@@ -8,7 +8,6 @@ cannot prepare it ahead.
 
 from __future__ import annotations
 
-import re
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ Nature = Literal["pipeline", "once", "round-trip"]
 # Waits of equal length that a repeating one amounts to: two may still be start-up.
 LEAST_REPEATS = 2.5
 _MOST = 0.5  # of the waiting time
-_LOADER = re.compile(r"enumerate\(DataLoader\)#")
+_LOADER = "enumerate(DataLoader)#"
 _NO_SIZE = -1
 
 

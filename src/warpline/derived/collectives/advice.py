@@ -5,7 +5,6 @@ DistributedDataParallel, for example, only overlaps all-reduces of gradients.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,8 +17,8 @@ from warpline.ops.arrays import BoolArray
 from warpline.result import Program
 from warpline.trace import Trace
 
-_DDP = re.compile(r"DistributedDataParallel\b")
-_IS_ALL_TO_ALL = re.compile(r"all_?to_?all", re.IGNORECASE)
+_DDP = "DistributedDataParallel"
+_ALL_TO_ALLS = ("all_to_all", "alltoall", "AllToAll")
 
 
 class Advice(NamedTuple):
@@ -118,7 +117,7 @@ def longest_operation(trace: Trace, collectives: BoolArray) -> str:
     sums = np.bincount(kinds.operation, length, len(kinds.operations))
     longest = kinds.operations[int(np.argmax(sums))]
     # NCCL makes an all-to-all of sends and receives.
-    is_exchange = longest == "SendRecv" and has_range(trace, _IS_ALL_TO_ALL)
+    is_exchange = longest == "SendRecv" and has_range(trace, *_ALL_TO_ALLS)
     return "AllToAll" if is_exchange else longest
 
 
