@@ -103,8 +103,8 @@ def test_a_gap_that_does_not_repeat_promises_nothing() -> None:
 def test_work_on_the_gpu_s_results_is_advised_to_move_there() -> None:
     own, framework = (finding(copying(8, kernel, BYTES, "step")) for kernel in (OWN, PYTORCH))
     assert own.title.startswith("CPU work between copies leaves the GPU idle ")
-    assert "copies from the GPU and back" in own.claim
-    assert own.fix.startswith("Do this work in a kernel")
+    assert "a copy from the GPU and one of the same size back" in own.claim
+    assert "do that in a kernel" in own.fix
     assert "instead of .cpu()" in framework.fix
     assert own.saving_ns is None
 

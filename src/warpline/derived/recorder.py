@@ -30,6 +30,7 @@ class Hints(NamedTuple):
         gpu_work: Kernels and copies of a recording that has neither these nor launches.
         unseen_work: Kernels and copies of a recording that has launches only.
         api_calls: Launches of a recording that has kernels and copies only.
+        after_warm_up: Steps that neither load nor compile code.
         whole_steps: Steps of which neither the start nor the end is cut off.
         graphs: What CUDA graphs contain.
         less: Fewer events, so that recording delays the program less.
@@ -42,6 +43,7 @@ class Hints(NamedTuple):
     gpu_work: str
     unseen_work: str
     api_calls: str
+    after_warm_up: str
     whole_steps: str
     graphs: str
     less: str
@@ -74,6 +76,8 @@ _OF_PYTORCH = Hints(
     " program: only one can use CUPTI. Call torch.cuda.synchronize() before it stops.",
     api_calls=f"Use torch.profiler.profile with {_ACTIVITIES}, and keep the category cuda_runtime"
     " in the trace.",
+    after_warm_up="Record after warm-up: run a few steps first, or use"
+    " schedule=torch.profiler.schedule(wait=3, warmup=3, active=10).",
     whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE["pytorch"]),
     graphs="Record without CUDA graphs, or with nsys profile --cuda-graph-trace=node.",
     less="Turn off with_stack, record_shapes, and profile_memory.",
@@ -87,6 +91,8 @@ _OF_OPTIONS = Hints(
     unseen_work="Record with -t cuda, without another profiler in the program: only one can use"
     " CUPTI.",
     api_calls="Record with -t cuda,nvtx.",
+    after_warm_up="Record after warm-up: run a few steps first, or use --delay or"
+    " --capture-range=cudaProfilerApi.",
     whole_steps="",
     graphs="Record with --cuda-graph-trace=graph, or node for the kernels of graphs.",
     less="Record fewer kinds of events, such as NVTX domains, OS calls or backtraces.",

@@ -39,12 +39,13 @@ _FIX = (
     " copy it with non_blocking=True while the GPU processes the current one."
 )
 _FIX_ROUND_TRIP = (
-    "Do this work on the GPU, and keep the data there: tensor operations instead of .cpu(), NumPy,"
-    " and .to(device)."
+    "If the CPU changes the data that was copied from the GPU, do that on the GPU and keep the data"
+    " there: tensor operations instead of .cpu(), NumPy, and .to(device). Otherwise prepare the"
+    " data to copy ahead, in another thread."
 )
 _FIX_ROUND_TRIP_CUDA = (
-    "Do this work in a kernel, and keep the data on the GPU: copy it to the host only when the"
-    " host needs it."
+    "If the CPU changes the data that was copied from the GPU, do that in a kernel and keep the"
+    " data on the GPU. Otherwise prepare the data to copy ahead, in another thread."
 )
 
 
@@ -116,7 +117,9 @@ def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Fi
     severity = severity_of(share)
     if seen.nature == "round-trip":
         title = f"CPU work between copies leaves the GPU idle {format_ratio(share)} of the time"
-        claim = f"{idle} while the CPU works on data that it copies from the GPU and back."
+        claim = (
+            f"{idle} while the CPU works between a copy from the GPU and one of the same size back."
+        )
         fix, fix_cuda = _FIX_ROUND_TRIP, _FIX_ROUND_TRIP_CUDA
     else:
         gaps = plural(seen.number, "CPU gap")
