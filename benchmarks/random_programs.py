@@ -1,7 +1,7 @@
 """Random synthetic programs with and without a problem: are estimated savings correct?
 
 Usage: PYTHONPATH=src:tests python benchmarks/random_programs.py [--programs 1000] [--first 0]
-           [--verbose]
+           [--ranks 1] [--verbose]
 
 Each program has a few parts (kernels, CPU work, copies in a second stream, reads of results) with
 one problem in one of them. It runs on the simulated machine of tests/support/machine.py, also with
@@ -9,7 +9,7 @@ random times. The program is analyzed with the problem, and the rule's estimated
 with the step time actually saved without it. An estimate fails if the actual saving is outside its
 bounds. A problem is missed if it takes at least 8% of the step and no finding's upper bound is as
 large: CPU work in a gap can also be hidden by removing a synchronization. Shares are relative to
-the step with the problem.
+the step with the problem. With `--ranks 2` or more, the programs are those of `random_ranks.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from random_ranks import RankProgram
 from support import machine
 from support.machine import ELEMENTWISE, GEMM, REDUCTION, Machine
 
@@ -76,6 +77,7 @@ class Program:
         draw = random.Random(seed)
         self.seed = seed
         self.fault = [*RULES][seed % len(RULES)]
+        self.rule = RULES[self.fault]
         kinds = ["kernels"] * 4 + ["small kernels", "two streams", "batch", "read", "host"]
         self._parts = [
             Part(
@@ -226,14 +228,14 @@ class Outcome(NamedTuple):
         return self.saved >= MEASURABLE and self.most < self.saved - TOLERANCE
 
 
-def outcome(program: Program) -> Outcome | None:
+def outcome(program: Program | RankProgram) -> Outcome | None:
     """Return estimated and actual saving; None if the simulation is not possible."""
     bad, fixed = program.run(bad=True), program.run(bad=False)
     if bad.replay is None or fixed.replay is None:
         return None
     step = bad.replay.step_ns
     priced = [item for item in bad.findings if item.saving_ns is not None]
-    own = next((item for item in priced if item.rule == RULES[program.fault]), None)
+    own = next((item for item in priced if item.rule == program.rule), None)
     return Outcome(
         1 - fixed.replay.step_ns / step,
         (own.saving_ns or 0) / step if own else None,
@@ -248,11 +250,12 @@ def main() -> None:
     words = argparse.ArgumentParser()
     words.add_argument("--programs", type=int, default=1_000)
     words.add_argument("--first", type=int, default=0)
+    words.add_argument("--ranks", type=int, default=1)
     words.add_argument("--verbose", action="store_true", help="list failing programs")
     asked = words.parse_args()
     found = defaultdict(list)
     for seed in range(asked.first, asked.first + asked.programs):
-        program = Program(seed)
+        program = Program(seed) if asked.ranks == 1 else RankProgram(seed, asked.ranks)
         if (result := outcome(program)) is None:
             continue
         found[program.fault].append(result)

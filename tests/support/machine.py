@@ -29,14 +29,18 @@ GPU = "NVIDIA H200"
 class Machine:
     """One process with one GPU; calls advance the CPU's clock.
 
+    Args:
+        overhead_ns: What a profiler adds to each call, after it has returned.
+
     Attributes:
         now: CPU time.
         steps: Number of steps so far.
         program: The recording so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, overhead_ns: int = 0) -> None:
         self.now = 1_000_000
+        self._after_call_ns = 1_000 + overhead_ns
         self.program = Program()
         self._end = [0, 0, 0]  # of each stream's last operation
         self._ends: list[list[int]] = [[], [], []]  # of all of its kernels
@@ -65,7 +69,7 @@ class Machine:
             self.now, returns, (start, self._end[stream]), name, stream=stream,
             grid=grid, block=block,
         )  # fmt: skip
-        self.now = returns + 1_000
+        self.now = returns + self._after_call_ns
 
     def copy(self, size: int, *, pinned: bool, to_host: bool = False, stream: int = 0) -> None:
         """Copy between host and device; a pageable copy returns when it is done."""
@@ -77,13 +81,13 @@ class Machine:
             self.now, returns, (start, end), size, D2H if to_host else H2D, stream=stream,
             host=PINNED if pinned else PAGEABLE,
         )  # fmt: skip
-        self.now = returns + 1_000
+        self.now = returns + self._after_call_ns
 
     def wait(self, stream: int = 0) -> None:
         """Synchronize with a stream."""
         returns = max(self.now + CALL_NS, self._end[stream] + WAKE_NS)
         self.program.wait_for_stream(self.now, returns, stream)
-        self.now = returns + 1_000
+        self.now = returns + self._after_call_ns
 
     def read(self) -> None:
         """Read a small result, as .item() does."""
@@ -95,17 +99,17 @@ class Machine:
         name = "cudaFree_v3020" if frees else "cudaMalloc_v3020"
         begun = max(self.now, *self._end) if frees else self.now
         self.program.call(name, self.now, begun + ns)
-        self.now = begun + ns + 1_000
+        self.now = begun + ns + self._after_call_ns
 
     def join(self, stream: int, other: int) -> None:
         """Make a stream wait for everything enqueued in another one."""
         number = len(self.program.rows.get("event_record", []))
         self.program.record(self.now, self.now + 500, event=number, sync=number, stream=other)
-        self.now += 1_000
+        self.now += self._after_call_ns
         self.program.wait_in_stream(
             self.now, self.now + 500, event=number, sync=number, stream=stream
         )
-        self.now += 1_000
+        self.now += self._after_call_ns
         self._end[stream] = max(self._end[stream], self._end[other])
 
     def end_step(self) -> None:

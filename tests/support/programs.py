@@ -108,9 +108,13 @@ class Program:
 
     def step(self, number: int, start: int, end: int, thread: int = 0) -> None:
         """Add a step."""
+        self.mark(f"step_{number}", start, end, thread)
+
+    def mark(self, name: str, start: int, end: int, thread: int = 0) -> None:
+        """Add a range."""
         self.add(
             "range",
-            name=f"step_{number}",
+            name=name,
             start_ns=start,
             end_ns=end,
             thread_id=thread,

@@ -14,7 +14,7 @@ from support.programs import D2H, Program
 
 import warpline
 from warpline import plugins
-from warpline.derived.collectives.advice import longest_operation
+from warpline.derived.collectives.advice import longest_operation, overlap_advice
 from warpline.derived.program import calls_hip, is_compiled, is_training, program_kind
 from warpline.presentation.blocks import Block, FindingBlock, Section
 from warpline.presentation.findings import findings, findings_in_short
@@ -434,3 +434,13 @@ def test_nsight_compute_is_for_nvidia_gpus(kernel: str) -> None:
     table = ANALYSES.get("counter_candidates").compute(program(kernel), ())
     assert isinstance(table, Skipped) == (kernel != OWN)
     assert isinstance(ANALYSES.get("counter_candidates").compute(allocating(1, "hip"), ()), Skipped)
+
+
+def test_what_remains_of_overlapped_all_reduces_starts_earlier() -> None:
+    trace = collective("AllReduce_Sum_f32", "backward")
+    every = np.arange(12) % 2 == 1  # after a kernel in each step
+    rest = overlap_advice(trace, every, is_overlapped=True)
+    assert rest.fix.startswith("Start the exposed collectives earlier or make them shorter: tune")
+    assert rest.fix_cuda.startswith("Start the exposed collectives earlier, each after an event")
+    inference = overlap_advice(collective("AllReduce_Sum_f32"), every, is_overlapped=True)
+    assert "sequence parallelism" in inference.fix

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from support.programs import Program
 
+from warpline.analyses.findings.launch_bound import launch_bound
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.replay import predict
 from warpline.replay.prediction import Baseline
 from warpline.replay.pricing import accumulate, price
-from warpline.result import Finding
+from warpline.result import Finding, Skipped
 from warpline.result.changes import Change, DropOperations, RemoveHostTime, ScaleOperations
 from warpline.trace import MemorySource, Run, Trace
 
@@ -163,6 +164,33 @@ def test_savings_are_of_the_program_without_a_profiler() -> None:
     # CPU speed is the only uncertainty: 80 us take 64 to 96 us, the step after it 56 to 84.
     assert (item.predicted_step_low_ns, item.predicted_step_high_ns) == (56_000, 84_000)
     assert (item.saving_low_ns, item.saving_high_ns) == (8_000, 12_000)
+
+
+def judged(trace: Trace) -> Finding:
+    """Return what launch-bound finds."""
+    found = launch_bound(Run(trace))
+    assert not isinstance(found, Skipped)
+    (item,) = found
+    return item
+
+
+def test_a_program_that_only_profiling_slows_is_not_called_launch_bound() -> None:
+    """Kernels of 60 us, launched every 75 us, of which 15 us are overhead."""
+    program, at = Program(), 0
+    for number in range(8):
+        begin = at
+        for _ in range(20 + 3 * number):  # no two steps are equal
+            program.launch(at, at + 40_000, (at + 50_000, at + 110_000))
+            at += 75_000
+        program.step(number, begin, at - 100)
+    found = {}
+    for cost_ns in (0, 15_000):
+        trace = program.trace(meta={"call_cost_ns": Estimate(cost_ns, cost_ns, cost_ns)})
+        found[cost_ns] = judged(trace)
+    assert found[0].severity == "high"
+    assert found[15_000].severity == "low"
+    # Kernels then follow each other after 1.2 us, of 61.2 us.
+    assert found[15_000].claim.endswith(" Without profiling, about 2.0%.")
 
 
 def test_the_overhead_of_operators_counts_before_the_next_call() -> None:

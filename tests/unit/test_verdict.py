@@ -168,3 +168,11 @@ def test_savings_that_nothing_confirms_are_mentioned() -> None:
     said = what_first((finding("low", 1_600_000),), busy, is_priced=True)
     assert said.startswith("No certain savings found. Only hardware counters show")
     assert said.endswith("(ncu). F1 may save 1.60 ms per step (16%).")
+
+
+def test_a_gpu_that_waits_for_another_rank_is_not_the_slowest():
+    waits = breakdown(("collective", 10.5), process=1, device=0)
+    works = breakdown(("gemm", 10), process=2, device=1)
+    overlaps = [replace(overlap(10.5), waiting_ns=60 * MS), overlap()]
+    assert "The slowest of 2 GPUs, GPU 1 (process 2)," in verdict([waits, works], overlaps)
+    assert "The slowest of 2 GPUs, GPU 0 (process 1)," in verdict([waits, works], [])

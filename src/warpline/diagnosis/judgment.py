@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from warpline.derived.program import calls_hip, program_kind
+from warpline.derived.ranks.naming import named
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
@@ -63,11 +64,11 @@ def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipp
         if isinstance(judged, Skipped):
             not_judged.append(judged)
         else:
-            findings += judged
-    worded = (item.for_program(program_kind(run.trace)) for item in findings)
+            kind = program_kind(run.trace)
+            findings += (named(run, item.for_program(kind)) for item in judged)
     if calls_hip(run.trace):
-        worded = (item.for_hip() for item in worded)
-    return tuple(worded), not_judged
+        findings = [item.for_hip() for item in findings]
+    return tuple(findings), not_judged
 
 
 def _replay(run: Run) -> Replay | Skipped:

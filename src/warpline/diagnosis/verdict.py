@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
 from warpline.result.savings import short_saving_text, unprofiled_text
+from warpline.result.shares import own_ns
 from warpline.units import format_ns, format_ratio
 
 _MATTERS = 0.10  # idle time below this share of a step is not mentioned
@@ -15,6 +16,7 @@ _EXPOSED = 0.15  # exposed communication or copies are mentioned from this share
 _MOST = 0.5
 _GRAVE = ("high", "medium")
 _NEARLY_ALL = 0.98
+_ABOUT = 0.1
 _UNEVEN = 1.5  # mean divided by median
 _WELL_BUSY = 0.8  # from this share on it matters what the GPU was busy with
 _NEXT_CAUSE = 0.1  # of the idle time
@@ -52,7 +54,7 @@ def verdict(
     """
     if not breakdown:
         return "No GPU work was recorded."
-    place = max(range(len(breakdown)), key=lambda row: _step_ns(breakdown[row]))
+    place = max(range(len(breakdown)), key=lambda row: _own_step_ns(row, breakdown, overlaps))
     item = breakdown[place]
     whole_ns = counted_ns(item)
     if not whole_ns:
@@ -64,13 +66,18 @@ def verdict(
         of_what = f"{_article(format_ns(mean_ns))} step"
         if median_ns is not None and mean_ns > _UNEVEN * median_ns:
             of_what += f" (mean; the median is {format_ns(median_ns)})"
-        elif unprofiled := unprofiled_text(replay):
+        elif (unprofiled := unprofiled_text(replay)) and _is_mean(replay, mean_ns):
             of_what += f" ({unprofiled})"
     said = f"{_subject(item, breakdown)} busy {format_ratio(busy)} of {of_what}"
     said += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
     idle = _idle_clause(item)
     subject = "GPU" if len(breakdown) == 1 else "This GPU is"
     return f"{said}. {subject} idle {idle}." if idle else f"{said}."
+
+
+def _is_mean(replay: Replay | None, mean_ns: float) -> bool:
+    """Return whether the simulated median is about the mean, so that the two compare."""
+    return replay is not None and abs(replay.step_ns / mean_ns - 1) < _ABOUT
 
 
 def what_first(
@@ -155,6 +162,12 @@ def _subject(item: Breakdown, every: Sequence[Breakdown]) -> str:
 
 def _step_ns(item: Breakdown) -> float:
     return counted_ns(item) / max(item.count, 1)
+
+
+def _own_step_ns(row: int, breakdown: Sequence[Breakdown], overlaps: Sequence[Overlap]) -> float:
+    """Return the step of a GPU without its waits for other ranks."""
+    item = breakdown[row]
+    return own_ns(counted_ns(item), row, overlaps) / max(item.count, 1)
 
 
 def _busy_clause(item: Breakdown, overlap: Overlap | None) -> str:

@@ -26,6 +26,7 @@ from warpline.result.shares import (
     Group,
     counted,
     group_sums,
+    own_ns,
     part_shares,
     tenths,
     tenths_of_percent,
@@ -46,14 +47,14 @@ def devices_on_screen(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
         yield from (_on_screen(item, diagnosis.steps, has_spread=has_spread) for item in every)
         return
     yield _glance(every)
-    yield _on_screen(slowest(every, by_total=True)[1], diagnosis.steps, has_spread=True)
+    yield _on_screen(slowest(diagnosis, by_total=True)[1], diagnosis.steps, has_spread=True)
 
 
 def devices_on_page(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
     """Yield the breakdown of the slowest GPU, and the bars of the others."""
     if not diagnosis.breakdown:
         return
-    place, longest = slowest(diagnosis.breakdown)
+    place, longest = slowest(diagnosis)
     others = [item for row, item in enumerate(diagnosis.breakdown) if row != place]
     blocks: list[Block] = [_device(longest, device_title(longest, diagnosis.steps))]
     for item in others[: most - 1]:
@@ -111,18 +112,21 @@ def device_title(item: Breakdown, steps: StepSummary) -> str:
     return f"{device_label(item)}: {_mean(item, steps)}"
 
 
-def slowest(breakdown: Sequence[Breakdown], *, by_total: bool = False) -> tuple[int, Breakdown]:
+def slowest(diagnosis: Diagnosis, *, by_total: bool = False) -> tuple[int, Breakdown]:
     """Return the index of the device with the longest steps, and its breakdown.
 
+    Waits for other ranks do not count: a device that waits is not slow.
+
     Args:
-        breakdown: Not empty.
+        diagnosis: With a breakdown.
         by_total: Whether time before the first and after the last operation counts.
     """
+    breakdown = diagnosis.breakdown
 
     def step_ns(place: int) -> float:
         item = breakdown[place]
         ns = item.total_ns if by_total else sum(part.ns for part in counted(item)[0])
-        return ns / max(item.count, 1)
+        return own_ns(ns, place, diagnosis.overlaps) / max(item.count, 1)
 
     place = max(range(len(breakdown)), key=step_ns)
     return place, breakdown[place]

@@ -55,7 +55,7 @@ def _cards(diagnosis: Diagnosis) -> Iterator[Card]:
         median = Cell(format_ns(steps.median_ns), Link("table", "steps"))
         yield Card("median step time", median, spread)
     if diagnosis.breakdown:
-        place, item = slowest(diagnosis.breakdown)
+        place, item = slowest(diagnosis)
         parts = counted(item)[0]
         whole = sum(part.ns for part in parts)
         if whole:

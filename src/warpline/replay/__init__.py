@@ -6,7 +6,14 @@ in which ranks meet. `predict` estimates the step time with changes. `replay_qua
 well the graph explains the recorded times.
 """
 
-from warpline.replay.prediction import HOST_SPEED, Prediction, predict
+from warpline.replay.prediction import HOST_SPEED, Prediction, overhead_ratio, predict
 from warpline.replay.quality import Quality, replay_quality
 
-__all__ = ["HOST_SPEED", "Prediction", "Quality", "predict", "replay_quality"]
+__all__ = [
+    "HOST_SPEED",
+    "Prediction",
+    "Quality",
+    "overhead_ratio",
+    "predict",
+    "replay_quality",
+]

@@ -12,6 +12,8 @@ from warpline.estimate import Estimate
 from warpline.replay.changing import SIDES, Side, apply
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
+from warpline.replay.host import host_side
+from warpline.replay.queued import queued
 from warpline.replay.steps import recorded, step_busy_ns, step_times
 from warpline.result.changes import Change, RemoveProfilerCost
 from warpline.trace import Run
@@ -141,6 +143,15 @@ def _unchanged(run: Run) -> _Unchanged:
     graph = event_graph(run)
     measured = step_times(run, graph, recorded(graph)).median_ns
     return _Unchanged(measured, step_times(run, graph, Draft(graph).timing()).median_ns)
+
+
+@derived
+def overhead_ratio(run: Run) -> float:
+    """Return the share of the recorded step that is the profiler's overhead; 0 if unknown."""
+    if run.trace.meta.call_cost_ns is None or not len(host_side(run)) or not len(queued(run)):
+        return 0.0
+    before, unchanged = Baseline(run).step_ns.central, _unchanged(run).unchanged_ns
+    return max(1 - before / unchanged, 0.0) if unchanged else 0.0
 
 
 @derived

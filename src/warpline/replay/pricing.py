@@ -39,13 +39,8 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     step_ns = whole.step_ns.central
     priced = [_priced(item, whole.predict(item.changes), step_ns) for item in specific]
     priced = [item for item in priced if (item.saving_high_ns or 0) >= _LEAST_RATIO * step_ns]
-    done = _without_repetition(whole, sorted(priced, key=_saving, reverse=True))
-    made = [
-        change
-        for item in done
-        if _saving(item) >= MEASURABLE_RATIO * step_ns
-        for change in item.changes
-    ]
+    done = _without_repetition(whole, _in_order(whole, priced))
+    made = [change for item in done if _is_measurable(item, whole) for change in item.changes]
     after = _on_what_remains(run, generic, made, step_ns)
     return (*done, *after, *(item for item in findings if not item.changes))
 
@@ -73,6 +68,25 @@ def accumulate(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
             saved_ns = max(saved_ns, more_ns)
         shown.append(replace(item, cumulative_saving_ns=max(saved_ns, _saving(item))))
     return tuple(shown)
+
+
+def _in_order(whole: Baseline, priced: Sequence[Finding]) -> list[Finding]:
+    """Return findings with the largest saving first, and a late rank before what follows from it.
+
+    Whatever makes a rank late also shows as waits, idle time, and slow kernels. A finding with a
+    larger saving stays ahead only if it still saves more once the rank is on time.
+    """
+    order = sorted(priced, key=_saving, reverse=True)
+    late = next((item for item in order if item.is_lateness and _is_measurable(item, whole)), None)
+    if late is None:
+        return order
+    ahead = []
+    for item in order[: order.index(late)]:
+        together = whole.step_ns.central - whole.after((*late.changes, *item.changes))
+        if together >= 2 * _saving(late):
+            ahead.append(item)
+    first = [*ahead, late]
+    return [*first, *(item for item in order if all(item is not each for each in first))]
 
 
 def _on_what_remains(
@@ -132,3 +146,7 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
 
 def _saving(item: Finding) -> int:
     return item.saving_ns or 0
+
+
+def _is_measurable(item: Finding, whole: Baseline) -> bool:
+    return _saving(item) >= MEASURABLE_RATIO * whole.step_ns.central

@@ -102,13 +102,14 @@ class Finding(Displayed):
         fix_cuda: The fix in CUDA C++, if that differs.
         fix_in: The fix in the words of other kinds of programs, where the rule has one.
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
+        is_lateness: Whether it is about a rank that the others wait for. It precedes findings that
+            save less once that rank is on time.
         changes: The changes that the fix makes to the run, the input of the simulation.
         most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
             time that the claim is about. None if the simulation alone decides.
-        on_devices: The facts per process and device, ascending. The sum of their times, divided by
-            the number of steps of all processes, is the time in the claim; of ranks that wait, the
-            mean is. Empty if it is not about devices, or about calls of threads that launched work
-            on several.
+        on_devices: The facts per process and device, ascending. The longest of their times per step
+            is the time in the claim; of ranks that wait, the mean is. Empty if it is not about
+            devices, or about calls of threads that launched work on several.
         most_severe: The highest severity that it gets, whatever its saving: ``low`` for a rule
             whose savings no measurement has confirmed.
     """
@@ -132,6 +133,7 @@ class Finding(Displayed):
     fix_cuda: str = ""
     fix_in: Mapping[Program, str] = field(default_factory=dict, compare=False)
     is_generic: bool = False
+    is_lateness: bool = field(default=False, compare=False)
     changes: tuple[Change, ...] = field(default=(), compare=False)
     most_ns: float | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()

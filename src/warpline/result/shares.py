@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from warpline.result.diagnosis import TAIL, Breakdown, Part
+from warpline.result.diagnosis import TAIL, Breakdown, Overlap, Part
 
 
 class Group(StrEnum):
@@ -18,6 +18,20 @@ class Group(StrEnum):
 
 
 GROUPS = tuple(Group)
+
+
+def own_ns(total_ns: int, place: int, overlaps: Sequence[Overlap]) -> int:
+    """Return the time of a GPU without its waits for other ranks: a rank that waits is not slow.
+
+    Args:
+        total_ns: Its time.
+        place: Its place in the breakdown.
+        overlaps: In the same order; may be fewer.
+    """
+    if place >= len(overlaps):
+        return total_ns
+    item = overlaps[place]
+    return total_ns - min(item.waiting_ns or 0, item.exposed_communication_ns, total_ns)
 
 
 def tenths_of_percent(values: Sequence[int], total: int) -> list[int]:

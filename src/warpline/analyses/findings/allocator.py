@@ -44,8 +44,7 @@ def allocator(run: Run) -> list[Finding] | Skipped:
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(run), working_calls(trace)
     rows = calls.row[calls.kind == CallKind.ALLOCATOR]
-    counted = rows[scope.calls[rows]]
-    count, each = len(counted) / scope.count, scope.call_ns_of(rows)
+    count, each = scope.number_of_calls(rows), scope.call_ns_of(rows)
     if not scope.has_steps or count < 0.5 or scope.share(each) < 0.01:
         return []
     number = max(round(count), 1)

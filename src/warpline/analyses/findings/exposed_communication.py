@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
@@ -27,6 +29,7 @@ NAME = "exposed-communication"
 TITLE = "Communication is not overlapped with compute"
 
 _OVERLAPPED_RATIO = 0.3  # of communication: above this, it counts as overlapped
+_LEAST_SHARE = 0.02  # of the step
 _BUCKETS = 8
 # Share of a collective's time that moves data where only one rank is in the trace. The rest may be
 # waiting for other ranks.
@@ -38,13 +41,15 @@ _MOST_BETWEEN = 2  # operations that prepare or scale a collective's data
 def exposed_communication(run: Run) -> list[Finding]:
     """Collectives that run while the GPU computes nothing.
 
-    What it finds: Exposed communication of at least 5% of the step, or at least 5% spent by the
-        CPU on launching collectives one by one, where less than 30% of communication is
-        overlapped with compute.
+    What it finds: Exposed communication of at least 2% of the step, or at least 5% spent by the
+        CPU on launching collectives one by one where communication is hardly overlapped with
+        compute.
     Why it matters: A layer's gradients can be reduced while those of earlier layers are computed.
         This hides most of the communication.
-    How it is found: From the overlap of collective kernels with compute (see overlap). With
-        several ranks in the trace, waits for the last rank are excluded (see straggler).
+    How it is found: From the overlap of collective kernels with compute (see overlap), on the rank
+        with the most. With several ranks in the trace, waits for the last rank are excluded (see
+        straggler). If 30% or more of communication is overlapped already, its exposed part is
+        reported without an estimate.
     What to do: Communicate in a few buckets, each as soon as its data is ready. The advice depends
         on the collective that takes most of the time.
     Limits: In a recording of a single rank, a collective's time includes waiting for other ranks.
@@ -53,44 +58,60 @@ def exposed_communication(run: Run) -> list[Finding]:
         without overlap.
     """
     scope, collectives = step_scope(run), _collectives(run.trace)
-    sums, waits = step_overlaps(run).ns.sum(axis=0), rank_waits(run)
-    waiting = float(waits.exposed_wait_ns.sum()) / scope.count
-    exposed = float(sums[OverlapKind.EXPOSED_COMMUNICATION]) / scope.count - waiting
-    beside = float(sums[OverlapKind.COMPUTE_AND_COMMUNICATION]) / scope.count
-    launching = _launching_ns(run)
+    facts = _on_devices(run, collectives)
+    exposed = max((fact.ns / max(fact.steps, 1) for fact in facts), default=0.0)
+    overlapped, launching = _overlapped_ratio(run), _launching_ns(run)
+    is_overlapped = overlapped > _OVERLAPPED_RATIO
+    many_launches = not is_overlapped and scope.share(launching) >= MEASURABLE_RATIO
     share = scope.share(exposed)
-    if max(share, scope.share(launching)) < MEASURABLE_RATIO:
+    if share < _LEAST_SHARE and not many_launches:
         return []
-    if beside > _OVERLAPPED_RATIO * (exposed + beside):
-        return []
-    places = np.flatnonzero(collectives)
-    many = f"{plural(round(scope.number_of(collectives)), 'collective')}{scope.each}"
+    many = f"{plural(max(round(scope.number_of(collectives)), 1), 'collective')}{scope.each}"
     title = f"Communication not overlapped with compute takes {format_ratio(share)} of the time"
-    if share < MEASURABLE_RATIO:
+    if many_launches and share < MEASURABLE_RATIO:
         title = f"Launching {many} takes {format_ns(launching)} of CPU time"
     leave = "leaves" if many.startswith("1 ") else "leave"
-    without = ", excluding waits for other ranks" if waiting else ""
+    without = ", excluding waits for other ranks" if _waits(run) else ""
+    beside = f" {format_ratio(overlapped)} of communication is overlapped." if overlapped else ""
     shown = [scope.show_operations(many, collectives)]
-    if scope.share(launching) >= MEASURABLE_RATIO:
+    if many_launches:
         text = f"the CPU takes {format_ns(launching)}{scope.each} to launch them one by one"
         shown.append(Evidence(text))
-    advice = overlap_advice(run.trace, collectives & scope.operations)
-    return [
-        Finding(
-            NAME,
-            severity_of(share),
-            title,
-            f"{many} {leave} {format_ns(exposed)} ({format_ratio(share)}) of communication"
-            f" exposed{without}.",
-            tuple(shown),
-            advice.fix,
-            "Profile again: `warpline stats -r overlap` shows less exposed communication.",
-            fix_cuda=advice.fix_cuda,
-            fix_in=advice.fix_in,
-            changes=(OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace)),),
-            on_devices=_on_devices(run, collectives),
-        )
-    ]
+    chosen = collectives & scope.operations
+    advice = overlap_advice(run.trace, chosen, is_overlapped=is_overlapped)
+    finding = Finding(
+        NAME,
+        severity_of(share),
+        title,
+        f"{many} {leave} {format_ns(exposed)} ({format_ratio(share)}) of communication"
+        f" exposed{without}.{beside}",
+        tuple(shown),
+        advice.fix,
+        "Profile again: `warpline stats -r overlap` shows less exposed communication.",
+        fix_cuda=advice.fix_cuda,
+        fix_in=advice.fix_in,
+        share=share,
+        on_devices=facts,
+    )
+    if is_overlapped:
+        return [finding]
+    places = np.flatnonzero(collectives)
+    changes = OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace))
+    return [replace(finding, changes=(changes,))]
+
+
+def _overlapped_ratio(run: Run) -> float:
+    """Return the share of communication that is overlapped with compute, without waits."""
+    sums = step_overlaps(run).ns.sum(axis=0)
+    waiting = int(rank_waits(run).exposed_wait_ns.sum())
+    beside = int(sums[OverlapKind.COMPUTE_AND_COMMUNICATION])
+    exposed = max(int(sums[OverlapKind.EXPOSED_COMMUNICATION]) - waiting, 0)
+    return beside / (beside + exposed) if beside else 0.0
+
+
+def _waits(run: Run) -> bool:
+    """Return whether ranks wait for each other while they compute nothing."""
+    return bool(rank_waits(run).exposed_wait_ns.any())
 
 
 def _on_devices(run: Run, collectives: BoolArray) -> tuple[OnDevice, ...]:
@@ -128,7 +149,7 @@ def _launching_ns(run: Run) -> float:
     """
     sequences, work = launch_sequences(run), operations(run.trace)
     collectives, total = _collectives(run.trace), 0
-    if not collectives.any():
+    if not collectives.any() or not run.trace.has("api_call"):
         return 0.0
     start = run.trace.columns("api_call", "start_ns")["start_ns"].values
     for step, rows in sequences.of_steps():

@@ -47,13 +47,13 @@ def graph_recapture(run: Run) -> list[Finding] | Skipped:
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, calls = step_scope(run), working_calls(trace)
     made = calls.row[calls.kind == CallKind.GRAPH_INSTANTIATION]
-    count = int(np.count_nonzero(scope.calls[made])) / scope.count
+    count = scope.number_of_calls(made)
     if not scope.has_steps or count < 0.5:
         return []
     rows = _making(calls)
     making = rows[scope.calls[rows]]
     spent = _making_ns(calls, making)
-    each = float(spent.sum()) / scope.count
+    each = scope.call_ns_of(making, spent)
     share = scope.share(each)
     if share < _LEAST_SHARE:
         return []

@@ -67,7 +67,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
     scope, reads = step_scope(run), result_reads(trace)
     blocked = _blocked(trace)
-    count = int(np.count_nonzero(scope.calls[blocked.call] & blocked.is_wait)) / scope.count
+    count = scope.number_of_calls(blocked.call[blocked.is_wait])
     if count < 0.5 or not scope.has_steps:
         return []
     spent = _per_step(scope, blocked)
@@ -130,7 +130,7 @@ def _blocked(trace: Trace) -> _Blocked:
 
 
 def _per_step(scope: StepScope, blocked: _Blocked) -> float:
-    return float(blocked.ns[scope.calls[blocked.call]].sum()) / scope.count
+    return scope.call_ns_of(blocked.call, blocked.ns)
 
 
 def _waits(trace: Trace) -> I64:
@@ -182,11 +182,8 @@ def _large_reads(trace: Trace) -> tuple[I64, I64]:
 def _feeding_ns(trace: Trace, scope: StepScope) -> float:
     """Return the CPU time per step in launches of kernels that serve only reads."""
     reads = result_reads(trace)
-    calls = trace.columns("api_call", "start_ns", "end_ns")
-    fed = reads.feeding[scope.operations[reads.feeding]]
-    launches = operations(trace).call[fed]
-    cost = calls["end_ns"].values[launches] - calls["start_ns"].values[launches]
-    return float(cost.sum()) / scope.count
+    launches = operations(trace).call[reads.feeding[scope.operations[reads.feeding]]]
+    return scope.call_ns_of(launches)
 
 
 def _changes(trace: Trace) -> tuple[Change, ...]:

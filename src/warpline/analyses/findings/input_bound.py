@@ -9,6 +9,7 @@ from warpline.derived.breakdown.lost_time import (
     how_often,
     listed_functions,
     longest_first,
+    of_most_idle,
     waits_while_idle,
     without,
 )
@@ -78,11 +79,12 @@ def input_bound(run: Run) -> list[Finding]:
     if seen.nature != "pipeline":
         return [_gap(run, scope, seen, waits)]
     often, where = how_often(run, TimePart.INPUT)
-    idle_waits = waits_while_idle(run, TimePart.INPUT)
-    listed = listed_functions(run.trace, idle_waits, scope.count)
+    every_wait = waits_while_idle(run, TimePart.INPUT)
+    idle_waits, count = of_most_idle(run, TimePart.INPUT, every_wait)
+    listed = listed_functions(run.trace, idle_waits, count)
     functions = f": {listed}" if listed else ""
     if has_context_switches(run.trace):
-        ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / scope.count
+        ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / count
         where = f" It runs for {format_ns(max(ran_ns, 0.0))} of that.{where}"
     data = "input data" if program_kind(run.trace) == "cuda" else "the next batch"
     return [

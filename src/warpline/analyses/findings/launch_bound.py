@@ -14,6 +14,7 @@ from warpline.derived.recorder import hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.estimate import Estimate
+from warpline.replay import overhead_ratio
 from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
@@ -40,6 +41,7 @@ _FIX_CUDA_READS = (
     "Keep results that decide what is launched next on the GPU, or read them every few iterations."
     " Then merge small kernels, and launch repeated parts as CUDA graphs."
 )
+_TOLD = 0.02  # of the step: less overhead is not mentioned
 
 
 @rule(name=NAME, title=TITLE)
@@ -56,8 +58,9 @@ def launch_bound(run: Run) -> list[Finding]:
         in the operating system as its cause, before the launch call of the next operation has
         returned.
     What to do: Launch fewer and larger operations, or reduce CPU work.
-    Limits: Profiling overhead adds CPU time, so the share is smaller without profiling. The saving
-        from fewer launches is not estimated, as it depends on how much CPU work can be removed.
+    Limits: Profiling overhead adds CPU time: the severity is for the estimated share without
+        profiling. The saving from fewer launches is not estimated, as it depends on how much CPU
+        work can be removed.
         Only ranges show what the CPU does in a gap. Without OS calls or context switches in the
         recording (nsys: --trace=osrt, --cpuctxsw), it may also sleep. The bounds of the saving
         assume that up to 25% of a gap stays.
@@ -69,12 +72,14 @@ def launch_bound(run: Run) -> list[Finding]:
     if scope.paused_ns:
         findings.append(_pauses(scope, host_pauses(run)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
-        findings.append(_launches(scope, idle_ns))
+        findings.append(_launches(scope, idle_ns, overhead_ratio(run)))
     return findings
 
 
-def _launches(scope: StepScope, idle_ns: float) -> Finding:
+def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
     share, trace = scope.share(idle_ns), scope.run.trace
+    without = max(share - overhead, 0) / (1 - overhead) if overhead < 1 else 0.0
+    profiled = f" Without profiling, about {format_ratio(without)}." if overhead > _TOLD else ""
     aside = _ASIDE_TRAINING if is_training(trace) else _ASIDE
     reads = _reads(scope)
     obstacle = (
@@ -83,10 +88,10 @@ def _launches(scope: StepScope, idle_ns: float) -> Finding:
     )
     return Finding(
         NAME,
-        severity_of(share),
+        severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        f" launch.{obstacle if reads else ''}",
+        f" launch.{profiled}{obstacle if reads else ''}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"),),
         f"{_FIX_COMPILED if is_compiled(trace) else _FIX} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
@@ -113,12 +118,13 @@ def _reads(scope: StepScope) -> int:
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
     share = scope.share_of_all(idle_ns)
-    often, where = pauses.windows > MOST_STEPS * scope.count, ""
-    if not scope.has_steps:
+    if scope.has_steps:
+        affected, count = scope.affected(pauses.is_much)
+        often = affected > MOST_STEPS * count
+        where = "" if often else f" Affects only {affected:,} of {plural(count, 'step')}."
+    else:
         often = effective_number(times.end_ns - times.start_ns) >= LEAST_REPEATS
         where = "" if often else " They do not repeat."
-    elif not often:
-        where = f" Affects only {pauses.windows:,} of {plural(scope.count, 'step')}."
     return Finding(
         NAME,
         severity_of(share),

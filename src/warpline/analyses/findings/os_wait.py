@@ -14,6 +14,7 @@ from warpline.derived.breakdown.lost_time import (
     how_often,
     listed_functions,
     longest_first,
+    of_most_idle,
     waits_while_idle,
     without,
 )
@@ -63,7 +64,7 @@ def os_wait(run: Run) -> list[Finding]:
     waits = waits_while_idle(run, TimePart.OS_WAIT)
     times = ThreadTimes(waits.start_ns, waits.end_ns, waits.thread)
     often, where = how_often(run, TimePart.OS_WAIT)
-    seen = _most(trace, waits, scope.count)
+    seen = _most(trace, *of_most_idle(run, TimePart.OS_WAIT, waits))
     return [
         Finding(
             NAME,

@@ -61,9 +61,11 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
         return []
     count = scope.number_of(copies)
     size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[places]]
-    rate = float(size.sum()) / max(float((work.end_ns - work.start_ns)[places].sum()), 1.0)
+    included = scope.operations[places]
+    length = (work.end_ns - work.start_ns)[places][included]
+    rate = float(size[included].sum()) / max(float(length.sum()), 1.0)
     speed = _speed(trace, scope)
-    pinned_ns = float(size[scope.operations[places]].sum()) / scope.count / speed.central * 1e9
+    pinned_ns = each * rate / speed.central * 1e9
     many = plural(max(round(count), 1), "pageable copy", "pageable copies")
     shown = scope.show_operations(
         f"{many}{scope.each} in {format_ns(each)} at {rate:.1f} GB/s", copies

@@ -33,13 +33,13 @@ class HostPauses(NamedTuple):
             `measure_windows`.
         with_waits_ns: Shape (windows,), int64, the same including gaps whose idle cause is
             ``input`` or ``os-wait``.
-        windows: Number of these windows with a large share of gaps.
+        is_much: Shape (windows,), bool, whether gaps are a large share of the window.
     """
 
     times: ThreadTimes
     idle_ns: I64
     with_waits_ns: I64
-    windows: int
+    is_much: BoolArray
 
 
 @derived
@@ -60,7 +60,7 @@ def host_pauses(run: Run) -> HostPauses:
         silent.taken(_contain_idle(silent, idle)),
         of_window,
         of_window + in_waits,
-        int(np.count_nonzero(is_long & (of_window > 0))),
+        is_long & (of_window > 0),
     )
 
 

@@ -50,10 +50,10 @@ def how_often(run: Run, cause: TimePart) -> tuple[bool, str]:
     parts, scope = step_partition(run), step_scope(run)
     idle_ns = parts.ns[:, cause]
     length = parts.windows.end_ns - parts.windows.start_ns
-    many = int(np.count_nonzero((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0)))
-    if not scope.has_steps or many > MOST_STEPS * len(length):
+    many, count = scope.affected((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0))
+    if not scope.has_steps or many > MOST_STEPS * count:
         return True, ""
-    return False, f" Affects only {many:,} of {plural(len(length), 'step')}."
+    return False, f" Affects only {many:,} of {plural(count, 'step')}."
 
 
 def waits_while_idle(run: Run, cause: TimePart) -> Waits:
@@ -74,6 +74,19 @@ def waits_while_idle(run: Run, cause: TimePart) -> Waits:
     of_process = process_of_threads(trace)[waits.thread]
     inside = cut(Grouped(waits.start_ns, waits.end_ns, of_process), idle_times)
     return waits.taken(inside.span)._replace(start_ns=inside.start_ns, end_ns=inside.end_ns)
+
+
+def of_most_idle(run: Run, cause: TimePart, waits: Waits) -> tuple[Waits, int]:
+    """Return the waits of the process whose device is idle for the longest, and its steps.
+
+    All waits if processes share the device's windows.
+    """
+    parts, count = step_partition(run), step_scope(run).count
+    totals = [int(parts.ns[rank.windows, cause].sum()) for rank in parts.ranks]
+    if not totals or (most := parts.ranks[int(np.argmax(totals))]).process < 0:
+        return waits, count
+    own = process_of_threads(run.trace)[waits.thread] == most.process
+    return waits.taken(own), len(most.windows)
 
 
 def by_function(trace: Trace, waits: Waits) -> list[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ _LEAST_WITH_PAUSES = 2  # steps
 
 
 class Weight(NamedTuple):
-    """Time of a set of included operations, per step.
+    """Time of a set of included operations, per step of the rank with the most of it.
 
     Attributes:
         number: Number of operations.
@@ -73,6 +74,9 @@ class Weight(NamedTuple):
 class StepScope:
     """The included steps or, without steps, the whole recording.
 
+    Times and numbers per step are those of one rank (a process on a device): the one with the most.
+    A mean over ranks would describe none of them where they differ.
+
     Attributes:
         run: The trace, and the choice of its steps.
         operations: Shape (operations,), bool, launched in included steps.
@@ -85,7 +89,7 @@ class StepScope:
             program launches nothing for a while in some steps, for example to write a checkpoint,
             shares exclude that time. Without steps, the whole duration.
         with_pauses_ns: The median or the mean with CPU gaps, whichever is longer.
-        paused_ns: Idle time of devices in CPU gaps per step; 0 if it is short, or in one step only.
+        paused_ns: Idle time of a device in CPU gaps per step; 0 if short, or in one step only.
         has_steps: Whether there are steps.
     """
 
@@ -106,22 +110,40 @@ class StepScope:
 
     def ns_of(self, places: I64 | BoolArray) -> float:
         """Return the time per step of the included ones of some operations."""
-        work = operations(self.run.trace)
-        length = np.where(self.operations, work.end_ns - work.start_ns, 0)
-        return float(length[places].sum()) / self.count
+        chosen = np.zeros(len(self.operations), np.bool_)
+        chosen[places] = True
+        return _most(self.on_devices(chosen))
 
-    def call_ns_of(self, calls: I64) -> float:
-        """Return the CPU time per step in the included ones of some calls, rows of api_call."""
+    def call_ns_of(self, calls: I64, ns: I64 | None = None) -> float:
+        """Return the CPU time per step in the included ones of some calls, rows of api_call.
+
+        Args:
+            calls: Shape (n,), int64, rows of api_call.
+            ns: Shape (n,), int64, their times; by default, from their starts to their ends.
+        """
+        chosen = self.calls[calls]
+        return self._of_process(
+            calls[chosen], self._durations(calls[chosen]) if ns is None else ns[chosen]
+        )
+
+    def number_of_calls(self, calls: I64) -> float:
+        """Return the number per step of the included ones of some calls, rows of api_call."""
         chosen = calls[self.calls[calls]]
-        return float(self._durations(chosen).sum()) / self.count
+        return self._of_process(chosen, np.ones(len(chosen), np.int64))
 
     def number_of(self, places: BoolArray) -> float:
         """Return the number per step of the included ones of some operations."""
-        return int(np.count_nonzero(places & self.operations)) / self.count
+        facts = self.on_devices(places)
+        return max((_each(item, item.number or 0) for item in facts), default=0.0)
 
     def weigh(self, places: BoolArray) -> Weight:
         """Return number and time per step of the included ones of some operations."""
-        number, ns = self.number_of(places), self.ns_of(places)
+        facts = self.on_devices(places)
+        number, ns = max(
+            ((_each(item, item.number or 0), _each(item, item.ns)) for item in facts),
+            key=lambda pair: pair[1],
+            default=(0.0, 0.0),
+        )
         launching = min(
             number * launch_period_ns(self.run.trace), self.idle_ns(TimePart.LAUNCH_BOUND)
         )
@@ -131,17 +153,26 @@ class StepScope:
             ns=ns,
             share=self.share(ns),
             around_share=around,
-            on_devices=self.on_devices(places),
+            on_devices=facts,
         )
 
     def on_devices(self, places: BoolArray) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, per process and device."""
-        work = operations(self.run.trace)
-        chosen = np.flatnonzero(places & self.operations)
+        work, chosen = operations(self.run.trace), np.flatnonzero(places)
+        return self.operations_on_devices(chosen, (work.end_ns - work.start_ns)[chosen])
+
+    def operations_on_devices(self, places: I64, ns: I64) -> tuple[OnDevice, ...]:
+        """Return the sums of the included ones of some operations, with times of their own.
+
+        Args:
+            places: Shape (n,), int64, places in `operations`.
+            ns: Shape (n,), int64, the time of each.
+        """
+        work, counted = operations(self.run.trace), self.operations[places]
+        chosen, each = places[counted], np.ones(int(np.count_nonzero(counted)), np.int64)
         if not len(chosen):
             return ()
-        ns, each = (work.end_ns - work.start_ns)[chosen], np.ones(len(chosen), np.int64)
-        return self._summed(work.process[chosen], work.device[chosen], ns, each)
+        return self._summed(work.process[chosen], work.device[chosen], ns[counted], each)
 
     def calls_on_devices(
         self, calls: I64, ns: I64 | None = None, counted: BoolArray | None = None
@@ -149,7 +180,7 @@ class StepScope:
         """Return the CPU time in the included ones of some calls, per process and device.
 
         A call belongs to the device of its thread, see `device_of_thread`. Empty if one has none:
-        the sum over devices, divided by the number of steps, is the time of all calls.
+        the facts would not be about all calls.
 
         Args:
             calls: Shape (n,), int64, rows of api_call.
@@ -169,6 +200,20 @@ class StepScope:
         process = columns["process_id"].values[rows].astype(np.int64)
         return self._summed(process, device, length, each.astype(np.int64))
 
+    def _of_process(self, calls: I64, values: I64) -> float:
+        """Return the sum of values per step, of the process with the largest."""
+        if not len(calls):
+            return 0.0
+        process = self.run.trace.columns("api_call", "process_id")["process_id"].values[calls]
+        sums = np.bincount(process, values)
+        return float((sums / np.maximum(self._steps_of_processes(len(sums)), 1)).max())
+
+    def _steps_of_processes(self, count: int) -> I64:
+        """Return the number of included steps of each process, at least `count` processes."""
+        run_steps = steps(self.run)
+        number: I64 = np.bincount(run_steps.process[run_steps.included], minlength=count)[:count]
+        return number
+
     def _durations(self, calls: I64) -> I64:
         columns = self.run.trace.columns("api_call", "start_ns", "end_ns")
         start, end = (columns[key].values[calls] for key in ("start_ns", "end_ns"))
@@ -185,7 +230,7 @@ class StepScope:
     def idle_on_devices(self, *causes: TimePart) -> tuple[OnDevice, ...]:
         """Return the idle time per process and device, for some causes or all, where there is any.
 
-        The sum over devices, divided by the number of steps, is `idle_ns`.
+        The largest one per step is `idle_ns`.
         """
         return self.windows_on_devices(step_partition(self.run).ns[:, list(causes or IDLE)])
 
@@ -231,15 +276,27 @@ class StepScope:
         return ns / self.with_pauses_ns if self.with_pauses_ns else 0.0
 
     def idle_ns(self, *causes: TimePart) -> float:
-        """Return the idle time of the devices per step, for some causes or all."""
-        parts = step_partition(self.run)
-        chosen = list(causes or IDLE)
-        return sum(float(parts.total(rank)[chosen].sum()) for rank in parts.ranks) / self.count
+        """Return the idle time of a device per step, for some causes or all."""
+        return _most(self.idle_on_devices(*causes))
 
     @property
     def launch_bound_ns(self) -> float:
-        """Launch-bound idle time of the devices per step, without `paused_ns`."""
-        return self.idle_ns(TimePart.LAUNCH_BOUND) - self.paused_ns
+        """Launch-bound idle time of a device per step, without CPU gaps if these are long."""
+        return _most(self.launch_bound_on_devices())
+
+    def affected(self, windows: BoolArray) -> tuple[int, int]:
+        """Return how many steps of a rank have a problem, and how many it has.
+
+        Of the rank with the most of them.
+
+        Args:
+            windows: Shape (windows of `measure_windows`,), whether each has the problem.
+        """
+        ranks = step_partition(self.run).ranks
+        counts = (
+            (int(np.count_nonzero(windows[rank.windows])), len(rank.windows)) for rank in ranks
+        )
+        return max(counts, default=(0, 0))
 
     def show_operations(self, text: str, places: BoolArray) -> Evidence:
         """Return included operations as evidence, of the table with the most of them."""
@@ -287,7 +344,7 @@ def step_scope(run: Run) -> StepScope:
             has_steps=False,
         )
     rows = np.flatnonzero(run_steps.included)
-    times = _of_steps(run, float(median), len(rows))
+    times = _of_steps(run, float(median))
     step = step_of_operations(run)
     of_step = np.append(run_steps.included, np.zeros(1, np.bool_))  # index -1 means no step
     calls = np.zeros(n_calls, np.bool_)
@@ -311,6 +368,15 @@ def step_scope(run: Run) -> StepScope:
     )
 
 
+def _each(item: OnDevice, value: float) -> float:
+    return value / max(item.steps, 1)
+
+
+def _most(facts: Sequence[OnDevice]) -> float:
+    """Return the longest time per step of any rank."""
+    return max((_each(item, item.ns) for item in facts), default=0.0)
+
+
 class _Times(NamedTuple):
     """Duration of a step without and with CPU gaps, and the idle time in them."""
 
@@ -323,18 +389,20 @@ def _of_whole(run: Run) -> _Times:
     """Return the times of the whole recording, which has no steps."""
     length = _rank_sums(run, _lengths(run))
     whole = max((total for total, _ in length), default=0.0)
-    return _Times(whole, whole, _if_much(float(host_pauses(run).idle_ns.sum()), whole))
+    paused = max((total for total, _ in _rank_sums(run, host_pauses(run).idle_ns)), default=0.0)
+    return _Times(whole, whole, _if_much(paused, whole))
 
 
-def _of_steps(run: Run, median_ns: float, count: int) -> _Times:
+def _of_steps(run: Run, median_ns: float) -> _Times:
     """Return the times of a step."""
     pauses, length = host_pauses(run), _lengths(run)
     worked, whole = (
         max(median_ns, *(total / number for total, number in _rank_sums(run, ns)))
         for ns in (length - pauses.with_waits_ns, length)
     )
-    is_once = pauses.windows < _LEAST_WITH_PAUSES
-    paused = 0.0 if is_once else _if_much(float(pauses.idle_ns.sum()) / count, whole)
+    is_once = np.count_nonzero(pauses.is_much) < _LEAST_WITH_PAUSES
+    sums = (total / number for total, number in _rank_sums(run, pauses.idle_ns))
+    paused = 0.0 if is_once else _if_much(max(sums, default=0.0), whole)
     return _Times(worked, whole, paused)
 
 

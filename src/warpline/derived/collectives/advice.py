@@ -33,6 +33,10 @@ _CUDA = (
     "Launch each collective on a separate stream, after an event of its last producer, and make"
     " the compute stream wait for it only before the first use."
 )
+_CUDA_REST = (
+    "Start the exposed collectives earlier, each after an event of its data's producer, on a"
+    " stream of its own, and reduce in BF16."
+)
 _BUCKETS_CUDA = (
     "Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each bucket on a"
     " separate stream, after an event of its last producer."
@@ -51,6 +55,12 @@ _ALL_REDUCE_IN_DDP = (
     "Let DistributedDataParallel send gradients during the backward pass: tune bucket_cap_mb, set"
     " gradient_as_bucket_view=True and, if the graph is constant, static_graph=True. Accumulate"
     " gradients in no_sync(), or reduce them in BF16 (bf16_compress_hook)."
+)
+# Where most of it is overlapped: what remains is before the first or after the last compute.
+_ALL_REDUCE_REST = (
+    "Start the exposed collectives earlier or make them shorter: tune the bucket size"
+    " (bucket_cap_mb), reduce in BF16, accumulate gradients over several batches, and shard the"
+    " optimizer's work (ZeRO, FSDP with prefetching)."
 )
 _ALL_REDUCE_OF_ACTIVATIONS = (
     "Split the batch in two and compute one half while the other is reduced. Use sequence"
@@ -93,17 +103,19 @@ _OF_OPERATION = {
 }
 
 
-def overlap_advice(trace: Trace, collectives: BoolArray) -> Advice:
+def overlap_advice(trace: Trace, collectives: BoolArray, *, is_overlapped: bool) -> Advice:
     """Return how to overlap the collectives with compute.
 
     Args:
         trace: The trace.
         collectives: Shape (operations,), bool, which operations are collectives.
+        is_overlapped: Whether much of their time is overlapped already.
     """
     operation = longest_operation(trace, collectives)
-    if operation == "AllReduce":
-        return Advice(_all_reduce(trace), _BUCKETS_CUDA, _JAX)
-    return Advice(_OF_OPERATION.get(operation, _ANY), _CUDA, _JAX)
+    if operation != "AllReduce":
+        return Advice(_OF_OPERATION.get(operation, _ANY), _CUDA, _JAX)
+    fix = _all_reduce(trace, is_overlapped=is_overlapped)
+    return Advice(fix, _CUDA_REST if is_overlapped else _BUCKETS_CUDA, _JAX)
 
 
 def longest_operation(trace: Trace, collectives: BoolArray) -> str:
@@ -121,7 +133,10 @@ def longest_operation(trace: Trace, collectives: BoolArray) -> str:
     return "AllToAll" if is_exchange else longest
 
 
-def _all_reduce(trace: Trace) -> str:
-    if has_range(trace, _DDP):
-        return _ALL_REDUCE_IN_DDP
-    return _ALL_REDUCE if is_training(trace) else _ALL_REDUCE_OF_ACTIVATIONS
+def _all_reduce(trace: Trace, *, is_overlapped: bool) -> str:
+    has_ddp = has_range(trace, _DDP)
+    if not has_ddp and not is_training(trace):
+        return _ALL_REDUCE_OF_ACTIVATIONS
+    if is_overlapped:
+        return _ALL_REDUCE_REST
+    return _ALL_REDUCE_IN_DDP if has_ddp else _ALL_REDUCE
