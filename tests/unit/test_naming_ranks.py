@@ -23,8 +23,7 @@ def found(step: Callable[[Ranks], None], rule: str, count: int = 2) -> Finding:
     run = Run(ranks.trace())
     judged = RULES.get(rule).judge(run)
     assert not isinstance(judged, Skipped)
-    (item,) = judged
-    return named(run, item)
+    return named(run, judged[0])  # a second one may be about mixed precision
 
 
 def products(amounts: tuple[int, ...]) -> Callable[[Ranks], None]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.kernels.nouns import PLAIN_FP32
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
@@ -18,10 +19,7 @@ from warpline.trace import Trace
 from warpline.vocabulary import Vocabulary
 
 _LONGEST_NAME = 4096
-# Names that cuBLAS, cuDNN, and CUTLASS give FP32 kernels without Tensor Cores.
-_PLAIN = re.compile(
-    r"simt_sgemm|f32f32_f32f32_f32(?!\w*tf32)|(?:^|_)(?:volta|ampere|maxwell)_sgemm|_ffma_"
-)
+# Names that cuDNN gives FP32 convolutions without Tensor Cores.
 _PLAIN_CONVOLUTION = re.compile(
     r"_scudnn_|^scudnn_|(?:dgrad|wgrad_alg0|wgrad_alg1|dgrad2d|wgrad2d)\w*_engine<float"
     r"|implicit_convolve_sgemm<float|implicit_convolveNd_sgemm<float|explicit_convolve_sgemm<float"
@@ -100,7 +98,7 @@ def product_name(name: str) -> ProductName:
 def _arithmetic(text: str) -> Arithmetic:
     if _TRANSFORM.search(text):
         return Arithmetic.TRANSFORM
-    if _PLAIN.search(text) or _PLAIN_CONVOLUTION.search(text):
+    if PLAIN_FP32.search(text) or _PLAIN_CONVOLUTION.search(text):
         return Arithmetic.PLAIN
     return Arithmetic.TENSOR if _TENSOR.search(text) else Arithmetic.UNKNOWN
 

@@ -15,7 +15,7 @@ from warpline.units import plural
 
 # Names that cuBLAS, cuDNN, and CUTLASS give FP32 kernels without Tensor Cores.
 PLAIN_FP32 = re.compile(
-    r"simt_sgemm|f32f32_f32f32_f32(?!\w*tf32)|(?:^|_)(?:volta|ampere|maxwell)_sgemm"
+    r"simt_sgemm|f32f32_f32f32_f32(?!\w*tf32)|(?:^|_)(?:volta|ampere|maxwell)_sgemm|_ffma_"
 )
 _LONGEST_NAME = 4096
 _NOUNS = {
