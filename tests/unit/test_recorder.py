@@ -11,11 +11,14 @@ from support.any_trace import empty_trace
 from support.programs import Program
 
 import warpline
+from warpline import plugins
 from warpline.derived.recorder import hints, is_of_pytorch, only_step, table_hint
 from warpline.documents.tables import compute
-from warpline.result import Skipped
-from warpline.trace import MemorySource, Trace
+from warpline.result import RULES, Skipped
+from warpline.trace import MemorySource, Run, Trace
 from warpline.trace.meta import TraceMeta
+
+plugins.load("analyses")
 
 PYTORCH = "void at::native::vectorized_elementwise_kernel<4>(int)"
 
@@ -141,3 +144,10 @@ def test_launches_without_work_are_recorded_in_the_profiler_s_way() -> None:
         }
         bare = Trace(MemorySource({**tables, "api_call": calls}, meta))
         assert words in fix_of(bare, "GPU work was not recorded")
+
+
+def test_rules_without_calls_say_how_to_record_them() -> None:
+    for recorder, words in (("kineto", "ProfilerActivity.CUDA"), ("warpline", "--trace=cuda")):
+        skipped = RULES.get("host-sync").judge(Run(recorded(recorder, PYTORCH)))
+        assert isinstance(skipped, Skipped)
+        assert words in (skipped.hint or "")

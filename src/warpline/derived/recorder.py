@@ -151,6 +151,11 @@ def table_hint(trace: Trace, tables: Iterable[str], otherwise: str | None) -> st
     return next(known, otherwise)
 
 
+def calls_hint(trace: Trace) -> str | None:
+    """Return how to record API calls, for rules that judge nothing without them."""
+    return table_hint(trace, ("api_call",), "profile with --trace=cuda")
+
+
 @derived
 def only_step(trace: Trace) -> str | None:
     """Return the name of the PyTorch profiler's step if the trace has exactly one, else None.

@@ -6,6 +6,7 @@ from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
 from warpline.derived.program import calls_hip, program_kind
+from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls
@@ -41,7 +42,7 @@ def allocator(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope, calls = step_scope(run), working_calls(trace)
     rows = calls.row[calls.kind == CallKind.ALLOCATOR]
     count, each = scope.number_of_calls(rows), scope.call_ns_of(rows)
