@@ -206,6 +206,23 @@ def test_without_steps_the_time_around_the_work_is_left_aside():
     assert said in " ".join(shown.split())
 
 
+def test_parts_of_next_to_no_time_have_no_line():
+    times = {"gemm": 9_000_000, "memset": 1_999, "launch-bound": 1_000_000, "dependency": 1_999}
+    parts = tuple(
+        Part(name, "idle" if name in ("launch-bound", "dependency") else "busy", ns, "words")
+        for name, ns in times.items()
+    )
+    shown = text(
+        replace(EXAMPLE, breakdown=(Breakdown(7, 0, "H100", 2, sum(times.values()), parts),))
+    )
+    assert "memset" not in shown
+    assert "dependency" not in shown
+    assert "launch-bound" in shown
+    longer = (*parts[:3], Part("dependency", "idle", 2_000, "words"))
+    shown = text(replace(EXAMPLE, breakdown=(Breakdown(7, 0, "H100", 2, 10_003_999, longer),)))
+    assert "    dependency            1.00 us     0.0%  words" in shown
+
+
 def test_inferred_steps_say_so():
     note = "no range names the steps: each is a sequence of 49 launches that repeats"
     steps = replace(EXAMPLE.steps, source="periodicity", is_inferred=True, notes=(note,))

@@ -37,6 +37,7 @@ def long(unit: str, begin: str = "", end: str = "") -> str:
     [
         (without_noise, long("a")),
         (without_noise, long("(a")),
+        (without_noise, long("1a", "_ZN")),
         (_NUMBERED.search, long("a")),
         (_STEP.search, long(" ", "step", "!")),
         (_UNIT_OF_WORK.search, long("0", "frame ", "!")),

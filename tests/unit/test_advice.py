@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 import lzma
-import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.any_trace import empty_trace
-from support.programs import Program
+from support.programs import D2H, Program
 
 import warpline
-from warpline.analyses import findings as rules
-from warpline.derived.program import is_training, program_kind
+from warpline import plugins
+from warpline.derived.collectives.advice import longest_operation, overlap_advice
+from warpline.derived.program import calls_hip, is_compiled, is_training, program_kind
 from warpline.presentation.blocks import Block, FindingBlock, Section
 from warpline.presentation.findings import findings, findings_in_short
-from warpline.result import RULES, Finding
+from warpline.result import ANALYSES, RULES, Finding, Skipped
 from warpline.trace import MemorySource, Run, Trace
 
-for module in pkgutil.iter_modules(rules.__path__):
-    importlib.import_module(f"{rules.__name__}.{module.name}")
+plugins.load("analyses")
 
 PYTORCH = "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>>(int)"
 MANGLED = "_ZN2at6native29vectorized_elementwise_kernelILi4E"
@@ -259,3 +258,195 @@ def test_real_pytorch_programs_are_known(data_dir: Path, tmp_path: Path) -> None
         path = tmp_path / packed.stem
         path.write_bytes(lzma.decompress(packed.read_bytes()))
         assert program_kind(warpline.open(path)) == "pytorch", packed.name
+
+
+def collective(operation: str, *ranges: str) -> Trace:
+    """Return six steps whose collective takes 40 us that nothing overlaps."""
+    return program(PYTORCH, f"ncclDevKernel_{operation}_RING_LL", ranges=ranges, waits=False)
+
+
+@pytest.mark.parametrize(
+    ("operation", "ranges", "words"),
+    [
+        ("AllReduce_Sum_f32", ("backward",), "use DistributedDataParallel("),
+        ("AllReduce_Sum_f32", ("DistributedDataParallel.forward",), "bucket_cap_mb"),
+        ("AllReduce_Sum_f32", ("decode",), "sequence parallelism"),
+        ("AllGather", ("backward",), "forward_prefetch=True"),
+        ("ReduceScatter_Sum_bf16", ("backward",), "forward_prefetch=True"),
+        ("SendRecv", ("nccl:all_to_all",), "chunks"),
+        ("SendRecv", (), "micro-batches"),
+        ("Broadcast", (), "broadcast_buffers=False"),
+        ("Gather", (), "async_op=True"),
+    ],
+)
+def test_how_to_overlap_depends_on_the_collective(
+    operation: str, ranges: tuple[str, ...], words: str
+) -> None:
+    found = finding(collective(operation, *ranges), "exposed-communication")
+    assert words in found.fix
+    assert ("Group small buffers" in found.fix_cuda) == operation.startswith("AllReduce")
+
+
+def test_the_longest_collective_gives_the_advice() -> None:
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        gather, reduce = (start + 2_000, start + 32_000), (start + 40_000, start + 60_000)
+        made.launch(start, start + 500, gather, "ncclDevKernel_AllGather_RING_LL")
+        made.launch(start + 1_000, start + 1_500, reduce, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+    collectives = np.ones(12, np.bool_)
+    assert longest_operation(made.trace(), collectives) == "AllGather"
+    collectives[::2] = False
+    assert longest_operation(made.trace(), collectives) == "AllReduce"
+    assert longest_operation(made.trace(), np.zeros(12, np.bool_)) == ""
+
+
+def allocating(calls: int, prefix: str = "cuda") -> Trace:
+    """Return six steps of 25 kernels, with calls that allocate 2 us each."""
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        for place in range(25):
+            begun = start + 3_000 * place
+            made.launch(begun, begun + 500, (begun + 600, begun + 1_000), PYTORCH)
+            if place < calls:
+                made.call(f"{prefix}Malloc", begun + 500, begun + 2_500)
+    return made.trace()
+
+
+def test_memory_allocated_by_every_operator_means_no_caching_allocator() -> None:
+    few, many = finding(allocating(12), "allocator"), finding(allocating(20), "allocator")
+    assert few.fix.startswith("Remove torch.cuda.empty_cache()")
+    assert "in 12 calls that allocate or free memory. cudaFree" in few.claim
+    assert many.fix.startswith("Unset PYTORCH_NO_CUDA_MEMORY_CACHING,")
+    assert "PyTorch's caching allocator seems to be off." in many.claim
+    one = finding(allocating(1), "allocator")
+    assert "in 1 call that allocates or frees memory." in one.claim
+
+
+def test_advice_names_hip_s_functions_on_amd() -> None:
+    assert calls_hip(allocating(1, "hip"))
+    assert not calls_hip(allocating(1))
+    found = finding(allocating(20, "hip"), "allocator")
+    assert "hipFree also synchronizes" in found.claim
+    assert "PYTORCH_NO_HIP_MEMORY_CACHING" in found.fix
+    assert "hipMallocAsync" in found.fix_cuda
+    assert "cuda_api_sum` shows no hipMalloc or hipFree" in found.verify
+    pinned = advice(fix_cuda="Use cudaHostAlloc, not torch.cuda or cudaMallocAsync.").for_hip()
+    assert pinned.fix_cuda == "Use hipHostMalloc, not torch.cuda or hipMallocAsync."
+
+
+@pytest.mark.parametrize(
+    ("kernels", "wanted"),
+    [
+        (["triton_poi_fused_add_mul_0"], True),
+        (["triton_poi_fused_add_mul_0", *[PYTORCH] * 19], True),
+        (["triton_poi_fused_add_mul_0", *[PYTORCH] * 20], False),
+        ([PYTORCH], False),
+        (["triton_attention"], False),
+    ],
+)
+def test_compiled_programs_launch_inductor_s_kernels(kernels: list[str], wanted: bool) -> None:
+    assert is_compiled(program(*kernels)) is wanted
+
+
+def test_without_kernels_ranges_show_what_is_compiled() -> None:
+    for name in ("Torch-Compiled Region: 0/0", "## Call CompiledFxGraph abc ##", "forward"):
+        made = Program()
+        made.step(0, 0, 10)
+        made.rows["range"][0]["name"] = name
+        assert is_compiled(made.trace()) is (name != "forward")
+
+
+def irregular(kernel: str, *ranges: str, reads: int = 0) -> Trace:
+    """Return six steps that each launch some more kernels than the last, with long gaps."""
+    made = Program()
+    for number in range(6):
+        start = number * STEP_NS
+        made.step(number, start, start + STEP_NS)
+        for place in range(10 + number):
+            begun = start + 5_000 * place
+            made.launch(begun, begun + 4_000, (begun + 4_500, begun + 5_500), kernel)
+        for place in range(reads):
+            begun = start + 80_000 + 5_000 * place
+            made.copy(begun, begun + 1_000, (begun + 500, begun + 900), 4, D2H)
+    for place, name in enumerate(ranges):
+        made.rows["range"].append({**made.rows["range"][0], "name": name, "source_id": 100 + place})
+    return made.trace()
+
+
+@pytest.mark.parametrize(
+    ("trace", "words", "absent"),
+    [
+        (irregular(PYTORCH, "backward"), ("Use torch.compile,", "training thread"), "reduce"),
+        (irregular(PYTORCH), ("Use torch.compile,", "postprocessing"), "training"),
+        (irregular("triton_poi_fused_add_0"), ("mode='reduce-overhead'",), "Use torch.compile"),
+        (irregular(OWN), ("Merge small kernels. Launch repeated",), "torch"),
+        (irregular(OWN, reads=2), ("Keep results that decide", "CUDA graphs"), "dedicated"),
+    ],
+)
+def test_launch_bound_programs_are_told_what_they_do_not_do_yet(
+    trace: Trace, words: tuple[str, ...], absent: str
+) -> None:
+    found = finding(trace, "launch-bound")
+    assert all(word in found.fix for word in words)
+    assert absent not in found.fix
+    assert ("reads back 2 results per step" in found.claim) == words[0].startswith("Keep")
+
+
+def chains(kernel: str) -> Trace:
+    """Return six steps of 400 us with four GEMMs, each before two elementwise kernels."""
+    made = Program()
+    for number in range(6):
+        start = number * 4 * STEP_NS
+        made.step(number, start, start + 4 * STEP_NS)
+        for place in range(4):
+            at = start + place * STEP_NS
+            made.launch(at, at + 500, (at + 2_000, at + 32_000), GEMM)
+            made.launch(at + 1_000, at + 1_500, (at + 32_000, at + 52_000), PYTORCH)
+            made.launch(at + 2_000, at + 2_500, (at + 52_000, at + 72_000), kernel)
+    return made.trace()
+
+
+def test_compiled_programs_are_told_about_graph_breaks_after_gemms() -> None:
+    plain = finding(chains(PYTORCH), "unfused-epilogue")
+    assert plain.fix.startswith("Use torch.compile, built-in bias")
+    compiled = finding(chains("triton_poi_fused_add_0"), "unfused-epilogue")
+    assert "TORCH_LOGS=graph_breaks" in compiled.fix
+
+
+def test_results_that_are_read_back_are_named_before_capture() -> None:
+    made = Program()
+    for number in range(6):
+        start = number * 3 * STEP_NS
+        made.step(number, start, start + 3 * STEP_NS)
+        for place in range(25):
+            begun = start + 8_000 * place
+            made.launch(begun, begun + 7_000, (begun + 7_500, begun + 8_500), PYTORCH)
+        read = start + 210_000
+        made.copy(read, read + 5_000, (read + 3_000, read + 4_000), 4, D2H)
+    (found,) = RULES.get("graph-opportunity").judge(Run(made.trace()))  # type: ignore[misc]
+    assert isinstance(found, Finding)
+    assert found.claim.endswith(
+        " Before capture, remove 1 synchronizing or allocating call per step. The CPU reads back 1"
+        " result per step: read results after the graph, or every few steps."
+    )
+
+
+@pytest.mark.parametrize("kernel", [OWN, "Cijk_Alik_Bljk_BBS_BH_MT128x128x64"])
+def test_nsight_compute_is_for_nvidia_gpus(kernel: str) -> None:
+    table = ANALYSES.get("counter_candidates").compute(program(kernel), ())
+    assert isinstance(table, Skipped) == (kernel != OWN)
+    assert isinstance(ANALYSES.get("counter_candidates").compute(allocating(1, "hip"), ()), Skipped)
+
+
+def test_what_remains_of_overlapped_all_reduces_starts_earlier() -> None:
+    trace = collective("AllReduce_Sum_f32", "backward")
+    every = np.arange(12) % 2 == 1  # after a kernel in each step
+    rest = overlap_advice(trace, every, is_overlapped=True)
+    assert rest.fix.startswith("Start the exposed collectives earlier or make them shorter: tune")
+    assert rest.fix_cuda.startswith("Start the exposed collectives earlier, each after an event")
+    inference = overlap_advice(collective("AllReduce_Sum_f32"), every, is_overlapped=True)
+    assert "sequence parallelism" in inference.fix

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.machine import Machine
 from support.programs import DEVICE, H2D, PINNED, Program
@@ -99,7 +101,7 @@ def test_two_gpus_without_steps() -> None:
     for device in (0, 1):
         for number in range(4):
             at = 1_000_000 + (4 * device + number) * MS
-            place = {"stream": 2 * device, "thread": 2 * device}
+            place: dict[str, Any] = {"stream": 2 * device, "thread": 2 * device}
             call = one.call("cudaMemcpyAsync_v3020", at, at + 5 * US, 2 * device)
             one.add(
                 "memcpy", start_ns=at + 10 * US, end_ns=at + 310 * US, device_id=device,

@@ -1,9 +1,10 @@
-"""What kind of program a trace shows: its framework, and whether it trains a model."""
+"""What kind of program a trace shows: its framework, and how the program uses it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+
+import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
@@ -26,6 +27,9 @@ _PYTORCH_RANGES = re.compile(
     r"|Torch-Compiled Region|DistributedDataParallel\.|nccl:[a-z_]+$"
 )
 _PYTORCH_THREADS = re.compile(r"pt_[a-z]+")
+# What torch.compile makes: Inductor's kernels, and the ranges of its compiled functions.
+_COMPILED_KERNELS = re.compile(r"triton_(?:poi|red|per|tem|for|spl|unk)_|triton_(?:mm|bmm)")
+_COMPILED_RANGES = ("Torch-Compiled Region", "CompiledFxGraph")
 # XLA names its kernels after the kind of fusion, or after the one instruction that they wrap.
 _JAX_KERNELS = re.compile(
     r"(?:(?:loop|input)_(?:\w+_)?|gemm_)fusion(?:_|$)"
@@ -37,6 +41,7 @@ _JAX_RANGES = re.compile(r"TSL:|XlaModule\b|Thunk:|PjitFunction\b|PjRt|jit\(")
 _OTHER_PYTHON_KERNELS = re.compile(r"cupy_|cudapy::|_ZN6cudapy")
 _PYTHON = re.compile(r"(?:.*/)?python[\d.]*$")
 _JAX_THREADS = re.compile(r"py_xla|tf_xla|jax|pjrt", re.IGNORECASE)
+_LEAST_COMPILED = 0.05  # of the kernels
 _LONGEST_NAME = 4096  # the start of a name identifies it; templates make names of many kB
 
 
@@ -60,8 +65,7 @@ def program_kind(trace: Trace) -> Program | None:
             return "pytorch"
         if any(map(is_jax, names)):
             return "jax"
-    is_python = any(map(_PYTHON.match, _names(trace, "process")))
-    if is_python and not any(map(_OTHER_PYTHON_KERNELS.match, kernels)):
+    if is_python(trace) and not any(map(_OTHER_PYTHON_KERNELS.match, kernels)):
         return None
     return "cuda" if kernels else None
 
@@ -75,10 +79,44 @@ def is_training(trace: Trace) -> bool:
     )
 
 
-def _labels(trace: Trace) -> Iterable[str]:
+@derived
+def is_compiled(trace: Trace) -> bool:
+    """Return whether torch.compile made much of the program.
+
+    Eager programs compile a mask or two, so kernels decide where there are any, else ranges.
+    """
+    if not trace.has("kernel") or not trace.row_count("kernel"):
+        return has_range(trace, *_COMPILED_RANGES)
+    ids = trace.columns("kernel", "name_id")["name_id"].filled(-1)
+    distinct, counts = np.unique(ids[ids >= 0], return_counts=True)
+    names = (text[:_LONGEST_NAME] for text in trace.strings.texts(distinct.tolist()))
+    compiled = np.fromiter((bool(_COMPILED_KERNELS.match(name)) for name in names), np.bool_)
+    number = int(counts[compiled].sum())
+    return number > 0 and number >= _LEAST_COMPILED * len(ids)
+
+
+def has_range(trace: Trace, *texts: str) -> bool:
+    """Return whether the name of a range or operator contains one of some texts."""
+    return any(text in name for text in texts for name in _labels(trace))
+
+
+@derived
+def is_python(trace: Trace) -> bool:
+    """Return whether a process of the program is named like a Python interpreter."""
+    return any(map(_PYTHON.match, _names(trace, "process")))
+
+
+@derived
+def calls_hip(trace: Trace) -> bool:
+    """Return whether the API calls of the program are HIP's, on AMD GPUs."""
+    return any(name.startswith("hip") for name in _names(trace, "api_call"))
+
+
+@derived
+def _labels(trace: Trace) -> tuple[str, ...]:
     """Return the names of ranges, ``domain:name``, and of operators."""
     ranges = range_names(trace).texts if trace.has("range") else ()
-    return [*_names(trace, "op"), *(text[:_LONGEST_NAME] for text in ranges if text)]
+    return (*_names(trace, "op"), *(text[:_LONGEST_NAME] for text in ranges if text))
 
 
 def _names(trace: Trace, table: str) -> list[str]:

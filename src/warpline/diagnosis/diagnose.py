@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from warpline.derived.efficiency.efficient_work import efficient_work
+from warpline.derived.recorder import table_hint
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
@@ -106,7 +107,8 @@ def _unprofiled(replay: Replay | None) -> tuple[int | None, int | None, int | No
 def _table(run: Run, table: str, attempt: Attempt) -> Result | Skipped:
     analysis = ANALYSES.get(table)
     if not any(run.trace.has(need) and run.trace.row_count(need) for need in analysis.needs):
-        return Skipped(table, "no GPU work was recorded", analysis.missing_hint)
+        hint = table_hint(run.trace, analysis.needs, analysis.missing_hint)
+        return Skipped(table, "no GPU work was recorded", hint)
     arguments = () if run.steps is None else (f"name={run.steps}",)
     return attempt(table, partial(analysis.compute, run.trace, arguments))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
-from warpline.derived.program import program_kind
+from warpline.derived.program import calls_hip, program_kind
 from warpline.derived.ranks.naming import named
 from warpline.derived.work.operations import operations
 from warpline.replay import predict, replay_quality
@@ -66,6 +66,8 @@ def _judged(run: Run, attempt: Attempt) -> tuple[tuple[Finding, ...], list[Skipp
         else:
             kind = program_kind(run.trace)
             findings += (named(run, item.for_program(kind)) for item in judged)
+    if calls_hip(run.trace):
+        findings = [item.for_hip() for item in findings]
     return tuple(findings), not_judged
 
 

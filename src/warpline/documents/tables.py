@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from warpline import plugins, progress
+from warpline.derived.recorder import table_hint
 from warpline.documents import failures
 from warpline.errors import UsageError
 from warpline.result import (
@@ -59,7 +60,9 @@ def _skipped(trace: Trace, table: str, analysis: Analysis) -> Skipped:
     ):
         for cause in cuda_unrecorded(trace):
             return Skipped(table, f"CUDA was not recorded: {cause.why}", cause.hint)
-    hint = FILTER_HINT if _is_filtered_out(trace, analysis.needs) else analysis.missing_hint
+    hint: str | None = FILTER_HINT
+    if not _is_filtered_out(trace, analysis.needs):
+        hint = table_hint(trace, analysis.needs, analysis.missing_hint)
     return Skipped(table, _reason(trace, analysis), hint)
 
 

@@ -36,6 +36,7 @@ from warpline.units import format_ns, plural
 _LABEL = 20  # characters
 _SHORT = {Group.COMMUNICATION: "comm."}  # headings on narrow screens
 _LEAST_TENTHS = 1  # on a screen, parts below 0.1% share a line
+_LEAST_NS = 1_000  # per step; parts of 0.0% below this have no line at all
 
 
 def devices_on_screen(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
@@ -190,6 +191,8 @@ def _rows_of_kind(
     total = Part(kind, kind, sum(part.ns for part, _ in chosen))
     share_of_all = sum(share for _, share in chosen)
     yield Row(_part_cells(item, total, share_of_all, None), is_sum=True)
+    if least_tenths:
+        chosen = [pair for pair in chosen if not _is_nothing(item, *pair)]
     small = [pair for pair in chosen if pair[1] < least_tenths]
     few = small if len(small) > 1 else []
     for part, share in chosen:
@@ -199,6 +202,11 @@ def _rows_of_kind(
         names = ", ".join(part.category for part, _ in few)
         rest = Part(f"{len(few)} others", kind, sum(part.ns for part, _ in few), names)
         yield Row(_part_cells(item, rest, sum(share for _, share in few), None), part=rest)
+
+
+def _is_nothing(item: Breakdown, part: Part, share: int) -> bool:
+    """Return whether a part is 0.0% and shorter than clocks of GPUs resolve."""
+    return not share and part.ns < _LEAST_NS * max(item.count, 1)
 
 
 def _part_cells(item: Breakdown, part: Part, share: int, link: Link | None) -> tuple[Cell, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -25,6 +26,7 @@ CheckState = Literal["pass", "fail", "unknown"]
 CHECK_STATES: tuple[CheckState, ...] = get_args(CheckState)
 # The cause of idle time before the first and after the last operation.
 TAIL = "tail"
+_CUDA_FUNCTION = re.compile(r"\bcuda(?=[A-Z])")
 
 
 def severity_rank(severity: Severity) -> int:
@@ -150,6 +152,22 @@ class Finding(Displayed):
             return self
         fix = self.fix_in.get(program) or self.fix_cuda or self.fix
         return replace(self, fix=fix, fix_cuda="" if fix == self.fix_cuda else self.fix_cuda)
+
+    def for_hip(self) -> Finding:
+        """Return the finding with the names of HIP's functions instead of CUDA's."""
+        return replace(
+            self,
+            title=_in_hip(self.title),
+            claim=_in_hip(self.claim),
+            fix=_in_hip(self.fix),
+            verify=_in_hip(self.verify),
+            fix_cuda=_in_hip(self.fix_cuda),
+        )
+
+
+def _in_hip(text: str) -> str:
+    renamed = _CUDA_FUNCTION.sub("hip", text)
+    return renamed.replace("hipHostAlloc", "hipHostMalloc")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ import numpy as np
 
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.kernels.categories import operation_categories, operation_origins
+from warpline.derived.kernels.rules import Origin
+from warpline.derived.program import calls_hip
 from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
@@ -18,7 +20,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.redaction import run_as_typed
-from warpline.result import Arguments, Field, Result, analysis, column_of
+from warpline.result import Arguments, Field, Result, Skipped, analysis, column_of
 from warpline.trace import Run, Trace
 from warpline.units import Unit
 
@@ -47,7 +49,7 @@ _PROGRAM = "PROGRAM"
     arguments=STEP_ARGUMENT,
     missing_hint="profile with --trace=cuda, and --cuda-graph-trace=node for CUDA graphs",
 )
-def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
+def counter_candidates(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """Kernels to profile with Nsight Compute, each with its command.
 
     What it measures: The kernels with the largest shares of the GPUs' time, except collectives.
@@ -64,6 +66,8 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline; the Nsight Compute CLI manual on --kernel-name, --launch-skip and
         --launch-count.
     """
+    if calls_hip(trace) or (operation_origins(trace) == Origin.ROCM).any():
+        return Skipped(NAME, "Nsight Compute does not profile AMD GPUs", "use rocprof-compute")
     run = run_of(trace, arguments)
     rows, times = _counted(run)
     windows = measure_windows(run)

@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
+from warpline.derived.recorder import table_hint
 from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.time_parts import BUSY, IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -75,7 +76,8 @@ def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """
     run = run_of(trace, arguments)
     if not trace.has("range") or not trace.row_count("range"):
-        return Skipped(NAME, "no ranges were recorded", "profile with --trace=cuda,nvtx")
+        hint = table_hint(trace, ("range",), "profile with --trace=cuda,nvtx")
+        return Skipped(NAME, "no ranges were recorded", hint)
     tree_times = find_phases(run)
     rows = np.flatnonzero(tree_times.total_ns.any(axis=1) | (tree_times.calls > 0))
     columns = _values(tree_times, rows)

@@ -6,11 +6,13 @@ from warpline.derived.breakdown.recurrence import recurs, while_working
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
+from warpline.derived.program import calls_hip, program_kind
+from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls
-from warpline.trace import Run
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
 
 NAME = "allocator"
@@ -18,6 +20,13 @@ TITLE = "GPU memory is allocated and freed in every step"
 
 _LEAST_PER_STEP = 0.5
 _LEAST_SHARE = 0.01
+# Of the operations of a step. A caching allocator allocates a few large blocks, if any.
+_UNCACHED_RATIO = 0.5
+_LEAST_UNCACHED = 20  # calls per step
+_FIX = (
+    "Remove torch.cuda.empty_cache() from the loop. If memory is tight, set"
+    " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Keep shapes constant from step to step."
+)
 
 
 @rule(name=NAME, title=TITLE)
@@ -40,7 +49,7 @@ def allocator(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope, calls = step_scope(run), working_calls(trace)
     rows = calls.row[calls.kind == CallKind.ALLOCATOR]
     if not scope.has_steps:
@@ -57,17 +66,18 @@ def allocator(run: Run) -> list[Finding] | Skipped:
     many = plural(number, "call")
     cost = f", which leaves the GPU idle for {format_ns(idle_ns)}{scope.each}" if idle_ns else ""
     which = plural(number, "call that allocates or frees", "calls that allocate or free")
+    uncached, fix = "", _FIX
+    if count >= max(_UNCACHED_RATIO * scope.number_of(scope.operations), _LEAST_UNCACHED):
+        uncached, fix = _without_cache(trace)
     return [
         Finding(
             NAME,
             severity_of(scope.share(min(each, scope.idle_ns()))),
             f"GPU memory allocation blocks the CPU for {format_ns(each)}{scope.each}",
             f"The CPU spends {format_ns(each)}{scope.each} in {which} memory"
-            f"{cost}. cudaFree also synchronizes with the GPU.",
+            f"{cost}.{uncached} cudaFree also synchronizes with the GPU.",
             (scope.show_calls(f"{many}{scope.each} take {format_ns(each)}", rows),),
-            "Remove torch.cuda.empty_cache() from the loop. If memory is tight, set"
-            " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Keep shapes constant from step to"
-            " step.",
+            fix,
             "Profile again: `warpline stats -r cuda_api_sum` shows no cudaMalloc or cudaFree"
             " within steps.",
             fix_cuda="Allocate once before the loop, or use cudaMallocAsync and cudaFreeAsync"
@@ -82,3 +92,17 @@ def allocator(run: Run) -> list[Finding] | Skipped:
             on_devices=scope.calls_on_devices(rows),
         )
     ]
+
+
+def _without_cache(trace: Trace) -> tuple[str, str]:
+    """Return what a program without a caching allocator shows, a sentence, and PyTorch's fix."""
+    if program_kind(trace) != "pytorch":
+        return "", _FIX
+    variables = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+    if calls_hip(trace):
+        variables += " and PYTORCH_NO_HIP_MEMORY_CACHING"
+    fix = (
+        f"Unset {variables}, and use PyTorch's own allocator, so that freed memory is reused."
+        " Preallocate buffers that a library allocates in each step."
+    )
+    return " Most operators allocate, so PyTorch's caching allocator seems to be off.", fix

@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.code_loading import ThreadSpans, code_loading, compiling, timings
+from warpline.derived.recorder import calls_hint, hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import TimePart
@@ -69,7 +70,7 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope, found = step_scope(run), _found(run)
     loading_ns = scope.idle_ns(TimePart.MODULE_LOAD) if len(found.loading.start_ns) else 0.0
     compiling_ns = min(_sum(found.compiling) / scope.count, scope.idle_ns() - loading_ns)
@@ -99,8 +100,7 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
             f"{subject} {format_ns(each)}{scope.each} ({format_ratio(share)})"
             f"{f': {what}' if len(names) > 1 else ''}.{affected}",
             tuple(_evidence(found)),
-            "Record after warm-up: run a few steps first, or use --delay or"
-            " --capture-range=cudaProfilerApi. If it recurs in a long run, keep input shapes"
+            f"{hints(run.trace).after_warm_up} If it recurs in a long run, keep input shapes"
             " constant or use torch.compile(dynamic=True), keep TORCHINDUCTOR_CACHE_DIR and"
             " TRITON_CACHE_DIR between runs, and turn off torch.backends.cudnn.benchmark for"
             " changing shapes.",

@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import ranks_of
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.collectives.advice import overlap_advice
 from warpline.derived.collectives.matches import collective_matches
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranks.waits import rank_waits
@@ -19,7 +20,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import BoolArray
-from warpline.result import Evidence, Finding, OnDevice, Program, rule
+from warpline.result import Evidence, Finding, OnDevice, rule
 from warpline.result.changes import OverlapCollectives
 from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
@@ -34,30 +35,6 @@ _BUCKETS = 8
 # waiting for other ranks.
 _ALONE = Estimate(0.1, 1.0, 1.0)
 _MOST_BETWEEN = 2  # operations that prepare or scale a collective's data
-_FIX = (
-    "Overlap communication with the backward pass: use"
-    " DistributedDataParallel(gradient_as_bucket_view=True) or FSDP, not per-tensor all-reduces"
-    " after it."
-)
-_FIX_CUDA = (
-    "Group small buffers into buckets of tens of MB (ncclGroupStart). Launch each bucket on a"
-    " separate stream, after an event of its last producer."
-)
-_FIX_IN: dict[Program, str] = {
-    "jax": "Let XLA overlap collectives with compute: set"
-    " --xla_gpu_enable_latency_hiding_scheduler=true in XLA_FLAGS, and compile the whole step with"
-    " one jax.jit."
-}
-# Where most of it is overlapped: what remains is before the first or after the last compute.
-_FIX_REST = (
-    "Start the exposed collectives earlier or make them shorter: tune the bucket size"
-    " (bucket_cap_mb), reduce in BF16, accumulate gradients over several batches, and shard the"
-    " optimizer's work (ZeRO, FSDP with prefetching)."
-)
-_FIX_REST_CUDA = (
-    "Start the exposed collectives earlier, each after an event of its data's producer, on a"
-    " stream of its own, and reduce in BF16."
-)
 
 
 @rule(name=NAME, title=TITLE)
@@ -73,7 +50,8 @@ def exposed_communication(run: Run) -> list[Finding]:
         with the most. With several ranks in the trace, waits for the last rank are excluded (see
         straggler). If 30% or more of communication is overlapped already, its exposed part is
         reported without an estimate.
-    What to do: Communicate in a few buckets, each as soon as its data is ready.
+    What to do: Communicate in a few buckets, each as soon as its data is ready. The advice depends
+        on the collective that takes most of the time.
     Limits: In a recording of a single rank, a collective's time includes waiting for other ranks.
         Open the recordings of all ranks together to see which one is late.
     Source: PyTorch's documentation of DistributedDataParallel; measured on a program with and
@@ -99,6 +77,8 @@ def exposed_communication(run: Run) -> list[Finding]:
     if many_launches:
         text = f"the CPU takes {format_ns(launching)}{scope.each} to launch them one by one"
         shown.append(Evidence(text))
+    chosen = collectives & scope.operations
+    advice = overlap_advice(run.trace, chosen, is_overlapped=is_overlapped)
     finding = Finding(
         NAME,
         severity_of(share),
@@ -106,16 +86,18 @@ def exposed_communication(run: Run) -> list[Finding]:
         f"{many} {leave} {format_ns(exposed)} ({format_ratio(share)}) of communication"
         f" exposed{without}.{beside}",
         tuple(shown),
-        _FIX_REST if is_overlapped else _FIX,
+        advice.fix,
         "Profile again: `warpline stats -r overlap` shows less exposed communication.",
+        fix_cuda=advice.fix_cuda,
+        fix_in=advice.fix_in,
         share=share,
         on_devices=facts,
     )
     if is_overlapped:
-        return [replace(finding, fix_cuda=_FIX_REST_CUDA)]
+        return [finding]
     places = np.flatnonzero(collectives)
     changes = OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace))
-    return [replace(finding, fix_cuda=_FIX_CUDA, fix_in=_FIX_IN, changes=(changes,))]
+    return [replace(finding, changes=(changes,))]
 
 
 def _overlapped_ratio(run: Run) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
+from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
 from warpline.result import Finding, rule
@@ -50,6 +51,14 @@ def graph_opportunity(run: Run) -> list[Finding]:
     if waits >= scope.count:
         calls = plural(round(waits / scope.count), "synchronizing or allocating call")
         before = f" Before capture, remove {calls} per step."
+    reads = np.zeros(len(scope.operations), np.bool_)
+    reads[result_reads(run.trace).copy] = True
+    number = round(scope.number_of(reads))
+    if number:
+        before += (
+            f" The CPU reads back {plural(number, 'result')}{scope.each}: read results after the"
+            " graph, or every few steps."
+        )
     return [
         Finding(
             NAME,

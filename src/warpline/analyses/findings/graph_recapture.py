@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_calls import WorkingCalls, working_calls
 from warpline.derived.idle.kinds import CallKind
+from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
@@ -44,7 +45,7 @@ def graph_recapture(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope, calls = step_scope(run), working_calls(trace)
     made = calls.row[calls.kind == CallKind.GRAPH_INSTANTIATION]
     count = scope.number_of_calls(made)

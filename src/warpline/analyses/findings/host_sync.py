@@ -13,6 +13,7 @@ from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
 from warpline.derived.idle.result_reads import result_reads, waits_behind
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
@@ -68,7 +69,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope, reads = step_scope(run), result_reads(trace)
     blocked = _blocked(trace)
     waits = blocked.call[blocked.is_wait]

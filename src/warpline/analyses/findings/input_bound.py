@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.input_waits import InputWaits, input_waits
 from warpline.derived.breakdown.lost_time import (
     how_often,
     listed_functions,
@@ -12,11 +13,12 @@ from warpline.derived.breakdown.lost_time import (
     waits_while_idle,
     without,
 )
-from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.os_waits import has_context_switches
 from warpline.derived.idle.silences import ThreadTimes
-from warpline.derived.program import is_training
+from warpline.derived.program import is_training, program_kind
+from warpline.derived.recorder import hints
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
@@ -37,6 +39,15 @@ _FIX = (
     "Prepare the next batch ahead, in other threads or processes. Put it into pinned memory, and"
     " copy it with non_blocking=True while the GPU processes the current one."
 )
+_FIX_ROUND_TRIP = (
+    "If the CPU changes the data that was copied from the GPU, do that on the GPU and keep the data"
+    " there: tensor operations instead of .cpu(), NumPy, and .to(device). Otherwise prepare the"
+    " data to copy ahead, in another thread."
+)
+_FIX_ROUND_TRIP_CUDA = (
+    "If the CPU changes the data that was copied from the GPU, do that in a kernel and keep the"
+    " data on the GPU. Otherwise prepare the data to copy ahead, in another thread."
+)
 
 
 @rule(name=NAME, title=TITLE, aliases=("data-starved",))
@@ -47,7 +58,9 @@ def input_bound(run: Run) -> list[Finding]:
     Why it matters: Faster kernels do not help a GPU that waits for its input.
     How it is found: A thread that launches work waits in a DataLoader or in the operating system,
         or makes no CUDA API call for half a millisecond. Its next launch is a host-to-device copy,
-        or after a long wait one of the next few. Sleeping and waiting for locks is os-wait.
+        or after a long wait one of the next few. Sleeping and waiting for locks is os-wait. Waits
+        that do not repeat, such as start-up, are reported as a CPU gap. So is CPU work on data that
+        is copied from the GPU before and back after it, which cannot be done ahead.
     What to do: Prepare batches in other processes, ahead of their use.
     Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
         for data and preparing data look the same.
@@ -62,25 +75,29 @@ def input_bound(run: Run) -> list[Finding]:
     held = blocking(run.trace)
     rows = np.flatnonzero(held.cause == TimePart.INPUT)
     waits = ThreadTimes(held.start_ns[rows], held.end_ns[rows], held.thread[rows])
+    seen = input_waits(run)
+    if seen.nature != "pipeline":
+        return [_gap(run, scope, seen, waits)]
     often, where = how_often(run, TimePart.INPUT)
     every_wait = waits_while_idle(run, TimePart.INPUT)
     idle_waits, count = of_most_idle(run, TimePart.INPUT, every_wait)
     listed = listed_functions(run.trace, idle_waits, count)
-    seen = f": {listed}" if listed else ""
+    functions = f": {listed}" if listed else ""
     if has_context_switches(run.trace):
         ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / count
         where = f" It runs for {format_ns(max(ran_ns, 0.0))} of that.{where}"
+    data = "input data" if program_kind(run.trace) == "cuda" else "the next batch"
     return [
         Finding(
             NAME,
             severity_of(share),
-            f"Input-bound: the GPU waits for the next batch {format_ratio(share)} of the time",
+            f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
-            f" or prepares data{seen}.{where}",
+            f" or prepares data{functions}.{where}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits),),
             _FIX_TRAINING if is_training(run.trace) else _FIX,
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
-            fix_cuda="Fill pinned buffers in other threads. Copy the next batch with"
+            fix_cuda="Fill pinned buffers in other threads. Copy the next input with"
             " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
             fix_in={
                 "jax": "Prepare the next batches ahead, in other threads or processes, and"
@@ -92,3 +109,36 @@ def input_bound(run: Run) -> list[Finding]:
             on_devices=scope.idle_on_devices(TimePart.INPUT),
         )
     ]
+
+
+def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Finding:
+    """Return the finding of waits that are no input pipeline; nothing predicts their end."""
+    idle_ns = scope.idle_ns(TimePart.INPUT)
+    share = scope.share_of_all(idle_ns)
+    idle = f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
+    severity = severity_of(share)
+    if seen.nature == "round-trip":
+        title = f"CPU work between copies leaves the GPU idle {format_ratio(share)} of the time"
+        claim = (
+            f"{idle} while the CPU works between a copy from the GPU and one of the same size back."
+        )
+        fix, fix_cuda = _FIX_ROUND_TRIP, _FIX_ROUND_TRIP_CUDA
+    else:
+        gaps = plural(seen.number, "CPU gap")
+        leave = "A long CPU gap leaves" if seen.number == 1 else "Long CPU gaps leave"
+        title = f"{leave} the GPU idle {format_ratio(share)} of the time"
+        claim = f"{idle} in {gaps} before a host-to-device copy, too few for an input pipeline."
+        severity = "medium" if severity == "high" else severity
+        fix, fix_cuda = hints(run.trace).gap, ""
+    return Finding(
+        NAME,
+        severity,
+        title,
+        claim,
+        (longest_first(f"{plural(len(waits.thread), 'wait')} for input", waits),),
+        fix,
+        "Profile again: `warpline analyze` shows no idle time of the cause input.",
+        fix_cuda=fix_cuda,
+        share=share,
+        on_devices=scope.idle_on_devices(TimePart.INPUT),
+    )

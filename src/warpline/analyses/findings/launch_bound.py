@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
+from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
 from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.idle.result_reads import result_reads
+from warpline.derived.program import is_compiled, is_training
+from warpline.derived.recorder import hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.estimate import Estimate
@@ -19,6 +25,22 @@ TITLE = "Launch-bound: the CPU cannot keep the GPU busy"
 _LEAST_SHARE = 0.15
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.25)
+# Of other operations: a CUDA graph ends at each read, and below 20 launches it is not worthwhile.
+_LEAST_READS = 0.05
+_FIX = "Use torch.compile, larger batches, or fused operators."
+_FIX_COMPILED = (
+    "Launch compiled parts as CUDA graphs: torch.compile(mode='reduce-overhead'). Remove graph"
+    " breaks (TORCH_LOGS=graph_breaks). Use larger batches."
+)
+_ASIDE_TRAINING = "Move logging, metrics, and data preparation off the training thread."
+_ASIDE = "Move logging, preprocessing, and postprocessing off the thread that launches."
+_FIX_CUDA = (
+    "Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a dedicated thread."
+)
+_FIX_CUDA_READS = (
+    "Keep results that decide what is launched next on the GPU, or read them every few iterations."
+    " Then merge small kernels, and launch repeated parts as CUDA graphs."
+)
 _TOLD = 0.02  # of the step: less overhead is not mentioned
 
 
@@ -55,21 +77,25 @@ def launch_bound(run: Run) -> list[Finding]:
 
 
 def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
-    share = scope.share(idle_ns)
+    share, trace = scope.share(idle_ns), scope.run.trace
     without = max(share - overhead, 0) / (1 - overhead) if overhead < 1 else 0.0
     profiled = f" Without profiling, about {format_ratio(without)}." if overhead > _TOLD else ""
+    aside = _ASIDE_TRAINING if is_training(trace) else _ASIDE
+    reads = _reads(scope)
+    obstacle = (
+        f" The CPU reads back {plural(reads, 'result')}{scope.each}, so a CUDA graph can only hold"
+        " the launches between two reads."
+    )
     return Finding(
         NAME,
         severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        f" launch.{profiled}",
+        f" launch.{profiled}{obstacle if reads else ''}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"),),
-        "Use torch.compile, larger batches, or fused operators. Move logging, metrics, and data"
-        " preparation off the training thread.",
+        f"{_FIX_COMPILED if is_compiled(trace) else _FIX} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
-        fix_cuda="Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a"
-        " dedicated thread.",
+        fix_cuda=_FIX_CUDA_READS if reads else _FIX_CUDA,
         fix_in={
             "jax": "Compile the whole step with one jax.jit instead of several small ones, and run"
             " several steps per call with lax.scan. Move logging, metrics, and data"
@@ -80,12 +106,26 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
     )
 
 
+def _reads(scope: StepScope) -> int:
+    """Return the results per step that the CPU reads back; 0 if they are few for the launches."""
+    places = np.zeros(len(scope.operations), np.bool_)
+    places[result_reads(scope.run.trace).copy] = True
+    reads = scope.number_of(places)
+    is_obstacle = reads >= _LEAST_READS * (scope.number_of(scope.operations) - reads)
+    is_repeated = scope.has_steps or reads >= LEAST_REPEATS
+    return round(reads) if is_obstacle and is_repeated else 0
+
+
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
     share = scope.share_of_all(idle_ns)
-    affected, count = scope.affected(pauses.is_much)
-    often = not scope.has_steps or affected > MOST_STEPS * count
-    where = "" if often else f" Affects only {affected:,} of {plural(count, 'step')}."
+    if scope.has_steps:
+        affected, count = scope.affected(pauses.is_much)
+        often = affected > MOST_STEPS * count
+        where = "" if often else f" Affects only {affected:,} of {plural(count, 'step')}."
+    else:
+        often = effective_number(times.end_ns - times.start_ns) >= LEAST_REPEATS
+        where = "" if often else " They do not repeat."
     return Finding(
         NAME,
         severity_of(share),
@@ -93,10 +133,20 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
         f" CUDA API calls.{where}",
         (longest_first(plural(len(times.thread), "CPU gap"), times),),
-        "Locate the gaps with NVTX ranges. Move logging, checkpoints, metrics, and data preparation"
-        " to another thread or process, run them less often, or launch the next step's work first.",
+        _fix_gaps(scope, often=often),
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         changes=without(times, _REMAINING) if often else (),
         share=share,
         on_devices=scope.windows_on_devices(pauses.idle_ns),
+    )
+
+
+def _fix_gaps(scope: StepScope, *, often: bool) -> str:
+    told = hints(scope.run.trace)
+    if not often and not scope.has_steps:
+        return told.gap
+    return (
+        f"Locate the gaps with {told.ranges}. Move logging, checkpoints, metrics, and data"
+        " preparation to another thread or process, run them less often, or launch the next step's"
+        " work first."
     )

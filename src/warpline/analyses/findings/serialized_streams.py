@@ -11,6 +11,7 @@ from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.causes import launch_latency_ns
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.program import program_kind
+from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.texts import number_texts
 from warpline.derived.work.launch_order import launch_order
@@ -82,7 +83,7 @@ def serialized_streams(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     if not trace.has("api_call") or not trace.row_count("api_call"):
-        return Skipped(NAME, "no CUDA API calls were recorded", "profile with --trace=cuda")
+        return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope = step_scope(run)
     every = _serialized(trace, scope)
     findings = []

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.program import is_compiled
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.time_parts import TimePart
@@ -24,6 +25,12 @@ _LEAST_CHAIN = 2  # a single one may be an activation whose input the backward p
 _LEAST_CHAINS = 4
 _SHORTEST_PRODUCT_NS = 20_000
 _REMAINING = Estimate(0.0, 0.0, 0.5)
+
+_FIX = "Use torch.compile, built-in bias (nn.Linear, torch.addmm), or fused activations."
+_FIX_COMPILED = (
+    "Use built-in bias (nn.Linear, torch.addmm) or fused activations. Remove graph breaks around"
+    " them (TORCH_LOGS=graph_breaks), so that torch.compile fuses them."
+)
 
 
 @rule(name=NAME, title=TITLE)
@@ -54,7 +61,7 @@ def unfused_epilogue(run: Run) -> list[Finding]:
             " time",
             f"Chains of elementwise kernels after GEMMs ({many}{scope.each}) take {weight.time}.",
             (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", chains),),
-            "Use torch.compile, built-in bias (nn.Linear, torch.addmm), or fused activations.",
+            _FIX_COMPILED if is_compiled(run.trace) else _FIX,
             "Profile again: `warpline stats -r kernel_class_sum` shows fewer elementwise kernels.",
             fix_cuda="Use cublasLtMatmul with CUBLASLT_EPILOGUE_BIAS, RELU_BIAS, or GELU_BIAS, or"
             " a CUTLASS kernel with a custom epilogue.",

@@ -49,7 +49,7 @@ def capture_quality(run: Run) -> list[Finding]:
         *launches.unmatched(trace),
         *unexplained.unexplained(run),
         *gpu_work.whole_graphs(trace),
-        *step_count.too_few(chosen),
+        *step_count.too_few(trace, chosen),
         *overhead.overhead(run, chosen),
         *records.truncated(trace),
         *records.missing_ranks(trace),

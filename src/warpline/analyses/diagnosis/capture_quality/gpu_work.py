@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from warpline.analyses.diagnosis.capture_quality.problem import grade, problem
+from warpline.derived.recorder import hints
 from warpline.derived.work.busy import DeviceWork, device_work
 from warpline.result import Evidence, Finding, cuda_unrecorded
 from warpline.schema.unrecorded import Code
@@ -53,7 +54,7 @@ def nothing_recorded(trace: Trace) -> Iterator[Finding]:
             f"The recording has {plural(launches, 'launch call')}, but no kernels, copies or"
             " memsets.",
             Evidence(f"{plural(launches, 'launch call')}", "api_call", count=launches),
-            "Record with -t cuda, without another profiler in the program: only one can use CUPTI.",
+            hints(trace).unseen_work,
             "warpline summary RECORDING lists kernels.",
         )
     else:
@@ -62,7 +63,7 @@ def nothing_recorded(trace: Trace) -> Iterator[Finding]:
             "No GPU work was recorded",
             "The recording has no kernels, copies or memsets, and no launch calls.",
             Evidence("no GPU operations and no launch calls"),
-            "Record with -t cuda a part of the run that uses the GPU.",
+            hints(trace).gpu_work,
             "warpline summary RECORDING lists kernels.",
         )
 

@@ -12,6 +12,7 @@ from warpline.analyses.diagnosis.capture_quality.shares import recorded_window
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.recorder import hints
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -36,7 +37,7 @@ def unmatched(trace: Trace) -> Iterator[Finding]:
             "CUDA API calls were not recorded",
             "Causes of idle time and the ranges of GPU work are unknown.",
             Evidence("table api_call is empty"),
-            "Record with -t cuda,nvtx.",
+            hints(trace).api_calls,
             "warpline summary RECORDING lists api_call.",
         )
         return
@@ -170,8 +171,7 @@ def _cut_out(trace: Trace, found: _Unmatched) -> Iterator[Finding]:
             count=len(found.earlier) + len(found.later),
             windows_ns=tuple(windows),
         ),
-        "Record whole steps: synchronize with the GPU (torch.cuda.synchronize()) before recording"
-        " starts and before it stops.",
+        hints(trace).whole_steps,
         "Profile again: this finding is gone.",
     )
 
@@ -227,7 +227,7 @@ def _empty_graphs(trace: Trace, found: _Unmatched) -> Iterator[Finding]:
             _calls(
                 trace, plural(len(found.graphs), "graph launch", "graph launches"), found.graphs
             ),
-            "Record with --cuda-graph-trace=graph, or node for the kernels of graphs.",
+            hints(trace).graphs,
             "warpline stats -r breakdown RECORDING shows CUDA graphs or their kernels.",
         )
 

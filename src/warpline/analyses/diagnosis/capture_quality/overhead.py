@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from warpline.analyses.diagnosis.capture_quality.problem import grade, problem
 from warpline.analyses.diagnosis.capture_quality.shares import idle_of
+from warpline.derived.recorder import hints
 from warpline.derived.steps.times import Steps
 from warpline.derived.time_parts import IDLE, NOT_OF_CPU, TimePart
 from warpline.result import ANALYSES, Evidence, Finding, Result
@@ -31,7 +32,7 @@ def overhead(run: Run, run_steps: Steps) -> Iterator[Finding]:
             f"The GPU waits about {format_ratio(cost[0])} of the time for profiling overhead on the"
             " CPU. The program is faster without the profiler.",
             Evidence(cost[1]),
-            "Record fewer kinds of events, such as NVTX domains, OS calls or backtraces.",
+            hints(run.trace).less,
             "warpline stats -r profiling_cost RECORDING",
         )
 

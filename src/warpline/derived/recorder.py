@@ -1,0 +1,168 @@
+"""How to record what a trace lacks, in the words of the profiler that recorded it.
+
+Nsight Systems and Warpline take options and record NVTX ranges. The PyTorch profiler is set up in
+the program, and records its own annotations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from warpline.derived import derived
+from warpline.derived.program import is_python, program_kind
+from warpline.derived.ranges.names import range_names
+from warpline.result import Program
+from warpline.trace import Trace
+
+_KINETO = "kineto"
+_PRODUCER = "PyTorch profiler"  # also of a recording that was converted
+_STEP = "ProfilerStep#"
+_NAMED = ", or name existing ranges with --steps-from NAME."
+
+
+class Hints(NamedTuple):
+    """How to record something, each in one or two sentences.
+
+    Attributes:
+        steps: Ranges around the steps.
+        more_steps: Enough steps for medians; `{count}` is the number.
+        gpu_work: Kernels and copies of a recording that has neither these nor launches.
+        unseen_work: Kernels and copies of a recording that has launches only.
+        api_calls: Launches of a recording that has kernels and copies only.
+        after_warm_up: Steps that neither load nor compile code.
+        whole_steps: Steps of which neither the start nor the end is cut off.
+        graphs: What CUDA graphs contain.
+        less: Fewer events, so that recording delays the program less.
+        ranges: The ranges that a program can mark, as a noun.
+        gap: What the CPU does in a gap that does not repeat.
+    """
+
+    steps: str
+    more_steps: str
+    gpu_work: str
+    unseen_work: str
+    api_calls: str
+    after_warm_up: str
+    whole_steps: str
+    graphs: str
+    less: str
+    ranges: str
+    gap: str
+
+
+_ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+_WHOLE_STEPS = (
+    "Record whole steps: synchronize with the GPU ({}) before recording starts and before it stops."
+)
+_SYNCHRONIZE: Mapping[Program, str] = {
+    "pytorch": "torch.cuda.synchronize()",
+    "jax": "jax.block_until_ready()",
+    "cuda": "cudaDeviceSynchronize()",
+}
+_GAP = (
+    "Locate the gap with {}. If it is start-up, such as imports and initialization, record after"
+    " warm-up. Otherwise do the work earlier, or in another thread."
+)
+_OF_PYTORCH = Hints(
+    steps="Call prof.step() after each step, mark steps with"
+    f' torch.profiler.record_function(f"step_{{i}}"){_NAMED}',
+    more_steps="Record at least {count} steps after warm-up:"
+    " schedule=torch.profiler.schedule(wait=1, warmup=3, active={count}), and prof.step() after"
+    " each step.",
+    gpu_work=f"Use torch.profiler.profile with {_ACTIVITIES} around a part of the run that uses the"
+    " GPU.",
+    unseen_work=f"Use torch.profiler.profile with {_ACTIVITIES}, without another profiler in the"
+    " program: only one can use CUPTI. Call torch.cuda.synchronize() before it stops.",
+    api_calls=f"Use torch.profiler.profile with {_ACTIVITIES}, and keep the category cuda_runtime"
+    " in the trace.",
+    after_warm_up="Record after warm-up: run a few steps first, or use"
+    " schedule=torch.profiler.schedule(wait=3, warmup=3, active=10).",
+    whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE["pytorch"]),
+    graphs="Record without CUDA graphs, or with nsys profile --cuda-graph-trace=node.",
+    less="Turn off with_stack, record_shapes, and profile_memory.",
+    ranges="torch.profiler.record_function",
+    gap=_GAP.format("torch.profiler.record_function"),
+)
+_OF_OPTIONS = Hints(
+    steps="",
+    more_steps="Record at least {count} steps after warm-up.",
+    gpu_work="Record with -t cuda a part of the run that uses the GPU.",
+    unseen_work="Record with -t cuda, without another profiler in the program: only one can use"
+    " CUPTI.",
+    api_calls="Record with -t cuda,nvtx.",
+    after_warm_up="Record after warm-up: run a few steps first, or use --delay or"
+    " --capture-range=cudaProfilerApi.",
+    whole_steps="",
+    graphs="Record with --cuda-graph-trace=graph, or node for the kernels of graphs.",
+    less="Record fewer kinds of events, such as NVTX domains, OS calls or backtraces.",
+    ranges="NVTX ranges",
+    gap=_GAP.format("NVTX ranges"),
+)
+# Around a step, in a program in Python or in C++.
+_MARKS = {
+    "pytorch": 'torch.cuda.nvtx.range_push(f"step_{i}") and range_pop()',
+    "python": 'nvtx.annotate(f"step_{i}") of the package nvtx',
+    "c++": 'nvtxRangePushA("step") and nvtxRangePop() of nvtx3/nvToolsExt.h',
+}
+# What to set up in a program, by the table that has no rows.
+_TABLES_OF_PYTORCH = {
+    **dict.fromkeys(
+        ("kernel", "memcpy", "memset", "graph_launch", "api_call", "device"),
+        f"use torch.profiler.profile with {_ACTIVITIES}",
+    ),
+    "range": "mark parts of the program with torch.profiler.record_function",
+    "op": "use torch.profiler.profile with ProfilerActivity.CPU",
+    "os_call": "the PyTorch profiler does not record OS calls; use nsys profile --trace=osrt",
+}
+
+
+def is_of_pytorch(trace: Trace) -> bool:
+    """Return whether the PyTorch profiler recorded the trace."""
+    meta = trace.meta
+    return meta.format == _KINETO or (meta.producer or "").startswith(_PRODUCER)
+
+
+@derived
+def hints(trace: Trace) -> Hints:
+    """Return how to record more of the program, with the profiler that recorded the trace."""
+    if is_of_pytorch(trace):
+        return _OF_PYTORCH
+    kind = program_kind(trace)
+    in_python = "python" if kind == "jax" or is_python(trace) else "c++"
+    mark = _MARKS["pytorch" if kind == "pytorch" else in_python]
+    return _OF_OPTIONS._replace(
+        steps=f"Mark each step with {mark}{_NAMED}",
+        whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE[kind or "cuda"]),
+    )
+
+
+def table_hint(trace: Trace, tables: Iterable[str], otherwise: str | None) -> str | None:
+    """Return how to record rows of one of some tables.
+
+    Args:
+        trace: The trace that has no rows of these tables.
+        tables: Names of tables.
+        otherwise: The hint for profilers that take options, which tables may word themselves.
+    """
+    if not is_of_pytorch(trace):
+        return otherwise
+    known = (_TABLES_OF_PYTORCH[name] for name in tables if name in _TABLES_OF_PYTORCH)
+    return next(known, otherwise)
+
+
+def calls_hint(trace: Trace) -> str | None:
+    """Return how to record API calls, for rules that judge nothing without them."""
+    return table_hint(trace, ("api_call",), "profile with --trace=cuda")
+
+
+@derived
+def only_step(trace: Trace) -> str | None:
+    """Return the name of the PyTorch profiler's step if the trace has exactly one, else None.
+
+    One step cannot be compared with another, so it is not among the steps found.
+    """
+    if not trace.has("range") or not trace.row_count("range"):
+        return None
+    steps = [name for name in range_names(trace).texts if name and name.startswith(_STEP)]
+    return steps[0] if len(steps) == 1 else None
