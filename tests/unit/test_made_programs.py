@@ -352,26 +352,31 @@ def test_short_pauses_between_few_launches_are_told_without_a_price() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "rule", "pause"),
+    ("fault", "rule", "pause", "severity"),
     [
-        (a_batch_from_pageable_memory, "pageable-copy", "input-bound"),  # a copy comes next
-        (a_wait_behind_each_short_kernel, "host-sync", "launch-bound"),
+        # A copy comes next, but a gap in two steps is no input pipeline.
+        (a_batch_from_pageable_memory, "pageable-copy", "input-bound", "medium"),
+        (a_wait_behind_each_short_kernel, "host-sync", "launch-bound", "high"),
     ],
 )
-def test_pauses_in_some_steps_hide_no_fault(fault: Program, rule: str, pause: str) -> None:
+def test_pauses_in_some_steps_hide_no_fault(
+    fault: Program, rule: str, pause: str, severity: str
+) -> None:
     def program(machine: Machine, bad: bool) -> None:
         machine.work(500_000_000 if machine.steps % 5 == 4 else 0)
         fault(machine, bad)
 
     bad, fixed = diagnosis(program, bad=True), diagnosis(program, bad=False)
-    first, second = bad.findings[:2]
-    assert (first.rule, second.rule) == (pause, rule)  # gaps take most of the total time
-    assert (first.severity, second.severity) == ("high", "high")
-    assert first.saving_ns is None
-    assert first.claim.endswith(" Affects only 2 of 13 steps.")
+    found = {item.rule: item for item in bad.findings[:2]}
+    assert found.keys() == {pause, rule}
+    gaps = found[pause]
+    assert (gaps.severity, gaps.saving_ns) == (severity, None)
+    assert gaps.share is not None
+    assert gaps.share > 0.9  # they take most of the total time
     assert " step (mean; the median is " in bad.verdict
     saved = step_ns(bad) - step_ns(fixed)
-    assert second.saving_ns == pytest.approx(saved, abs=0.05 * step_ns(bad))
+    assert found[rule].severity == "high"
+    assert found[rule].saving_ns == pytest.approx(saved, abs=0.05 * step_ns(bad))
 
 
 def diagnosis(program: Program, *, bad: bool) -> Diagnosis:
