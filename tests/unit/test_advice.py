@@ -323,7 +323,7 @@ def test_memory_allocated_by_every_operator_means_no_caching_allocator() -> None
     assert many.fix.startswith("Unset PYTORCH_NO_CUDA_MEMORY_CACHING,")
     assert "PyTorch's caching allocator seems to be off." in many.claim
     one = finding(allocating(1), "allocator")
-    assert "in 1 call that allocates or frees memory." in one.claim
+    assert "in 1 call that allocates or frees memory" in one.claim
 
 
 def test_advice_names_hip_s_functions_on_amd() -> None:
