@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from warpline.derived.efficiency.efficient_work import EfficientWork
+from warpline.diagnosis.judgment import _ranked
 from warpline.diagnosis.verdict import counted_ns, verdict, what_first
 from warpline.result import Breakdown, Finding, Overlap, Part, Severity
 
@@ -176,3 +177,14 @@ def test_a_gpu_that_waits_for_another_rank_is_not_the_slowest():
     overlaps = [replace(overlap(10.5), waiting_ns=60 * MS), overlap()]
     assert "The slowest of 2 GPUs, GPU 1 (process 2)," in verdict([waits, works], overlaps)
     assert "The slowest of 2 GPUs, GPU 0 (process 1)," in verdict([waits, works], [])
+
+
+def test_a_problem_of_the_recording_comes_after_others_of_its_severity() -> None:
+    recording = replace(finding("medium"), rule="capture-quality", share=0.9)
+    fault, small = replace(finding("medium"), rule="fault"), replace(finding("low"), rule="small")
+    ranked = _ranked((small, recording, fault))
+    assert [(item.id, item.rule) for item in ranked] == [
+        ("F1", "fault"),
+        ("F2", "capture-quality"),
+        ("F3", "small"),
+    ]

@@ -19,6 +19,7 @@ from warpline.trace import Run
 T = TypeVar("T")
 
 _MOST = 0.5
+_OF_RECORDING = "capture-quality"
 _WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
 
 
@@ -94,12 +95,13 @@ def _attempted(
 def _ranked(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return findings numbered in order of severity; the sort is stable.
 
-    Within a severity, a finding without a saving comes first if it concerns most of the time.
+    Within a severity, a finding without a saving comes first if it concerns most of the time, and
+    problems of the recording come last: to record again makes no program faster.
     """
 
-    def order(item: Finding) -> tuple[int, bool]:
+    def order(item: Finding) -> tuple[int, bool, bool]:
         has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
-        return severity_rank(item.severity), not has_most
+        return severity_rank(item.severity), item.rule == _OF_RECORDING, not has_most
 
     ranked = sorted(findings, key=order)
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))
