@@ -2,10 +2,12 @@
 
 Usage: PYTHONPATH=src:benchmarks python benchmarks/blind/measure.py record|time FOLDER [NAME...]
            [--variant bad] [--group 5] [--turns 6] [--steps 20] [--seconds 1] [--limit SECONDS]
+           [--recorded]
 
 record writes FOLDER/NAME.VARIANT.warpline, and FOLDER/recorded.json with the mean recorded step.
 time writes FOLDER/times.json: the mean step in ms of each turn of the bad and the fixed variant,
-neither of them recorded. Programs start in groups, so that imports overlap; only one works at a
+neither of them recorded. With --recorded, both variants also run under Warpline in the same turns,
+which writes recordings. Programs start in groups, so that imports overlap; only one works at a
 time. The programs in CUDA C++ are compiled with nvcc first. Pairs that need more GPUs than there
 are, are skipped. predict.py has the next steps.
 """
@@ -66,7 +68,7 @@ def started(words: Sequence[str], output: Path | None, folder: str) -> list[str]
     if output is None:
         return command
     ours = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true"]
-    ours += ["-c", "cudaProfilerApi", "-o", str(output)]
+    ours += ["-c", "cudaProfilerApi", "--capture-range-end=repeat", "-o", str(output)]
     return [*ours, "--", *command]
 
 
@@ -110,26 +112,35 @@ def record(
 def take_times(
     pairs: Sequence[Pair], build: Path, options: argparse.Namespace, found: Timed
 ) -> None:
-    """Time both variants of each pair of a group in turns, after an uncounted turn."""
-    commands: dict[str, turns.Command] = {
-        f"{pair.name} {variant}": partial(started, program(pair, variant, build, options), None)
-        for pair in pairs
-        for variant in VARIANTS
-    }
+    """Time all variants of each pair of a group in turns, after an uncounted turn."""
+    kinds = [(variant, True) for variant in VARIANTS if options.recorded]
+    kinds = [*((variant, False) for variant in VARIANTS), *kinds]
+    commands: dict[str, turns.Command] = {}
+    for pair, (variant, is_recorded) in itertools.product(pairs, kinds):
+        output = options.folder / f"{pair.name}.{variant}.warpline" if is_recorded else None
+        words = program(pair, variant, build, options)
+        commands[f"{pair.name} {kind(variant, is_recorded)}"] = partial(started, words, output)
     with ready(commands) as running:
         for pair in pairs:
-            workers = {v: running.get(f"{pair.name} {v}") for v in VARIANTS}
-            times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+            times: dict[str, list[float]] = {kind(*item): [] for item in kinds}
+            workers = {name: running.get(f"{pair.name} {name}") for name in times}
             try:
-                for turn, (variant, worker) in itertools.product(
+                for turn, (name, worker) in itertools.product(
                     range(options.turns + 1), workers.items()
                 ):
-                    mean = worker.turn()["mean"] if worker is not None else float("nan")
+                    if worker is None:
+                        continue
+                    mean = worker.turn()["mean"]
                     if turn:
-                        times[variant].append(mean)
+                        times[name].append(mean)
             except turns.TurnError as error:
                 print(error, flush=True)
             found[pair.name] = times
+
+
+def kind(variant: str, is_recorded: bool) -> str:
+    """Return the name of a variant's times."""
+    return f"{variant} recorded" if is_recorded else variant
 
 
 def in_groups(
@@ -153,6 +164,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--variant", choices=VARIANTS, default="bad", help="of what to record")
+    parser.add_argument("--recorded", action="store_true", help="also time recorded programs")
     parser.add_argument("--group", type=int, default=5, help="pairs started together")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--steps", type=int, default=20, help="per turn, at most")
