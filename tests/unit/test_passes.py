@@ -100,6 +100,48 @@ def test_repetitions_without_the_signs_of_layers_are_steps(sign: str):
     assert (run_steps.source, len(run_steps), why) == ("periodicity", LAYERS, "")
 
 
+@pytest.mark.parametrize(("other_us", "is_step"), [(1_000, False), (100, True)])
+def test_one_operation_that_repeats_in_less_than_half_of_gpu_time_is_no_step(
+    other_us: int, is_step: bool
+):
+    machine = Machine()
+    machine.launch(other_us * 1_000, "load")
+    for _ in range(12):
+        machine.launch(10_000, "small")
+    run_steps, why = found(traced(machine))
+    if is_step:  # 120 of 220 us
+        assert (run_steps.source, why) == ("periodicity", "")
+    else:
+        assert (run_steps.source, run_steps.notes) == ("none", (why,))
+        assert why == (
+            "launches repeat 12 times, but take only 10.7% of GPU time: probably not steps"
+        )
+
+
+def test_the_last_repetition_counts_as_much_as_the_others():
+    machine = Machine()
+    for _ in range(12):
+        machine.launch(1 * MS, "gemm")
+    machine.launch(30 * MS, "save")  # a single launch counts as the last repetition
+    run_steps, why = found(traced(machine))
+    assert run_steps.source == "none"
+    assert "repeat 13 times, but take only 31.0% of GPU time" in why  # 13 of 42 ms
+
+
+def test_two_repetitions_need_most_of_the_gpu_time():
+    machine = Machine()
+    machine.launch(1 * MS, "load")
+    layers(machine, 2)  # 90 us each
+    run_steps, why = found(traced(machine))
+    assert run_steps.source == "none"
+    assert why == "launches repeat twice, but take only 15.3% of GPU time: probably not steps"
+    # More repetitions of several launches are evidence enough.
+    machine = Machine()
+    machine.launch(10 * MS, "load")
+    layers(machine, 3)
+    assert found(traced(machine))[0].source == "periodicity"
+
+
 def test_long_repetitions_are_steps():
     machine = Machine()
     embed(machine)

@@ -1,13 +1,15 @@
 """Repetitions in the launches that are parts of one pass, such as the layers of a model, not steps.
 
 A program's launches repeat at several levels. If a recording holds one pass through a model, the
-longest repetitions are its layers. They differ from steps by these signs, the surest first:
+longest repetitions are its layers. They differ from steps by these signs, in this order:
 
 1. A module of the model (a range of PyTorch's domain ``nn.Module``) that is not part of another
    one encloses several repetitions: they are its layers. If each repetition makes a call of its
    own, they are steps.
 2. One range named like a step encloses all repetitions, and they are not all of its work.
-3. Launches of other kinds, as of an embedding, lead without a synchronization to short repetitions
+3. One kernel, copy, or memset repeats, or a sequence repeats only twice, and most of the GPU's time
+   goes to other work: a few copies, or two test runs before the main one.
+4. Launches of other kinds, as of an embedding, lead without a synchronization to short repetitions
    that neither synchronize nor copy from or to the host.
 """
 
@@ -35,7 +37,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing, nest
 from warpline.trace import Trace
-from warpline.units import format_ns
+from warpline.units import format_ns, format_ratio
 
 _MOST = 0.5
 # Without ranges, repetitions are layers only if they are this short and this many, and if at least
@@ -46,8 +48,10 @@ _LEAST_LAYERS = 4
 _LEAST_BEFORE = 5
 _LEAST_NEW_KINDS = 3
 _ANOTHER = 0.5
+_WEAK = 2  # repetitions
 _KERNEL = DEVICE_TABLES.index("kernel")
 _MEMCPY = DEVICE_TABLES.index("memcpy")
+_GRAPH_LAUNCH = DEVICE_TABLES.index("graph_launch")
 _HOST_COPIES = (1, 2)  # CUPTI's kinds: host to device, device to host
 _WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!Async|\w*Async)|^cuMemcpy(?!\w*Async)")
 
@@ -59,8 +63,9 @@ def one_pass(trace: Trace) -> str | None:
     if repeated is None or trace.meta.windows_ns is not None:
         return None
     count = int(np.bincount(repeated.loop).max())
+    times = "launches repeat twice" if count == _WEAK else f"launches repeat {count:,} times"
     usual = format_ns(float(np.median(repeated.end_ns - repeated.start_ns)))
-    what = f"launches repeat {count:,} times ({usual} each)"
+    what = f"{times} ({usual} each)"
     in_modules = _are_in_one_module_call(trace, repeated)
     if in_modules is not None:
         return (
@@ -69,6 +74,9 @@ def one_pass(trace: Trace) -> str | None:
     name = lone_step_range(trace)
     if name is not None and _are_part_of_work(trace, repeated):
         return f"{what} within the only {name}: parts of a step"
+    held = _share_of_weak(trace, repeated)
+    if held < _MOST:
+        return f"{times}, but take only {format_ratio(held)} of GPU time: probably not steps"
     if all(_follow_a_beginning(trace, repeated, loop) for loop in np.unique(repeated.loop)):
         return f"{what} after work that occurs once: probably parts of one pass, not steps"
     return None
@@ -114,6 +122,27 @@ def _are_part_of_work(trace: Trace, repeated: HostSteps) -> bool:
         len(launches.operation) - int(bounds[-1] - bounds[0]) > 1
         for launches, bounds in _repetitions(trace, repeated)
     )
+
+
+def _share_of_weak(trace: Trace, repeated: HostSteps) -> float:
+    """Return the share of the GPU's time that repetitions take; 1 unless they are weak evidence.
+
+    The last one counts as much as the others do on average: it includes what ends the program.
+    """
+    work, launched = operations(trace), launch_order(trace)
+    length, held, total = work.end_ns - work.start_ns, 0.0, 0
+    processes = work.process[launched.order]
+    for launches, bounds in _repetitions(trace, repeated):
+        first, count = launches.operation[bounds[0]], len(bounds) - 1
+        is_one = count == bounds[-1] - bounds[0] and work.table[first] != _GRAPH_LAUNCH
+        if not is_one and count > _WEAK:
+            return 1.0
+        process = work.process[first] + np.array([0, 1])
+        own = launched.order[slice(*np.searchsorted(processes, process).tolist())]
+        inside = np.searchsorted(launched.time_ns[own], launches.time_ns[bounds[[0, -2]]])
+        held += float(length[own[slice(*inside.tolist())]].sum()) * count / (count - 1)
+        total += int(length[own].sum())
+    return held / total if total else 1.0
 
 
 def _follow_a_beginning(trace: Trace, repeated: HostSteps, loop: int) -> bool:
