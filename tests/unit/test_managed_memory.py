@@ -9,6 +9,7 @@ from warpline import plugins
 from warpline.analyses.diagnosis.capture_quality import capture_quality
 from warpline.analyses.findings.managed_memory import managed_memory
 from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.result import Finding, Skipped
@@ -81,6 +82,9 @@ def test_idle_time_around_migrations_belongs_to_the_next_launch() -> None:
     # After the second kernel: from its end to the last migration, without the five. Nothing was
     # launched that could have run.
     assert parts[TimePart.TAIL] == (6 + 2_500 + 20 - 100) * US
+    # Shares exclude that idle time, as the breakdown does.
+    assert step_scope(Run(trace)).step_ns == parts.sum() - parts[TimePart.TAIL]
+    assert step_scope(Run(trace)).step_ns == (1_000 + 5_012 + 1_000 + 100) * US
 
 
 def test_migrations_that_take_much_of_the_time() -> None:

@@ -386,8 +386,8 @@ class _Times(NamedTuple):
 
 
 def _of_whole(run: Run) -> _Times:
-    """Return the times of the whole recording, which has no steps."""
-    length = _rank_sums(run, _lengths(run))
+    """Return the times of the whole recording, which has no steps: its first to last operation."""
+    length = _rank_sums(run, _lengths(run) - step_partition(run).ns[:, TimePart.TAIL])
     whole = max((total for total, _ in length), default=0.0)
     paused = max((total for total, _ in _rank_sums(run, host_pauses(run).idle_ns)), default=0.0)
     return _Times(whole, whole, _if_much(paused, whole))
