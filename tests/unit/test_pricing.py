@@ -191,6 +191,9 @@ def test_a_program_that_only_profiling_slows_is_not_called_launch_bound() -> Non
     assert found[15_000].severity == "low"
     # Kernels then follow each other after 1.2 us, of 61.2 us.
     assert found[15_000].claim.endswith(" Without profiling, about 2.0%.")
+    # The share that orders findings is the one without profiling, too.
+    assert found[15_000].share == pytest.approx(1.2 / 61.2, abs=0.001)
+    assert found[0].share == pytest.approx(15 / 75, abs=0.01)
 
 
 def test_the_overhead_of_operators_counts_before_the_next_call() -> None:

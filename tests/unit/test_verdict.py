@@ -188,3 +188,10 @@ def test_a_problem_of_the_recording_comes_after_others_of_its_severity() -> None
         ("F2", "capture-quality"),
         ("F3", "small"),
     ]
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.6, "launch-bound"), (0.4, "casts")])
+def test_what_concerns_most_of_the_time_comes_before_a_saving(share: float, first: str) -> None:
+    casts = replace(finding("high", 2_000_000), rule="casts")  # 20%
+    launches = replace(finding("high"), rule="launch-bound", share=share)
+    assert _ranked((casts, launches))[0].rule == first
