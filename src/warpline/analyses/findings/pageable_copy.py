@@ -30,6 +30,8 @@ _UNKNOWN = -1
 _OF_PEAK = Estimate(0.65, 0.8, 0.95)
 # No link of a data center GPU since 2017 is slower, and no PCIe link is faster.
 _ANY_LINK = Estimate(10e9, 20e9, 55e9)
+_MOST = 0.5  # of the copied bytes
+_KEEP = "Keep data that the CPU does not change on the GPU from one iteration to the next. "
 _SOME = 0.1  # of the copies: fewer copies of results do not make the CPU wait in every step
 
 
@@ -44,6 +46,8 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
     How it is found: By the recorded memory kind of each copy. The copies of a step, or the calls
         that make them, must take at least 1% of the step.
     What to do: Pin the memory, and copy one batch ahead without blocking, on a separate stream.
+        Where copies of the same sizes go in both directions in each step, first keep the data on
+        the GPU.
     Limits: The speed of pinned copies is estimated from the peak bandwidth of the GPU's link.
         Other traffic on the link makes them slower.
     Source: CUDA C++ Best Practices Guide, section about pinned memory; measured on a program with
@@ -71,6 +75,7 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
         f"{many}{scope.each} in {format_ns(each)} at {rate:.1f} GB/s", copies
     )
     blocks = f" and block the launching thread for {format_ns(held)}" if held else ""
+    keep = _KEEP if scope.has_steps and _are_both_ways(trace, places[included]) else ""
     title = f"Pageable copies block the CPU for {format_ns(held)}{scope.each}"
     if not held:
         title = f"Pageable copies take {format_ns(each)}{scope.each}"
@@ -83,12 +88,14 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
             f" Pinned copies would take about {format_ns(pinned_ns)}, and could overlap with"
             " kernels.",
             (shown,),
-            "Pin host memory once (DataLoader(pin_memory=True) or tensor.pin_memory()). Copy one"
+            keep
+            + "Pin host memory once (DataLoader(pin_memory=True) or tensor.pin_memory()). Copy one"
             " batch ahead on a separate stream with .to(device, non_blocking=True). Make the"
             " compute stream wait for the copy (wait_stream, record_stream).",
             "Profile again: `warpline stats -r cuda_gpu_trace` shows copies from Pinned memory, and"
             " `warpline stats -r overlap` shows them overlapped with kernels.",
-            fix_cuda="Allocate once with cudaHostAlloc, or register once with cudaHostRegister."
+            fix_cuda=keep
+            + "Allocate once with cudaHostAlloc, or register once with cudaHostRegister."
             " Copy with cudaMemcpyAsync on a second stream. Call cudaStreamWaitEvent before the"
             " first use.",
             fix_in={
@@ -117,6 +124,19 @@ def _pageable(trace: Trace) -> BoolArray:
     places = np.flatnonzero(work.table == DEVICE_TABLES.index("memcpy"))
     chosen[places] = is_pageable[work.row[places]]
     return chosen
+
+
+def _are_both_ways(trace: Trace, places: I64) -> bool:
+    """Return whether most bytes are in copies of a size that is copied in both directions."""
+    work, category = operations(trace), operation_categories(trace)[places]
+    size = trace.columns("memcpy", "bytes")["bytes"].values[work.row[places]]
+    sizes, of_size = np.unique(size, return_inverse=True)
+    to_host, to_device = (
+        np.bincount(of_size[category == direction], minlength=len(sizes))
+        for direction in (TimePart.COPY_D2H, TimePart.COPY_H2D)
+    )
+    both = 2 * np.minimum(to_host, to_device) * sizes.astype(np.float64)
+    return float(both.sum()) >= _MOST * float(size.sum()) > 0
 
 
 def _most_ns(trace: Trace, scope: StepScope, places: I64, each_ns: float) -> float | None:
