@@ -450,3 +450,20 @@ def test_what_remains_of_overlapped_all_reduces_starts_earlier() -> None:
     assert rest.fix_cuda.startswith("Start the exposed collectives earlier, each after an event")
     inference = overlap_advice(collective("AllReduce_Sum_f32"), every, is_overlapped=True)
     assert "sequence parallelism" in inference.fix
+
+
+@pytest.mark.parametrize(
+    ("name", "ranges", "in_buckets"),
+    [
+        ("AllReduce_Sum_f32", ("backward",), True),  # gradients
+        ("AllReduce_Sum_f32", (), False),  # activations
+        ("AllGather", (), True),
+    ],
+)
+def test_all_reduces_of_activations_do_not_wait_for_buckets(
+    name: str, ranges: tuple[str, ...], in_buckets: bool
+) -> None:
+    trace = collective(name, *ranges)
+    (found,) = RULES.get("exposed-communication").judge(Run(trace))  # type: ignore[misc]
+    assert isinstance(found, Finding)
+    assert bool(found.changes) == in_buckets

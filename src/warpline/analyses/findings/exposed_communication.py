@@ -52,7 +52,9 @@ def exposed_communication(run: Run) -> list[Finding]:
         reported without an estimate.
     What to do: Communicate in a few buckets, each as soon as its data is ready. The advice depends
         on the collective that takes most of the time.
-    Limits: In a recording of a single rank, a collective's time includes waiting for other ranks.
+    Limits: No saving is estimated for all-reduces of activations, as in inference: each layer waits
+        for the previous one's.
+        In a recording of a single rank, a collective's time includes waiting for other ranks.
         Open the recordings of all ranks together to see which one is late.
     Source: PyTorch's documentation of DistributedDataParallel; measured on a program with and
         without overlap.
@@ -93,7 +95,7 @@ def exposed_communication(run: Run) -> list[Finding]:
         share=share,
         on_devices=facts,
     )
-    if is_overlapped:
+    if is_overlapped or not advice.in_buckets:
         return [finding]
     places = np.flatnonzero(collectives)
     changes = OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.collectives.kinds import collective_kinds
-from warpline.derived.program import has_range, is_training
+from warpline.derived.program import has_range, is_training, program_kind
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.result import Program
@@ -22,11 +22,15 @@ _ALL_TO_ALLS = ("all_to_all", "alltoall", "AllToAll")
 
 
 class Advice(NamedTuple):
-    """What to change, as a finding has it: for PyTorch, for CUDA C++, and for other programs."""
+    """What to change, as a finding has it: for PyTorch, for CUDA C++, and for other programs.
+
+    `in_buckets` is false for all-reduces of activations: the next layer needs each result at once.
+    """
 
     fix: str
     fix_cuda: str
     fix_in: Mapping[Program, str]
+    in_buckets: bool = True
 
 
 _CUDA = (
@@ -115,7 +119,9 @@ def overlap_advice(trace: Trace, collectives: BoolArray, *, is_overlapped: bool)
     if operation != "AllReduce":
         return Advice(_OF_OPERATION.get(operation, _ANY), _CUDA, _JAX)
     fix = _all_reduce(trace, is_overlapped=is_overlapped)
-    return Advice(fix, _CUDA_REST if is_overlapped else _BUCKETS_CUDA, _JAX)
+    fix_cuda = _CUDA_REST if is_overlapped else _BUCKETS_CUDA
+    is_at_once = fix == _ALL_REDUCE_OF_ACTIVATIONS and program_kind(trace) == "pytorch"
+    return Advice(fix, fix_cuda, _JAX, in_buckets=not is_at_once)
 
 
 def longest_operation(trace: Trace, collectives: BoolArray) -> str:
