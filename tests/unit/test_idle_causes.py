@@ -103,6 +103,26 @@ def test_the_ends_of_a_recording_are_its_tail():
     assert (found.start_ns[0], found.end_ns[-1]) == (-50 * US, 130 * US)
 
 
+@pytest.mark.parametrize(
+    ("busy_us", "stream_id", "cause"),
+    [
+        (50, 1, "tail"),
+        (51, 1, "unknown"),  # the recording is under way
+        (50, 0, "unknown"),  # the stream, too
+    ],
+)
+def test_a_stream_may_run_earlier_work_when_recording_starts(
+    busy_us: int, stream_id: int, cause: str
+):
+    program = Program()
+    program.launch(0, 7, 7 + busy_us)
+    program.launch(20, 4_000, 4_100, stream_id=stream_id)
+    found = device_segments(program.trace())
+    parts = [TimePart.at(part).label for part in found.part.tolist()]
+    assert parts == ["tail", "other", cause, "other"]
+    assert (found.start_ns[2], found.end_ns[2]) == ((7 + busy_us) * US, 4_000 * US)
+
+
 def test_between_samples_nothing_is_known():
     program = Program(windows_ns=((0, 150 * US), (300 * US, 600 * US)), span_ns=(0, 600 * US))
     program.launch(0, 7, 100)

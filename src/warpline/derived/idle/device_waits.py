@@ -4,8 +4,10 @@
   operation ended: no recorded work of this device explains the wait. While another device ran work
   of the same process, the operation may have waited for it: ``dependency``. Within one CUDA graph,
   it is ``graph-internal``: nodes that are not recorded, such as host functions, or waits for
-  events. Otherwise ``unknown``: an awaited event, a host function, another process, or work that
-  is not in the recording.
+  events. At the start of a recording, before the first operation of a stream, it is ``tail``: work
+  launched before the recording is not recorded, and the operation waits for it. Otherwise
+  ``unknown``: an awaited event, a host function, another process, or work that is not in the
+  recording.
 - Otherwise ``communication-wait`` directly after a collective, and ``dependency`` after any other
   operation: the device takes a few microseconds from the end of one to the start of the next.
 
@@ -63,8 +65,9 @@ def _unexplained(trace: Trace, gaps: Gaps, spans: Spans) -> list[Pieces]:
     idle = rest(Grouped(spans.start_ns, spans.end_ns, spans.gap), elsewhere)
     awaited = Spans(spans.gap[elsewhere.span], elsewhere.start_ns, elsewhere.end_ns)
     left = Spans(spans.gap[idle.span], idle.start_ns, idle.end_ns)
-    inside = _is_inside_graph(trace, gaps, left)
-    cause = np.where(inside, TimePart.GRAPH_INTERNAL, TimePart.UNKNOWN).astype(np.int8)
+    inside, begins = _is_inside_graph(trace, gaps, left), _is_at_start(trace, gaps, left)
+    causes = [TimePart.GRAPH_INTERNAL, TimePart.TAIL]
+    cause = np.select([inside, begins], causes, TimePart.UNKNOWN).astype(np.int8)
     return [awaited.because(TimePart.DEPENDENCY), left.because(cause)]
 
 
@@ -91,3 +94,14 @@ def _is_inside_graph(trace: Trace, gaps: Gaps, spans: Spans) -> BoolArray:
     before, after = call[gaps.before[spans.gap]], call[gaps.after[spans.gap]]
     is_inside: BoolArray = (before == after) & (after >= 0)
     return is_inside
+
+
+def _is_at_start(trace: Trace, gaps: Gaps, spans: Spans) -> BoolArray:
+    """Return which waits are of a stream's first operation, after hardly any work of the device."""
+    work, after = operations(trace), gaps.after[spans.gap]
+    is_first = np.zeros(len(work), np.bool_)
+    is_first[np.unique(work.stream, return_index=True)[1]] = True
+    done_ns = np.append(0, np.cumsum(work.end_ns - work.start_ns))
+    before_ns = done_ns[after] - done_ns[np.searchsorted(work.device, work.device[after])]
+    hardly: BoolArray = before_ns <= LONGEST_WAIT_NS
+    return is_first[after] & hardly
