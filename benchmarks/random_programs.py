@@ -22,11 +22,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from random_ranks import RankProgram
+from random_recordings import Recording, broken_promises, predicted_steps, truth
 from support import machine
 from support.machine import ELEMENTWISE, GEMM, REDUCTION, Machine
 
 import warpline
-from warpline.result import Diagnosis
 
 STEPS = 12
 CAST = (
@@ -94,15 +94,17 @@ class Program:
         self._waits_at_end = draw.random() < 0.6
         self._machine = {name: int(ns * draw.uniform(0.6, 1.5)) for name, ns in USUAL.items()}
 
-    def run(self, *, bad: bool) -> Diagnosis:
-        """Run it with or without its problem, and analyze the recording."""
+    def run(self, recording: Recording, overhead_ns: int = 0, *, bad: bool) -> Machine:
+        """Run it with or without its problem, with a profiler's overhead per call."""
         for name, ns in self._machine.items():
             setattr(machine, name, ns)
-        on, draw = Machine(), random.Random(self.seed)
-        for _ in range(STEPS):
+        on, draw = Machine(overhead_ns), random.Random(self.seed)
+        recording.hold(on, -1)
+        for number in range(STEPS):
+            recording.hold(on, number)
             self._step(on, random.Random(draw.random()), bad=bad)
             on.end_step()
-        return warpline.analyze(on.trace())
+        return on
 
     def _step(self, on: Machine, draw: random.Random, *, bad: bool) -> None:
         scale = 1 + self._variation * draw.uniform(-1, 1)
@@ -207,6 +209,7 @@ class Outcome(NamedTuple):
         low: Lower bound of the estimate.
         high: Upper bound of the estimate.
         most: Maximum upper bound of all findings.
+        broken: What is predicted beyond what is possible.
     """
 
     saved: float
@@ -214,6 +217,7 @@ class Outcome(NamedTuple):
     low: float
     high: float
     most: float
+    broken: list[str]
 
     @property
     def is_outside(self) -> bool:
@@ -228,50 +232,72 @@ class Outcome(NamedTuple):
         return self.saved >= MEASURABLE and self.most < self.saved - TOLERANCE
 
 
-def outcome(program: Program | RankProgram) -> Outcome | None:
+def outcome(program: Program | RankProgram, recording: Recording) -> Outcome | None:
     """Return estimated and actual saving; None if the simulation is not possible."""
-    bad, fixed = program.run(bad=True), program.run(bad=False)
-    if bad.replay is None or fixed.replay is None:
+    trace = recording.trace(program.run(recording, recording.cost_ns, bad=True))
+    found = warpline.analyze(trace)
+    numbers = predicted_steps(trace)
+    if found.replay is None or not len(numbers):
         return None
-    step = bad.replay.step_ns
-    priced = [item for item in bad.findings if item.saving_ns is not None]
+    true = truth(lambda bad, ns: program.run(recording, ns, bad=bad), recording, numbers)
+    priced = [item for item in found.findings if item.saving_ns is not None]
     own = next((item for item in priced if item.rule == program.rule), None)
+    step = true.before_ns
     return Outcome(
-        1 - fixed.replay.step_ns / step,
+        1 - true.after_ns / step,
         (own.saving_ns or 0) / step if own else None,
         (own.saving_low_ns or 0) / step if own else 0.0,
         (own.saving_high_ns or 0) / step if own else 0.0,
         max(((item.saving_high_ns or 0) / step for item in priced), default=0.0),
+        broken_promises(trace, found, true, program.rule, numbers),
     )
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     words = argparse.ArgumentParser()
     words.add_argument("--programs", type=int, default=1_000)
     words.add_argument("--first", type=int, default=0)
     words.add_argument("--ranks", type=int, default=1)
+    words.add_argument("--chance", type=float, default=0.25, help="of each kind of recording")
     words.add_argument("--verbose", action="store_true", help="list failing programs")
     asked = words.parse_args()
-    found = defaultdict(list)
+    by_fault, by_kind = defaultdict[str, list[Outcome]](list), defaultdict[str, list[Outcome]](list)
     for seed in range(asked.first, asked.first + asked.programs):
         program = Program(seed) if asked.ranks == 1 else RankProgram(seed, asked.ranks)
-        if (result := outcome(program)) is None:
+        recording = Recording(seed, STEPS, asked.chance)
+        if (result := outcome(program, recording)) is None:
             continue
-        found[program.fault].append(result)
-        if asked.verbose and (result.is_outside or result.is_missed):
-            print(seed, program.fault, *(f"{x:.3f}" for x in result if x is not None), flush=True)
-    print(f"{'fault':16} programs  predicted  outside  missed  median error  95th")
-    for fault, results in found.items():
+        by_fault[program.fault].append(result)
+        for kind in recording.kinds:
+            by_kind[kind].append(result)
+        if asked.verbose and (result.is_outside or result.is_missed or result.broken):
+            shares = (f"{x:.3f}" for x in result[:-1] if x is not None)
+            print(seed, program.fault, "+".join(recording.kinds), *shares, flush=True)
+            print(*(f"  {line}\n" for line in result.broken), sep="", end="", flush=True)
+    _print("fault", by_fault)
+    print()
+    _print("recording", by_kind)
+
+
+def _print(title: str, found: Mapping[str, list[Outcome]]) -> None:
+    """Print the number of failures, and the errors of the estimates, for each group of programs."""
+    print(
+        f"{title:16} programs  predicted  outside  missed  more than possible  median error  95th"
+    )
+    for name, results in found.items():
         errors = sorted(abs(one.said - one.saved) for one in results if one.said is not None)
         middle = statistics.median(errors) if errors else 0.0
         most = errors[int(len(errors) * 0.95)] if errors else 0.0
-        outside, missed = (
-            sum(kind) for kind in zip(*((x.is_outside, x.is_missed) for x in results), strict=True)
+        outside, missed, broken = (
+            sum(kind)
+            for kind in zip(
+                *((x.is_outside, x.is_missed, bool(x.broken)) for x in results), strict=True
+            )
         )
         print(
-            f"{fault:16} {len(results):8} {len(errors):10} {outside:8} {missed:7}"
-            f" {middle:12.1%} {most:6.1%}"
+            f"{name:16} {len(results):8} {len(errors):10} {outside:8} {missed:7} {broken:19}"
+            f" {middle:13.1%} {most:5.1%}"
         )
 
 

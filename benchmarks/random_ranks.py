@@ -11,12 +11,10 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from random_recordings import Recording
 from support import machine
 from support.machine import ELEMENTWISE, GEMM, REDUCTION
 from support.rank_machine import RankMachine, Ranks
-
-import warpline
-from warpline.result import Diagnosis
 
 STEPS = 12
 FLOAT32 = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
@@ -71,15 +69,17 @@ class RankProgram:
         self._has_ranges, self._waits_at_end = draw.random() < 0.5, draw.random() < 0.7
         self._machine = {name: int(ns * draw.uniform(0.6, 1.5)) for name, ns in USUAL.items()}
 
-    def run(self, *, bad: bool) -> Diagnosis:
-        """Run it with or without its problem, and analyze the recording."""
+    def run(self, recording: Recording, overhead_ns: int = 0, *, bad: bool) -> Ranks:
+        """Run it with or without its problem, with a profiler's overhead per call."""
         for name, ns in self._machine.items():
             setattr(machine, name, ns)
-        on, draw = Ranks(self.ranks), random.Random(self.seed)
-        for _ in range(STEPS):
+        on, draw = Ranks(self.ranks, overhead_ns), random.Random(self.seed)
+        recording.hold(on, -1)
+        for number in range(STEPS):
+            recording.hold(on, number)
             self._step(on, draw.random(), bad=bad)
             on.end_step()
-        return warpline.analyze(on.trace())
+        return on
 
     def _step(self, on: Ranks, seed: float, *, bad: bool) -> None:
         draws = [random.Random(f"{seed} {rank.number}") for rank in on]

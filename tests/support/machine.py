@@ -36,6 +36,9 @@ class Machine:
         now: CPU time.
         steps: Number of steps so far.
         program: The recording so far.
+        begun_ns: When each step began on the CPU.
+        done_ns: When each step was done: on the CPU, and all work launched so far.
+        busy_ns: How long each step's kernels keep the busiest stream busy.
     """
 
     def __init__(self, overhead_ns: int = 0) -> None:
@@ -45,7 +48,9 @@ class Machine:
         self._end = [0, 0, 0]  # of each stream's last operation
         self._ends: list[list[int]] = [[], [], []]  # of all of its kernels
         self.steps = 0
+        self.begun_ns, self.done_ns, self.busy_ns = list[int](), list[int](), list[int]()
         self._begun = self.now
+        self._busy = [0, 0, 0]  # each stream in this step
 
     def work(self, ns: int) -> None:
         """Keep the CPU busy without CUDA API calls."""
@@ -64,6 +69,7 @@ class Machine:
         start, self._end[stream] = self._queued(stream, ns)
         room = self._ends[stream][-QUEUE] if len(self._ends[stream]) >= QUEUE else 0
         self._ends[stream].append(self._end[stream])
+        self._busy[stream] += ns
         returns = max(self.now + CALL_NS, room)
         self.program.launch(
             self.now, returns, (start, self._end[stream]), name, stream=stream,
@@ -101,6 +107,15 @@ class Machine:
         self.program.call(name, self.now, begun + ns)
         self.now = begun + ns + self._after_call_ns
 
+    def call(self, name: str, ns: int) -> None:
+        """Make a call that only takes time, such as one that loads code."""
+        self.program.call(name, self.now, self.now + ns)
+        self.now += ns + self._after_call_ns
+
+    def start(self) -> None:
+        """Start the first step now, after other calls."""
+        self._begun = self.now
+
     def join(self, stream: int, other: int) -> None:
         """Make a stream wait for everything enqueued in another one."""
         number = len(self.program.rows.get("event_record", []))
@@ -116,6 +131,10 @@ class Machine:
         """End a step, which started at the end of the previous one."""
         self.program.step(self.steps, self._begun, self.now)
         self.steps += 1
+        self.begun_ns.append(self._begun)
+        self.done_ns.append(max(self.now, *self._end))
+        self.busy_ns.append(max(self._busy))
+        self._busy = [0, 0, 0]
         self.now += 1_000
         self._begun = self.now
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ class RankMachine(Machine):
 
     Args:
         number: The rank.
+        overhead_ns: What a profiler adds to each call, after it has returned.
     """
 
-    def __init__(self, number: int) -> None:
-        super().__init__()
+    def __init__(self, number: int, overhead_ns: int = 0) -> None:
+        super().__init__(overhead_ns)
         self.number = number
 
     def begin_range(self) -> int:
@@ -43,10 +44,12 @@ class RankMachine(Machine):
         """Launch a collective kernel that runs for a given time."""
         self._end[stream] = end
         self.program.launch(self.now, self.now + CALL_NS, (start, end), ALL_REDUCE, stream=stream)
-        self.now += CALL_NS + 1_000
+        self.now += CALL_NS + self._after_call_ns
 
-    def source(self, without: Sequence[str] = ()) -> MemorySource:
-        """Return the rank's recording, without some tables."""
+    def source(
+        self, without: Sequence[str] = (), meta: Mapping[str, Any] | None = None
+    ) -> MemorySource:
+        """Return the rank's recording, without some tables, with facts as `TraceMeta` has them."""
         columns: dict[str, dict[str, Sequence[Any]]] = {
             name: {key: [row[key] for row in rows] for key in rows[0]}
             for name, rows in self.program.rows.items()
@@ -73,9 +76,9 @@ class RankMachine(Machine):
             },
         }
         path = Path(f"program.rank{self.number}.json")
-        meta = TraceMeta((path,), "memory", origin_utc_ns=ORIGIN_UTC_NS)
+        facts = TraceMeta((path,), "memory", origin_utc_ns=ORIGIN_UTC_NS, **(meta or {}))
         every = {**columns, **dimensions}
-        return MemorySource({name: every[name] for name in every if name not in without}, meta)
+        return MemorySource({name: every[name] for name in every if name not in without}, facts)
 
 
 class Ranks:
@@ -83,10 +86,11 @@ class Ranks:
 
     Args:
         count: Number of ranks.
+        overhead_ns: What a profiler adds to each call, after it has returned.
     """
 
-    def __init__(self, count: int = 2) -> None:
-        self._ranks = [RankMachine(number) for number in range(count)]
+    def __init__(self, count: int = 2, overhead_ns: int = 0) -> None:
+        self._ranks = [RankMachine(number, overhead_ns) for number in range(count)]
 
     def __iter__(self) -> Iterator[RankMachine]:
         return iter(self._ranks)
@@ -106,6 +110,6 @@ class Ranks:
         for rank in self._ranks:
             rank.end_step()
 
-    def trace(self, without: Sequence[str] = ()) -> Trace:
-        """Return the recordings of all ranks as one trace, without some tables."""
-        return Trace(merge([rank.source(without) for rank in self._ranks]))
+    def trace(self, without: Sequence[str] = (), meta: Mapping[str, Any] | None = None) -> Trace:
+        """Return the recordings of all ranks as one trace, with the arguments of `source`."""
+        return Trace(merge([rank.source(without, meta) for rank in self._ranks]))
