@@ -195,7 +195,7 @@ def _untouched_ns(trace: Trace, changes: Sequence[Change], numbers: I64) -> floa
         ):
             kept[change.operations] = False
     step = step_of_operations(run)
-    kept &= step >= 0
+    kept &= (step >= 0) & (work.call >= 0)
     kept[kept] = np.isin(steps(run).index[step[kept]], numbers)
     places, of_step = np.unique(step[kept], return_inverse=True)
     busy = np.zeros((int(work.stream.max(initial=0)) + 1, len(places)))

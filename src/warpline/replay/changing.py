@@ -216,10 +216,15 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
     cost = np.rint(cost).astype(np.int64)
     calls = np.arange(len(host))
     gap, own = draft.gaps_before(calls), draft.length_ns[calls] // 2
+    # Overhead within a call that waits is waited for anyway: what counts is what follows its end.
+    waits, late = draft.graph.call_return != calls, np.zeros_like(cost)
     for rows in by_group(host.thread):
+        late[rows[1:]] = np.where(waits[rows[:-1]], cost[rows[:-1]], 0)
+        cost[rows[waits[rows]]] = 0
         # Overhead beyond a short call is subtracted from the time after it.
-        cost[rows] = _spread(cost[rows], (gap + own)[rows])
-    of_own = np.minimum(cost, own)
+        cost[rows] = _spread((cost + late)[rows], (gap + own)[rows])
+    of_gap = np.minimum(np.minimum(late, gap), cost)
+    of_own = np.minimum(cost - of_gap, own)
     draft.remove_host_time(calls, cost - of_own, of_own)
 
 

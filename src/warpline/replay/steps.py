@@ -12,10 +12,11 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.causes import launch_latency_ns
+from warpline.derived.idle.kinds import CallKind
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import step_of_operations, steps
 from warpline.derived.time_parts import OF_KERNELS, TimePart
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, INT64_MAX, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, Timing, event_graph
@@ -96,7 +97,7 @@ def _alone_ns(run: Run, graph: EventGraph, at: Timing) -> int:
 
 def _alone(run: Run) -> I64:
     """Return the places in the window of the included steps that launched work."""
-    included = np.flatnonzero(steps(run).included[replay_window(run).step])
+    included = np.flatnonzero(steps(run).included[replay_window(run).step] & _is_whole(run))
     launched: I64 = included[np.isin(included, _anchors(run).of_item)]
     return launched
 
@@ -135,6 +136,7 @@ def _counted(run: Run) -> I64:
     ends = np.append(loop[1:] != loop[:-1], True)[: len(loop)]
     included = run_steps.included[chosen]
     counts = follows[(included | ends)[follows]]
+    follows, counts = (places[_is_whole(run)[places]] for places in (follows, counts))
     if included.any() and not included[counts].any():
         return np.zeros(0, np.int64)
     # The first step may still include earlier work.
@@ -184,6 +186,41 @@ def _launched_ns(run: Run, graph: EventGraph, at: Timing, item: int) -> int:
 
 
 @derived
+def _is_whole(run: Run) -> BoolArray:
+    """Return in which steps of the window all operations are recorded, shape (steps,).
+
+    If the GPU is behind when the recording ends, the last steps lack those that had not ended.
+    """
+    graph, run_steps, chosen = event_graph(run), steps(run), replay_window(run).step
+    host, whole = graph.host, np.ones(len(chosen), np.bool_)
+    idle = np.isin(np.arange(len(host)), graph.queued.call, invert=True)
+    lost = np.flatnonzero((host.kind == CallKind.LAUNCH) & idle)
+    for loop in np.unique(run_steps.loop[chosen]).tolist():
+        mine = np.flatnonzero(run_steps.loop[chosen] == loop)
+        own = host.start_ns[lost[host.process[lost] == run_steps.process[chosen[mine[0]]]]]
+        ends = np.append(run_steps.host_start_ns[chosen[mine]], INT64_MAX)
+        number = np.diff(np.searchsorted(own, ends))
+        # Calls of some kinds never have operations: they are as many in each step.
+        lacks = number > number.min()
+        whole[mine] = ~np.logical_and.accumulate(lacks[::-1])[::-1]
+    return whole
+
+
+def _launched_before(graph: EventGraph) -> BoolArray:
+    """Return which items were launched before the recording, shape (items,).
+
+    Their calls are unknown, and the calls of later items of their stream are known. If the GPU is
+    behind, they start during later steps, and are no part of those.
+    """
+    stream, known = graph.queued.stream, graph.queued.call >= 0
+    first = np.full(int(stream.max(initial=-1)) + 1, NONE)
+    places = np.flatnonzero(known)[::-1]
+    first[stream[places]] = places  # the last assignment is the first place
+    before: BoolArray = np.arange(len(stream)) < first[stream]
+    return before
+
+
+@derived
 def _anchors(run: Run) -> _Anchors:
     graph, run_steps = event_graph(run), steps(run)
     chosen = replay_window(run).step
@@ -191,6 +228,7 @@ def _anchors(run: Run) -> _Anchors:
     of_step[chosen] = np.arange(len(chosen))
     operation = graph.queued.operation
     step = np.where(operation >= 0, step_of_operations(run)[operation], NONE)
+    step[_launched_before(graph)] = NONE
     of_item = np.where(step >= 0, of_step[step], NONE)
     call, rest = np.full(len(chosen), NONE), np.zeros(len(chosen), np.int64)
     for process in np.unique(run_steps.process[chosen]).tolist():
