@@ -239,7 +239,7 @@ def outcome(program: Program | RankProgram, recording: Recording) -> Outcome | N
     numbers = predicted_steps(trace)
     if found.replay is None or not len(numbers):
         return None
-    true = truth(lambda bad, ns: program.run(recording, ns, bad=bad), recording, numbers)
+    true = truth(program, recording, numbers)
     priced = [item for item in found.findings if item.saving_ns is not None]
     own = next((item for item in priced if item.rule == program.rule), None)
     step = true.before_ns

@@ -7,8 +7,8 @@ calls, or be a part of the run. The truth is the same program without a profiler
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from support.cropping import Window, crop
@@ -97,6 +97,14 @@ class Recording:
         return Window(start_ns, end_ns, *self._keeps)
 
 
+class Recorded(Protocol):
+    """A program that can run on the machine."""
+
+    def run(self, recording: Recording, overhead_ns: int = 0, *, bad: bool) -> Ran:
+        """Run it with or without its problem, with a profiler's overhead per call."""
+        ...
+
+
 class Truth(NamedTuple):
     """What the machine says of the steps that predictions are about.
 
@@ -116,11 +124,11 @@ class Truth(NamedTuple):
     likely_ns: float
 
 
-def truth(run: Callable[[bool, int], Ran], recording: Recording, numbers: I64) -> Truth:
+def truth(program: Recorded, recording: Recording, numbers: I64) -> Truth:
     """Return the truth about some steps.
 
     Args:
-        run: Runs the program, with or without its problem, with an overhead per call.
+        program: The program.
         recording: How it is recorded.
         numbers: Shape (n,), int64, the numbers of the steps.
     """
@@ -128,10 +136,12 @@ def truth(run: Callable[[bool, int], Ran], recording: Recording, numbers: I64) -
     def step_ns(on: Ran) -> float:
         return _longest(on, [np.diff(each.done_ns, prepend=0) for each in _machines(on)], numbers)
 
-    cost_ns, fixed = recording.cost_ns, run(False, 0)
-    before_ns = step_ns(run(True, 0))
+    cost_ns, fixed = recording.cost_ns, program.run(recording, bad=False)
+    before_ns = step_ns(program.run(recording, bad=True))
     most_ns, likely_ns = (
-        step_ns(run(True, max(round(cost_ns - least), 0))) if cost_ns else before_ns
+        step_ns(program.run(recording, max(round(cost_ns - least), 0), bad=True))
+        if cost_ns
+        else before_ns
         for least in (CALL_COST_NS.low, CALL_COST_NS.central)
     )
     busy_ns = _longest(fixed, [np.array(each.busy_ns) for each in _machines(fixed)], numbers)
@@ -152,14 +162,13 @@ def broken_promises(
     """Return which predictions promise more than is possible.
 
     A finding leaves the kernels that its changes do not name. If it is about the problem, it leaves
-    those of the program without the problem. Where it replaces kernels by others, their times are
-    estimates, which the bounds of the saving judge.
+    those of the program without the problem. Where it
+    replaces kernels, or may leave some, that work is an estimate, which the bounds of the saving judge.
     """
     slack, broken = _TOLERANCE * true.before_ns, list[str]()
     priced = [item for item in found.findings if item.saving_ns is not None]
     every = [change for item in priced for change in item.changes]
     least_ns = min(_untouched_ns(trace, every, numbers), true.busy_ns)
-    replaces = FuseOperations, SetDurations, ScaleOperations
 
     def check(item: Finding, what: str, ns: float, most_ns: float) -> None:
         if ns > most_ns + slack:
@@ -170,7 +179,7 @@ def broken_promises(
         left_ns = least_ns
         if not item.is_generic:
             left_ns = _untouched_ns(trace, item.changes, numbers)
-        if item.rule == rule and not any(isinstance(change, replaces) for change in every):
+        if item.rule == rule and not any(_is_estimated(change) for change in item.changes):
             left_ns = true.busy_ns
         check(item, "saving", item.saving_ns or 0, true.likely_ns - left_ns)
         check(item, "at most", item.saving_high_ns or 0, true.most_ns - left_ns)
@@ -179,6 +188,13 @@ def broken_promises(
         check(item, "less than the kernels", left_ns - step_ns, 0)
         check(item, "at best less than the kernels", _DEVICE_SPEED * left_ns - best_ns, 0)
     return broken
+
+
+def _is_estimated(change: Change) -> bool:
+    """Return whether a recording does not tell how much device work a change leaves."""
+    if isinstance(change, DropOperations):
+        return change.remaining.high > 0
+    return isinstance(change, FuseOperations | SetDurations | ScaleOperations)
 
 
 def _untouched_ns(trace: Trace, changes: Sequence[Change], numbers: I64) -> float:

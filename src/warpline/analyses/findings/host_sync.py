@@ -17,6 +17,7 @@ from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.result import Finding, Skipped, rule
@@ -28,6 +29,8 @@ NAME = "host-sync"
 TITLE = "CPU-GPU synchronization in every step"
 
 _LEAST_SHARE = 0.01  # without steps
+# Of the kernels before a read: at worst, the program needs all of them for something else.
+_KERNELS_THAT_STAY = Estimate(0, 0, 1)
 
 _FIX = (
     "Accumulate metrics in a GPU tensor and read them every N steps. Replace .item(), float(),"
@@ -62,7 +65,8 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         begins; copying itself, and all of pageable copies to the GPU, belongs to pageable-copy.
     What to do: Read results less often, later, or not at all.
     Limits: A program that needs a value to continue cannot remove the wait. A recording does not
-        show whether the kernels before a read have another use. At most six consecutive kernels
+        show whether the kernels before a read have another use: the lower bound of the saving is
+        for the case that all have. At most six consecutive kernels
         are attributed to a read.
     Source: CUDA Runtime API, sections about synchronization; measured on programs with and
         without the waits.
@@ -204,10 +208,11 @@ def _changes(trace: Trace) -> tuple[Change, ...]:
     # Results stay on the GPU: awaited values are neither copied nor requested.
     is_gone = reads.is_fed | (reads.wait >= 0) | np.isin(reads.call, waits)
     gone = reads.wait[is_gone & (reads.wait >= 0)]
-    dropped = np.sort(np.append(reads.feeding, reads.copy[is_gone]))
-    changes: list[Change] = []
-    if len(dropped):
-        changes.append(DropOperations(dropped))
+    copies, changes = np.sort(reads.copy[is_gone]), list[Change]()
+    if len(copies):
+        changes.append(DropOperations(copies))
+    if len(reads.feeding):
+        changes.append(DropOperations(reads.feeding, _KERNELS_THAT_STAY))
     if len(waits) or len(gone):
         changes.append(DropCalls(np.union1d(waits, gone)))
     if len(large):
