@@ -76,9 +76,31 @@ def test_volta_has_fp16_only():
     assert gemm == pytest.approx((0.55 / 0.8 * ratio, 0.75 / 0.7 * ratio, 0.95 / 0.5 * ratio))
     expected = (0.55 / 0.85 * ratio, 0.75 / 0.6 * ratio, 0.95 / 0.35 * ratio)
     assert convolution == pytest.approx(expected)
-    assert "float16" in found.fix
-    assert "GradScaler" in found.fix
+    assert "model.to(torch.float16)" in found.fix
     assert "bfloat16" not in found.fix
+
+
+def test_advice_for_training_and_for_inference():
+    optimizer = "void at::native::multi_tensor_apply_kernel<at::native::FusedAdamMathFunctor>()"
+    around = ((ADD, 800_000), (NORM, 800_000))
+
+    def fixes(*kernels: tuple[str, int], gpu: str = "NVIDIA H200", major: int = 9) -> list[str]:
+        found = judged(recorded(*kernels, *around, gpu=gpu, major=major))
+        assert not any("train" in item.fix_in["jax"] for item in found)
+        return [item.fix for item in found]
+
+    tf32, half = fixes((SGEMM, 900_000))
+    assert tf32.endswith(
+        ", or run the model in BF16: model.to(torch.bfloat16) with BF16 inputs, or"
+        " torch.autocast('cuda', torch.bfloat16)."
+    )
+    assert half.startswith("Run the model in BF16: model.to(torch.bfloat16)")
+    tf32, half = fixes((SGEMM, 900_000), (optimizer, 50_000))
+    assert tf32.endswith(", or train in BF16 with torch.autocast('cuda', torch.bfloat16).")
+    assert half == "Use mixed precision: torch.autocast('cuda', torch.bfloat16)."
+    (fp16,) = fixes((VOLTA_GEMM, 900_000), (optimizer, 50_000), gpu=V100, major=7)
+    assert "GradScaler" in fp16
+    assert fp16.endswith(" This GPU's Tensor Cores have neither TF32 nor BF16.")
 
 
 def test_a_known_model_needs_no_compute_capability():

@@ -15,6 +15,7 @@ from warpline.derived.efficiency.reached import (
     TF32_GEMM,
     time_factor,
 )
+from warpline.derived.program import is_training
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
@@ -36,6 +37,21 @@ _OF_RATIO = Estimate(0.55, 0.83, 1.0)
 _DIRECT = Estimate(1.0, 2.25, 5.0)
 _HALF_OF_BYTES = Estimate(0.5, 0.5, 0.5)
 _NOT_AT_BANDWIDTH = Estimate(0.5, 0.9, 1.1)
+_FIX_TF32 = (
+    "Enable TF32 with torch.set_float32_matmul_precision('high') and"
+    " torch.backends.cudnn.allow_tf32 = True"
+)
+# In training, weights stay in FP32. FP16 also needs scaled gradients.
+_TRAIN_IN_BF16 = "train in BF16 with torch.autocast('cuda', torch.bfloat16)"
+_TRAIN_IN_HALF = {
+    "bfloat16": "Use mixed precision: torch.autocast('cuda', torch.bfloat16).",
+    "float16": "Use mixed precision: torch.autocast('cuda', torch.float16) with"
+    " torch.amp.GradScaler.",
+}
+_RUN_IN = (
+    "run the model in {1}: model.to(torch.{0}) with {1} inputs, or torch.autocast('cuda',"
+    " torch.{0})"
+)
 _CONVERSIONS_STAY = Estimate(0.0, 0.0, 0.5)
 
 
@@ -88,6 +104,8 @@ def _with_tensor_cores(trace: Trace, since: int) -> BoolArray:
 def _for_tf32(scope: StepScope, gemms: BoolArray) -> Finding:
     """Return the finding about GEMMs that TF32 makes faster."""
     weight = scope.weigh(gemms)
+    is_trained = is_training(scope.run.trace)
+    in_bf16 = _TRAIN_IN_BF16 if is_trained else _RUN_IN.format("bfloat16", "BF16")
     many = plural(max(round(weight.number), 1), "kernel")
     return Finding(
         NAME,
@@ -96,9 +114,7 @@ def _for_tf32(scope: StepScope, gemms: BoolArray) -> Finding:
         f"FP32 GEMMs and convolutions in {many}{scope.each} take {weight.time} without Tensor"
         " Cores.",
         (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", gemms),),
-        "Enable TF32 with torch.set_float32_matmul_precision('high') and"
-        " torch.backends.cudnn.allow_tf32 = True, or train in BF16 with torch.autocast('cuda',"
-        " torch.bfloat16).",
+        f"{_FIX_TF32}, or {in_bf16}.",
         "Profile again: `warpline stats -r cuda_gpu_kern_sum` shows kernel names with tf32 or"
         " bf16.",
         fix_cuda="Use cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) or"
@@ -156,6 +172,7 @@ def _for_half(
     if is_second and not _saves_more(scope, changes, in_tf32):
         return []
     has_bfloat = bool(has_tf32[np.flatnonzero(affected)].all())
+    dtype, is_trained = "bfloat16" if has_bfloat else "float16", is_training(scope.run.trace)
     title, claim = _words(scope, weight, is_second=is_second)
     many = plural(max(round(weight.number), 1), "kernel")
     evidence = scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", affected)
@@ -166,23 +183,28 @@ def _for_half(
             title,
             claim,
             (evidence,),
-            "Use mixed precision: torch.autocast('cuda', torch.bfloat16)."
-            if has_bfloat
-            else "Use mixed precision: torch.autocast('cuda', torch.float16) with"
-            " torch.amp.GradScaler. This GPU's Tensor Cores have neither TF32 nor BF16.",
+            _fix_half(dtype, is_trained=is_trained),
             "Profile again: `warpline stats -r cuda_gpu_kern_sum` shows kernel names with"
             f" {'bf16' if has_bfloat else 'f16 or h884'}.",
             fix_cuda="Store tensors in 16 bits and use CUBLAS_COMPUTE_32F with"
             f" {'CUDA_R_16BF' if has_bfloat else 'CUDA_R_16F'} inputs.",
             fix_in={
-                "jax": f"Compute in jnp.{'bfloat16' if has_bfloat else 'float16'} and keep"
-                " parameters in float32."
+                "jax": f"Compute in jnp.{dtype}{' and keep parameters in float32' * is_trained}."
             },
             is_generic=is_second,
             changes=changes,
             on_devices=weight.on_devices,
         )
     ]
+
+
+def _fix_half(dtype: str, *, is_trained: bool) -> str:
+    """Return how PyTorch computes in one of the 16-bit types."""
+    run_in = _RUN_IN.format(dtype, "BF16" if dtype == "bfloat16" else "FP16")
+    fix = _TRAIN_IN_HALF[dtype] if is_trained else f"{run_in[:1].upper()}{run_in[1:]}."
+    if dtype == "bfloat16":
+        return fix
+    return f"{fix} This GPU's Tensor Cores have neither TF32 nor BF16."
 
 
 def _saves_more(scope: StepScope, changes: tuple[Change, ...], in_tf32: BoolArray) -> bool:
