@@ -17,7 +17,9 @@ STEPS = 21
 SLOW = (5, 11, 17)
 
 
-def program(extra: Callable[[Machine], None], slow: tuple[int, ...] = SLOW) -> Trace:
+def program(
+    extra: Callable[[Machine], None], slow: tuple[int, ...] = SLOW, recorder: str = "nsys"
+) -> Trace:
     """Return steps of ten kernels of 100 us and a wait; some do more before their kernels."""
     machine = Machine()
     for step in range(STEPS):
@@ -27,7 +29,7 @@ def program(extra: Callable[[Machine], None], slow: tuple[int, ...] = SLOW) -> T
             machine.launch(100_000)
         machine.wait()
         machine.end_step()
-    return machine.trace()
+    return machine.trace(meta={"producer": recorder})
 
 
 def found(trace: Trace) -> list[Finding]:
@@ -68,6 +70,13 @@ def test_a_cpu_gap_in_some_steps():
     assert item.evidence[0].count == 3
     start, end = item.evidence[0].windows_ns[0]
     assert end - start == pytest.approx(STEP_NS + MS, abs=100)
+
+
+def test_the_gap_is_located_with_what_the_recorder_records():
+    for recorder, ranges in (("PyTorch profiler", "torch.profiler"), ("nsys", "NVTX ranges")):
+        (item,) = found(program(pause, recorder=recorder))
+        for fix in (item.fix, item.fix_cuda):
+            assert fix.startswith(f"Locate the CPU work of these steps with {ranges}")
 
 
 def test_what_differs_is_named():

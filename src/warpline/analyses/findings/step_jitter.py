@@ -14,6 +14,7 @@ from warpline.derived.breakdown.step_differences import (
     range_items,
     usual_period_ns,
 )
+from warpline.derived.recorder import hints
 from warpline.derived.steps.exclusion import OUTLIER
 from warpline.derived.steps.times import Steps, step_of_operations, steps
 from warpline.ops.arrays import F64, I64
@@ -90,11 +91,17 @@ def step_jitter(run: Run) -> list[Finding]:
     ]
     if _have_more_work(run, slow, on_device, usual_ns):
         return []
-    return [_finding(run_steps, slow, usual_ns, on_device, on_host)]
+    marks = hints(run.trace).ranges
+    return [_finding(run_steps, slow, usual_ns, on_device, on_host, marks)]
 
 
 def _finding(
-    run_steps: Steps, slow: _Slow, usual_ns: F64, on_device: list[_Item], on_host: list[_Item]
+    run_steps: Steps,
+    slow: _Slow,
+    usual_ns: F64,
+    on_device: list[_Item],
+    on_host: list[_Item],
+    marks: str,
 ) -> Finding:
     times = run_steps.period_ns[slow.step] / usual_ns[slow.step]
     low, high = float(times.min()), float(times.max())
@@ -118,9 +125,9 @@ def _finding(
         f"Slow steps cost {share} of the time: {number:,} of {len(slow.counted):,} {take}"
         f" {factor} times the median of {median}.{what}",
         (Evidence("the slow steps, slowest first", None, (), number, tuple(windows)),),
-        _advice(on_device),
+        _advice(on_device, marks),
         "Profile again: `warpline stats -r steps,step_differences` shows less jitter.",
-        fix_cuda=_advice_in_cuda(on_device),
+        fix_cuda=_advice_in_cuda(on_device, marks),
         share=slow.share,
     )
 
@@ -184,10 +191,10 @@ def _called(item: _Item) -> str:
     return f"{item.name} (CPU)" if item.place == "host" else item.name
 
 
-def _advice(on_device: list[_Item]) -> str:
+def _advice(on_device: list[_Item], marks: str) -> str:
     if on_device and on_device[0].kind == "idle":
         return (
-            "Locate the CPU work of these steps with NVTX ranges. Typical: garbage collection"
+            f"Locate the CPU work of these steps with {marks}. Typical: garbage collection"
             " (gc.freeze(), gc.disable()), logging, checkpoints, memory allocation, a slow batch."
         )
     return (
@@ -196,10 +203,10 @@ def _advice(on_device: list[_Item]) -> str:
     )
 
 
-def _advice_in_cuda(on_device: list[_Item]) -> str:
+def _advice_in_cuda(on_device: list[_Item], marks: str) -> str:
     if on_device and on_device[0].kind == "idle":
         return (
-            "Locate the CPU work of these steps with NVTX ranges. Typical: file output, memory"
+            f"Locate the CPU work of these steps with {marks}. Typical: file output, memory"
             " allocation, locks, other threads on the same cores."
         )
     return ""
