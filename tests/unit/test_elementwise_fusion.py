@@ -176,6 +176,14 @@ def test_the_finding_is_low_whatever_it_saves():
     assert "most_severe" not in warpline.analyze(trace).to_dict()["findings"][0]
 
 
+def test_compiled_programs_need_no_compiler():
+    (eager,) = judged(recorded(ADD, SCALE, GELU))
+    assert eager.fix.startswith("Compile the function around them with torch.compile")
+    (compiled,) = judged(recorded(ADD, SCALE, GELU, "triton_poi_fused_add_mul_0"))
+    assert "TORCH_LOGS=graph_breaks" in compiled.fix
+    assert "with torch.compile" not in compiled.fix
+
+
 def test_little_to_save_is_no_finding():
     machine = Machine()
     for _ in range(14):

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.efficiency.chains import Chains, elementwise_chains
+from warpline.derived.program import is_compiled
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.work.operations import operations
 from warpline.result import Finding, rule
@@ -15,6 +16,12 @@ from warpline.units import format_ns, format_ratio, plural
 
 NAME = "elementwise-fusion"
 TITLE = "Chains of elementwise kernels could be fused"
+
+_FIX = "Compile the function around them with torch.compile, or use a fused operator."
+_FIX_COMPILED = (
+    "Extend the compiled part to the function around them: remove graph breaks"
+    " (TORCH_LOGS=graph_breaks), so that torch.compile fuses them. Otherwise use a fused operator."
+)
 
 
 @rule(name=NAME, title=TITLE)
@@ -55,7 +62,7 @@ def elementwise_fusion(run: Run) -> list[Finding]:
             f"{groups} of elementwise kernels{scope.each} ({many}) take {weight.time}. Each kernel"
             " reads and writes whole tensors.",
             (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", members),),
-            "Compile the function around them with torch.compile, or use a fused operator.",
+            _FIX_COMPILED if is_compiled(run.trace) else _FIX,
             "Profile again: `warpline stats -r cuda_gpu_kern_sum` shows fewer elementwise kernels.",
             fix_cuda="Merge the kernels into one that keeps intermediate values in registers.",
             fix_in={"jax": "Compile the function around them with one jax.jit, so that XLA fuses."},
