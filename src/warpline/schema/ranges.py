@@ -7,6 +7,8 @@ from warpline.schema.declaring import SPAN, enum, flag, number, ref, text, time
 from warpline.schema.labels import RANGE_STYLES
 from warpline.units import Unit
 
+MODULE_DOMAIN = "nn.Module"  # of the ranges that are calls of PyTorch modules
+
 RANGE = TableSpec(
     "range",
     "One NVTX range or framework annotation: a named interval on a CPU thread.",

@@ -18,11 +18,11 @@ from warpline.ops.group import factorize_rows
 from warpline.ops.join import Lookup, lookup_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.schema.labels import FRAME_KINDS
+from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import ColumnData, Trace
 
 SHOWN_FRAMES = 5
 
-_MODULE_DOMAIN = "nn.Module"
 _FUNCTION = next(value for value, label in FRAME_KINDS.items() if label == "Function")
 _NOTHING = -1
 _SPACES = re.compile(r"(,?)\s+")
@@ -141,7 +141,7 @@ def _recorded(trace: Trace, column: str) -> Labels:
 
 
 def _modules(trace: Trace) -> _Frames:
-    domain = trace.strings.find(_MODULE_DOMAIN)
+    domain = trace.strings.find(MODULE_DOMAIN)
     if domain is None or not trace.has("range"):
         return _no_frames()
     columns = trace.columns("range", "domain_id", "name_id")

@@ -13,7 +13,6 @@ from warpline.ops.tree import nest
 from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
 
-MODULE_DOMAIN = "nn.Module"  # of the ranges that are calls of PyTorch modules
 _PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")
 
 

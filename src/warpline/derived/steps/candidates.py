@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.ranges.names import MODULE_DOMAIN
 from warpline.derived.steps.ranges import (
     is_part_of_step,
     names_ranges,
@@ -22,6 +21,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
 from warpline.result import StepCandidate
+from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import Trace
 
 _MOST = 3

@@ -20,7 +20,6 @@ import re
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.ranges.names import MODULE_DOMAIN
 from warpline.derived.steps.candidates import lone_step_range
 from warpline.derived.steps.periods import (
     KERNEL_SHAPE,
@@ -36,6 +35,7 @@ from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing, nest
+from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio
 

@@ -8,10 +8,10 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.readers.kineto.fields import Reading, name
 from warpline.readers.kineto.kinds import Kind
 from warpline.schema import Column
+from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace.column import ColumnData, make_column
 
 MODULE = "nn.Module: "
-MODULE_DOMAIN = "nn.Module"
 
 _FUNCTION, _BUILT_IN, _MODULE_CALL = 0, 1, 2  # of schema.labels.FRAME_KINDS
 _HOST, _DEVICE = 0, 1  # of schema.labels.ALLOCATOR_DEVICES
