@@ -12,11 +12,14 @@ from support.programs import Program
 
 import warpline
 from warpline import plugins
-from warpline.derived.recorder import hints, is_of_pytorch, only_step, table_hint
+from warpline.derived.recorder import hints, only_step
 from warpline.documents.tables import compute
+from warpline.errors import MissingTableError, UsageError
 from warpline.result import RULES, Skipped
 from warpline.trace import MemorySource, Run, Trace
 from warpline.trace.meta import TraceMeta
+from warpline.trace.recorder import is_of_pytorch, table_hint
+from warpline.trace.selection import select
 
 plugins.load("analyses")
 
@@ -89,6 +92,18 @@ def test_hints_of_tables() -> None:
     skipped = compute(trace, "cuda_api_sum")
     assert isinstance(skipped, Skipped)
     assert "ProfilerActivity.CUDA" in (skipped.hint or "")
+
+
+def test_ranges_are_missing_in_the_recorder_s_words() -> None:
+    for recorder, words in (("kineto", "record_function"), ("nsys-sqlite", "--trace=cuda,nvtx")):
+        trace = recorded(recorder, PYTORCH)
+        with pytest.raises(UsageError) as of_steps:
+            warpline.analyze(trace, steps="step_*")
+        with pytest.raises(MissingTableError) as of_filter:
+            select(trace, filter_nvtx="step")
+        for caught in (of_steps, of_filter):
+            assert words in (caught.value.hint or "")
+            assert ("record_function" in words) == ("--trace" not in (caught.value.hint or ""))
 
 
 def test_the_only_step_of_the_pytorch_profiler() -> None:

@@ -6,7 +6,7 @@ the program, and records its own annotations only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from warpline.derived import derived
@@ -14,9 +14,8 @@ from warpline.derived.program import is_python, program_kind
 from warpline.derived.ranges.names import range_names
 from warpline.result import Program
 from warpline.trace import Trace
+from warpline.trace.recorder import ACTIVITIES, is_of_pytorch, table_hint
 
-_KINETO = "kineto"
-_PRODUCER = "PyTorch profiler"  # also of a recording that was converted
 _STEP = "ProfilerStep#"
 _NAMED = ", or name existing ranges with --steps-from NAME."
 
@@ -51,7 +50,6 @@ class Hints(NamedTuple):
     gap: str
 
 
-_ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
 _WHOLE_STEPS = (
     "Record whole steps: synchronize with the GPU ({}) before recording starts and before it stops."
 )
@@ -70,11 +68,11 @@ _OF_PYTORCH = Hints(
     more_steps="Record at least {count} steps after warm-up:"
     " schedule=torch.profiler.schedule(wait=1, warmup=3, active={count}), and prof.step() after"
     " each step.",
-    gpu_work=f"Use torch.profiler.profile with {_ACTIVITIES} around a part of the run that uses the"
+    gpu_work=f"Use torch.profiler.profile with {ACTIVITIES} around a part of the run that uses the"
     " GPU.",
-    unseen_work=f"Use torch.profiler.profile with {_ACTIVITIES}, without another profiler in the"
+    unseen_work=f"Use torch.profiler.profile with {ACTIVITIES}, without another profiler in the"
     " program: only one can use CUPTI. Call torch.cuda.synchronize() before it stops.",
-    api_calls=f"Use torch.profiler.profile with {_ACTIVITIES}, and keep the category cuda_runtime"
+    api_calls=f"Use torch.profiler.profile with {ACTIVITIES}, and keep the category cuda_runtime"
     " in the trace.",
     after_warm_up="Record after warm-up: run a few steps first, or use"
     " schedule=torch.profiler.schedule(wait=3, warmup=3, active=10).",
@@ -105,22 +103,6 @@ _MARKS = {
     "python": 'nvtx.annotate(f"step_{i}") of the package nvtx',
     "c++": 'nvtxRangePushA("step") and nvtxRangePop() of nvtx3/nvToolsExt.h',
 }
-# What to set up in a program, by the table that has no rows.
-_TABLES_OF_PYTORCH = {
-    **dict.fromkeys(
-        ("kernel", "memcpy", "memset", "graph_launch", "api_call", "device"),
-        f"use torch.profiler.profile with {_ACTIVITIES}",
-    ),
-    "range": "mark parts of the program with torch.profiler.record_function",
-    "op": "use torch.profiler.profile with ProfilerActivity.CPU",
-    "os_call": "the PyTorch profiler does not record OS calls; use nsys profile --trace=osrt",
-}
-
-
-def is_of_pytorch(trace: Trace) -> bool:
-    """Return whether the PyTorch profiler recorded the trace."""
-    meta = trace.meta
-    return meta.format == _KINETO or (meta.producer or "").startswith(_PRODUCER)
 
 
 @derived
@@ -135,20 +117,6 @@ def hints(trace: Trace) -> Hints:
         steps=f"Mark each step with {mark}{_NAMED}",
         whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE[kind or "cuda"]),
     )
-
-
-def table_hint(trace: Trace, tables: Iterable[str], otherwise: str | None) -> str | None:
-    """Return how to record rows of one of some tables.
-
-    Args:
-        trace: The trace that has no rows of these tables.
-        tables: Names of tables.
-        otherwise: The hint for profilers that take options, which tables may word themselves.
-    """
-    if not is_of_pytorch(trace):
-        return otherwise
-    known = (_TABLES_OF_PYTORCH[name] for name in tables if name in _TABLES_OF_PYTORCH)
-    return next(known, otherwise)
 
 
 def calls_hint(trace: Trace) -> str | None:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from warpline.derived.efficiency.efficient_work import efficient_work
-from warpline.derived.recorder import table_hint
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
@@ -28,6 +27,7 @@ from warpline.result import (
     warnings_of,
 )
 from warpline.trace import Run, Trace
+from warpline.trace.recorder import table_hint
 
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 

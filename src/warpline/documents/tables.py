@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from warpline import plugins, progress
-from warpline.derived.recorder import table_hint
 from warpline.documents import failures
 from warpline.errors import UsageError
 from warpline.result import (
@@ -19,6 +18,7 @@ from warpline.result import (
     document_of,
 )
 from warpline.trace import Trace
+from warpline.trace.recorder import table_hint
 
 FILTER_HINT = "widen or remove the filters"
 

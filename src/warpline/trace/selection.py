@@ -11,6 +11,7 @@ import numpy as np
 from warpline.errors import MissingTableError, UsageError
 from warpline.ops.arrays import I64
 from warpline.trace.filters import Excluded
+from warpline.trace.recorder import table_hint
 from warpline.trace.trace import Trace
 from warpline.units import parse_ns, plural
 
@@ -113,7 +114,11 @@ def _instances(trace: Trace, text: str) -> I64:
     if not trace.has("range"):
         raise MissingTableError(
             f"there is no range {text!r}: no ranges were recorded",
-            hint="add NVTX ranges to the program and profile it with --trace=cuda,nvtx",
+            hint=table_hint(
+                trace,
+                ("range",),
+                "add NVTX ranges to the program and profile it with --trace=cuda,nvtx",
+            ),
         )
     name, at, domain = text.rpartition("@")
     rows = _rows_named(trace, name, domain) if at else np.zeros(0, np.int64)

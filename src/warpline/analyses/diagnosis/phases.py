@@ -7,7 +7,6 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
-from warpline.derived.recorder import table_hint
 from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.time_parts import BUSY, IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -24,6 +23,7 @@ from warpline.result import (
     column_of,
 )
 from warpline.trace import Trace
+from warpline.trace.recorder import table_hint
 from warpline.units import Unit
 
 NAME = "phases"

@@ -17,6 +17,7 @@ from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.trace import Run, Trace
+from warpline.trace.recorder import table_hint
 
 STEP_ARGUMENT: Mapping[str, str] = {
     "name": "use ranges of this name as steps; * matches any text: name=epoch_*; name=launches uses"
@@ -139,7 +140,7 @@ def _require_none(run: Run) -> None:
     if run.steps is not None:
         raise UsageError(
             f"no range matches {run.steps!r}: the recording has no ranges",
-            hint="profile with --trace=cuda,nvtx",
+            hint=table_hint(run.trace, ("range",), "profile with --trace=cuda,nvtx"),
         )
 
 
