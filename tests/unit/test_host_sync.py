@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from support.idle_programs import DEVICE, PAGEABLE, PINNED, TO_HOST, Program
+from support.programs import Program as Made
 
+import warpline
 from warpline import plugins
 from warpline.result import RULES, Finding, Skipped
 from warpline.result.changes import DropCalls, DropOperations, MakeAsync
+from warpline.result.savings import saving_text, short_saving_text
 from warpline.trace import Run, Trace
 
 plugins.load("analyses")
@@ -74,3 +78,43 @@ def test_a_copy_to_pinned_memory_does_not_block() -> None:
     found = judged(stepping(4, PINNED))
     assert found is not None
     assert "once per step, blocking launches for 3.00 us." in found.claim
+
+
+def test_reads_that_the_program_may_need() -> None:
+    """No kernel is launched for the reads: whether they can go is the program's affair."""
+    found = judged(stepping(4))
+    assert found is not None
+    assert found.claim.endswith(
+        "blocking launches for 683 us. It reads a result each time. The saving assumes that the"
+        " program can continue without them."
+    )
+    assert found.fix_cuda.startswith("If the results decide what is launched next, decide that on")
+    (priced,) = (item for item in warpline.analyze(stepping(4)).findings if item.rule == found.rule)
+    assert priced.saving_low_ns == 0
+    # The bounds of the step agree with it: at worst nothing changes.
+    assert priced.predicted_step_high_ns == pytest.approx(1_000_000, rel=0.01)
+    assert saving_text(priced, "").count("bounds 0 to ") == 1
+    assert short_saving_text(priced, "").startswith("up to ")
+    assert "is_conditional" not in warpline.analyze(stepping(4)).to_dict()["findings"][0]
+    large = judged(stepping(1 << 20))
+    assert large is not None
+    assert "The saving assumes" not in large.claim
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_only_frameworks_spend_the_time_before_a_wait(is_native: bool) -> None:
+    """A kernel of 5 us, and a wait of 10 us, 80 us later: a native program does other work."""
+    program = Made()
+    name = "saxpy(float *)" if is_native else "void at::native::vectorized_elementwise_kernel(X)"
+    for step in range(12):
+        start = step * 100_000
+        program.step(step, start, start + 100_000)
+        program.launch(start, start + 3_000, (start + 4_000, start + 9_000), name)
+        program.wait_for_stream(start + 83_000, start + 93_000)
+    found = judged(program.trace())
+    assert found is not None
+    (change,) = found.changes
+    assert isinstance(change, DropCalls)
+    assert change.keeps_gap == is_native
+    # 10 us in the wait, or all 95 us in which the GPU is idle.
+    assert found.most_ns == (10_000 if is_native else 95_000)

@@ -130,6 +130,8 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
     # What cannot be saved stays in the step.
     stays_ns = round(predicted.saving_ns.central) - central
     step_low, step, step_high = (round(value) + stays_ns for value in predicted.step_ns)
+    if item.is_conditional:
+        low, step_high = 0, max(step_high, step + central)
     share = central / whole_ns if whole_ns else 0.0
     return replace(
         item,

@@ -112,6 +112,8 @@ class Finding(Displayed):
             devices, or about calls of threads that launched work on several.
         most_severe: The highest severity that it gets, whatever its saving: ``low`` for a rule
             whose savings no measurement has confirmed.
+        is_conditional: Whether the saving depends on what the claim assumes and no recording
+            shows. Then it is an upper bound: the lower one is 0.
     """
 
     rule: str
@@ -138,6 +140,7 @@ class Finding(Displayed):
     most_ns: float | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()
     most_severe: Severity = field(default="high", compare=False)
+    is_conditional: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
         name = " ".join(part for part in (self.id, self.severity, self.rule) if part)
@@ -455,7 +458,7 @@ class Diagnosis(Document):
 
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    for internal in ("changes", "fix_in", "most_ns", "most_severe"):
+    for internal in ("changes", "fix_in", "most_ns", "most_severe", "is_conditional"):
         del facts[internal]
     return {"id": item.id, **facts}
 

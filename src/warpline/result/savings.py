@@ -62,7 +62,8 @@ def short_saving_text(item: Finding, step: str) -> str:
     """Return the estimated saving of a finding in the words of `saving_text`, without bounds."""
     if item.saving_ns is None or not _is_measurable(item):
         return ""
-    return f"{format_ns(item.saving_ns)}{step} ({_share(item)})"
+    up_to = "up to " if item.is_conditional else ""
+    return f"{up_to}{format_ns(item.saving_ns)}{step} ({_share(item)})"
 
 
 def format_bounds(low_ns: int, high_ns: int) -> str:

@@ -13,6 +13,7 @@ from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
 from warpline.derived.idle.result_reads import result_reads, waits_behind
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.program import program_kind
 from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
@@ -42,6 +43,12 @@ _FIX_CUDA = (
     " the value in a later step, once cudaEventQuery succeeds. Remove cudaStreamSynchronize and"
     " cudaDeviceSynchronize from the loop."
 )
+_FIX_CUDA_READS = (
+    "If the results decide what is launched next, decide that on the GPU, or read them every few"
+    " iterations. Otherwise copy them to pinned memory with cudaMemcpyAsync, and read them once"
+    " cudaEventQuery succeeds."
+)
+_CONDITION = "The saving assumes that the program can continue without them."
 _FIX_JAX = (
     "Keep results on the GPU, and read them every N steps: float(x), .item(), np.asarray(x),"
     " print(x), jax.device_get, and block_until_ready wait for the GPU. Replace branches on arrays"
@@ -64,7 +71,8 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         assumed to serve only that read. In larger copies, the CPU waits for the GPU until the copy
         begins; copying itself, and all of pageable copies to the GPU, belongs to pageable-copy.
     What to do: Read results less often, later, or not at all.
-    Limits: A program that needs a value to continue cannot remove the wait. A recording does not
+    Limits: A program that needs a value to continue cannot remove the wait. Where most waits read
+        results that no kernel was launched for, the saving is an upper bound. A recording does not
         show whether the kernels before a read have another use: the lower bound of the saving is
         for the case that all have. At most six consecutive kernels
         are attributed to a read.
@@ -92,7 +100,12 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         kernels = f"{plural(round(for_reads), 'kernel')}{scope.each}"
         extra = f" It launches {kernels} only to compute the values that it reads."
         shown.append(scope.show_operations(f"{kernels} only for these reads", fed))
-    lost = spent + _feeding_ns(trace, scope)
+    read = round(_number_read(scope, waits))
+    is_conditional = 2 * read >= number
+    if is_conditional:
+        often = "a result each time" if read == number else f"results in {read:,} of these calls"
+        extra += f" It reads {often}. {_CONDITION}"
+    changes, lost = _changes(trace), spent + _feeding_ns(trace, scope)
     idle_ns = scope.idle_ns() if scope.has_steps else scope.idle_ns(TimePart.HOST_SYNC)
     return [
         Finding(
@@ -105,9 +118,11 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             _FIX,
             "Profile again: `warpline stats -r cuda_api_sum` shows fewer cudaStreamSynchronize"
             " calls, and steps are shorter.",
-            fix_cuda=_FIX_CUDA,
+            fix_cuda=_FIX_CUDA_READS if is_conditional else _FIX_CUDA,
             fix_in={"jax": _FIX_JAX},
-            changes=_changes(trace),
+            changes=changes,
+            most_ns=_most_ns(scope, changes, lost),
+            is_conditional=is_conditional,
             on_devices=scope.calls_on_devices(blocked.call, blocked.ns, blocked.is_wait),
         )
     ]
@@ -203,6 +218,40 @@ def _feeding_ns(trace: Trace, scope: StepScope) -> float:
     return scope.call_ns_of(launches)
 
 
+def _number_read(scope: StepScope, waits: I64) -> float:
+    """Return how many of the waits per step are for results that no kernel was launched for."""
+    reads = result_reads(scope.run.trace)
+    read = np.concatenate((reads.wait[~reads.is_fed], reads.call[~reads.is_fed]))
+    return scope.number_of_calls(waits[np.isin(waits, read)])
+
+
+def _most_ns(scope: StepScope, changes: tuple[Change, ...], lost_ns: float) -> float:
+    """Return the most that can be saved per step.
+
+    That is idle time and the time of dropped operations. Idle time of a rank may be collectives of
+    another. In native programs the calls are all that the CPU saves.
+
+    Args:
+        scope: The included steps.
+        changes: What the fix changes.
+        lost_ns: The CPU time in the calls per step.
+    """
+    gone = operation_categories(scope.run.trace) == TimePart.COLLECTIVE
+    for change in changes:
+        if isinstance(change, DropOperations):
+            gone[change.operations] = True
+    most_ns = scope.idle_ns() + scope.ns_of(gone)
+    return min(most_ns, lost_ns) if _is_native(scope.run.trace) else most_ns
+
+
+def _is_native(trace: Trace) -> bool:
+    """Return whether the time before a wait is the program's own, and stays without the wait.
+
+    In Python it is the framework's, which goes with the call.
+    """
+    return program_kind(trace) == "cuda"
+
+
 def _changes(trace: Trace) -> tuple[Change, ...]:
     reads, waits, large = result_reads(trace), _waits(trace), _large_reads(trace)[0]
     # Results stay on the GPU: awaited values are neither copied nor requested.
@@ -214,7 +263,7 @@ def _changes(trace: Trace) -> tuple[Change, ...]:
     if len(reads.feeding):
         changes.append(DropOperations(reads.feeding, _KERNELS_THAT_STAY))
     if len(waits) or len(gone):
-        changes.append(DropCalls(np.union1d(waits, gone)))
+        changes.append(DropCalls(np.union1d(waits, gone), keeps_gap=_is_native(trace)))
     if len(large):
         calls = np.unique(operations(trace).call[large])
         changes.append(MakeAsync(calls, large, own_stream=False))
