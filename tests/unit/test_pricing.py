@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,24 @@ def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
     assert [item.saving_ns for item in priced] == [400_000, 150_000, 50_000]
     assert [item.cumulative_saving_ns for item in priced] == [400_000, 550_000, 600_000]
     assert [item.share for item in priced] == [400 / 820, 150 / 820, 50 / 820]
+
+
+def test_uncertain_findings_take_nothing_from_certain_ones(trace: Trace) -> None:
+    """Of 820 us per step, an uncertain finding would save 500 us and a certain one in it 250."""
+    uncertain = replace(finding("uncertain", DropOperations(kernels(0))), most_severe="low")
+    certain = finding("certain", ScaleOperations(kernels(0), Estimate(0.5, 0.5, 0.5)))
+    fix, doubt = price(Run(trace), [uncertain, certain])
+    assert (fix.rule, fix.severity, fix.saving_ns) == ("certain", "high", 250_000)
+    assert (doubt.rule, doubt.severity) == ("uncertain", "low")
+    assert doubt.saving_ns == pytest.approx(500_000, abs=3_000)  # alone
+    # Nor from generic ones, whether it is generic itself or not.
+    for kind in (uncertain, replace(uncertain, is_generic=True)):
+        fix, doubt = sorted(
+            price(Run(trace), [kind, generic("half", 0, 0.5)]),
+            key=lambda item: item.rule == "uncertain",
+        )
+        assert (fix.rule, fix.severity, fix.saving_ns) == ("half", "high", 250_000)
+        assert doubt.severity == "low"
 
 
 EXACT = Estimate(2_000, 2_000, 2_000)

@@ -23,6 +23,8 @@ _LEAST_RATIO = 0.01
 def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings with their estimated savings per step, the largest saving first.
 
+    Uncertain findings, which are of low severity whatever they save, come after the certain ones
+    and take nothing from these.
     Findings without changes are returned unmodified, after the others. A saving below
     `MEASURABLE_RATIO` of the step gives a finding low severity. Specific findings that save next to
     nothing even at best are left out.
@@ -40,7 +42,12 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     priced = [_priced(item, whole.predict(item.changes), step_ns) for item in specific]
     priced = [item for item in priced if (item.saving_high_ns or 0) >= _LEAST_RATIO * step_ns]
     done = _without_repetition(whole, _in_order(whole, priced))
-    made = [change for item in done if _is_measurable(item, whole) for change in item.changes]
+    made = [
+        change
+        for item in done
+        if _is_measurable(item, whole) and not _is_uncertain(item)
+        for change in item.changes
+    ]
     after = _on_what_remains(run, generic, made, step_ns)
     return (*done, *after, *(item for item in findings if not item.changes))
 
@@ -76,7 +83,7 @@ def _in_order(whole: Baseline, priced: Sequence[Finding]) -> list[Finding]:
     Whatever makes a rank late also shows as waits, idle time, and slow kernels. A finding with a
     larger saving stays ahead only if it still saves more once the rank is on time.
     """
-    order = sorted(priced, key=_saving, reverse=True)
+    order = sorted(priced, key=lambda item: (_is_uncertain(item), -_saving(item)))
     late = next((item for item in order if item.is_lateness and _is_measurable(item, whole)), None)
     if late is None:
         return order
@@ -94,13 +101,14 @@ def _on_what_remains(
 ) -> list[Finding]:
     """Return generic findings with their savings after the changes of earlier findings.
 
-    The finding with the largest remaining saving comes next.
+    The finding with the largest remaining saving comes next, uncertain ones last.
     """
     made, left, findings = list(made), list(generic), []
     while left:
         before = Baseline(run, made)
         each = [before.after(item.changes) for item in left]
-        item = left.pop(min(range(len(left)), key=each.__getitem__))
+        first = min(range(len(left)), key=lambda at: (_is_uncertain(left[at]), each[at]))
+        item = left.pop(first)
         findings.append(_priced(item, before.predict(item.changes), whole_ns))
         made += item.changes
     return findings
@@ -144,6 +152,10 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
         predicted_step_low_ns=step_low,
         predicted_step_high_ns=step_high,
     )
+
+
+def _is_uncertain(item: Finding) -> bool:
+    return item.most_severe == "low"
 
 
 def _saving(item: Finding) -> int:
