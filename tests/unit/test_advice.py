@@ -15,6 +15,7 @@ from support.programs import D2H, Program
 import warpline
 from warpline import plugins
 from warpline.derived.collectives.advice import longest_operation, overlap_advice
+from warpline.derived.efficiency.profiler import counter_profiler
 from warpline.derived.program import calls_hip, is_compiled, is_training, program_kind
 from warpline.presentation.blocks import Block, FindingBlock, Section
 from warpline.presentation.findings import findings, findings_in_short
@@ -467,3 +468,9 @@ def test_all_reduces_of_activations_do_not_wait_for_buckets(
     (found,) = RULES.get("exposed-communication").judge(Run(trace))  # type: ignore[misc]
     assert isinstance(found, Finding)
     assert bool(found.changes) == in_buckets
+
+
+def test_hardware_counters_are_measured_with_the_profiler_of_the_gpus() -> None:
+    assert counter_profiler(program(OWN)) == "Nsight Compute (ncu)"
+    assert counter_profiler(allocating(1, "hip")) == "rocprof-compute"
+    assert counter_profiler(program("Cijk_Ailk_Bjlk_BBS_BH_MT128x128x32_SN")) == "rocprof-compute"

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.any_trace import empty_trace
+from support.kernel_names import SGEMM
+from support.machine import Machine
 
+import warpline
+from warpline.derived.breakdown.input_waits import Nature
+from warpline.derived.breakdown.kernel_times import MainKernel, main_kernel
 from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.diagnosis.judgment import _ranked
-from warpline.diagnosis.verdict import counted_ns, verdict, what_first
+from warpline.diagnosis.verdict import counted_ns, name_kernel, verdict, what_first
 from warpline.result import Breakdown, Finding, Overlap, Part, Severity
+from warpline.trace import Run, Trace
 
 MS = 1_000_000
 
@@ -49,6 +56,23 @@ def test_one_cause_alone():
     )
     item = breakdown(("gemm", 4), ("dependency", 6))
     assert verdict([item], [overlap()]).endswith("nearly all due to dependency.")
+
+
+@pytest.mark.parametrize(
+    ("nature", "alone", "second"),
+    [
+        ("pipeline", "input-bound", "input-bound"),
+        ("once", "due to long CPU gaps", "long CPU gaps"),
+        ("round-trip", "due to CPU work between copies", "CPU work between copies"),
+    ],
+)
+def test_only_an_input_pipeline_is_input_bound(nature: Nature, alone: str, second: str) -> None:
+    item = breakdown(("gemm", 4), ("input", 6))
+    said = verdict([item], [overlap()], input_nature=nature)
+    assert said.endswith(f" GPU idle 6.00 ms per step, nearly all {alone}.")
+    item = breakdown(("gemm", 4), ("launch-bound", 4), ("input", 2))
+    said = verdict([item], [overlap()], input_nature=nature)
+    assert said.endswith(f"mostly launch-bound (4.00 ms), then {second} (2.00 ms).")
 
 
 def test_no_cause_has_most():
@@ -159,6 +183,52 @@ def test_a_busy_gpu_is_not_called_healthy_without_evidence() -> None:
     steps = (breakdown(("gemm", 8), ("dependency", 2)),)
     assert what_first((), steps, is_priced=True).endswith(COUNTERS)  # it failed
     assert what_first((), steps, is_priced=False) == ""
+
+
+def test_the_profiler_of_the_gpus() -> None:
+    steps = (breakdown(("gemm", 8), ("dependency", 2)),)
+    said = what_first((), steps, is_priced=True, profiler="rocprof-compute")
+    assert said.endswith("the GPU's kernels are efficient: profile them with rocprof-compute.")
+
+
+def test_a_kernel_that_takes_most_of_the_time() -> None:
+    main = MainKernel(7, "Fan2(float *, float *, int)", "Fan2", 0.975)
+    busy, idle = (breakdown(("gemm", ms), ("dependency", 10 - ms)) for ms in (5, 4.9))
+    assert name_kernel(main, [busy]) == "Kernel Fan2 takes 97.5% of the busy time."
+    assert name_kernel(main, [idle]) == name_kernel(None, [busy]) == ""
+    said = what_first((), (busy,), is_priced=True, main=main)
+    assert said.endswith(
+        f"{WHETHER} this kernel is efficient: profile it with Nsight Compute (ncu)."
+    )
+    library = main._replace(name="void cutlass::Kernel2<cutlass_80_gemm>(T1::Params)")
+    assert name_kernel(library, [busy]).startswith("Kernel Kernel2<cutlass_80_gemm>(")
+    long = main._replace(name=f"f<{'x' * 70}>")
+    assert name_kernel(long, [busy]) == f"Kernel f<{'x' * 55}... takes 97.5% of the busy time."
+
+
+def running(*kernels: tuple[str, int]) -> Trace:
+    machine = Machine()
+    for _ in range(12):
+        for name, ns in kernels:
+            machine.launch(ns, name)
+        machine.end_step()
+    return machine.trace()
+
+
+def test_the_main_kernel() -> None:
+    found = main_kernel(Run(running(("mul", 300_000), ("Fan2", 400_000), ("mul", 300_000))))
+    assert found is not None
+    assert (found.name, found.short_name, found.share) == ("mul", "mul", 0.6)
+    assert main_kernel(Run(running(("mul", 590_000), ("Fan2", 410_000)))) is None
+    assert main_kernel(Run(empty_trace())) is None
+
+
+def test_a_finding_about_the_main_kernel_is_enough() -> None:
+    said = warpline.analyze(running(("Fan2", 900_000), ("mul", 100_000))).verdict
+    assert "Kernel Fan2 takes 90.0% of the busy time." in said
+    diagnosis = warpline.analyze(running((SGEMM, 900_000), ("mul", 100_000)))
+    assert "no-tensor-cores" in [item.rule for item in diagnosis.findings]
+    assert "of the busy time" not in diagnosis.verdict
 
 
 def test_savings_that_nothing_confirms_are_mentioned() -> None:

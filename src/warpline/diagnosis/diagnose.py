@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from warpline.derived.breakdown.input_waits import input_waits
+from warpline.derived.breakdown.kernel_times import MainKernel, main_kernel
 from warpline.derived.efficiency.efficient_work import efficient_work
+from warpline.derived.efficiency.profiler import counter_profiler
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
 from warpline.diagnosis.judgment import Attempt, judge
 from warpline.diagnosis.times import breakdowns, overlaps, phases, pid_of
-from warpline.diagnosis.verdict import verdict, what_first
+from warpline.diagnosis.verdict import (
+    GRAVE,
+    name_kernel,
+    verdict,
+    what_first,
+)
 from warpline.result import (
     ANALYSES,
     Check,
     CounterCandidate,
     Diagnosis,
     ExcludedStep,
+    Finding,
     Replay,
     Result,
     Skipped,
@@ -44,22 +54,33 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     judged = judge(run, attempt)
     counted = _steps(run, judged.replay)
-    said = verdict(devices, together, counted.median_ns, judged.replay)
+    waits = attempt("input_waits", partial(input_waits, run))
+    said = verdict(
+        devices,
+        together,
+        counted.median_ns,
+        judged.replay,
+        input_nature="pipeline" if isinstance(waits, Skipped) else waits.nature,
+    )
     efficient = attempt("efficient_work", partial(efficient_work, run))
+    main = attempt("main_kernel", partial(_unnoticed_kernel, run, judged.findings))
+    named = None if isinstance(main, Skipped) else main
     first = what_first(
         judged.findings,
         devices,
         is_priced=bool(devices and judged.replay),
         efficient=None if isinstance(efficient, Skipped) else efficient,
+        main=named,
+        profiler=counter_profiler(run.trace),
     )
-    parts = (*tables.values(), efficient)
+    parts = (*tables.values(), waits, efficient, main)
     failed = [item for item in parts if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
         title=source_name(run.trace.meta.paths),
         meta=_meta(run.trace),
         sections=tuple(item for item in tables.values() if isinstance(item, Result)),
         warnings=warnings_of(run.trace),
-        verdict=" ".join(filter(None, (said, first))),
+        verdict=" ".join(filter(None, (said, name_kernel(named, devices), first))),
         steps=counted,
         breakdown=devices,
         findings=judged.findings,
@@ -70,6 +91,22 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         not_judged=(*judged.not_judged, *failed),
         replay=judged.replay,
     )
+
+
+def _unnoticed_kernel(run: Run, findings: Sequence[Finding]) -> MainKernel | None:
+    """Return the kernel that takes most of the busy time, unless a grave finding is about it."""
+    main = main_kernel(run)
+    if main is None:
+        return None
+    names = run.trace.columns("kernel", "name_id")["name_id"].filled(-1)
+    shown = (
+        row
+        for item in findings
+        for evidence in item.evidence
+        if item.severity in GRAVE and evidence.table == "kernel"
+        for row in evidence.rows
+    )
+    return None if any(names[row] == main.name_id for row in shown) else main
 
 
 def _steps(run: Run, replay: Replay | None) -> StepSummary:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from warpline.derived.breakdown.input_waits import Nature
+from warpline.derived.breakdown.kernel_times import MainKernel
 from warpline.derived.efficiency.efficient_work import EfficientWork
+from warpline.derived.efficiency.profiler import NSIGHT_COMPUTE
+from warpline.derived.time_parts import TimePart
+from warpline.presentation.kernel_names import without_noise
 from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
 from warpline.result.savings import short_saving_text, unprofiled_text
 from warpline.result.shares import own_ns
@@ -14,16 +19,15 @@ from warpline.units import format_ns, format_ratio
 _MATTERS = 0.10  # idle time below this share of a step is not mentioned
 _EXPOSED = 0.15  # exposed communication or copies are mentioned from this share on
 _MOST = 0.5
-_GRAVE = ("high", "medium")
+GRAVE = ("high", "medium")
 _NEARLY_ALL = 0.98
 _ABOUT = 0.1
 _UNEVEN = 1.5  # mean divided by median
 _WELL_BUSY = 0.8  # from this share on it matters what the GPU was busy with
 _NEXT_CAUSE = 0.1  # of the idle time
 _SHOWN_EFFICIENT = 0.8  # of the busy time: from this share on, no counters are needed
-_COUNTERS = (
-    "Only hardware counters show whether {} are efficient: profile them with Nsight Compute (ncu)."
-)
+_COUNTERS = "Only hardware counters show whether {}: profile {} with {}."
+_LONGEST_NAME = 60  # of a kernel in a sentence
 _NAMED = 0.05  # of the busy time: smaller kinds of work are not named
 
 # Parts whose id does not read well in a sentence.
@@ -32,8 +36,13 @@ _IN_WORDS: Mapping[str, str] = {
     "other": "unclassified kernels",
     "collective": "collectives",
     "graph": "CUDA graphs",
-    "input": "input-bound",
     "unknown": "of unknown cause",
+}
+_INPUT = TimePart.INPUT.label
+_INPUT_IN_WORDS: Mapping[Nature, str] = {
+    "pipeline": "input-bound",
+    "once": "long CPU gaps",
+    "round-trip": "CPU work between copies",
 }
 _ADJECTIVES = ("launch-bound", "input-bound", "of unknown cause")
 
@@ -43,6 +52,8 @@ def verdict(
     overlaps: Sequence[Overlap],
     median_ns: float | None = None,
     replay: Replay | None = None,
+    *,
+    input_nature: Nature = "pipeline",
 ) -> str:
     """Return how busy the slowest GPU is, and the main reasons why it does not do more.
 
@@ -51,6 +62,7 @@ def verdict(
         overlaps: From the diagnosis, in the same order.
         median_ns: The median step; mentioned where it is far from the mean, the base of shares.
         replay: The simulation; the step without profiling is mentioned where that is shorter.
+        input_nature: What waits for input are: only a pipeline is called input-bound.
     """
     if not breakdown:
         return "No GPU work was recorded."
@@ -70,7 +82,7 @@ def verdict(
             of_what += f" ({unprofiled})"
     said = f"{_subject(item, breakdown)} busy {format_ratio(busy)} of {of_what}"
     said += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
-    idle = _idle_clause(item)
+    idle = _idle_clause(item, input_nature)
     subject = "GPU" if len(breakdown) == 1 else "This GPU is"
     return f"{said}. {subject} idle {idle}." if idle else f"{said}."
 
@@ -86,6 +98,8 @@ def what_first(
     *,
     is_priced: bool,
     efficient: EfficientWork | None = None,
+    main: MainKernel | None = None,
+    profiler: str = NSIGHT_COMPUTE,
 ) -> str:
     """Return what to fix first and its estimated saving; empty if unknown.
 
@@ -98,9 +112,11 @@ def what_first(
         breakdown: From the diagnosis.
         is_priced: Whether savings were predicted, so that no saving means that none was found.
         efficient: The busy time in work of efficient kinds; None if that failed.
+        main: The kernel that takes most of the busy time, if the verdict names one.
+        profiler: What measures hardware counters on these GPUs.
     """
     each = " per step" if any(item.count for item in breakdown) else ""
-    first = next((item for item in findings if item.severity in _GRAVE), None)
+    first = next((item for item in findings if item.severity in GRAVE), None)
     if first is not None:
         said = f"Fix first: {_within_sentence(first.title)} ({first.id})."
         saving = short_saving_text(first, each)
@@ -110,23 +126,47 @@ def what_first(
     uncertain = next((item for item in findings if short_saving_text(item, each)), None)
     said = "No measurable savings found." if uncertain is None else "No certain savings found."
     possible = f"{uncertain.id} may save {short_saving_text(uncertain, each)}." if uncertain else ""
-    return " ".join(filter(None, (said, _kernels_clause(breakdown, efficient), possible)))
+    return " ".join(
+        filter(None, (said, _kernels_clause(breakdown, efficient, main, profiler), possible))
+    )
 
 
-def _kernels_clause(breakdown: Sequence[Breakdown], efficient: EfficientWork | None) -> str:
-    """Return what is known about the efficiency of busy GPUs' work; empty for other GPUs."""
+def name_kernel(main: MainKernel | None, breakdown: Sequence[Breakdown]) -> str:
+    """Return the sentence about a kernel that takes most of the time; empty for idle GPUs."""
+    if main is None or not _are_busy(breakdown):
+        return ""
+    # Only template arguments distinguish the kernels of a library.
+    name = without_noise(main.name) if "<" in main.name else main.short_name
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[: _LONGEST_NAME - 3]}..."
+    return f"Kernel {name} takes {format_ratio(main.share)} of the busy time."
+
+
+def _are_busy(breakdown: Sequence[Breakdown]) -> bool:
     busy_ns = sum(item.ns(kind="busy") for item in breakdown)
-    if busy_ns < _MOST * sum(map(counted_ns, breakdown)):
+    return busy_ns >= _MOST * sum(map(counted_ns, breakdown))
+
+
+def _kernels_clause(
+    breakdown: Sequence[Breakdown],
+    efficient: EfficientWork | None,
+    main: MainKernel | None,
+    profiler: str,
+) -> str:
+    """Return what is known about the efficiency of busy GPUs' work; empty for other GPUs."""
+    if not _are_busy(breakdown):
         return ""
     parts = efficient.parts() if efficient is not None else ()
     named = [f"{label} {format_ratio(share)}" for label, share in parts if share >= _NAMED]
     if efficient is None or not named:
-        return _COUNTERS.format("the GPU's kernels")
+        if main is not None:
+            return _COUNTERS.format("this kernel is efficient", "it", profiler)
+        return _COUNTERS.format("the GPU's kernels are efficient", "them", profiler)
     usually = f"{format_ratio(efficient.share)} of the busy time is in work that is usually"
     usually += f" efficient ({', '.join(named)})."
     if efficient.share >= _SHOWN_EFFICIENT:
         return usually
-    return f"{usually} {_COUNTERS.format('the other kernels')}"
+    return f"{usually} {_COUNTERS.format('the other kernels are efficient', 'them', profiler)}"
 
 
 def counted_ns(item: Breakdown) -> int:
@@ -203,8 +243,17 @@ def _communication(overlap: Overlap) -> str:
     return f"{text} ({share} of communication time is waiting for other ranks)"
 
 
-def _idle_clause(item: Breakdown) -> str:
+def _idle_clause(item: Breakdown, input_nature: Nature) -> str:
     """Return the idle time with its main causes; empty if it is short."""
+
+    def in_words(part: Part) -> str:
+        is_input = part.category == _INPUT
+        return _INPUT_IN_WORDS[input_nature] if is_input else _in_words(part)
+
+    def because(part: Part) -> str:
+        text = in_words(part)
+        return text if text in _ADJECTIVES else f"due to {text}"
+
     causes = [p for p in item.parts if p.kind == "idle" and (item.count or p.category != TAIL)]
     causes = sorted(causes, key=lambda part: -part.ns)
     idle_ns = sum(part.ns for part in causes)
@@ -215,18 +264,13 @@ def _idle_clause(item: Breakdown) -> str:
     text = f"{format_ns(idle_ns / per)}{each}"
     largest = causes[0]
     if largest.ns > _NEARLY_ALL * idle_ns:
-        return f"{text}, nearly all {_because(largest)}"
+        return f"{text}, nearly all {because(largest)}"
     named = [part for part in causes[:2] if part is largest or part.ns > _NEXT_CAUSE * idle_ns]
     how_much = "mostly" if largest.ns > _MOST * idle_ns else "in part"
-    reasons = [_because(largest), *map(_in_words, named[1:])]
+    reasons = [because(largest), *map(in_words, named[1:])]
     times = [format_ns(part.ns / per) for part in named]
     listed = (f"{reason} ({time})" for reason, time in zip(reasons, times, strict=True))
     return f"{text}, {how_much} {', then '.join(listed)}"
-
-
-def _because(part: Part) -> str:
-    text = _in_words(part)
-    return text if text in _ADJECTIVES else f"due to {text}"
 
 
 def _in_words(part: Part) -> str:

@@ -7,21 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from warpline.derived.breakdown.partition import window_segments
-from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.kernels.categories import operation_categories, operation_origins
-from warpline.derived.kernels.rules import Origin
-from warpline.derived.program import calls_hip
+from warpline.derived.breakdown.kernel_times import kernel_times
+from warpline.derived.efficiency.profiler import NSIGHT_COMPUTE, counter_profiler
+from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
 from warpline.derived.steps.times import measure_windows
-from warpline.derived.time_parts import TimePart, is_busy
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.redaction import run_as_typed
 from warpline.result import Arguments, Field, Result, Skipped, analysis, column_of
-from warpline.trace import Run, Trace
+from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "counter_candidates"
@@ -66,10 +64,10 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result | Skipped:
     Source: Warpline; the Nsight Compute CLI manual on --kernel-name, --launch-skip and
         --launch-count.
     """
-    if calls_hip(trace) or (operation_origins(trace) == Origin.ROCM).any():
-        return Skipped(NAME, "Nsight Compute does not profile AMD GPUs", "use rocprof-compute")
+    if (profiler := counter_profiler(trace)) != NSIGHT_COMPUTE:
+        return Skipped(NAME, "Nsight Compute does not profile AMD GPUs", f"use {profiler}")
     run = run_of(trace, arguments)
-    rows, times = _counted(run)
+    rows, times, _ = kernel_times(run)
     windows = measure_windows(run)
     whole_ns = max(int((windows.end_ns - windows.start_ns).sum()), 1)
     ids = trace.columns("kernel", "name_id")["name_id"].values
@@ -110,22 +108,6 @@ def _candidate(trace: Trace, rows: I64, total_ns: int, whole_ns: int) -> dict[st
         "name": trace.strings.text(int(names[work.row[typical]])),
         "command": _command(trace, typical),
     }
-
-
-def _counted(run: Run) -> tuple[I64, I64]:
-    """Return the kernels except collectives, and the time attributed to each."""
-    trace = run.trace
-    segments = device_segments(trace)
-    pieces = window_segments(trace, measure_windows(run))
-    part = segments.part[pieces.row]
-    wanted = np.flatnonzero(is_busy(part) & (part != TimePart.COLLECTIVE))
-    owner = segments.operation[pieces.row[wanted]]
-    ns = (pieces.end_ns - pieces.start_ns)[wanted]
-    sums = np.zeros(len(operations(trace)), np.int64)
-    np.add.at(sums, owner, ns)
-    kernels = operations(trace).of_table("kernel")
-    kernels = kernels[sums[kernels] > 0]
-    return kernels, sums[kernels]
 
 
 def _command(trace: Trace, operation: int) -> str:

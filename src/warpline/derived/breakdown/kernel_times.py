@@ -1,0 +1,89 @@
+"""The busy time of each kernel, and the kernel that takes most of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.steps.times import measure_windows
+from warpline.derived.time_parts import TimePart, is_busy
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.ops.group import factorize
+from warpline.trace import Run
+
+_MOST_OF_BUSY = 0.6
+_LONGEST_NAME = 4096  # templates make names of many kB
+
+
+class KernelTimes(NamedTuple):
+    """The kernels with time in the analyzed windows of all devices, except collectives.
+
+    Attributes:
+        kernel: Shape (n,), int64, places in `operations`, ascending.
+        ns: Shape (n,), int64, the time attributed to each, as in the breakdown.
+        busy_ns: The busy time of the devices, with all other operations.
+    """
+
+    kernel: I64
+    ns: I64
+    busy_ns: int
+
+
+class MainKernel(NamedTuple):
+    """The kernel that takes most of the busy time.
+
+    Attributes:
+        name_id: Its full name, in the trace's strings.
+        name: The full name, its start if that is very long.
+        short_name: Its name without parameters and template arguments.
+        share: Its share of the busy time of all devices.
+    """
+
+    name_id: int
+    name: str
+    short_name: str
+    share: float
+
+
+@derived
+def kernel_times(run: Run) -> KernelTimes:
+    """Return the kernels except collectives, and the time attributed to each."""
+    trace = run.trace
+    segments = device_segments(trace)
+    pieces = window_segments(trace, measure_windows(run))
+    part, ns = segments.part[pieces.row], pieces.end_ns - pieces.start_ns
+    is_counted = is_busy(part)
+    busy_ns = int(ns[is_counted].sum())
+    wanted = np.flatnonzero(is_counted & (part != TimePart.COLLECTIVE))
+    sums = np.zeros(len(operations(trace)), np.int64)
+    np.add.at(sums, segments.operation[pieces.row[wanted]], ns[wanted])
+    kernels = operations(trace).of_table("kernel")
+    kernels = kernels[sums[kernels] > 0]
+    return KernelTimes(kernels, sums[kernels], busy_ns)
+
+
+@derived
+def main_kernel(run: Run) -> MainKernel | None:
+    """Return the kernel that takes at least 60% of the busy time; None if there is none."""
+    trace, times = run.trace, kernel_times(run)
+    if not len(times.kernel):
+        return None
+    columns = trace.columns("kernel", "name_id", "short_name_id")
+    rows = operations(trace).row[times.kernel]
+    names = factorize(columns["name_id"].filled(-1)[rows])
+    sums = np.zeros(names.n_groups, np.int64)
+    np.add.at(sums, names.codes, times.ns)
+    most = int(sums.argmax())
+    name_id, share = int(names.uniques[most]), int(sums[most]) / times.busy_ns
+    if share < _MOST_OF_BUSY or name_id < 0:
+        return None
+    instance = rows[int(np.argmax(names.codes == most))]
+    short_id = int(columns["short_name_id"].filled(-1)[instance])
+    texts = trace.strings.texts([name_id, name_id if short_id < 0 else short_id])
+    name, short_name = (text[:_LONGEST_NAME] for text in texts)
+    return MainKernel(name_id, name, short_name, share)
