@@ -166,6 +166,106 @@ def test_idle_time_of_equal_steps() -> None:
     assert "GPU idle 75.0 us per step" in item.claim
 
 
+def test_ranks_that_repeat_launches_of_their_own() -> None:
+    def step(rank: Rank) -> None:
+        for number in range(25 + 5 * rank.number):
+            begun = 3 * number + 1
+            rank.launch(3 * number, (begun, begun + 1 + rank.number), "kernel")
+        for number in range(1 + 2 * rank.number):
+            rank.call(SYNCHRONIZE, 91 + 2 * number, 92 + 2 * number)
+
+    item = finding("graph-opportunity", ranks(step))
+    # Rank 0 is the one with the most idle time, so all numbers are its own.
+    assert per_step(item.on_devices) == item.on_devices[0].ns / SHOWN / 1_000
+    assert item.title.startswith("Launch-bound: 25 launches per step")
+    assert "the CPU launches 25 operations" in item.claim
+    assert "remove 1 synchronizing or allocating call per step" in item.claim
+
+
+def test_results_that_each_rank_reads() -> None:
+    def step(rank: Rank) -> None:
+        for number in range(25):
+            rank.launch(3 * number, (3 * number + 1, 3 * number + 3 - rank.number), "kernel")
+        for number in range(1 + rank.number):
+            begun = 80 + 5 * number
+            start, end, returns = (1_000 * (rank.start_us + begun + us) for us in (2, 3, 4))
+            call = rank.program.call(
+                "cudaMemcpyAsync_v3020", start - 2_000, returns, 2 * rank.number
+            )
+            rank.program._work(
+                "memcpy", call, (start, end), 2 * rank.number, bytes=4, kind=2,
+                src_memory=2, dst_memory=0,
+            )  # fmt: skip
+
+    item = finding("graph-opportunity", ranks(step))
+    # Rank 1 is idle for longer, and reads two results.
+    assert item.on_devices[1].ns > item.on_devices[0].ns
+    assert "The CPU reads back 2 results per step" in item.claim
+
+
+def loading(rank: Rank) -> None:
+    """Compile for 2 ms or 4 ms, and load for 0.5 ms."""
+    rank.launch(0, (1, 2))
+    begun = 2_000 * (1 + rank.number)
+    rank.call("cuModuleLoadData", begun, begun + 500)
+    rank.launch(begun + 501, (begun + 502, begun + 700))
+
+
+def test_code_that_each_rank_loads() -> None:
+    item = finding("cold-start", ranks(loading, period_us=10_000))
+    # The gap begins with the return of the launch, after 1 us.
+    assert facts(item) == [(1, 0, SHOWN, 5 * 2_499_000, None), (2, 1, SHOWN, 5 * 4_499_000, None)]
+    assert item.share == 0.4499
+    assert "take 4.50 ms per step (45.0%): loading code 500 us, compiling 4.00 ms." in item.claim
+    # Evidence is of that rank, changes are of both.
+    assert [len(each.windows_ns) for each in item.evidence] == [5, 5]
+    assert item.evidence[1].text == "5 CPU gaps before code is loaded: 20.0 ms"
+    assert len(item.changes) == 4
+
+
+def test_code_that_one_rank_loads() -> None:
+    def step(rank: Rank) -> None:
+        if rank.number:
+            loading(rank)
+        else:
+            rank.launch(0, (1, 2))
+
+    item = finding("cold-start", ranks(step, period_us=10_000))
+    assert facts(item) == [(2, 1, SHOWN, 5 * 4_499_000, None)]
+    # It does so in each of its own steps, though in half of all steps.
+    assert "Affects only" not in item.claim
+    assert len(item.changes) == 2
+
+
+def test_steps_of_a_rank_that_load_code() -> None:
+    def step(rank: Rank) -> None:
+        if rank.number and rank.start_us in (10_000, 20_000):
+            loading(rank)
+        else:
+            rank.launch(0, (1, 2))
+
+    item = finding("cold-start", ranks(step, period_us=10_000))
+    assert "Affects only 2 of 5 steps." in item.claim
+    assert item.changes == ()
+
+
+def test_streams_of_each_rank() -> None:
+    def step(rank: Rank) -> None:
+        ns = 20 * (1 + rank.number)
+        rank.launch(0, (60, 60 + ns), "kernel")
+        rank.launch(2, (61 + ns, 61 + 2 * ns), "kernel", stream=1)
+
+    program = ranks(step, period_us=200)
+    for row in program.rows["kernel"]:
+        row.update(grid_x=16, grid_y=1, grid_z=1)
+    item = finding("serialized-streams", program)
+    # The second kernel could run with the first one.
+    assert facts(item) == [(1, 0, SHOWN, 5 * 20_000, 5), (2, 1, SHOWN, 5 * 40_000, 5)]
+    assert item.share == 0.2
+    assert "1 kernel per step starts only when" in item.claim
+    assert "Overlap would save up to 40.0 us (20.0%)." in item.claim
+
+
 def test_long_gaps_of_each_rank_count_once() -> None:
     def step(rank: Rank) -> None:
         rank.launch(0, (1, 101))

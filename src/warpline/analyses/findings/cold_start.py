@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.partition import RankWindows, step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.code_loading import ThreadSpans, code_loading, compiling, timings
+from warpline.derived.idle.host_calls import device_of_thread
 from warpline.derived.recorder import calls_hint, hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.times import steps
-from warpline.derived.time_parts import TimePart
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
 from warpline.ops.group import group_stats
 from warpline.ops.tree import enclosing
-from warpline.result import Evidence, Finding, Skipped, rule
+from warpline.result import Evidence, Finding, OnDevice, Skipped, rule
 from warpline.result.changes import Change, RemoveHostTime
-from warpline.trace import Run
+from warpline.trace import Run, Trace
 from warpline.units import format_ns, format_ratio, plural
 
 NAME = "cold-start"
@@ -37,12 +39,56 @@ _LOADED, _COMPILED = Estimate(0.0, 0.0, 0.0), Estimate(0.0, 0.0, 0.5)
 
 
 class _Found(NamedTuple):
-    """Times in the analyzed steps."""
+    """Times in the analyzed steps.
+
+    Attributes:
+        loading: Times in calls that load code.
+        compiling: CPU gaps before such calls.
+        tuning: Times in which kernels are compared.
+        step_process: Shape (n,), int64, for each step with any of them, its process.
+    """
 
     loading: ThreadSpans
     compiling: ThreadSpans
     tuning: ThreadSpans
-    steps: int  # with any of them
+    step_process: I64
+
+    def of_rank(self, trace: Trace, rank: RankWindows) -> _Found:
+        """Return the times of one rank; of a thread with several devices, for each of them."""
+        device_of = device_of_thread(trace)
+
+        def own(spans: ThreadSpans) -> ThreadSpans:
+            device = device_of[spans.thread]
+            is_own = rank.owns(spans.process, np.where(device < 0, rank.device, device))
+            return spans.taken(np.flatnonzero(is_own))
+
+        is_own = (self.step_process == rank.process) | (rank.process < 0)
+        return _Found(
+            own(self.loading), own(self.compiling), own(self.tuning), self.step_process[is_own]
+        )
+
+
+class _OfRank(NamedTuple):
+    """What a rank loses per step.
+
+    Attributes:
+        found: Its times.
+        loading_ns: Idle time while code is loaded.
+        compiling_ns: CPU time.
+        tuning_ns: CPU time.
+        fact: The sum of these over its steps.
+    """
+
+    found: _Found
+    loading_ns: float
+    compiling_ns: float
+    tuning_ns: float
+    fact: OnDevice
+
+    @property
+    def each_ns(self) -> float:
+        """All of it."""
+        return self.loading_ns + self.compiling_ns + self.tuning_ns
 
 
 @rule(name=NAME, title=TITLE)
@@ -72,26 +118,28 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return Skipped(NAME, "no CUDA API calls were recorded", calls_hint(trace))
     scope, found = step_scope(run), _found(run)
-    loading_ns = scope.idle_ns(TimePart.MODULE_LOAD) if len(found.loading.start_ns) else 0.0
-    compiling_ns = min(_sum(found.compiling) / scope.count, scope.idle_ns() - loading_ns)
-    tuning_ns = _sum(found.tuning) / scope.count
-    each = loading_ns + compiling_ns + tuning_ns
+    ranks = [_of_rank(run, found, rank) for rank in step_partition(run).ranks]
+    if not ranks:
+        return []
+    most = max(ranks, key=attrgetter("each_ns"))
+    each = most.each_ns
     share = min(scope.share_of_all(each), 1.0)
     if share < _LEAST_SHARE:
         return []
     reasons = (
-        ("loading code", loading_ns),
-        ("compiling", compiling_ns),
-        ("autotuning", tuning_ns),
+        ("loading code", most.loading_ns),
+        ("compiling", most.compiling_ns),
+        ("autotuning", most.tuning_ns),
     )
     names = [name for name, ns in reasons if ns > 0]
     subject = f"{' and '.join(names).capitalize()} {'take' if len(names) > 1 else 'takes'}"
     what = ", ".join(f"{name} {format_ns(ns)}" for name, ns in reasons if ns > 0)
     where = "the analyzed steps" if scope.has_steps else "the recording"
-    often = scope.has_steps and found.steps > _MOST_STEPS * scope.count
+    number = len(most.found.step_process)
+    often = scope.has_steps and number > _MOST_STEPS * most.fact.steps
     affected = ""
     if scope.has_steps and not often:
-        affected = f" Affects only {found.steps:,} of {plural(scope.count, 'step')}."
+        affected = f" Affects only {number:,} of {plural(most.fact.steps, 'step')}."
     return [
         Finding(
             NAME,
@@ -99,7 +147,7 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
             f"{subject} {format_ratio(share)} of {where}",
             f"{subject} {format_ns(each)}{scope.each} ({format_ratio(share)})"
             f"{f': {what}' if len(names) > 1 else ''}.{affected}",
-            tuple(_evidence(found)),
+            tuple(_evidence(most.found)),
             f"{hints(run.trace).after_warm_up} If it recurs in a long run, keep input shapes"
             " constant or use torch.compile(dynamic=True), keep TORCHINDUCTOR_CACHE_DIR and"
             " TRITON_CACHE_DIR between runs, and turn off torch.backends.cudnn.benchmark for"
@@ -114,9 +162,21 @@ def cold_start(run: Run) -> list[Finding] | Skipped:
             },
             share=share,
             changes=tuple(_changes(found)) if often else (),
-            on_devices=scope.idle_on_devices(TimePart.MODULE_LOAD) if loading_ns == each else (),
+            on_devices=tuple(rank.fact for rank in ranks if rank.fact.ns),
         )
     ]
+
+
+def _of_rank(run: Run, found: _Found, rank: RankWindows) -> _OfRank:
+    scope, own = step_scope(run), found.of_rank(run.trace, rank)
+    total = step_partition(run).total(rank)
+    loading_ns = int(total[TimePart.MODULE_LOAD]) if len(own.loading.start_ns) else 0
+    idle_ns = int(total[list(IDLE)].sum())
+    compiling_ns, tuning_ns = min(_sum(own.compiling), idle_ns - loading_ns), _sum(own.tuning)
+    whole_ns = loading_ns + compiling_ns + tuning_ns
+    fact = scope.on_device(rank.process, rank.device, whole_ns)
+    count = max(fact.steps, 1)
+    return _OfRank(own, loading_ns / count, compiling_ns / count, tuning_ns / count, fact)
 
 
 def _found(run: Run) -> _Found:
@@ -128,7 +188,8 @@ def _found(run: Run) -> _Found:
             spans.taken(np.flatnonzero((spans.start_ns >= low) & (spans.start_ns < high)))
             for spans in every
         ]
-        return _Found(taken[0], taken[1], _tuned(taken[2], taken[2].process, 1), 1)
+        tuning = _tuned(taken[2], taken[2].process, 1)
+        return _Found(taken[0], taken[1], tuning, np.zeros(0, np.int64))
     rows = np.flatnonzero(run_steps.included)
     place = [
         enclosing(
@@ -153,7 +214,8 @@ def _found(run: Run) -> _Found:
         group=run_steps.process[rows],
     )
     affected = [at.row[at.found] for at in (place[0], place[1], tuned)]
-    return _Found(loading, compiled, tuning, len(np.unique(np.concatenate(affected))))
+    with_any = rows[np.unique(np.concatenate(affected))]
+    return _Found(loading, compiled, tuning, run_steps.process[with_any])
 
 
 def _worked(run: Run) -> tuple[int, int]:
@@ -181,8 +243,8 @@ def _tuned(timed: ThreadSpans, step: I64, count: int) -> ThreadSpans:
     return ThreadSpans(first, last, timed.thread[at], timed.process[at])
 
 
-def _sum(spans: ThreadSpans) -> float:
-    return float((spans.end_ns - spans.start_ns).sum())
+def _sum(spans: ThreadSpans) -> int:
+    return int((spans.end_ns - spans.start_ns).sum())
 
 
 def _evidence(found: _Found) -> list[Evidence]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.partition import RankWindows, step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
+from warpline.derived.work.operations import operations
 from warpline.result import Finding, rule
 from warpline.result.changes import LaunchAsGraph
 from warpline.trace import Run
@@ -41,19 +43,16 @@ def graph_opportunity(run: Run) -> list[Finding]:
     share = scope.share(idle_ns)
     if share < _LEAST_SHARE or not could_be_graphs(run):
         return []
-    groups = step_launches(run)
-    count = int(np.median([len(group) for group in groups]))
-    held = blocking(run.trace)
-    columns = run.trace.columns("api_call", "start_ns")
-    waits = int(np.isin(held.start_ns, columns["start_ns"].values[scope.calls]).sum())
+    groups, rank = step_launches(run), _most_idle(run)
+    process = run.trace.columns("api_call", "process_id")["process_id"].values
+    own = [len(group) for group in groups if rank.process in (-1, process[group[0]])]
+    count = int(np.median(own)) if own else 0
     many, idle = plural(count, "launch", "launches"), format_ratio(share)
-    before = ""
-    if waits >= scope.count:
-        calls = plural(round(waits / scope.count), "synchronizing or allocating call")
+    before, waits = "", _waits_per_step(run, rank)
+    if waits >= 1:
+        calls = plural(round(waits), "synchronizing or allocating call")
         before = f" Before capture, remove {calls} per step."
-    reads = np.zeros(len(scope.operations), np.bool_)
-    reads[result_reads(run.trace).copy] = True
-    number = round(scope.number_of(reads))
+    number = round(_reads_per_step(run, rank))
     if number:
         before += (
             f" The CPU reads back {plural(number, 'result')}{scope.each}: read results after the"
@@ -88,3 +87,32 @@ def graph_opportunity(run: Run) -> list[Finding]:
             on_devices=scope.launch_bound_on_devices(),
         )
     ]
+
+
+def _most_idle(run: Run) -> RankWindows:
+    """Return the rank that the numbers are about: the one with the most launch-bound idle time."""
+    idle_ns = step_scope(run).launch_bound_windows_ns
+
+    def per_step(rank: RankWindows) -> float:
+        return float(idle_ns[rank.windows].mean())
+
+    return max(step_partition(run).ranks, key=per_step)
+
+
+def _waits_per_step(run: Run, rank: RankWindows) -> float:
+    """Return in how many calls per step the rank's threads are blocked."""
+    held, columns = blocking(run.trace), run.trace.columns("api_call", "start_ns", "process_id")
+    start, process = columns["start_ns"].values, columns["process_id"].values
+    if rank.process < 0:
+        begun, times = held.start_ns, start[step_scope(run).calls]
+    else:
+        begun = held.start_ns[held.process == rank.process]
+        times = start[step_scope(run).calls & (process == rank.process)]
+    return float(np.isin(begun, times).sum()) / len(rank.windows)
+
+
+def _reads_per_step(run: Run, rank: RankWindows) -> float:
+    """Return how many results per step the rank's CPU reads back."""
+    work, copies = operations(run.trace), result_reads(run.trace).copy
+    is_own = rank.owns(work.process[copies], work.device[copies])
+    return float(step_scope(run).operations[copies[is_own]].sum()) / len(rank.windows)

@@ -17,11 +17,12 @@ from warpline.derived.texts import number_texts
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.group import factorize_rows
 from warpline.ops.interval import concurrency
-from warpline.result import Finding, OnDevice, Skipped, rule
+from warpline.result import Finding, Skipped, rule
 from warpline.schema.labels import STREAM_KINDS
 from warpline.trace import Run, Trace
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns, format_ratio, plural
 
 NAME = "serialized-streams"
 TITLE = "Kernels of several streams could overlap, but run one after another"
@@ -97,14 +98,19 @@ def serialized_streams(run: Run) -> list[Finding] | Skipped:
 def _finding(
     trace: Trace, scope: StepScope, found: _Serialized, *, is_ordered: bool
 ) -> list[Finding]:
-    number = len(found.place) / scope.count
-    lost_ns = float(found.lost_ns.sum()) / scope.count
+    work = operations(trace)
+    ranks = factorize_rows(work.process[found.place], work.device[found.place])
+    parts = [found.taken(ranks.codes == code) for code in range(ranks.n_groups)]
+    facts = [scope.operations_on_devices(part.place, part.lost_ns)[0] for part in parts]
+    times_ns = [fact.ns / max(fact.steps, 1) for fact in facts]
+    most = int(np.argmax(times_ns))
+    lost_ns, number = times_ns[most], len(parts[most].place) / max(facts[most].steps, 1)
     share = min(scope.share(lost_ns), 1.0)
     if share < MEASURABLE_RATIO or number < 0.5:
         return []
     places = np.zeros(len(scope.operations), np.bool_)
     places[found.place] = True
-    streams = _names(trace, np.append(found.place, found.before))
+    streams = _names(trace, np.append(parts[most].place, parts[most].before))
     if is_ordered:
         reason = "Events order them (cudaStreamWaitEvent)."
         fix = (
@@ -118,35 +124,27 @@ def _finding(
             "Launch on non-blocking streams (cudaStreamNonBlocking) only, or compile with"
             " --default-stream per-thread. Order kernels that need each other by events."
         )
-    many = f"{number:,.0f} kernels{scope.each}"
+    is_one = round(number) == 1
+    many = f"{plural(round(number), 'kernel')}{scope.each}"
     return [
         Finding(
             NAME,
             "info" if is_ordered else "medium" if share >= _MEDIUM_SHARE else "low",
             f"Streams {streams} run one after another: up to {format_ratio(share)} could overlap",
-            f"{many} start only when a small kernel of another stream ends, though they were"
-            f" launched before. Overlapped, they would take up to {format_ns(lost_ns)}"
-            f" ({format_ratio(share)}) less. {reason}",
-            (scope.show_operations(f"{many} wait for another stream", places),),
+            f"{many} {'starts' if is_one else 'start'} only when a small kernel of another stream"
+            f" ends, though launched before. Overlap would save up to {format_ns(lost_ns)}"
+            f" ({format_ratio(share)}). {reason}",
+            (
+                scope.show_operations(
+                    f"{many} {'waits' if is_one else 'wait'} for another stream", places
+                ),
+            ),
             fix,
             "Profile again: `warpline stats -r overlap` shows concurrent streams.",
             share=share,
-            on_devices=_on_devices(trace, scope, found),
+            on_devices=tuple(facts),
         )
     ]
-
-
-def _on_devices(trace: Trace, scope: StepScope, found: _Serialized) -> tuple[OnDevice, ...]:
-    work = operations(trace)
-    process, device = work.process[found.place], work.device[found.place]
-    pairs = np.unique(np.stack((process, device)), axis=1).T.tolist()
-    own = ((process == pair[0]) & (device == pair[1]) for pair in pairs)
-    return tuple(
-        scope.on_device(
-            pair[0], pair[1], int(found.lost_ns[rows].sum()), int(np.count_nonzero(rows))
-        )
-        for pair, rows in zip(pairs, own, strict=True)
-    )
 
 
 def _serialized(trace: Trace, scope: StepScope) -> _Serialized:

@@ -236,10 +236,7 @@ class StepScope:
 
     def launch_bound_on_devices(self) -> tuple[OnDevice, ...]:
         """Return the idle time per process and device that is `launch_bound_ns` per step."""
-        idle = step_partition(self.run).ns[:, TimePart.LAUNCH_BOUND]
-        return self.windows_on_devices(
-            idle - host_pauses(self.run).idle_ns if self.paused_ns else idle
-        )
+        return self.windows_on_devices(self.launch_bound_windows_ns)
 
     def windows_on_devices(self, ns: I64) -> tuple[OnDevice, ...]:
         """Return times of windows summed per process and device, where there is any.
@@ -278,6 +275,12 @@ class StepScope:
     def idle_ns(self, *causes: TimePart) -> float:
         """Return the idle time of a device per step, for some causes or all."""
         return _most(self.idle_on_devices(*causes))
+
+    @property
+    def launch_bound_windows_ns(self) -> I64:
+        """Launch-bound idle time by window, without CPU gaps if these are long."""
+        idle: I64 = step_partition(self.run).ns[:, TimePart.LAUNCH_BOUND]
+        return idle - host_pauses(self.run).idle_ns if self.paused_ns else idle
 
     @property
     def launch_bound_ns(self) -> float:

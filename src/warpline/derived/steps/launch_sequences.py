@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -73,14 +73,16 @@ def could_be_graphs(run: Run) -> bool:
 def steps_repeat(run: Run) -> bool:
     """Return whether 9 in 10 included steps launch the same operations in the same order.
 
-    At least three steps are required.
+    Each loop repeats its own: ranks may differ in their work. It needs at least three steps.
     """
-    sequences, included = launch_sequences(run), steps(run).included
-    texts = Counter(
-        sequences.what[rows].tobytes() for step, rows in sequences.of_steps() if included[step]
-    )
-    most, count = max(texts.values(), default=0), texts.total()
-    return count >= _LEAST_STEPS and most >= _SAME_RATIO * count
+    sequences, run_steps = launch_sequences(run), steps(run)
+    texts: defaultdict[int, Counter[bytes]] = defaultdict(Counter)
+    for step, rows in sequences.of_steps():
+        if run_steps.included[step]:
+            texts[int(run_steps.loop[step])][sequences.what[rows].tobytes()] += 1
+    counts = [own.total() for own in texts.values()]
+    most = sum(max(own.values()) for own in texts.values())
+    return min(counts, default=0) >= _LEAST_STEPS and most >= _SAME_RATIO * sum(counts)
 
 
 @derived
