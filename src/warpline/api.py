@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from warpline import plugins, progress
-from warpline.documents import diagnosis, tables
 from warpline.documents import summary as summaries
+from warpline.documents import tables
 from warpline.errors import MissingTableError, UsageError
 from warpline.files import check_output
 from warpline.lazy import lazy
-from warpline.result import Analysis, Diagnosis, Document, Finding, Result, Skipped
+from warpline.result import Analysis, Document, Result, Skipped
 from warpline.result.display import DISPLAY
 from warpline.trace import READERS, Run, Trace, selection
 from warpline.trace.reading import read_all
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from warpline import exporters
     from warpline import sql as queries
     from warpline.derived.ranks import clocks
+    from warpline.documents import diagnosis
     from warpline.documents import report as reports
     from warpline.render import display
+    from warpline.result import Diagnosis, Finding
     from warpline.viewer import report as pages
     from warpline.viewer import serving
     from warpline.viewer.report import FirstPage, Inline, Report
@@ -36,6 +38,7 @@ else:
     exporters = lazy("warpline.exporters")
     queries = lazy("warpline.sql")
     clocks = lazy("warpline.derived.ranks.clocks")
+    diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
     display = lazy("warpline.render.display")
     pages = lazy("warpline.viewer.report")

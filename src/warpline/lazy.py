@@ -5,14 +5,20 @@
     else:
         pl = lazy("polars")
 
-Type checkers and the import contracts see an ordinary import. This is the only way to defer one:
-an import within a function needs a reason why this does not fit.
+Type checkers and the import contracts see an ordinary import. An import within a function needs a
+reason why this does not fit. A package whose names come from modules that few commands need:
+
+    if TYPE_CHECKING:
+        from warpline.result.rules import RULES, rule
+    else:
+        __getattr__ = lazy_names(__name__, {"rules": ("RULES", "rule")})
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -25,6 +31,25 @@ def lazy(name: str, within: Callable[[], AbstractContextManager[None]] = nullcon
         within: Makes the context in which it is imported.
     """
     return _Lazy(name, within)
+
+
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a package's ``__getattr__``, which imports a module when one of its names is used.
+
+    Args:
+        package: The full name of the package.
+        modules: Modules of the package -> the names that the package takes from them.
+    """
+    origins = {name: module for module, names in modules.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in origins:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{origins[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find
 
 
 class _Lazy:

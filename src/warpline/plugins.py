@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 import warnings
 from functools import cache
-from typing import TYPE_CHECKING
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from warpline.lazy import lazy
+from warpline.registry import Registry
 
 if TYPE_CHECKING:
     from importlib import metadata
 else:
     metadata = lazy("importlib.metadata")
+
+T = TypeVar("T")
 
 _GROUPS = {
     "readers": ("warpline.readers",),
@@ -34,6 +40,8 @@ _GROUPS = {
     "renderers": ("warpline.render",),
     "exporters": ("warpline.exporters",),
 }
+_METADATA = (".dist-info", ".egg-info")
+_DECLARATION = b"[warpline."  # the heading of a group in entry_points.txt
 
 
 @cache
@@ -49,7 +57,32 @@ def load(kind: str) -> None:
     _load_extensions(f"warpline.{kind}")
 
 
+def find(kind: str, name: str, registry: Registry[T]) -> T:
+    """Return the item of a name or alias. Raises UsageError if there is none.
+
+    A built-in is a module of its name, and only this module is imported. An alias, an unknown name
+    and an installed extension, which may be defective, need every module of the kind.
+    """
+    if not _may_have_extensions():
+        _load_built_in(kind, name)
+    if _may_have_extensions() or name not in registry:
+        load(kind)
+    return registry.get(name)
+
+
+def _load_built_in(kind: str, name: str) -> None:
+    for package_name in _GROUPS[kind] if name.isidentifier() else ():
+        module_name = f"{package_name}.{name}"
+        try:
+            importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name != module_name:
+                raise
+
+
 def _load_extensions(group: str) -> None:
+    if not _may_have_extensions():
+        return
     for entry in metadata.entry_points(group=group):
         try:
             entry.load()
@@ -57,3 +90,34 @@ def _load_extensions(group: str) -> None:
             owner = entry.dist.name if entry.dist else entry.value
             failure = f"extension {entry.name!r} of {owner} cannot be loaded: {error!r}"
             warnings.warn(failure, RuntimeWarning, stacklevel=3)
+
+
+@cache
+def _may_have_extensions() -> bool:
+    """Return False if no installed package can have an extension.
+
+    Importing `importlib.metadata`, which knows exactly, takes longer than looking.
+    """
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    if any(hasattr(finder, "find_distributions") for finder in others):
+        return True
+    return any(_may_declare(path) for path in sys.path)
+
+
+def _may_declare(path: str) -> bool:
+    """Return whether packages in this entry of `sys.path` may declare an extension."""
+    folder = Path(path)
+    if path.lower().endswith(".egg") or folder.is_file():  # an archive
+        return True
+    try:
+        packages = [item for item in folder.iterdir() if item.name.lower().endswith(_METADATA)]
+    except OSError:
+        return False
+    return any(_declares(package / "entry_points.txt") for package in packages)
+
+
+def _declares(path: Path) -> bool:
+    try:
+        return _DECLARATION in path.read_bytes()
+    except OSError:
+        return False

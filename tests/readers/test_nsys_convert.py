@@ -15,7 +15,8 @@ from support.nsys_exports import call, strings, write_export
 import warpline
 from warpline.errors import InputError, UnsupportedVersionError
 from warpline.readers.nsys import convert
-from warpline.readers.nsys.convert import MAGIC, installed_nsys, report_version
+from warpline.readers.nsys.convert import installed_nsys, report_version
+from warpline.readers.nsys.sniff import REPORT_MAGIC as MAGIC
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
 

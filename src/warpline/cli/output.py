@@ -79,8 +79,7 @@ class Output:
     """
 
     def __init__(self, args: Namespace, renders: Mapping[str, Render] | None = None) -> None:
-        plugins.load("renderers")
-        renderer = render.RENDERERS.get(format_name(args))
+        renderer = plugins.find("renderers", format_name(args), render.RENDERERS)
         self._render = (renders or {}).get(renderer.name, renderer.render)
         self._limits_rows = renderer.limits_rows
         self.has_warnings = renderer.has_warnings

@@ -179,13 +179,12 @@ def _print_tables(trace: Trace) -> None:
     """Write the nonempty nsys tables to standard output."""
     if sys.stdout is None:
         return
-    plugins.load("renderers")
     document = api.document(trace, api.default_tables(), keep_going=True)
     filled = tuple(
         item for item in document.sections if isinstance(item, result.Result) and len(item)
     )
     detected = render.detect_options(sys.stdout, os.environ)
-    render.RENDERERS.get("text").render(
+    plugins.find("renderers", "text", render.RENDERERS).render(
         dataclasses.replace(document, sections=filled), sys.stdout, detected
     )
     say_failed(item for item in document.sections if isinstance(item, result.Skipped))

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from warpline.cli.startup import lazy
+
+if TYPE_CHECKING:
+    import traceback
+else:
+    traceback = lazy("traceback")
 
 # What makes room for a line, such as a progress bar that is taken off the screen meanwhile.
 _rooms: list[Callable[[], AbstractContextManager[None]]] = []

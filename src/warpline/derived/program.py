@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
-from warpline.result import Program
 from warpline.trace import Trace
+
+if TYPE_CHECKING:
+    from warpline.result import Program
 
 # An optimizer as a word, also in CamelCase: torch.compile calls every module OptimizedModule.
 OPTIMIZER = re.compile(

@@ -7,14 +7,16 @@ the program, and records its own annotations only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.derived import derived
 from warpline.derived.program import is_python, program_kind
 from warpline.derived.ranges.names import range_names
-from warpline.result import Program
 from warpline.trace import Trace
 from warpline.trace.recorder import ACTIVITIES, is_of_pytorch, table_hint
+
+if TYPE_CHECKING:
+    from warpline.result import Program
 
 _STEP = "ProfilerStep#"
 _NAMED = ", or name existing ranges with --steps-from NAME."

@@ -31,9 +31,8 @@ def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
     Raises:
         UsageError: There is no such table or argument.
     """
-    plugins.load("analyses")
     name, *arguments = text.split(":")
-    analysis = ANALYSES.get(name)
+    analysis = plugins.find("analyses", name, ANALYSES)
     for argument in arguments:
         if argument.split("=")[0] not in analysis.arguments:
             known = ", ".join(analysis.arguments) or "none"

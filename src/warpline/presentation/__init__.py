@@ -5,30 +5,65 @@ Markdown, a notebook and the page each write the same blocks. A new section is a
 returns blocks and a line in the outlines that show it; the writers need no code for it.
 """
 
-from warpline.presentation.blocks import (
-    Bar,
-    Block,
-    Card,
-    Cards,
-    Cell,
-    Column,
-    Commands,
-    Entries,
-    Entry,
-    FindingBlock,
-    Fit,
-    Head,
-    Items,
-    Line,
-    Link,
-    Piece,
-    Presentation,
-    Row,
-    Section,
-    StepTimes,
-    Table,
-    Warnings,
-)
+from typing import TYPE_CHECKING
+
+from warpline.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from warpline.presentation.blocks import (
+        Bar,
+        Block,
+        Card,
+        Cards,
+        Cell,
+        Column,
+        Commands,
+        Entries,
+        Entry,
+        FindingBlock,
+        Fit,
+        Head,
+        Items,
+        Line,
+        Link,
+        Piece,
+        Presentation,
+        Row,
+        Section,
+        StepTimes,
+        Table,
+        Warnings,
+    )
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "blocks": (
+                "Bar",
+                "Block",
+                "Card",
+                "Cards",
+                "Cell",
+                "Column",
+                "Commands",
+                "Entries",
+                "Entry",
+                "FindingBlock",
+                "Fit",
+                "Head",
+                "Items",
+                "Line",
+                "Link",
+                "Piece",
+                "Presentation",
+                "Row",
+                "Section",
+                "StepTimes",
+                "Table",
+                "Warnings",
+            )
+        },
+    )
 
 __all__ = [
     "Bar",

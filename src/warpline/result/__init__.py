@@ -5,33 +5,10 @@ of its columns, so that renderers, `compare` and the documentation need no code 
 pure function that returns findings.
 """
 
+from typing import TYPE_CHECKING
+
+from warpline.lazy import lazy_names
 from warpline.result.analyses import ANALYSES, Analysis, Arguments, Compute, analysis
-from warpline.result.checks import CHECKS, CheckSpec, Outcome, check, states_in_words
-from warpline.result.diagnosis import (
-    CHECK_STATES,
-    PART_KINDS,
-    SEVERITIES,
-    TAIL,
-    Breakdown,
-    Check,
-    CheckState,
-    CounterCandidate,
-    Diagnosis,
-    Evidence,
-    ExcludedStep,
-    Finding,
-    OnDevice,
-    Overlap,
-    Part,
-    PartKind,
-    Phase,
-    Program,
-    Replay,
-    Severity,
-    StepCandidate,
-    StepSummary,
-    severity_rank,
-)
 from warpline.result.facts import (
     Facts,
     cuda_unrecorded,
@@ -40,7 +17,6 @@ from warpline.result.facts import (
     source_name,
     warnings_of,
 )
-from warpline.result.rules import RULES, Judge, Rule, rule
 from warpline.result.tables import (
     Document,
     Field,
@@ -51,6 +27,68 @@ from warpline.result.tables import (
     Values,
     column_of,
 )
+
+if TYPE_CHECKING:
+    from warpline.result.checks import CHECKS, CheckSpec, Outcome, check, states_in_words
+    from warpline.result.diagnosis import (
+        CHECK_STATES,
+        PART_KINDS,
+        SEVERITIES,
+        TAIL,
+        Breakdown,
+        Check,
+        CheckState,
+        CounterCandidate,
+        Diagnosis,
+        Evidence,
+        ExcludedStep,
+        Finding,
+        OnDevice,
+        Overlap,
+        Part,
+        PartKind,
+        Phase,
+        Program,
+        Replay,
+        Severity,
+        StepCandidate,
+        StepSummary,
+        severity_rank,
+    )
+    from warpline.result.rules import RULES, Judge, Rule, rule
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "checks": ("CHECKS", "CheckSpec", "Outcome", "check", "states_in_words"),
+            "diagnosis": (
+                "CHECK_STATES",
+                "PART_KINDS",
+                "SEVERITIES",
+                "TAIL",
+                "Breakdown",
+                "Check",
+                "CheckState",
+                "CounterCandidate",
+                "Diagnosis",
+                "Evidence",
+                "ExcludedStep",
+                "Finding",
+                "OnDevice",
+                "Overlap",
+                "Part",
+                "PartKind",
+                "Phase",
+                "Program",
+                "Replay",
+                "Severity",
+                "StepCandidate",
+                "StepSummary",
+                "severity_rank",
+            ),
+            "rules": ("RULES", "Judge", "Rule", "rule"),
+        },
+    )
 
 __all__ = [
     "ANALYSES",

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warpline.readers.kineto.meta import FORMAT
-from warpline.readers.kineto.sniff import identify_json, is_trace
-from warpline.readers.kineto.source import KinetoSource
+from warpline.lazy import lazy
+from warpline.readers.kineto.sniff import FORMAT, identify_json, is_trace
 from warpline.trace.reading import READERS, Reader
 
+if TYPE_CHECKING:
+    from warpline.readers.kineto import source
+else:
+    source = lazy("warpline.readers.kineto.source")
 
-def read(path: Path) -> KinetoSource:
+
+def read(path: Path) -> source.KinetoSource:
     """Open a trace. Raises InputError when it cannot be used."""
-    return KinetoSource(path)
+    return source.KinetoSource(path)
 
 
 READERS.add(

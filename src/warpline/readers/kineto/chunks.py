@@ -10,8 +10,7 @@ from typing import IO
 
 from warpline import progress
 from warpline.errors import CorruptTraceError, InputError
-
-GZIP_MAGIC = b"\x1f\x8b"
+from warpline.readers.kineto.sniff import GZIP_MAGIC
 
 CHUNK_BYTES = 1 << 20
 

@@ -12,10 +12,10 @@ from warpline.estimate import Estimate
 from warpline.readers.kineto.events import Events
 from warpline.readers.kineto.kinds import Kind
 from warpline.readers.kineto.scan import Scan
+from warpline.readers.kineto.sniff import FORMAT
 from warpline.trace.meta import TraceMeta
 from warpline.units import plural
 
-FORMAT = "kineto"
 # Overhead of the PyTorch profiler on the CPU per recorded call and per operator, fitted to programs
 # that ran with and without it. It recorded shapes and memory, but no Python stacks.
 _CALL_COST_NS = Estimate(3_500, 6_500, 10_000)

@@ -7,7 +7,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from warpline.readers.kineto.chunks import GZIP_MAGIC
+FORMAT = "kineto"
+GZIP_MAGIC = b"\x1f\x8b"
 
 _LOOK_BYTES = 1 << 18
 _STEP_BYTES = 1 << 9

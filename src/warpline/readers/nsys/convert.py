@@ -18,10 +18,9 @@ from pathlib import Path
 from warpline import progress
 from warpline.errors import InputError, UnsupportedVersionError
 from warpline.readers.nsys.database import Database
+from warpline.readers.nsys.sniff import REPORT_MAGIC
 from warpline.readers.nsys.source import NsysSource
 
-MAGIC = b"NVIDIA Tegra Profiler Report"
-EXTENSIONS = (".nsys-rep", ".qdrep")
 EXPORT_TIMEOUT_S = 1800  # reports of gigabytes take minutes
 _QUESTION_TIMEOUT_S = 30
 
@@ -47,13 +46,6 @@ class Nsys:
 
     version: Version
     path: Path
-
-
-def is_report(path: Path, head: bytes) -> bool:
-    """Return whether a file is a report, by its first bytes or its name."""
-    # Not every version's first bytes are known. The name decides for the others.
-    is_other = head.startswith(b"SQLite format 3\0")
-    return head.startswith(MAGIC) or (path.suffix.lower() in EXTENSIONS and not is_other)
 
 
 def read_report(path: Path) -> NsysSource:
@@ -153,7 +145,7 @@ def report_version(report: Path) -> Version:
     """Return the version in a report's first bytes, () if there is none."""
     with report.open("rb") as file:
         head = file.read(128)
-    match = re.match(rb" (\d+(?:@\d+)+)", head.removeprefix(MAGIC))
+    match = re.match(rb" (\d+(?:@\d+)+)", head.removeprefix(REPORT_MAGIC))
     return tuple(int(part) for part in match[1].split(b"@")) if match else ()
 
 
