@@ -8,7 +8,6 @@ in the group ``warpline.readers``, ``warpline.analyses``, ``warpline.renderers``
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 import warnings
 from functools import cache
@@ -20,8 +19,10 @@ from warpline.lazy import lazy
 from warpline.registry import Registry
 
 if TYPE_CHECKING:
+    import pkgutil
     from importlib import metadata
 else:
+    pkgutil = lazy("pkgutil")
     metadata = lazy("importlib.metadata")
 
 T = TypeVar("T")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from warpline.errors import SchemaError, UsageError
+from warpline.lazy import lazy
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = lazy("difflib")
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ Only the module of the chosen command is imported, unless a list of all commands
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import re
@@ -90,13 +91,18 @@ class Parser(ArgumentParser):
             usage=usage or f"{prog} [OPTIONS]",
             description=description,
             add_help=False,
-            allow_abbrev=False,  # a new option must not break scripts that abbreviate another
             formatter_class=_Formatter,
+            allow_abbrev=False,  # a new option must not break scripts that abbreviate another
         )
         self.color = False  # read by Python 3.14 and later
         self.add_argument("-h", "--help", action="store_true", help="show this help")
         self.add_argument("--debug", action="store_true", help="show a traceback on errors")
         self._positionals.title = "arguments"
+
+    def format_help(self) -> str:
+        """Return the help, as wide as the terminal."""
+        self.formatter_class = functools.partial(_Formatter, width=min(100, _terminal_width()))
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Raise the message that argparse would print before it exits."""
@@ -130,8 +136,9 @@ class Parser(ArgumentParser):
 class _Formatter(argparse.HelpFormatter):
     """Help in the form of Python 3.13 on all versions: ``-o, --output FILE``."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=32, width=min(100, _terminal_width()))
+    def __init__(self, prog: str, width: int = 100) -> None:
+        # argparse makes one for each argument, so finding the terminal's width would take long.
+        super().__init__(prog, max_help_position=32, width=width)
 
     def _format_action_invocation(self, action: Action) -> str:
         if not action.option_strings or action.nargs == 0:

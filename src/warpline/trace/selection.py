@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from warpline.errors import MissingTableError, UsageError
+from warpline.lazy import lazy
 from warpline.ops.arrays import I64
 from warpline.trace.filters import Excluded
 from warpline.trace.recorder import table_hint
 from warpline.trace.trace import Trace
 from warpline.units import parse_ns, plural
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = lazy("difflib")
 
 Words = str | int | Sequence[str | int]
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from warpline import progress
 from warpline.readers.nsys import sqlite_connection as opening
 from warpline.readers.nsys.sqlite_rows import RowReader
 from warpline.readers.nsys.sqlite_scan import Scanner
 from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 __all__ = ["Database", "Kind", "Raw", "RawColumn", "RawText", "SourceColumn"]
 
@@ -56,7 +58,9 @@ class Database:
             part can still be read.
     """
 
-    def __init__(self, path: Path, state: opening.FileState, folder: _Folder) -> None:
+    def __init__(
+        self, path: Path, state: opening.FileState, folder: TemporaryDirectory[str] | None
+    ) -> None:
         self.path = path
         self.missing_bytes = state.missing_bytes
         self._state = state
@@ -157,7 +161,6 @@ class Database:
         }
 
 
-_Folder = tempfile.TemporaryDirectory[str] | None
 _Declared = tuple[str, str, str | None, int, int]  # name, type, default, key, hidden
 
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from warpline.errors import UnsupportedVersionError
 from warpline.estimate import Estimate
+from warpline.lazy import lazy
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.export import Export, SourceTable
-from warpline.redaction import join_command, redact_command
 from warpline.schema.unrecorded import Code, Unrecorded
 from warpline.trace import reservations
 from warpline.trace.meta import TraceMeta
+
+if TYPE_CHECKING:
+    from warpline import redaction
+else:
+    redaction = lazy("warpline.redaction")
 
 FORMAT = "nsys-sqlite"
 # Overhead of nsys on the CPU per recorded call, fitted to programs that ran with and without it.
@@ -180,7 +186,7 @@ def _command(captured: Mapping[str, Sequence[str]]) -> str | None:
             ]
             ordered = [name for _, name in sorted(numbered, key=lambda item: int(item[0][1]))]
             words = [captured[name][0] for name in (key, *ordered)]
-            commands.append(join_command(redact_command(words)))
+            commands.append(redaction.join_command(redaction.redact_command(words)))
     return "; ".join(commands) or None
 
 

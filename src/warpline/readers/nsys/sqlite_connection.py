@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sqlite3
 import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
+from warpline.lazy import lazy
 from warpline.readers.nsys.sqlite_scan import DAMAGED_HINT
+
+if TYPE_CHECKING:
+    import shutil
+    import tempfile
+else:
+    shutil = lazy("shutil")
+    tempfile = lazy("tempfile")
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
