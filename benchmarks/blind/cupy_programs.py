@@ -3,16 +3,12 @@
 Without CuPy, they run with NumPy, which shows that both variants compute the same.
 """
 
-# Types are checked where CuPy is not installed.
-# mypy: allow-untyped-decorators, no-warn-return-any
-
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 from blind.harness import Setting, Step
 
 

@@ -1,8 +1,5 @@
 """Programs in JAX; docstrings describe the problem of the bad variant."""
 
-# Types are checked where JAX is not installed.
-# mypy: allow-untyped-decorators, no-warn-return-any
-
 from __future__ import annotations
 
 import os
@@ -15,9 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-
 from blind.harness import Setting, Step
+from jax import lax
 
 Arrays = dict[str, jax.Array]
 

@@ -27,7 +27,6 @@ from functools import partial
 from pathlib import Path
 
 import turns
-
 from blind.harness import HERE, Pair, read_pairs
 
 VARIANTS = ("bad", "fixed")
@@ -113,16 +112,18 @@ def take_times(
     pairs: Sequence[Pair], build: Path, options: argparse.Namespace, found: Timed
 ) -> None:
     """Time all variants of each pair of a group in turns, after an uncounted turn."""
-    kinds = [(variant, True) for variant in VARIANTS if options.recorded]
-    kinds = [*((variant, False) for variant in VARIANTS), *kinds]
+    ours = (False, True) if options.recorded else (False,)
+    kinds = [(variant, is_recorded) for is_recorded in ours for variant in VARIANTS]
     commands: dict[str, turns.Command] = {}
     for pair, (variant, is_recorded) in itertools.product(pairs, kinds):
         output = options.folder / f"{pair.name}.{variant}.warpline" if is_recorded else None
         words = program(pair, variant, build, options)
-        commands[f"{pair.name} {kind(variant, is_recorded)}"] = partial(started, words, output)
+        commands[f"{pair.name} {kind(variant, is_recorded=is_recorded)}"] = partial(
+            started, words, output
+        )
     with ready(commands) as running:
         for pair in pairs:
-            times: dict[str, list[float]] = {kind(*item): [] for item in kinds}
+            times: dict[str, list[float]] = {kind(v, is_recorded=r): [] for v, r in kinds}
             workers = {name: running.get(f"{pair.name} {name}") for name in times}
             try:
                 for turn, (name, worker) in itertools.product(
@@ -138,7 +139,7 @@ def take_times(
             found[pair.name] = times
 
 
-def kind(variant: str, is_recorded: bool) -> str:
+def kind(variant: str, *, is_recorded: bool) -> str:
     """Return the name of a variant's times."""
     return f"{variant} recorded" if is_recorded else variant
 

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from typing import Any
 
 import turns
-
 from blind.harness import (
     RANK,
     RANKS,

@@ -52,12 +52,12 @@ def line(pair: Pair, prediction: Row, times: dict[str, list[float]]) -> tuple[st
         "width": (high - low) / central,
     }
     outside = "" if facts["inside"] else ", outside"
-    return (
+    text = (
         f"| {pair.name} | `{item['rule']}` | {first} | {bad:.3g} | {fixed:.3g} |"
         f" {central:.3g} ({low:.3g} to {high:.3g}) | {facts['error']:+.0%}{outside} |"
-        f" {facts['ratio_error']:+.0%} |",
-        facts,
+        f" {facts['ratio_error']:+.0%} |"
     )
+    return text, facts
 
 
 def summary(rows: list[Row]) -> str:
@@ -67,7 +67,8 @@ def summary(rows: list[Row]) -> str:
     ratios = [abs(row["ratio_error"]) for row in priced]
     return (
         f"{len(rows)} pairs; first finding names the problem: {sum(r['first'] for r in rows)};"
-        f" some finding does: {len(priced)}.\nOf these: median error {statistics.median(errors):.0%}"
+        f" some finding does: {len(priced)}.\nOf these: median error"
+        f" {statistics.median(errors):.0%}"
         f" (ratio: {statistics.median(ratios):.0%}), within 15%: {sum(e <= 0.15 for e in errors)}"
         f" (ratio: {sum(e <= 0.15 for e in ratios)}), inside the bounds:"
         f" {sum(r['inside'] for r in priced)}, median width"

@@ -1,8 +1,5 @@
 """Programs that run models in PyTorch; docstrings describe the problem of the bad variant."""
 
-# Types are checked where PyTorch is not installed.
-# mypy: allow-subclassing-any, no-warn-return-any
-
 from __future__ import annotations
 
 import contextlib
@@ -11,13 +8,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 - as every program names it
 import torchvision
+from blind.harness import Setting, Step
+from blind.torch_side import FRAMEWORK as FRAMEWORK  # noqa: PLC0414 - for run.py
+from blind.torch_side import Block, DenoisingUNet, tokens
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 from transformers import LlamaConfig, LlamaForCausalLM
-
-from blind.harness import Setting, Step
-from blind.torch_side import FRAMEWORK as FRAMEWORK
-from blind.torch_side import Block, DenoisingUNet, tokens
 
 
 def without_gradients(step: Step) -> Step:

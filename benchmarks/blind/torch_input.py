@@ -1,8 +1,5 @@
 """Programs in PyTorch whose problem is their input; docstrings describe that of the bad variant."""
 
-# Types are checked where PyTorch is not installed.
-# mypy: allow-subclassing-any, no-warn-return-any
-
 from __future__ import annotations
 
 import copy
@@ -10,11 +7,10 @@ import copy
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - as every program names it
-from torch import nn
-
 from blind.harness import Setting, Step
-from blind.torch_side import FRAMEWORK as FRAMEWORK
+from blind.torch_side import FRAMEWORK as FRAMEWORK  # noqa: PLC0414 - for run.py
 from blind.torch_side import DenoisingUNet
+from torch import nn
 
 
 def float_images(setting: Setting) -> Step:

@@ -1,8 +1,5 @@
 """Programs for several ranks in PyTorch; docstrings describe the problem of the bad variant."""
 
-# Types are checked where PyTorch is not installed.
-# mypy: allow-subclassing-any, no-warn-return-any
-
 from __future__ import annotations
 
 import contextlib
@@ -10,11 +7,10 @@ from collections.abc import Iterator
 
 import torch
 import torch.distributed as dist
-from torch import nn
-
 from blind.harness import RANK, Setting, Step
-from blind.torch_side import FRAMEWORK as FRAMEWORK
+from blind.torch_side import FRAMEWORK as FRAMEWORK  # noqa: PLC0414 - for run.py
 from blind.torch_side import Block
+from torch import nn
 
 
 @contextlib.contextmanager

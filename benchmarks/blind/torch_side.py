@@ -1,8 +1,5 @@
 """PyTorch, for the harness; and the models that several programs train."""
 
-# Types are checked where PyTorch is not installed.
-# mypy: allow-subclassing-any, no-warn-return-any
-
 from __future__ import annotations
 
 import random
@@ -12,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - as every program names it
-from torch import nn
-
 from blind.harness import Setting, Step
+from torch import nn
 
 
 class Torch:

@@ -1,8 +1,5 @@
 """Programs that train in PyTorch; docstrings describe the problem of the bad variant."""
 
-# Types are checked where PyTorch is not installed.
-# mypy: allow-subclassing-any, no-warn-return-any
-
 from __future__ import annotations
 
 import copy
@@ -12,13 +9,18 @@ from typing import Any
 import timm
 import torch
 import torch.nn.functional as F  # noqa: N812 - as every program names it
-from torch import nn
-from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
-
 from blind.harness import Setting, Step
-from blind.torch_side import FRAMEWORK as FRAMEWORK
+from blind.torch_side import FRAMEWORK as FRAMEWORK  # noqa: PLC0414 - for run.py
 from blind.torch_side import Block, DenoisingUNet, tokens, training
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+)
 
 
 def fused_adamw(model: nn.Module, rate: float = 1e-4) -> torch.optim.Optimizer:
@@ -218,7 +220,7 @@ def ema_loop(setting: Setting) -> Step:
                 kept[name].mul_(0.999)
                 kept[name].add_(current[name].detach(), alpha=0.001)
         else:
-            torch._foreach_lerp_(  # noqa: SLF001 - what torch.optim.swa_utils calls
+            torch._foreach_lerp_(
                 [kept[name] for name in floating], [current[name] for name in floating], 0.001
             )
 
@@ -307,14 +309,14 @@ def muon_loop(setting: Setting) -> Step:
 
     @torch.no_grad()
     def batched() -> None:
-        torch._foreach_lerp_(moments, [p.grad for p in matrices], 0.05)  # noqa: SLF001
+        torch._foreach_lerp_(moments, [p.grad for p in matrices], 0.05)
         shapes: dict[torch.Size, list[int]] = {}
         for place, p in enumerate(matrices):
             shapes.setdefault(p.shape, []).append(place)
         for places in shapes.values():
             changes = newton_schulz(torch.stack([moments[place] for place in places]))
             group = [matrices[place] for place in places]
-            torch._foreach_add_(group, list(changes.unbind()), alpha=-0.02)  # noqa: SLF001
+            torch._foreach_add_(group, list(changes.unbind()), alpha=-0.02)
 
     def step(number: int) -> torch.Tensor:
         model.zero_grad(set_to_none=True)

@@ -1,21 +1,17 @@
 """Programs with kernels in Triton; docstrings describe the problem of the bad variant."""
 
-# Types are checked where Triton is not installed.
-# mypy: allow-untyped-decorators, allow-untyped-defs, no-warn-return-any
-
 from __future__ import annotations
 
 import torch
 import triton
 import triton.language as tl
-
 from blind.harness import Setting, Step
-from blind.torch_side import FRAMEWORK as FRAMEWORK
+from blind.torch_side import FRAMEWORK as FRAMEWORK  # noqa: PLC0414 - for run.py
 
 
 @triton.jit
-def _attend(  # noqa: ANN202, PLR0913 - a kernel
-    query, keys, values, parts, peaks, sums, length, LENGTH: tl.constexpr, WIDTH: tl.constexpr,  # noqa: ANN001, N803, E501
+def _attend(  # noqa: ANN202, PLR0913, PLR0917 - a kernel
+    query, keys, values, parts, peaks, sums, length, LENGTH: tl.constexpr, WIDTH: tl.constexpr,  # noqa: ANN001, N803
     SPLITS: tl.constexpr, BLOCK: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
     """Attend from one query per head to a part of its keys, with a running softmax."""
@@ -43,7 +39,7 @@ def _attend(  # noqa: ANN202, PLR0913 - a kernel
 
 
 @triton.jit
-def _merge(parts, peaks, sums, out, WIDTH: tl.constexpr, SPLITS: tl.constexpr):  # noqa: ANN001, ANN202, N803, PLR0913
+def _merge(parts, peaks, sums, out, WIDTH: tl.constexpr, SPLITS: tl.constexpr):  # noqa: ANN001, ANN202, N803
     """Merge the parts of each head."""
     head = tl.program_id(0).to(tl.int64)
     columns, splits = tl.arange(0, WIDTH), tl.arange(0, SPLITS)
@@ -86,7 +82,7 @@ def unsplit_decode(setting: Setting) -> Step:
 
 
 @triton.jit
-def _transpose(source, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # noqa: ANN001, ANN202, N803, PLR0913
+def _transpose(source, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # noqa: ANN001, ANN202, N803
     """Transpose one tile."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)

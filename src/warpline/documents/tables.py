@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from warpline import plugins, progress
 from warpline.documents import failures
 from warpline.errors import UsageError
-from warpline.lazy import lazy
 from warpline.result import (
     ANALYSES,
     Analysis,
@@ -21,11 +19,6 @@ from warpline.result import (
 )
 from warpline.trace import Trace
 from warpline.trace.recorder import table_hint
-
-if TYPE_CHECKING:
-    from warpline.derived import recorder
-else:
-    recorder = lazy("warpline.derived.recorder")
 
 FILTER_HINT = "widen or remove the filters"
 
@@ -68,7 +61,7 @@ def _skipped(trace: Trace, table: str, analysis: Analysis) -> Skipped:
             return Skipped(table, f"CUDA was not recorded: {cause.why}", cause.hint)
     hint: str | None = FILTER_HINT
     if not _is_filtered_out(trace, analysis.needs):
-        hint = recorder.table_hint(trace, analysis.needs, analysis.missing_hint)
+        hint = table_hint(trace, analysis.needs, analysis.missing_hint)
     return Skipped(table, _reason(trace, analysis), hint)
 
 
