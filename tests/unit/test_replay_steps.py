@@ -101,6 +101,20 @@ def test_a_single_step_counts_from_its_first_launch() -> None:
     assert (found.measured_ns, found.unchanged_ns) == (50_000, 50_000)
 
 
+def test_pauses_between_samples_do_not_count() -> None:
+    starts = (0, 100, 200, 1000, 1100, 1200, 2000, 2120, 2260)
+    samples = ((0, 295), (999, 1295), (1999, 2355))
+    windows = tuple((1_000 * low, 1_000 * high) for low, high in samples)
+    program = Program()
+    for number, start in enumerate(starts):
+        at = 1_000 * start
+        program.launch(at, at + 5_000, (at + 10_000, at + 60_000))
+        program.step(number, at, at + 90_000)
+    found = predicted(program.trace(meta={"windows_ns": windows, "span_ns": (0, 2_355_000)}))
+    # 100, 120, and 140 us; the steps at 1 ms and 2 ms follow nothing that was recorded.
+    assert (found.measured_ns, found.unchanged_ns) == (120_000, 120_000)
+
+
 def test_long_programs_are_simulated_from_two_steps_before_the_included_ones() -> None:
     program = Program()
     # The first five steps are ten times as long as the others: warm-up.

@@ -14,7 +14,7 @@ from warpline.derived import derived
 from warpline.derived.idle.causes import launch_latency_ns
 from warpline.derived.idle.kinds import CallKind
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.steps.times import step_of_operations, steps
+from warpline.derived.steps.times import begins_anew, step_of_operations, steps
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.ops.arrays import I64, INT64_MAX, BoolArray
 from warpline.ops.tiling import by_group
@@ -131,7 +131,9 @@ def _counted(run: Run) -> I64:
     chosen = replay_window(run).step
     run_steps = steps(run)
     loop = run_steps.loop[chosen]
-    follows = np.flatnonzero((np.diff(loop) == 0) & (np.diff(chosen) == 1)) + 1
+    # A step that begins a sample would include the pause since the previous one.
+    begins = begins_anew(run.trace, run_steps.loop, run_steps.host_start_ns)[chosen]
+    follows = np.flatnonzero((np.diff(chosen) == 1) & ~begins[1:]) + 1
     # The last step of the window may have no period on a device, but its end is known.
     ends = np.append(loop[1:] != loop[:-1], True)[: len(loop)]
     included = run_steps.included[chosen]

@@ -38,6 +38,7 @@ __all__ = [
     "StepTimes",
     "Steps",
     "Windows",
+    "begins_anew",
     "measure_windows",
     "step_of_operations",
     "steps",
@@ -298,7 +299,7 @@ def _measured(trace: Trace, marked: HostSteps, firsts: FirstWork) -> Steps:
     follows = (np.diff(firsts.step) == 1) & (np.diff(firsts.device) == 0)
     follows &= np.diff(marked.loop[firsts.step]) == 0
     follows &= np.diff(firsts.start_ns) > 0
-    breaks = _break_before(trace, marked)
+    breaks = begins_anew(trace, marked.loop, marked.start_ns)
     follows &= ~breaks[firsts.step[1:]]
     rows = np.flatnonzero(follows)
     rows = rows[np.lexsort((firsts.device[rows], firsts.step[rows]))]
@@ -369,13 +370,19 @@ def _setup_calls(trace: Trace, measured: Steps) -> I64:
     return count
 
 
-def _break_before(trace: Trace, marked: HostSteps) -> BoolArray:
-    """Return which steps are the first of their loop or sample: no recorded step precedes them."""
-    first: BoolArray = np.diff(marked.loop, prepend=-1) != 0
+def begins_anew(trace: Trace, loop: I64, start_ns: I64) -> BoolArray:
+    """Return which steps are the first of their loop or sample: no recorded step precedes them.
+
+    Args:
+        trace: The trace.
+        loop: Shape (n,), int64, the loop of each step, ascending.
+        start_ns: Shape (n,), int64, when each began on the CPU.
+    """
+    first: BoolArray = np.diff(loop, prepend=-1) != 0
     if trace.meta.windows_ns is None:
         return first
     starts = np.array([start for start, _ in trace.meta.windows_ns], np.int64)
-    window = np.searchsorted(starts, marked.start_ns, side="right")
+    window = np.searchsorted(starts, start_ns, side="right")
     breaks: BoolArray = first | (np.diff(window, prepend=-1) != 0)
     return breaks
 
