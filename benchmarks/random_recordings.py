@@ -162,8 +162,8 @@ def broken_promises(
     """Return which predictions promise more than is possible.
 
     A finding leaves the kernels that its changes do not name. If it is about the problem, it leaves
-    those of the program without the problem. Where it
-    replaces kernels, or may leave some, that work is an estimate, which the bounds of the saving judge.
+    those of the program without the problem. Where it replaces kernels, or may leave some, that
+    work is an estimate, which the bounds of the saving judge.
     """
     slack, broken = _TOLERANCE * true.before_ns, list[str]()
     priced = [item for item in found.findings if item.saving_ns is not None]
@@ -191,7 +191,7 @@ def broken_promises(
 
 
 def _is_estimated(change: Change) -> bool:
-    """Return whether a recording does not tell how much device work a change leaves."""
+    """Return whether a recording does not show how much device work a change leaves."""
     if isinstance(change, DropOperations):
         return change.remaining.high > 0
     return isinstance(change, FuseOperations | SetDurations | ScaleOperations)

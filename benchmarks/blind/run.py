@@ -59,7 +59,10 @@ def take_turns(
     if RANKS > 1:
         import workloads  # noqa: PLC0415 - has programs in PyTorch
 
-        workloads.take_turns(folder, step, options.steps, bounded=False)
+        def quiet() -> None:
+            step()
+
+        workloads.take_turns(folder, quiet, options.steps, bounded=False)
         return
 
     def work() -> dict[str, float]:

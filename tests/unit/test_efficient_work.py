@@ -99,7 +99,7 @@ def test_verdicts():
     healthy = warpline.analyze(recorded(NVJET)).verdict
     assert "90.0% of the busy time is in work that is usually efficient" in healthy
     unknown = warpline.analyze(recorded("my_gemm")).verdict
-    assert unknown.endswith("are efficient: profile them with Nsight Compute (ncu).")
+    assert unknown.endswith("this kernel is efficient: profile it with Nsight Compute (ncu).")
 
 
 def test_no_gpu_work():

@@ -330,10 +330,12 @@ def test_reads_and_what_feeds_them() -> None:
     assert len(reads.feeding) == 15  # the first read of a step gets as many as the others
     (found,) = judged("host-sync", trace)
     assert "3 times per step" in found.claim
-    dropped, waits = found.changes
-    assert isinstance(dropped, DropOperations)
+    copies, feeding, waits = found.changes
+    assert isinstance(copies, DropOperations)
+    assert isinstance(feeding, DropOperations)
     assert isinstance(waits, DropCalls)
-    assert len(dropped.operations) == 30
+    assert (len(copies.operations), len(feeding.operations)) == (15, 15)
+    assert feeding.remaining.high == 1  # they may have another use
     assert len(waits.calls) == 15
 
 

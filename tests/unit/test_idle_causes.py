@@ -351,6 +351,8 @@ def test_every_part_has_a_meaning_and_every_cause_comes_from_somewhere():
         ("cuMemcpyHtoD_v2", "copy"),
         ("cuMemcpyHtoDAsync_v2", ""),
         ("cudaGetDevice_v3020", ""),
+        ("cuLaunchHostFunc", ""),
+        ("cudaLaunchHostFunc_v10000", ""),
     ],
 )
 def test_kinds_of_calls(name, kind):

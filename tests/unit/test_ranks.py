@@ -16,6 +16,7 @@ from warpline.derived.ranks.clocks import aligned
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import rank_of_process
+from warpline.documents.report import content
 from warpline.errors import CorruptTraceError
 from warpline.result import RULES, Skipped
 from warpline.trace import MemorySource, Run, Trace
@@ -183,6 +184,15 @@ def test_ranks_in_step_give_no_finding():
     trace = aligned(MadeRun(late_ns=0, jitter_ns=4_000).sources())
     assert collective_matches(trace).count == 2_020
     assert findings(trace) == []
+
+
+def test_reports_compare_the_ranks():
+    _, tables = content(Run(aligned(MadeRun(straggler=3).sources())))
+    names = [table.result.name for table in tables]
+    place = names.index("stragglers")
+    assert names[place + 1] == "rank_differences"
+    _, tables = content(Run(Trace(MadeRun().source(0))))
+    assert "rank_differences" not in [table.result.name for table in tables]
 
 
 def test_one_rank_has_nobody_to_wait_for():

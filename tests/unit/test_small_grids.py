@@ -60,6 +60,23 @@ def test_the_saving_has_an_upper_bound_only():
     assert "8 kernels per step" in found.claim
 
 
+def test_long_kernels_are_divided_among_all_sms():
+    """Once per step, 400 us on 33 of 132 SMs: 100 us on all, 25 us with four blocks on each."""
+    (found,) = judged(recorded(launches=1, ns=400_000))
+    (change,) = found.changes
+    assert isinstance(change, SetDurations)
+    assert set(change.low_ns.tolist()) == {25_000}
+    assert set(change.central_ns.tolist()) == {100_000}
+    assert set(change.high_ns.tolist()) == {400_000}
+    assert "Divided among more blocks" in found.claim
+    assert "split-K" in found.fix
+    diagnosis = warpline.analyze(recorded(launches=1, ns=400_000))
+    assert diagnosis.findings[0].rule == "small-grids"
+    assert diagnosis.findings[0].severity == "medium"
+    assert judged(recorded(launches=1, ns=400_000, blocks=34)) == []  # more than a quarter
+    assert judged(recorded(launches=1, ns=99_999)) == []
+
+
 def test_what_is_not_small():
     assert judged(recorded(blocks=66)) == []
     assert judged(recorded(blocks=0)) == []  # not recorded

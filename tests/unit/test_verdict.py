@@ -265,3 +265,17 @@ def test_what_concerns_most_of_the_time_comes_before_a_saving(share: float, firs
     casts = replace(finding("high", 2_000_000), rule="casts")  # 20%
     launches = replace(finding("high"), rule="launch-bound", share=share)
     assert _ranked((casts, launches))[0].rule == first
+
+
+def test_what_stands_in_the_way_of_a_fix_comes_first_and_is_as_severe() -> None:
+    waits = replace(finding("medium", 500_000), rule="host-sync")
+    graph = replace(finding("high", 5_000_000), rule="graph", follows=("host-sync",))
+    other = replace(finding("high", 6_000_000), rule="other")
+    ranked = _ranked((other, graph, waits))
+    assert [(item.rule, item.severity) for item in ranked] == [
+        ("other", "high"),
+        ("host-sync", "high"),
+        ("graph", "high"),
+    ]
+    small = replace(waits, severity="low")
+    assert [item.rule for item in _ranked((graph, small))] == ["graph", "host-sync"]

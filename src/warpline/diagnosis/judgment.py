@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from warpline.derived.program import calls_hip, program_kind
 from warpline.derived.ranks.naming import named
 from warpline.derived.work.operations import operations
+from warpline.diagnosis.verdict import GRAVE
 from warpline.replay import predict, replay_quality
 from warpline.replay.host import host_side
 from warpline.replay.pricing import accumulate, price
@@ -96,12 +97,38 @@ def _ranked(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return findings numbered in order of severity; the sort is stable.
 
     Within a severity, a finding without a saving comes first if it concerns most of the time, and
-    problems of the recording come last: to record again makes no program faster.
+    problems of the recording come last: to record again makes no program faster. A finding that
+    another one follows comes before it and is as severe: a CUDA graph, for example, cannot be
+    captured before the synchronization inside is gone.
     """
 
     def order(item: Finding) -> tuple[int, bool, bool]:
         has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
         return severity_rank(item.severity), item.rule == _OF_RECORDING, not has_most
 
-    ranked = sorted(findings, key=order)
+    ranked = sorted(_raised(findings), key=order)
+    for item in [item for item in ranked if item.follows]:
+        place = ranked.index(item)
+        after = [other for other in ranked[place:] if _precedes(other, item)]
+        rest = [other for other in ranked[place:] if not _precedes(other, item)]
+        ranked[place:] = [*after, *rest]
     return tuple(replace(item, id=f"F{n}") for n, item in enumerate(ranked, 1))
+
+
+def _precedes(other: Finding, item: Finding) -> bool:
+    """Return whether one finding matters and another follows it."""
+    return other.rule in item.follows and other.severity in GRAVE and other is not item
+
+
+def _raised(findings: tuple[Finding, ...]) -> list[Finding]:
+    """Return findings, each at least as severe as those that follow it."""
+    return [
+        replace(
+            item,
+            severity=min(
+                [item.severity, *(other.severity for other in findings if _precedes(item, other))],
+                key=severity_rank,
+            ),
+        )
+        for item in findings
+    ]

@@ -24,8 +24,8 @@ _TABLES = (
     *("cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum"),
     *("cuda_api_sum", "cuda_api_gpu_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
     *("copy_sum", "phases", "layers", "range_gpu_sum", "nvtx_sum", "op_sum", "op_kern_sum"),
-    *("memory_peak", "collective_kern_sum", "collective_waits", "stragglers", "osrt_sum"),
-    *("steps", "step_differences", "breakdown", "overlap", "device_sum", "process_sum"),
+    *("memory_peak", "collective_kern_sum", "collective_waits", "stragglers", "rank_differences"),
+    *("osrt_sum", "steps", "step_differences", "breakdown", "overlap", "device_sum", "process_sum"),
     *("recording", "profiling_cost"),
 )
 

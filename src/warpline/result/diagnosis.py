@@ -104,6 +104,8 @@ class Finding(Displayed):
         is_generic: Whether its saving is estimated after fixing all findings that are not generic.
         is_lateness: Whether it is about a rank that the others wait for. It precedes findings that
             save less once that rank is on time.
+        follows: Rules whose problems stand in the way of this fix, or cause a part of this problem.
+            If they matter, their findings come first.
         changes: The changes that the fix makes to the run, the input of the simulation.
         most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
             time that the claim is about. None if the simulation alone decides.
@@ -136,6 +138,7 @@ class Finding(Displayed):
     fix_in: Mapping[Program, str] = field(default_factory=dict, compare=False)
     is_generic: bool = False
     is_lateness: bool = field(default=False, compare=False)
+    follows: tuple[str, ...] = field(default=(), compare=False)
     changes: tuple[Change, ...] = field(default=(), compare=False)
     most_ns: float | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()
@@ -458,7 +461,7 @@ class Diagnosis(Document):
 
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    for internal in ("changes", "fix_in", "most_ns", "most_severe", "is_conditional"):
+    for internal in ("changes", "fix_in", "follows", "most_ns", "most_severe", "is_conditional"):
         del facts[internal]
     return {"id": item.id, **facts}
 

@@ -41,7 +41,7 @@ export const TOPICS: readonly TopicSpec[] = [
   {
     topic: "collectives",
     title: "Collectives and ranks",
-    tables: ["collective_kern_sum", "collective_waits", "stragglers"],
+    tables: ["collective_kern_sum", "collective_waits", "stragglers", "rank_differences"],
   },
   {
     topic: "steps",

@@ -83,6 +83,7 @@ def graph_opportunity(run: Run) -> list[Finding]:
                 " turns them off (--xla_gpu_enable_command_buffer=)."
             },
             is_generic=True,
+            follows=("allocator", "host-sync"),
             changes=(LaunchAsGraph(groups),),
             on_devices=scope.launch_bound_on_devices(),
         )

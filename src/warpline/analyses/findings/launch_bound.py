@@ -102,6 +102,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
             " preparation off the main thread."
         },
         is_generic=True,
+        follows=("host-sync",),
         share=without,
         on_devices=scope.launch_bound_on_devices(),
     )

@@ -22,6 +22,9 @@ from warpline.trace import Run, Trace
 _SHORTEST_NS = 10_000  # shorter kernels are bound by launch latency
 _SMALL = 0.5  # blocks relative to SMs
 _LEAST_LAUNCHES = 2  # per step
+# A kernel that takes this long on few SMs has work that more blocks could share.
+_LONG_NS = 100_000
+_FEW = 0.25  # blocks relative to SMs
 
 
 class SmallGrids(NamedTuple):
@@ -31,19 +34,23 @@ class SmallGrids(NamedTuple):
         kernel: Shape (n,), int64, indices into `operations`.
         least_ratio: Shape (n,), float64, the least share of its time that a kernel may take if all
             launches of its name and grid in a step run at the same time.
+        block_ratio: Shape (n,), float64, its blocks relative to the SMs.
+        is_long: Shape (n,), bool, whether it is long enough to divide its work among more blocks.
     """
 
     kernel: I64
     least_ratio: F64
+    block_ratio: F64
+    is_long: BoolArray
 
 
 @derived
 def small_grids(run: Run) -> SmallGrids:
     """Return kernels of 10 us or more with fewer blocks than half of the GPU's SMs.
 
-    A kernel counts if it is launched at least twice in a step with the same grid, if no other
-    operation runs at the same time, and if its name does not say that its blocks compute several
-    tiles.
+    A kernel counts if it is launched at least twice in a step with the same grid or is long, if no
+    other operation runs at the same time, and if its name does not say that its blocks compute
+    several tiles.
     """
     trace, scope = run.trace, step_scope(run)
     work, in_x = operations(trace), blocks_in_x(trace)
@@ -57,7 +64,7 @@ def small_grids(run: Run) -> SmallGrids:
         blocks = launch_shapes(trace).blocks
         kernel = kernel[blocks[kernel] < _SMALL * sm_count[kernel]]
     if not len(kernel):
-        return SmallGrids(kernel, np.zeros(0))
+        return SmallGrids(kernel, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
     ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernel]]
     number, distinct = number_texts(ids, len(trace.strings))
     texts = trace.strings.texts(distinct.tolist())
@@ -65,9 +72,12 @@ def small_grids(run: Run) -> SmallGrids:
     number, kernel = number[~is_persistent[number]], kernel[~is_persistent[number]]
     groups = factorize_rows(number, blocks[kernel], work.device[kernel])
     launches = np.bincount(groups.codes, minlength=groups.n_groups)[groups.codes] / scope.count
-    least = np.maximum(1 / np.maximum(launches, 1), blocks[kernel] / sm_count[kernel])
-    many = launches >= _LEAST_LAUNCHES
-    return SmallGrids(kernel[many], least[many])
+    block_ratio = blocks[kernel] / sm_count[kernel]
+    least = np.maximum(1 / np.maximum(launches, 1), block_ratio)
+    is_long = (work.end_ns - work.start_ns)[kernel] >= _LONG_NS
+    is_long &= block_ratio <= _FEW
+    chosen = (launches >= _LEAST_LAUNCHES) | is_long
+    return SmallGrids(kernel[chosen], least[chosen], block_ratio[chosen], is_long[chosen])
 
 
 def _overlapped(trace: Trace) -> BoolArray:

@@ -57,6 +57,7 @@ _SYNC = frozenset(
     for what in ("Device", "Stream", "Event", "Ctx", "Thread")
 )
 _LAUNCH = ("cudaLaunch", "cuLaunch", "cudaExtLaunch", "cudaModuleLaunch", "cudaExtModuleLaunch")
+_NO_WORK = ("cudaLaunchHostFunc", "cuLaunchHostFunc")  # a callback on the CPU
 _GRAPH_LAUNCH = ("cudaGraphLaunch", "cuGraphLaunch")
 _COPY = ("cudaMemcpy", "cuMemcpy")
 _BEGIN_CAPTURE = ("cudaStreamBeginCapture", "cuStreamBeginCapture")
@@ -81,6 +82,8 @@ def call_kind(name: str) -> CallKind:
         plain = f"cuda{plain[3:]}"
     if plain in _SYNC:
         return CallKind.HOST_SYNC
+    if plain in _NO_WORK:
+        return CallKind.OTHER
     for kind, prefixes in _PREFIXES.items():
         if plain.startswith(prefixes) and not (kind == CallKind.COPY and "Async" in plain):
             return kind
