@@ -58,6 +58,11 @@ EQUAL = vectorized(
         (vectorized("at::native::FillFunctor<float>", 1), 0, 0, 4, 0),
         (strided(binary("float"), 2), 2, 4, 4, 2),
         (strided(copy(BF16)), 1, 2, 2, 4),
+        ("cupy_multiply__float32_float_float32", 1, 4, 4, 1),  # by a scalar
+        ("cupy_add__float64_float64_float64", 2, 8, 8, 1),
+        ("cupy_greater__float32_float32_bool", 2, 4, 1, 1),
+        ("cupy_maximum__float16_float16_float16", 2, 2, 2, 1),
+        ("cupy_copy__complex64_complex64", 1, 8, 8, 1),
     ],
 )
 def test_elementwise_names(name, inputs, read, written, per_thread):
@@ -219,3 +224,19 @@ def test_damaged_names_and_grids_do_not_overflow():
     assert (work.bytes >= 0).all()
     assert elementwise_name(names[0]) is None
     assert softmax_name(names[2]) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cupy_sum__float32_float32",
+        "cupy_max__float32_float32",
+        "cupy_argmax__float32_int64",
+        "cupy_take__float32_int32_int64_int64_int64_float32",
+        "cupy_add__thing_float32",
+        "cupy_add",
+        "cupy_",
+    ],
+)
+def test_other_kernels_of_cupy_are_not_elementwise(name: str) -> None:
+    assert elementwise_name(name) is None

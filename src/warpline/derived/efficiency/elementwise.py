@@ -1,4 +1,4 @@
-"""Elements, bytes and speed of PyTorch's elementwise kernels, from their names and grids."""
+"""Elements, bytes and speed of elementwise kernels, from their names and grids."""
 
 from __future__ import annotations
 

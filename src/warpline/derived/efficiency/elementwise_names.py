@@ -1,4 +1,4 @@
-"""What the names of PyTorch's elementwise kernels say: tensors, bytes per element, elements."""
+"""What the names of elementwise kernels of PyTorch and CuPy say: tensors, bytes, elements."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ _BYTES = {
     "long": 8,
     "double": 8,
 }
+# CuPy: cupy_add__float32_float_float32 adds a scalar to an array; the last type is the result's.
+_CUPY = re.compile(r"cupy_([a-z0-9_]+?)__([a-z0-9_]+)")
+_CUPY_OTHERS = re.compile(
+    r"(?:nan)?(?:sum|prod|mean|var|std|cumsum|cumprod)|a?(?:max|min)(?!imum)|arg|all$|any$"
+    r"|take|scatter|getitem|where|copy_?from"
+)
+_CUPY_ARRAY = re.compile(r"(?:bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))")
+_CUPY_SCALARS = frozenset({"float", "double", "int", "long", "complex"})
 _KERNEL = re.compile(
     r"\b(?:(vectorized)_elementwise_kernel<(?:\(int\))?(\d{1,3})(?!\d)"
     r"|(unrolled)_elementwise_kernel<"
@@ -86,7 +94,9 @@ class ElementwiseName(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def elementwise_name(name: str) -> ElementwiseName | None:
-    """Return what a kernel's name says; None unless it is one of PyTorch's elementwise kernels."""
+    """Return what a kernel's name says; None unless it is elementwise, of PyTorch or CuPy."""
+    if name.startswith("cupy_"):
+        return _of_cupy(name)
     if "elementwise_kernel<" not in name:
         return None
     text = name[:_LONGEST_NAME]
@@ -116,6 +126,27 @@ def elementwise_name(name: str) -> ElementwiseName | None:
         output_bytes=output_bytes,
         is_copy=is_copy,
         is_transcendental=_TRANSCENDENTAL.search(text) is not None,
+    )
+
+
+def _of_cupy(name: str) -> ElementwiseName | None:
+    """Return what the name of a kernel of CuPy says: a thread per element, any strides."""
+    found = _CUPY.fullmatch(name[:_LONGEST_NAME])
+    if found is None or _CUPY_OTHERS.match(found[1]):
+        return None
+    types = [each for each in found[2].split("_") if each not in _CUPY_SCALARS]
+    if not types or not all(map(_CUPY_ARRAY.fullmatch, types)):
+        return None
+    sizes = [int(re.sub(r"\D", "", each) or 8) // 8 for each in types]  # a bool is a byte
+    return ElementwiseName(
+        kind=ElementwiseKind.STRIDED,
+        vector=0,
+        per_thread=1,
+        inputs=len(types) - 1,
+        input_bytes=max(sizes[:-1], default=0),
+        output_bytes=sizes[-1],
+        is_copy=found[1] == "copy",
+        is_transcendental=_TRANSCENDENTAL.search(f"{found[1]}_") is not None,
     )
 
 
