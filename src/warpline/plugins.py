@@ -46,16 +46,21 @@ _DECLARATION = b"[warpline."  # the heading of a group in entry_points.txt
 
 
 @cache
-def load(kind: str) -> None:
+def load(kind: str) -> list[str]:
     """Import every module of a kind: "readers", "analyses", "renderers" or "exporters".
+
+    Returns the names of its built-in modules, in order.
 
     An extension that cannot be loaded causes a RuntimeWarning, not an error.
     """
+    names = []
     for package_name in _GROUPS[kind]:
         package = importlib.import_module(package_name)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package_name}.{module.name}")
+            names.append(module.name)
     _load_extensions(f"warpline.{kind}")
+    return names
 
 
 def find(kind: str, name: str, registry: Registry[T]) -> T:
@@ -64,14 +69,17 @@ def find(kind: str, name: str, registry: Registry[T]) -> T:
     A built-in is a module of its name, and only this module is imported. An alias, an unknown name
     and an installed extension, which may be defective, need every module of the kind.
     """
-    if not _may_have_extensions():
-        _load_built_in(kind, name)
-    if _may_have_extensions() or name not in registry:
+    if _may_have_extensions():
         load(kind)
+    elif name not in registry:
+        _load_built_in(kind, name, registry)
+        if name not in registry:
+            # Hints list names in the order in which `load` imports, whatever was found before.
+            registry.put_in_order(load(kind))
     return registry.get(name)
 
 
-def _load_built_in(kind: str, name: str) -> None:
+def _load_built_in(kind: str, name: str, registry: Registry[T]) -> None:
     for package_name in _GROUPS[kind] if name.isidentifier() else ():
         module_name = f"{package_name}.{name}"
         try:
@@ -79,6 +87,8 @@ def _load_built_in(kind: str, name: str) -> None:
         except ModuleNotFoundError as error:
             if error.name != module_name:
                 raise
+        if name in registry:
+            return
 
 
 def _load_extensions(group: str) -> None:
@@ -108,9 +118,9 @@ def _may_have_extensions() -> bool:
 def _may_declare(path: str) -> bool:
     """Return whether packages in this entry of `sys.path` may declare an extension."""
     folder = Path(path)
-    if path.lower().endswith(".egg") or folder.is_file():  # an archive
-        return True
     try:
+        if folder.name.lower().endswith(".egg") or folder.is_file():  # an archive
+            return True
         packages = [item for item in folder.iterdir() if item.name.lower().endswith(_METADATA)]
     except OSError:
         return False

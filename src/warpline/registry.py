@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from warpline.errors import SchemaError, UsageError
@@ -36,6 +36,15 @@ class Registry(Generic[T]):
         self._items[name] = item
         for alias in aliases:
             self._aliases[alias] = name
+
+    def put_in_order(self, names: Sequence[str]) -> None:
+        """Reorder the items of these names; the others follow as they were."""
+        places = {name: place for place, name in enumerate(names)}
+        last = len(places)
+        self._items = dict(sorted(self._items.items(), key=lambda item: places.get(item[0], last)))
+        self._aliases = dict(
+            sorted(self._aliases.items(), key=lambda item: places.get(item[1], last))
+        )
 
     def get(self, name: str) -> T:
         """Return the item of a name or alias. Raises UsageError if there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -95,6 +96,65 @@ def test_help_loads_no_array_library() -> None:
     assert done.stderr.strip() == "[]"
 
 
+RECORDING = SOURCE / "data" / "pageable_h2d.bad.sqlite"
+
+# What takes long to import, and which commands do without it.
+OTHER_FORMATS = ("warpline.readers.kineto.source", "warpline.readers.recording.source", "zipfile")
+OF_DIAGNOSES = (
+    "warpline.analyses.findings",
+    "warpline.analyses.checks",
+    "warpline.presentation.blocks",
+    "warpline.replay",
+    "warpline.result.changes",
+    "warpline.result.diagnosis",
+)
+SELDOM_USED = (
+    "concurrent.futures",
+    "difflib",
+    "importlib.metadata",
+    "logging",
+    "polars",
+    "rich",
+    "shutil",
+    "subprocess",
+    "tempfile",
+    "traceback",
+)
+OTHER_TABLES = ("warpline.analyses.operators", "warpline.analyses.tables.cuda_gpu_trace")
+ONE_TABLE = ("stats", "-r", "cuda_gpu_kern_sum", "-f")
+NOT_IMPORTED = {
+    ("--version",): (*SELDOM_USED, "numpy", "ctypes", "dataclasses", "sqlite3"),
+    (str(RECORDING),): (*SELDOM_USED, *OF_DIAGNOSES, *OTHER_FORMATS, *OTHER_TABLES),
+    (*ONE_TABLE, "text", str(RECORDING)): (
+        *SELDOM_USED,
+        *OF_DIAGNOSES,
+        *OTHER_FORMATS,
+        *OTHER_TABLES,
+        "warpline.analyses.overview.kernel_sum",
+        "warpline.render.csv",
+    ),
+    (*ONE_TABLE, "csv", str(RECORDING)): (*SELDOM_USED, "warpline.render.text"),
+    ("analyze", str(RECORDING)): ("polars", "rich", *OTHER_FORMATS[:2]),
+}
+
+
+@pytest.mark.parametrize("words", NOT_IMPORTED, ids=lambda words: " ".join(words[:4]))
+def test_commands_do_without(words: tuple[str, ...]) -> None:
+    code = (
+        "import os, sys\n"
+        "from warpline.cli import main\n"
+        "said, sys.stdout = sys.stdout, open(os.devnull, 'w', encoding='utf-8')\n"
+        f"assert main({list(words)}) == 0\n"
+        f"print([m for m in {NOT_IMPORTED[words]} if m in sys.modules], file=said)"
+    )
+    assert run_python(code) == "[]"
+
+
+def test_what_commands_do_without_exists() -> None:
+    names = {name for modules in NOT_IMPORTED.values() for name in modules}
+    assert [name for name in sorted(names) if not importlib.util.find_spec(name)] == []
+
+
 def deferred(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield each use of `lazy`: the name, its module, and what type checkers see by name."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
@@ -124,6 +184,23 @@ def imported(body: list[ast.stmt]) -> dict[str, str]:
 def test_what_is_deferred_is_what_type_checkers_see(path: Path) -> None:
     for name, module, seen in deferred(path):
         assert seen.get(name) == module
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_names_on_first_use_are_what_type_checkers_see(path: Path) -> None:
+    package = ".".join(("warpline", *path.parent.relative_to(SOURCE).parts))
+    for node in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
+        if not is_for_type_checkers(node):
+            continue
+        for item in node.orelse:
+            call = item.value if isinstance(item, ast.Assign) else None
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "lazy_names":
+                declared = ast.literal_eval(call.args[1])
+                names = {n: f"{package}.{m}.{n}" for m, all_n in declared.items() for n in all_n}
+                seen = imported(node.body)
+                assert names == {name: seen.get(name) for name in names}
+                exported = getattr(importlib.import_module(package), "__all__", ())
+                assert set(names) <= set(exported)
 
 
 def test_few_imports_are_within_functions() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -72,3 +73,25 @@ def test_the_import_is_within_a_context(module):
     assert seen == []
     assert [found.answer, found.answer] == [42, 42]
     assert seen == [False, True]
+
+
+def test_names_of_a_package_are_imported_on_first_use(tmp_path, monkeypatch):
+    folder = tmp_path / "package_here"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from warpline.lazy import lazy_names\n"
+        "__getattr__ = lazy_names(__name__, {'part': ('answer',)})\n"
+    )
+    (folder / "part.py").write_text("answer, other = [42], 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        package = importlib.import_module("package_here")
+        assert "package_here.part" not in sys.modules
+        with pytest.raises(AttributeError, match="'package_here' has no attribute 'other'"):
+            _ = package.other
+        assert "package_here.part" not in sys.modules
+        assert package.answer is package.answer
+        assert vars(package)["answer"] == [42]
+    finally:
+        for name in ("package_here", "package_here.part"):
+            sys.modules.pop(name, None)

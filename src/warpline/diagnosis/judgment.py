@@ -20,7 +20,7 @@ from warpline.trace import Run
 T = TypeVar("T")
 
 _MOST = 0.5
-_OF_RECORDING = "capture-quality"
+_OF_RECORDING, _OF_DEBUGGING = "capture-quality", "debug-switch"
 _WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
 
 
@@ -96,15 +96,17 @@ def _attempted(
 def _ranked(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return findings numbered in order of severity; the sort is stable.
 
-    Within a severity, a finding without a saving comes first if it concerns most of the time, and
+    Within a severity, debug settings come first, because they hide other problems, then a finding
+    without a saving if it concerns most of the time, and
     problems of the recording come last: to record again makes no program faster. A finding that
     another one follows comes before it and is as severe: a CUDA graph, for example, cannot be
     captured before the synchronization inside is gone.
     """
 
-    def order(item: Finding) -> tuple[int, bool, bool]:
+    def order(item: Finding) -> tuple[int, bool, bool, bool]:
         has_most = item.saving_ns is None and (item.share or 0.0) > _MOST
-        return severity_rank(item.severity), item.rule == _OF_RECORDING, not has_most
+        is_recording, is_debug = item.rule == _OF_RECORDING, item.rule == _OF_DEBUGGING
+        return severity_rank(item.severity), is_recording, not is_debug, not has_most
 
     ranked = sorted(_raised(findings), key=order)
     for item in [item for item in ranked if item.follows]:

@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.idle.nan_checks import nan_checks
+from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.work.operations import operations
@@ -22,6 +25,7 @@ TITLE = "Debug settings slow the program"
 _ROWS_SHOWN = 5
 _BLOCKING_RATIO = 0.9  # of launches: a few may return after their kernel by chance
 _LEAST_LAUNCHES = 20
+_LEAST_CHECKS = 20  # for NaN, per step
 _ANOMALY_CHECK = "aten::_is_any_true"  # in anomaly mode, PyTorch runs it on every gradient
 _BACKWARD = "autograd::engine::evaluate_function"
 
@@ -207,18 +211,19 @@ def debug_switch(run: Run) -> list[Finding]:
     How it is found: By name and value in the recorded environment. Launches are synchronous if
         at least 9 in 10 of at least 20 launch calls end after their kernel. Anomaly mode checks
         every gradient for NaN: operator aten::_is_any_true runs in at least half of the functions
-        of the backward pass.
+        of the backward pass. Without ranges or operators: at least 20 times per step, the CPU
+        reads whether a tensor has a NaN, and at least half of all results that it reads are such.
     What to do: Unset the variable, profile again, then look at the other findings.
     Limits: Only Warpline's own recordings contain the environment. Settings made in code, such as
-        torch.use_deterministic_algorithms, go unnoticed. Detecting anomaly mode needs PyTorch's
-        ranges or operators.
+        torch.use_deterministic_algorithms, go unnoticed. Without PyTorch's ranges or operators,
+        the program's own checks for NaN look like anomaly mode.
     Source: The documentation of environment variables of CUDA, NCCL, cuBLAS, cuDNN and PyTorch.
     """
     blocking = _blocking_launches(run.trace)
     findings = [*_by_environment(run.trace.meta.environment, blocking)]
     if blocking is not None and not any("CUDA_LAUNCH_BLOCKING" in item.claim for item in findings):
         findings.append(_launches_block(blocking))
-    anomaly = _anomaly_mode(run.trace)
+    anomaly = _anomaly_mode(run.trace) or _nan_checks(run)
     if anomaly is not None:
         findings.append(anomaly)
     return sorted(findings, key=lambda item: severity_rank(item.severity))
@@ -343,4 +348,26 @@ def _anomaly_mode(trace: Trace) -> Finding | None:
         (seen,),
         "Remove torch.autograd.set_detect_anomaly(True) or detect_anomaly().",
         f"Profile again: no {_ANOMALY_CHECK} inside {_BACKWARD}.",
+    )
+
+
+def _nan_checks(run: Run) -> Finding | None:
+    """Return a finding if the CPU keeps asking whether tensors have a NaN."""
+    scope, checks = step_scope(run), nan_checks(run.trace)
+    places = np.zeros(len(operations(run.trace)), np.bool_)
+    places[checks] = True
+    number = round(scope.number_of(places))
+    if number < _LEAST_CHECKS or 2 * len(checks) < len(result_reads(run.trace).copy):
+        return None
+    many = f"{number:,} times{scope.each}"
+    return Finding(
+        NAME,
+        "high",
+        "Tensors are checked for NaN all the time, as in PyTorch's anomaly mode",
+        f"The CPU reads {many} whether a tensor has a NaN, and waits for each result, so it cannot"
+        " run ahead of the GPU. Anomaly mode also records a Python stack for each operation.",
+        (scope.show_operations(f"{many}: comparison, any(), and a copy to the CPU", places),),
+        "Remove torch.autograd.set_detect_anomaly(True) or detect_anomaly(), and checks with"
+        " torch.isnan() in the training loop. Check the loss only, every N steps.",
+        "Profile again: fewer copies to the CPU in `warpline stats -r cuda_gpu_mem_time_sum`.",
     )

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
+from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
+from warpline.ops.arrays import BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import DropOperations
 from warpline.trace import Run
@@ -21,6 +23,7 @@ TITLE = "Tensors are converted between memory layouts"
 
 # Of the time of layout conversions: most disappear with a single memory format, some may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.15)
+_MOST = 0.9  # of the GPU's work
 
 
 class _Advice(NamedTuple):
@@ -62,13 +65,14 @@ def layout_copies(run: Run) -> list[Finding]:
     What to do: Keep tensors in the layout that the kernels expect, from the input to the loss.
         The advice on memory formats is only for programs with convolutions.
     Limits: Some conversions are necessary, for example before attention. The bounds of the saving
-        assume that up to 15% of the time stays.
+        assume that up to 15% of the time stays. If conversions are more than 90% of the GPU's work,
+        they are what the program is for, and not reported.
     Source: PyTorch's documentation of channels_last; measured on a program with and without it.
     """
     scope = step_scope(run)
     copies = operation_categories(run.trace) == TimePart.LAYOUT_COPY
     weight = scope.weigh(copies)
-    if not weight.is_measurable_with_launches:
+    if not weight.is_measurable_with_launches or _is_purpose(scope, copies):
         return []
     has_convolutions = bool((operation_categories(run.trace) == TimePart.CONVOLUTION).any())
     advice = _OF_CONVOLUTIONS if has_convolutions else _OF_OTHERS
@@ -88,3 +92,10 @@ def layout_copies(run: Run) -> list[Finding]:
             on_devices=weight.on_devices,
         )
     ]
+
+
+def _is_purpose(scope: StepScope, copies: BoolArray) -> bool:
+    """Return whether conversions are nearly all of the GPU's work."""
+    work = operations(scope.run.trace)
+    ns = (work.end_ns - work.start_ns)[scope.operations]
+    return bool(ns[copies[scope.operations]].sum() > _MOST * ns.sum())

@@ -9,15 +9,16 @@ from warpline.lazy import lazy
 from warpline.readers.kineto.sniff import FORMAT, identify_json, is_trace
 from warpline.trace.reading import READERS, Reader
 
+# Not by the name of the module, which importing it binds here.
 if TYPE_CHECKING:
-    from warpline.readers.kineto import source
+    from warpline.readers.kineto import source as traces
 else:
-    source = lazy("warpline.readers.kineto.source")
+    traces = lazy("warpline.readers.kineto.source")
 
 
-def read(path: Path) -> source.KinetoSource:
+def read(path: Path) -> traces.KinetoSource:
     """Open a trace. Raises InputError when it cannot be used."""
-    return source.KinetoSource(path)
+    return traces.KinetoSource(path)
 
 
 READERS.add(

@@ -14,21 +14,23 @@ from warpline.readers.nsys.sniff import (
 )
 from warpline.trace.reading import READERS, Reader
 
+# Not by the names of the modules, which importing them binds here.
 if TYPE_CHECKING:
-    from warpline.readers.nsys import convert, source
+    from warpline.readers.nsys import convert as conversion
+    from warpline.readers.nsys import source as exports
 else:
-    convert = lazy("warpline.readers.nsys.convert")
-    source = lazy("warpline.readers.nsys.source")
+    conversion = lazy("warpline.readers.nsys.convert")
+    exports = lazy("warpline.readers.nsys.source")
 
 
-def read(path: Path) -> source.NsysSource:
+def read(path: Path) -> exports.NsysSource:
     """Open an export. Raises InputError when it cannot be used."""
-    return source.NsysSource.open(path)
+    return exports.NsysSource.open(path)
 
 
-def read_report(path: Path) -> source.NsysSource:
+def read_report(path: Path) -> exports.NsysSource:
     """Convert a report and open it. Raises InputError when that is not possible."""
-    return convert.read_report(path)
+    return conversion.read_report(path)
 
 
 READERS.add(

@@ -9,13 +9,14 @@ from warpline.lazy import lazy, lazy_names
 from warpline.schema.recording import FORMAT
 from warpline.trace.reading import READERS, Reader
 
+# Not by the name of the module, which importing it binds here.
 if TYPE_CHECKING:
     from warpline import container
-    from warpline.readers.recording import source
+    from warpline.readers.recording import source as recordings
     from warpline.readers.recording.source import RecordingSource
 else:
     container = lazy("warpline.container")
-    source = lazy("warpline.readers.recording.source")
+    recordings = lazy("warpline.readers.recording.source")
     __getattr__ = lazy_names(__name__, {"source": ("RecordingSource",)})
 
 __all__ = ["RecordingSource"]
@@ -30,7 +31,7 @@ def is_recording(path: Path, head: bytes) -> bool:
 
 def read(path: Path) -> RecordingSource:
     """Open a recording. Raises InputError when it cannot be used."""
-    return source.RecordingSource(path)
+    return recordings.RecordingSource(path)
 
 
 READERS.add(

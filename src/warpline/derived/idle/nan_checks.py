@@ -1,0 +1,71 @@
+"""Reads by the CPU of whether a tensor has a NaN."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.idle.result_reads import result_reads
+from warpline.derived.texts import number_texts
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64, BoolArray
+from warpline.trace import Trace
+
+_MOST_BETWEEN = 3  # operations from the comparison to the copy, such as a memset
+# PyTorch's isnan() compares a tensor of floats with itself; any() follows.
+_WITH_ITSELF = re.compile(
+    r"BinaryFunctor<(float|double|c10::Half|c10::BFloat16), ?\1, ?bool,"
+    r" ?at::native::(?:<unnamed>::|\(anonymous namespace\)::)?CompareEqFunctor<"
+)
+_ANY = re.compile(r"\bor_kernel_cuda\b")
+_LONGEST_NAME = 4096
+
+
+@derived
+def nan_checks(trace: Trace) -> I64:
+    """Return the copies of results that say whether a tensor has a NaN, ascending.
+
+    Each follows a comparison of a tensor of floats with another, or itself, and a reduction by
+    `any` on its stream.
+
+    Returns:
+        Shape (n,), int64, indices into `operations`.
+    """
+    copies, work = np.unique(result_reads(trace).copy), operations(trace)
+    is_compared, is_any = _named(trace, _WITH_ITSELF), _named(trace, _ANY)
+    if not (len(copies) and is_compared.any() and is_any.any()):
+        return np.zeros(0, np.int64)
+    order = np.lexsort((work.start_ns, work.stream, work.device))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    # The latest place in order of a comparison, and of a reduction, up to each place.
+    latest = [
+        np.maximum.accumulate(np.where(chosen[order], np.arange(len(order)), -len(order)))
+        for chosen in (is_compared, is_any)
+    ]
+    at = place[copies]
+    compared, reduced = (found[at] for found in latest)
+    near = (at - compared <= _MOST_BETWEEN) & (compared < reduced)
+    first = order[np.maximum(compared, 0)]
+    near &= (work.stream[first] == work.stream[copies]) & (
+        work.device[first] == work.device[copies]
+    )
+    checks: I64 = copies[near]
+    return checks
+
+
+def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
+    """Return which operations are kernels whose names match."""
+    work = operations(trace)
+    matches = np.zeros(len(work), np.bool_)
+    kernels = work.of_table("kernel")
+    if not len(kernels):
+        return matches
+    ids = trace.columns("kernel", "name_id")["name_id"].values
+    number, distinct = number_texts(ids, len(trace.strings))
+    texts = trace.strings.texts(distinct.tolist())
+    does = np.array([pattern.search(text[:_LONGEST_NAME]) is not None for text in texts], np.bool_)
+    matches[kernels] = does[number[work.row[kernels]]]
+    return matches
