@@ -394,7 +394,19 @@ def test_launch_bound_programs_are_told_what_they_do_not_do_yet(
     found = finding(trace, "launch-bound")
     assert all(word in found.fix for word in words)
     assert absent not in found.fix
-    assert ("reads back 2 results per step" in found.claim) == words[0].startswith("Keep")
+    has_reads = words[0].startswith("Keep")
+    assert ("reads back 2 results per step" in found.claim) == has_reads
+    # A share without a saving puts a finding first. Reads come before the launches they delay.
+    assert (found.share is None) == has_reads
+
+
+@pytest.mark.parametrize(("count", "is_repeated"), [(8, False), (40, True)])
+def test_a_few_launches_without_steps_may_be_start_up(count: int, is_repeated: bool) -> None:
+    made = Program()
+    for place in range(count):
+        at = place * 50_000
+        made.launch(at, at + 4_000, (at + 4_500, at + 5_500), f"kernel_{place}")
+    assert (finding(made.trace(), "launch-bound").share is not None) == is_repeated
 
 
 def chains(kernel: str) -> Trace:

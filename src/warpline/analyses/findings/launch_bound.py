@@ -7,12 +7,14 @@ import numpy as np
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
 from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
+from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.program import is_compiled, is_training
 from warpline.derived.recorder import hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
+from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.replay import overhead_ratio
 from warpline.result import Evidence, Finding, rule
@@ -103,9 +105,17 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         },
         is_generic=True,
         follows=("host-sync",),
-        share=without,
+        # What launches wait for comes first: reads of results, or what happens once at start-up.
+        share=without if not reads and _repeat(scope) else None,
         on_devices=scope.launch_bound_on_devices(),
     )
+
+
+def _repeat(scope: StepScope) -> bool:
+    """Return whether launches recur: in steps, or during the whole recording."""
+    call = operations(scope.run.trace).call
+    calls = np.unique(call[call >= 0])
+    return scope.has_steps or (len(calls) > 0 and recurs(scope.run, calls))
 
 
 def _reads(scope: StepScope) -> int:
