@@ -8,12 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.any_trace import empty_trace
+from support.machine import Machine
 from support.programs import D2H, H2D, Program
 
 import warpline
-from warpline.derived.breakdown.input_waits import InputWaits, effective_number, input_waits
-from warpline.result import Finding
+from warpline import plugins
+from warpline.derived.breakdown.input_waits import (
+    InputWaits,
+    effective_number,
+    input_waits,
+    needs_results,
+)
+from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.time_parts import TimePart
+from warpline.result import RULES, Finding, Skipped
 from warpline.trace import Run, Trace
+
+plugins.load("analyses")
 
 MS = 1_000_000
 OWN = "saxpy(double *, double *)"
@@ -107,6 +118,43 @@ def test_work_on_the_gpu_s_results_is_advised_to_move_there() -> None:
     assert "do that in a kernel" in own.fix
     assert "instead of .cpu()" in framework.fix
     assert own.saving_ns is None
+
+
+def round_trips(size_back: int) -> Trace:
+    """Return steps that copy 8 MiB to the GPU and results back, pageable, and work for 1.5 ms."""
+    machine = Machine()
+    for _ in range(8):
+        machine.copy(8 << 20, pinned=False)
+        machine.launch(300_000, OWN)
+        machine.copy(size_back, pinned=False, to_host=True)
+        machine.work(1_500_000)
+        machine.end_step()
+    return machine.trace()
+
+
+def judged(rule: str, run: Run) -> Finding:
+    found = RULES.get(rule).judge(run)
+    assert not isinstance(found, Skipped)
+    (item,) = found
+    return item
+
+
+def test_no_saving_from_results_that_the_cpu_needs_at_once() -> None:
+    for size_back, is_needed in ((8 << 20, True), (7 << 20, False)):
+        run = Run(round_trips(size_back))
+        assert needs_results(run) == is_needed
+        wait, copies = judged("host-sync", run), judged("pageable-copy", run)
+        assert copies.most_ns is not None
+        scope = step_scope(run)
+        held_ns = scope.idle_ns(TimePart.PAGEABLE_COPY)
+        # At 8 GB/s, 8 MiB and 1 us take 1.0496 ms in each direction.
+        if is_needed:
+            assert wait.most_ns == scope.idle_ns(TimePart.HOST_SYNC)
+            # An H200's link has 64 GB/s, of which 95% at best: 0.276 of 2.099 ms remain.
+            assert copies.most_ns - held_ns == pytest.approx(2_099_000 - 276_000, rel=0.01)
+        else:
+            assert wait.most_ns is None
+            assert copies.most_ns - held_ns >= 1_049_000 + 918_000
 
 
 @pytest.mark.parametrize("name", ["loader", "starved"])

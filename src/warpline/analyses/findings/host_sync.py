@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.input_waits import needs_results
 from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES, blocking_copies
@@ -72,9 +73,10 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         begins; copying itself, and all of pageable copies to the GPU, belongs to pageable-copy.
     What to do: Read results less often, later, or not at all.
     Limits: A program that needs a value to continue cannot remove the wait. Where most waits read
-        results that no kernel was launched for, the saving is an upper bound. A recording does not
-        show whether the kernels before a read have another use: the lower bound of the saving is
-        for the case that all have. At most six consecutive kernels
+        results that no kernel was launched for, the saving is an upper bound. Where the CPU changes
+        data between copies from and to the GPU, no more than the idle time of the cause host-sync
+        is promised. A recording does not show whether the kernels before a read have another use:
+        the lower bound of the saving is for the case that all have. At most six consecutive kernels
         are attributed to a read.
     Source: CUDA Runtime API, sections about synchronization; measured on programs with and
         without the waits.
@@ -229,13 +231,16 @@ def _most_ns(scope: StepScope, changes: tuple[Change, ...], lost_ns: float) -> f
     """Return the most that can be saved per step.
 
     That is idle time and the time of dropped operations. Idle time of a rank may be collectives of
-    another. In native programs the calls are all that the CPU saves.
+    another. In native programs the calls are all that the CPU saves. A CPU that changes results
+    before it copies them back saves the idle time behind its waits only.
 
     Args:
         scope: The included steps.
         changes: What the fix changes.
         lost_ns: The CPU time in the calls per step.
     """
+    if needs_results(scope.run):
+        return scope.idle_ns(TimePart.HOST_SYNC)
     gone = operation_categories(scope.run.trace) == TimePart.COLLECTIVE
     for change in changes:
         if isinstance(change, DropOperations):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.input_waits import needs_results
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import SMALL_COPY_BYTES
 from warpline.derived.idle.result_reads import waits_behind
@@ -107,7 +108,7 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
-            most_ns=_most_ns(trace, scope, places, each),
+            most_ns=_most_ns(run, places, each, each * rate / speed.high * 1e9),
             on_devices=scope.on_devices(copies),
         )
     ]
@@ -139,12 +140,16 @@ def _are_both_ways(trace: Trace, places: I64) -> bool:
     return float(both.sum()) >= _MOST * float(size.sum()) > 0
 
 
-def _most_ns(trace: Trace, scope: StepScope, places: I64, each_ns: float) -> float | None:
+def _most_ns(run: Run, places: I64, each_ns: float, pinned_ns: float) -> float | None:
     """Return the most that the fix can save where results are copied to the host; None elsewhere.
 
-    Without waiting, the simulated CPU would run past results that the program may need.
+    Without waiting, the simulated CPU would run past results that the program may need. A CPU that
+    changes them before it copies them back gains from the higher speed only.
     """
-    if np.mean(operation_categories(trace)[places] == TimePart.COPY_D2H) < _SOME:
+    scope, category = step_scope(run), operation_categories(run.trace)
+    if needs_results(run):
+        return max(each_ns - pinned_ns, 0.0) + scope.idle_ns(TimePart.PAGEABLE_COPY)
+    if np.mean(category[places] == TimePart.COPY_D2H) < _SOME:
         return None
     return each_ns + scope.idle_ns(TimePart.PAGEABLE_COPY, TimePart.HOST_SYNC)
 

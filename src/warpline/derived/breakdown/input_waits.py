@@ -63,6 +63,11 @@ def input_waits(run: Run) -> InputWaits:
     return InputWaits("pipeline" if is_repeated else "once", len(rows))
 
 
+def needs_results(run: Run) -> bool:
+    """Return whether the CPU works on what it copies from the GPU before it copies it back."""
+    return input_waits(run).nature == "round-trip"
+
+
 def effective_number(length: I64) -> float:
     """Return how many equal lengths are as concentrated: n for n equal ones, about 1 if one rules.
 
