@@ -223,7 +223,9 @@ def checked_metrics(setting: Setting) -> Step:
 def planar_images(setting: Setting) -> Step:
     """A convolutional network trains in mixed precision with channels first."""
     torch.backends.cudnn.benchmark = True
-    model = torchvision.models.resnet50(weights=None, num_classes=100).to(setting.device)
+    model = torchvision.models.resnet50(weights=None, num_classes=100, zero_init_residual=True).to(
+        setting.device
+    )
     edge = setting.size(224, 64)
     images = torch.randn(setting.size(64, 4), 3, edge, edge, device=setting.device)
     if not setting.bad:
