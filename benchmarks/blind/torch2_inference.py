@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - as every program names it
-import torchvision
 from blind.harness import Setting, Step
 from blind.torch_side import FRAMEWORK as FRAMEWORK  # noqa: PLC0414 - for run.py
 from blind.torch_side import Block, tokens
@@ -173,24 +173,40 @@ def unmerged_adapters(setting: Setting) -> Step:
     return without_gradients(call)
 
 
-def cpu_softmax(setting: Setting) -> Step:
-    """A segmentation's logits are resized and turned into probabilities on the CPU."""
-    classes = setting.size(21, 5)
-    model = torchvision.models.segmentation.fcn_resnet50(
-        weights=None, weights_backbone=None, num_classes=classes
+def numpy_softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities of a token's logits."""
+    shares = np.exp(logits - logits.max())
+    return shares / shares.sum()
+
+
+def copied_logits(setting: Setting) -> Step:
+    """Perplexity copies each token's logits to the CPU and normalizes them with NumPy."""
+    config = LlamaConfig(
+        vocab_size=setting.size(32_000, 200),
+        hidden_size=setting.size(2048, 64),
+        intermediate_size=setting.size(5632, 128),
+        num_hidden_layers=setting.size(12, 2),
+        num_attention_heads=setting.size(16, 4),
+        num_key_value_heads=setting.size(4, 2),
+        max_position_embeddings=2048,
     )
-    model = model.to(setting.device, memory_format=torch.channels_last).eval()
-    edge = setting.size(256, 64)
-    images = torch.randn(8, setting.size(8, 2), 3, edge, edge, device=setting.device)
+    model = LlamaForCausalLM(config).to(setting.device).half().eval()
+    length = setting.size(512, 32)
+    texts = tokens(setting, config.vocab_size, 1, length)
+    known = texts.tolist()
+    least = torch.tensor(1e-8, device=setting.device)
 
     def call(number: int) -> torch.Tensor:
-        with torch.autocast(setting.device, torch.bfloat16):
-            logits = model.classifier(model.backbone(images[number % 8])["out"])
-        if setting.bad:
-            logits = logits.cpu()
-        logits = F.interpolate(logits.float(), (edge, edge), mode="bilinear", align_corners=False)
-        share = logits.permute(0, 2, 3, 1).softmax(-1).cpu()
-        return torch.cat([share, share.argmax(-1, keepdim=True) >= 0], -1)
+        logits = model(input_ids=texts[number % 8], use_cache=False).logits[0].float()
+        lost = 0.0
+        for place in range(length // 2, length - 1):
+            following = known[number % 8][0][place + 1]
+            if setting.bad:
+                lost -= float(np.log(numpy_softmax(logits[place].cpu().numpy())[following]))
+            else:
+                share = logits[place].softmax(-1)[following]
+                lost -= torch.where(share > 0, share, least).log().item()
+        return torch.tensor([lost])
 
     return without_gradients(call)
 

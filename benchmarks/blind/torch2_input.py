@@ -29,8 +29,7 @@ class Photos(Dataset[tuple[torch.Tensor, int]]):
             [
                 v2.RandomResizedCrop(edge, antialias=True),
                 v2.RandomHorizontalFlip(),
-                v2.ColorJitter(0.4, 0.4, 0.4, 0.1),
-                v2.GaussianBlur(5),
+                v2.ColorJitter(0.4, 0.4, 0.4),
                 v2.ToDtype(torch.float32, scale=True),
                 v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
             ]
@@ -78,7 +77,7 @@ def few_workers(setting: Setting) -> Step:
 def row_loader(setting: Setting) -> Step:
     """A DataLoader reads a table in memory row by row and stacks the rows of each batch."""
     rows, columns = setting.size(400_000, 400), setting.size(64, 8)
-    batch, width = setting.size(4096, 32), setting.size(512, 16)
+    batch, width = setting.size(2048, 32), setting.size(512, 16)
     table = torch.randn(rows, columns)
     wanted = (table[:, :1] * table[:, 1:2]).tanh()
 
