@@ -83,10 +83,13 @@ class Pair:
     rules: tuple[str, ...]
 
 
-def read_pairs(path: Path = HERE / "pairs.toml") -> dict[str, Pair]:
-    """Return the pairs by name, in the order of the file."""
-    rows = tomllib.loads(path.read_text(encoding="utf-8"))["pair"]
-    return {row["name"]: pair_of(row) for row in rows}
+def read_pairs() -> dict[str, Pair]:
+    """Return the pairs by name, in the order of the files."""
+    found: dict[str, Pair] = {}
+    for path in sorted(HERE.glob("pairs*.toml")):
+        rows = tomllib.loads(path.read_text(encoding="utf-8"))["pair"]
+        found |= {row["name"]: pair_of(row) for row in rows}
+    return found
 
 
 def pair_of(row: Mapping[str, Any]) -> Pair:
