@@ -62,7 +62,7 @@ def freed_pool(setting: Setting) -> Step:
     shape = (2, bands, epochs, channels, length)
     angles = draw.uniform(-np.pi, np.pi, shape).astype(np.float32)
     signal = xp.exp(1j * xp.asarray(angles)).astype(xp.complex64)
-    orders = [draw.permutation(epochs) for _ in range(8)]
+    orders = [xp.asarray(draw.permutation(epochs)) for _ in range(8)]
 
     def coupling(first: Any, second: Any) -> Any:
         """Return the circular correlation of all channels of both persons."""

@@ -28,7 +28,9 @@ __device__ double block_sum(double value) {
   return value;
 }
 
-__device__ double stiffness(int row, int column) { return 1.0 + 0.5 * ((row * 7 + column * 3) % 5); }
+__device__ double stiffness(int row, int column) {
+  return 1.0 + 0.5 * ((row * 7 + column * 3) % 5);
+}
 
 // A row of the matrix times a vector, and the matrix's diagonal.
 __device__ double row_product(const double* x, int cell, double* diagonal) {

@@ -3,7 +3,6 @@
 #include "blind.h"
 
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -50,7 +49,8 @@ __global__ void attend(const float* keys, const float* values, const float* quer
   float sum = 0;
   float weight = 0;
   for (int token = 0; token < kTokens; ++token) {
-    sum += scores[token] * values[(static_cast<size_t>(token) * kHeads + head) * kWidth + threadIdx.x];
+    const size_t place = (static_cast<size_t>(token) * kHeads + head) * kWidth + threadIdx.x;
+    sum += scores[token] * values[place];
     weight += scores[token];
   }
   out[head * kWidth + threadIdx.x] = sum / weight;

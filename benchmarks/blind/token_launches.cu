@@ -52,7 +52,9 @@ __global__ void multiply(const float* matrix, const float* x, float* out, int co
   const int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
   const float* own = matrix + static_cast<size_t>(row) * columns;
   float sum = 0;
-  for (int column = threadIdx.x % 32; column < columns; column += 32) sum += own[column] * x[column];
+  for (int column = threadIdx.x % 32; column < columns; column += 32) {
+    sum += own[column] * x[column];
+  }
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) out[row] = sum;
 }
@@ -124,7 +126,9 @@ struct Program {
       layer.keys = random(kLength * kWidth, 1.0f);
       layer.values = random(kLength * kWidth, 1.0f);
     }
-    for (float** vector : {&x, &normal, &query, &key, &value, &seen}) *vector = random(kWidth, 1.0f);
+    for (float** vector : {&x, &normal, &query, &key, &value, &seen}) {
+      *vector = random(kWidth, 1.0f);
+    }
     inner = random(kInner, 1.0f);
     gates = random(kInner, 1.0f);
     logits = random(kVocabulary, 1.0f);

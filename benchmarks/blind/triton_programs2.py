@@ -26,7 +26,7 @@ def _row_slopes(x, slopes, scale, row, columns, WIDTH: tl.constexpr):  # noqa: A
 @triton.jit
 def _backward_atomic(x, slopes, scale, changes, of_scale, of_shift, WIDTH: tl.constexpr):  # noqa: ANN001, ANN202, N803
     """One row per program; the gradients of scale and shift are added with atomics."""
-    row = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(0)
     columns = tl.arange(0, WIDTH)
     change, scale_part, shift_part = _row_slopes(x, slopes, scale, row, columns, WIDTH)
     tl.store(changes + row * WIDTH + columns, change.to(changes.dtype.element_ty))
@@ -37,7 +37,7 @@ def _backward_atomic(x, slopes, scale, changes, of_scale, of_shift, WIDTH: tl.co
 @triton.jit
 def _backward_partial(x, slopes, scale, changes, of_scale, of_shift, rows, WIDTH: tl.constexpr):  # noqa: ANN001, ANN202, N803, PLR0913, PLR0917
     """Few programs add up the gradients of scale and shift of many rows each."""
-    program = tl.program_id(0).to(tl.int64)
+    program = tl.program_id(0)
     columns = tl.arange(0, WIDTH)
     scale_sum = tl.zeros([WIDTH], dtype=tl.float32)
     shift_sum = tl.zeros([WIDTH], dtype=tl.float32)
