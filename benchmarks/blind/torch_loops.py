@@ -121,7 +121,7 @@ class Segmenter(nn.Module):
         score = self.score(y)[..., 0].float()
         # The weights are random: spread the scores so that a few objects are found.
         score = (score - score.mean(1, keepdim=True)) / score.std(1, keepdim=True)
-        return torch.sigmoid(2 * score - 4), masks.float()
+        return torch.sigmoid(2 * score - 4.6), masks.float()
 
 
 def discarded_masks(setting: Setting) -> Step:
