@@ -50,7 +50,7 @@ class Framework(Protocol):
 
 @dataclass(frozen=True)
 class Pair:
-    """A row of a pairs file.
+    """A row of pairs.toml.
 
     Attributes:
         name: Name of the program.
@@ -85,11 +85,11 @@ class Pair:
 
 def read_pairs() -> dict[str, Pair]:
     """Return the pairs by name, in the order of the files."""
-    pairs: dict[str, Pair] = {}
+    found: dict[str, Pair] = {}
     for path in sorted(HERE.glob("pairs*.toml")):
         rows = tomllib.loads(path.read_text(encoding="utf-8"))["pair"]
-        pairs |= {row["name"]: pair_of(row) for row in rows}
-    return pairs
+        found |= {row["name"]: pair_of(row) for row in rows}
+    return found
 
 
 def pair_of(row: Mapping[str, Any]) -> Pair:
