@@ -171,7 +171,8 @@ def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
     for pair in np.flatnonzero(may_wake).tolist():
         woken = rows[thread[rows] == first[pair]]
         is_woken[pair] = _is_woken(start, end, woken, own[int(second[pair])])
-    return (first * n_threads + second)[~is_woken]
+    apart: I64 = (first * n_threads + second)[~is_woken]
+    return apart
 
 
 def _is_woken(start: I64, end: I64, woken: I64, waker: I64) -> bool:
