@@ -27,7 +27,7 @@ NONE = -1
 # Threads with more than this share of overlapping calls do not take turns.
 _OVERLAP_RATIO = 0.02
 # A thread is woken by another one if at most this share of its silences ends within calls of that
-# one, relative to the expected number, which must be large enough to tell.
+# one, relative to the expected number, which must not be too small.
 _WOKEN_RATIO = 0.25
 _FEWEST_EXPECTED = 10
 # Of the calls of a process. So many threads take no quadratic time.
