@@ -176,7 +176,7 @@ def test_the_cost_of_a_call_is_kept_in_a_recording_and_merged(tmp_path, first, s
 
 
 def test_a_recording_without_a_stored_cost_has_that_of_its_producer(tmp_path):
-    for producer, cost in (("Warpline 0.1", Estimate(300, 750, 1_500)), ("other", None)):
+    for producer, cost in (("Warpline 0.1", Estimate(300, 2_000, 4_000)), ("other", None)):
         meta = TraceMeta((Path("run"),), "memory", producer=producer)
         trace = Trace(MemorySource({"range": RANGES, "process": {"pid": [1]}}, meta))
         write_recording(trace, tmp_path / "run.warpline")

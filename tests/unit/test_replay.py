@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from support.programs import EXACT, Program, after, predicted, rows, synchronous, two_ranks
@@ -205,3 +207,31 @@ def test_launches_wait_for_room_behind_a_thousand_others() -> None:
     quarter = ScaleOperations(np.arange(1_400), Estimate(0.25, 0.25, 0.25))
     # 5 us and a gap of 1 us per kernel: still GPU-bound, but the CPU unblocks earlier.
     assert after(trace, quarter) == pytest.approx(1_400 * 6_000, rel=0.02)
+
+
+def beside(wakes: Sequence[int]) -> Program:
+    """Thread 0 launches for 5 of each 10 us; thread 1 does so each 40 us, at times of that period.
+
+    Its calls end within those of thread 0, so that the two run at the same time.
+    """
+    program = Program()
+    for number in range(80):
+        begin = number * 10_000
+        program.launch(begin, begin + 5_000, (begin + 6_000, begin + 7_000), thread=0)
+        if number % 4 == 0:
+            at = begin + wakes[number // 4 % len(wakes)]
+            program.launch(at, at + 4_000, (at + 5_000, at + 6_000), thread=1, stream=1)
+    return program
+
+
+def test_a_thread_that_another_one_wakes_follows_it() -> None:
+    host = host_side(Run(beside([7_000]).trace()))
+    first, second = (np.flatnonzero(host.thread == thread) for thread in (0, 1))
+    # Each begins 2 us after a call of thread 0, which does not follow it back.
+    assert np.array_equal(host.start_ns[second] - host.end_ns[host.before[second]], [2_000] * 20)
+    assert np.array_equal(host.before[first], host.previous[first])
+
+
+def test_a_thread_whose_silences_end_at_any_time_follows_no_other() -> None:
+    host = host_side(Run(beside([7_000, 2_000]).trace()))
+    assert np.array_equal(host.before, host.previous)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.programs import Program, after, predicted
 
+from warpline.derived.steps.times import steps
 from warpline.replay.window import replay_window
 from warpline.result.changes import RemoveHostTime
 from warpline.trace import Run
@@ -139,3 +140,25 @@ def test_without_steps_everything_is_simulated() -> None:
     window = replay_window(Run(program.trace()))
     assert window.step.tolist() == []
     assert (window.start_ns, window.end_ns) == (100_000, 130_001)
+
+
+SLOW_FOR_A_WHILE = [50_000] * 3 + [70_000] * 14 + [50_000] * 23
+
+
+def test_the_simulated_steps_are_representative() -> None:
+    program = Program()
+    busy(program, SLOW_FOR_A_WHILE)
+    run = Run(program.trace())
+    # All steps but the last are included; their median is 50 us. The first 20 with that median
+    # begin at step 8, with 9 slow ones, and two steps come before them.
+    assert np.flatnonzero(steps(run).included).tolist() == list(range(39))
+    assert replay_window(run).step.tolist() == list(range(6, 28))
+    assert predicted(run.trace).measured_ns == 50_000
+
+
+def test_ranks_are_simulated_over_the_same_time() -> None:
+    program = Program()
+    busy(program, [40_000] * 40, rank=0)
+    busy(program, SLOW_FOR_A_WHILE, rank=1)
+    run = Run(program.trace())
+    assert replay_window(run).step.tolist() == [*range(6, 28), *range(46, 68)]

@@ -2,8 +2,10 @@
 
 A call follows the previous call of its thread, or a call of another thread that was active while
 this one made no calls, as when a program and its autograd thread take turns. Threads with
-overlapping calls run concurrently and do not wait for each other. Threads that only poll for
-completion, such as the watchdog of a communication library, are excluded.
+overlapping calls run concurrently and do not wait for each other, unless one of them wakes the
+other: after a silence, that one then begins between the calls of its waker, and not within them as
+often as by chance. Threads that only poll for completion, such as the watchdog of a communication
+library, are excluded.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from warpline.derived import derived
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import call_kind
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.interval import Intervals, covered_until
 from warpline.ops.tiling import by_group
 from warpline.replay.window import replay_window
 from warpline.trace import Run
@@ -23,6 +26,13 @@ from warpline.trace import Run
 NONE = -1
 # Threads with more than this share of overlapping calls do not take turns.
 _OVERLAP_RATIO = 0.02
+# A thread is woken by another one if at most this share of its silences ends within calls of that
+# one, relative to the expected number, which must not be too small.
+_WOKEN_RATIO = 0.25
+_FEWEST_EXPECTED = 10
+# Of the calls of a process. So many threads take no quadratic time.
+_LEAST_OF_WAKER = 0.1
+_LEAST_OF_WOKEN = 0.01
 
 
 class HostSide(NamedTuple):
@@ -138,7 +148,7 @@ def _with_handovers(start: I64, end: I64, thread: I64, rows: I64, previous: I64)
 
 
 def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
-    """Return the pairs of threads of one process with concurrent calls, in both orders.
+    """Return the pairs of threads of one process whose first does not wait for the second.
 
     A pair is encoded as first thread times number of threads plus second thread.
     """
@@ -153,7 +163,40 @@ def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
     a, b = distinct // n_threads, distinct % n_threads
     calls = np.bincount(thread[rows], minlength=n_threads)
     often = count > 1 + _OVERLAP_RATIO * np.minimum(calls[a], calls[b])
-    return np.concatenate((a[often] * n_threads + b[often], b[often] * n_threads + a[often]))
+    first, second = np.append(a[often], b[often]), np.append(b[often], a[often])
+    share = calls / len(rows)
+    may_wake = (share[first] >= _LEAST_OF_WOKEN) & (share[second] >= _LEAST_OF_WAKER)
+    is_woken = share[first] < _LEAST_OF_WOKEN  # a thread with few calls sets no pace
+    own = {each: rows[thread[rows] == each] for each in np.unique(second[may_wake]).tolist()}
+    for pair in np.flatnonzero(may_wake).tolist():
+        woken = rows[thread[rows] == first[pair]]
+        is_woken[pair] = _is_woken(start, end, woken, own[int(second[pair])])
+    apart: I64 = (first * n_threads + second)[~is_woken]
+    return apart
+
+
+def _is_woken(start: I64, end: I64, woken: I64, waker: I64) -> bool:
+    """Return whether silences of one thread end between the calls of another one.
+
+    If the threads were independent, a silence would end within a call as often as calls take time.
+
+    Args:
+        start: Shape (calls,), int64.
+        end: Shape (calls,), int64.
+        woken: The calls of the first thread.
+        waker: The calls of the other thread.
+    """
+    from_ns, until_ns = end[woken[:-1]], start[woken[1:]]
+    begun = np.searchsorted(start[waker], from_ns)
+    ended = np.searchsorted(end[waker], until_ns, side="right")
+    silent = np.flatnonzero(begun < ended)  # during at least one whole call
+    from_ns, until_ns = from_ns[silent], until_ns[silent]
+    calls = Intervals(start[waker], end[waker])
+    calling_ns = covered_until(calls, until_ns) - covered_until(calls, from_ns)
+    expected = float((calling_ns / np.maximum(until_ns - from_ns, 1)).sum())
+    last = np.searchsorted(start[waker], until_ns) - 1
+    within = int((end[waker][last] > until_ns).sum())
+    return expected >= _FEWEST_EXPECTED and within <= _WOKEN_RATIO * expected
 
 
 def _place_of_running_max(values: I64) -> I64:
