@@ -116,6 +116,21 @@ def test_the_screen_line_by_line():
     assert "Next: warpline analyze --checklist 'run one.warpline'" in lines
 
 
+def test_last_steps_of_recorded_periods_are_named_once():
+    def excluded(*steps):
+        rows = tuple(ExcludedStep(at, f"step {at}", 7, reason) for at, reason in steps)
+        said = text(replace(EXAMPLE, steps=replace(EXAMPLE.steps, excluded=rows)), width=60)
+        return said.partition("Excluded: ")[2].partition("\nSkipped")[0].split()
+
+    assert excluded((0, "first"), (9, "last")) == ["step", "0", "(first),", "step", "9", "(last)"]
+    many = [(at, "last") for at in range(9, 79, 10)]
+    together = "the last step of each of 7 recorded periods"
+    assert excluded(*many) == together.split()
+    slow = [(at, "outlier") for at in range(1, 7)]
+    named = ", ".join(f"step {at} (outlier)" for at in range(1, 5))
+    assert excluded(*slow, *many) == f"{named} and 2 more steps, {together}".split()
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])
 def test_lines_fit_and_the_bar_fills_them(width):
     lines = text(EXAMPLE, width=width, row_limit=40).splitlines()

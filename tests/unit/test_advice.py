@@ -177,6 +177,9 @@ def test_advice_falls_back_to_cuda_then_to_what_there_is() -> None:
 def test_layout_advice_names_channels_last_only_with_convolutions() -> None:
     convolutions = finding(program(LAYOUT, CONVOLUTION, PYTORCH), "layout-copies")
     assert "torch.channels_last" in convolutions.fix
+    assert "torch.compile" in convolutions.fix
+    compiled = program(LAYOUT, CONVOLUTION, "triton_poi_fused_add_0")
+    assert "torch.compile" not in finding(compiled, "layout-copies").fix
     assert "NHWC" in convolutions.fix_cuda
     language = finding(program(LAYOUT, GEMM, PYTORCH), "layout-copies")
     assert language.fix == (
@@ -430,22 +433,33 @@ def test_compiled_programs_are_told_about_graph_breaks_after_gemms() -> None:
     assert "TORCH_LOGS=graph_breaks" in compiled.fix
 
 
-def test_results_that_are_read_back_are_named_before_capture() -> None:
+def repeated(kernel: str) -> Trace:
+    """Return six steps of 25 launches that the GPU waits for, and one result read back."""
     made = Program()
     for number in range(6):
         start = number * 3 * STEP_NS
         made.step(number, start, start + 3 * STEP_NS)
         for place in range(25):
             begun = start + 8_000 * place
-            made.launch(begun, begun + 7_000, (begun + 7_500, begun + 8_500), PYTORCH)
+            made.launch(begun, begun + 7_000, (begun + 7_500, begun + 8_500), kernel)
         read = start + 210_000
         made.copy(read, read + 5_000, (read + 3_000, read + 4_000), 4, D2H)
-    (found,) = RULES.get("graph-opportunity").judge(Run(made.trace()))  # type: ignore[misc]
-    assert isinstance(found, Finding)
+    return made.trace()
+
+
+def test_results_that_are_read_back_are_named_before_capture() -> None:
+    found = finding(repeated(PYTORCH), "graph-opportunity")
+    assert found.fix.startswith("Capture the step as a CUDA graph with torch.compile(")
     assert found.claim.endswith(
         " Before capture, remove 1 synchronizing or allocating call per step. The CPU reads back 1"
         " result per step: read results after the graph, or every few steps."
     )
+
+
+def test_compiled_programs_are_told_how_to_launch_graphs() -> None:
+    found = finding(repeated("triton_poi_fused_add_0"), "graph-opportunity")
+    assert found.fix.startswith("Launch the compiled parts as CUDA graphs, with mode='reduce-")
+    assert "torch.compile" not in found.fix
 
 
 @pytest.mark.parametrize("kernel", [OWN, "Cijk_Alik_Bljk_BBS_BH_MT128x128x64"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import warpline
+from warpline.documents.report import content
 from warpline.trace import MemorySource, Run, Trace
 
 DEMO = Path(warpline.__file__).parent / "data" / "pageable_h2d.bad.sqlite"
@@ -60,6 +61,16 @@ def test_reports_of_paths(tmp_path, monkeypatch):
 
 class Pieces:
     pieces = ("piece",)
+
+
+def test_reports_show_the_chosen_steps():
+    trace = warpline.open(DEMO)
+    for steps, first, end in ((None, "step_0", ""), ("forward", "forward", ":name=forward")):
+        _, tables = content(Run(trace, steps))
+        shown = {item.result.name: item for item in tables}
+        assert shown[f"steps{end}"].result.rows()[0][-1] == first
+        assert shown[f"phases{end}"].command == f"warpline stats -r phases{end} {DEMO.name}"
+        assert shown["cuda_api_sum"].command == f"warpline stats -r cuda_api_sum {DEMO.name}"
 
 
 def test_several_paths_are_one_trace():

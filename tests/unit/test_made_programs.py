@@ -21,7 +21,10 @@ CAST = (
     " std::array<char*, 2>, 4, TrivialOffsetCalculator<1>, TrivialOffsetCalculator<1>,"
     " at::native::memory::LoadWithCast<1>, at::native::memory::StoreWithCast<1>>"
 )
-LAYOUT = "void cudnn::ops::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float, false, true>"
+LAYOUT = (
+    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<"
+    "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase &)>>"
+)
 FLOAT32 = "void cutlass_80_simt_sgemm_256x128_8x4_nn_align1"
 FUSED = "void at::native::multi_tensor_apply_kernel<FusedAdam>"
 
@@ -288,6 +291,39 @@ def test_work_that_the_device_does_while_the_host_is_slow_costs_little(
     # A finding that saves next to nothing is not reported.
     assert sum(ns or 0 for ns in savings) == pytest.approx(saved, abs=0.02 * step_ns(bad))
     assert priced(bad)[0].rule in {rule, "graph-opportunity"}
+
+
+def of_rule(item: Diagnosis, rule: str) -> list[Finding]:
+    return [found for found in item.findings if found.rule == rule]
+
+
+def test_conversions_within_convolutions_cost_no_launches_of_the_program() -> None:
+    def program(name: str) -> Program:
+        def run(machine: Machine, bad: bool) -> None:
+            for _ in range(40):
+                machine.launch(500, name)
+                machine.launch(13_000)
+
+        return run
+
+    own = of_rule(diagnosis(program(LAYOUT), bad=True), "layout-copies")
+    assert [item.severity for item in own] == ["medium"]  # nearly all of it for launches
+    assert ", with their launches up to " in own[0].claim
+    inside = "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>"
+    assert of_rule(diagnosis(program(inside), bad=True), "layout-copies") == []
+
+
+@pytest.mark.parametrize(("update", "severity"), [(FUSED, "medium"), (ELEMENTWISE, "high")])
+def test_casts_of_weights_stay_in_training(update: str, severity: str) -> None:
+    def program(machine: Machine, bad: bool) -> None:
+        for _ in range(40):
+            machine.launch(300, CAST)
+            machine.launch(3_000)
+        machine.launch(3_000, update)
+
+    (found,) = of_rule(diagnosis(program, bad=True), "cast-copies")
+    assert found.severity == severity
+    assert found.title.startswith("40 repeated casts per step take up to ")
 
 
 def test_two_faults_are_priced_alone_and_together() -> None:

@@ -124,6 +124,32 @@ def test_what_cannot_save_anything_is_not_reported(trace: Trace) -> None:
     assert whole.step_ns.central == whole.unchanged_ns == whole.measured_ns
 
 
+def test_measured_time_stays_though_the_simulation_saves_nothing(trace: Trace) -> None:
+    nothing = finding("none", ScaleOperations(kernels(0), Estimate(1, 1, 1)))
+    for severity, share, stays in (("high", 0.22, True), ("high", 0.02, False), ("low", 1, False)):
+        item = replace(nothing, severity=severity, share=share, claim="Exposed.")  # type: ignore[arg-type]
+        found = price(Run(trace), [item])
+        assert len(found) == stays
+        for each in found:
+            assert (each.severity, each.share, each.saving_ns) == ("high", 0.22, None)
+            assert each.claim == "Exposed. The saving is unknown: the simulation shows none."
+
+
+def test_a_limited_saving_keeps_its_relative_lower_bound(trace: Trace) -> None:
+    item = finding("some", ScaleOperations(kernels(0), Estimate(0.2, 0.5, 0.8)))
+    (free,) = price(Run(trace), [item])
+    low, central, high = free.saving_low_ns, free.saving_ns, free.saving_high_ns
+    assert low is not None
+    assert central is not None
+    assert high is not None
+    assert low < central < high
+    (half,) = price(Run(trace), [replace(item, most_ns=central / 2)])
+    assert (half.saving_ns, half.saving_high_ns) == (round(central / 2),) * 2
+    assert half.saving_low_ns == pytest.approx(low / 2, abs=1)
+    (most,) = price(Run(trace), [replace(item, most_ns=central)])
+    assert (most.saving_low_ns, most.saving_ns, most.saving_high_ns) == (low, central, central)
+
+
 def test_generic_ones_come_by_what_remains_for_them(trace: Trace) -> None:
     """Of 820 us per step, the first kernel takes 500 us and the second one 300 us."""
     half_of_first = generic("half of first", 0, 0.5)

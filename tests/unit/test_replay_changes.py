@@ -58,6 +58,8 @@ def test_dropped_operations_take_the_usual_gap_before_their_launch_with_them() -
     # The launch takes 5 us. Of the time before it, at most 1.2 times the usual 5 us goes too.
     assert after(trace, DropOperations(rows(1))) == 58_000 - 5_000 - 5_000
     assert after(trace, DropOperations(rows(2))) == 58_000 - 5_000 - 6_000
+    # A library launches it: the time before it is the operator's, which stays.
+    assert after(trace, DropOperations(rows(2), keeps_gap=True)) == 58_000 - 5_000
 
 
 def test_calls_that_only_prepare_a_dropped_one_go_with_it() -> None:

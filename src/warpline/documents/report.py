@@ -36,11 +36,11 @@ def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     tables = []
     with progress.task("Computing tables", len(_TABLES)) as advance:
         for name in _TABLES:
-            tables.append(failures.marked(name, partial(compute, run.trace, name)))
+            tables.append(failures.marked(name, partial(compute, run.trace, name, run.steps)))
             advance(1)
     recordings = shlex.join(path.name for path in run.trace.meta.paths)
     return judged, [
-        pack.TableOfStats(item, f"warpline stats -r {item.name} {recordings}")
+        pack.TableOfStats(item, f"warpline stats -r {shlex.quote(item.name)} {recordings}")
         for item in tables
         if isinstance(item, Result) and len(item)
     ]

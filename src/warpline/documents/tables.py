@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from warpline import plugins, progress
+from warpline.derived.steps.ranges import STEP_ARGUMENT
 from warpline.documents import failures
 from warpline.errors import UsageError
 from warpline.result import (
@@ -43,14 +44,27 @@ def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
     return analysis, tuple(arguments)
 
 
-def compute(trace: Trace, table: str) -> Result | Skipped:
-    """Compute one table, or return why the trace has no data for it."""
+def compute(trace: Trace, table: str, steps: str | None = None) -> Result | Skipped:
+    """Compute one table, or return why the trace has no data for it.
+
+    Args:
+        trace: The trace.
+        table: Its name, with arguments.
+        steps: Name of the ranges that are steps, or a pattern, for tables that depend on steps.
+    """
     analysis, arguments = split_name(table)
+    if steps is not None and _depends_on_steps(analysis):
+        arguments = (*arguments, f"name={steps}")
     if analysis.needs and not any(
         trace.has(need) and trace.row_count(need) for need in analysis.needs
     ):
         return _skipped(trace, table, analysis)
     return analysis.compute(trace, arguments)
+
+
+def _depends_on_steps(analysis: Analysis) -> bool:
+    """Return whether an analysis has the argument that chooses the steps."""
+    return STEP_ARGUMENT.items() <= analysis.arguments.items()
 
 
 def _skipped(trace: Trace, table: str, analysis: Analysis) -> Skipped:

@@ -23,6 +23,7 @@ from warpline.result import Diagnosis
 from warpline.units import plural
 
 _NAMED = 4  # excluded steps
+_LAST, _MANY_LAST = "last", 2  # the reason of steps before pauses
 _NEXT = ("warpline analyze --checklist", "warpline stats -r steps,phases,step_differences")
 
 
@@ -75,9 +76,13 @@ def environment(facts: Sequence[Sequence[str]]) -> Iterator[Block]:
 
 def _excluded(diagnosis: Diagnosis) -> Iterator[Line]:
     """Yield the excluded steps with their reasons; ranks exclude the same steps."""
-    steps = diagnosis.steps.excluded
-    every = [*dict.fromkeys(f"{step.label or step.index} ({step.reason})" for step in steps)]
-    more = len(every) - _NAMED
-    rest = f" and {plural(more, 'more step')}" if more > 0 else ""
+    steps = [*dict.fromkeys((s.label or str(s.index), s.reason) for s in diagnosis.steps.excluded)]
+    last = [step for step in steps if step[1] == _LAST]
+    named = [step for step in steps if len(last) < _MANY_LAST or step not in last]
+    every = [f"{label} ({reason})" for label, reason in named[:_NAMED]]
+    if len(named) > _NAMED:
+        every[-1] += f" and {plural(len(named) - _NAMED, 'more step')}"
+    if len(named) < len(steps):
+        every.append(f"the last step of each of {plural(len(last), 'recorded period')}")
     if every:
-        yield Line(f"Excluded: {', '.join(every[:_NAMED])}{rest}", is_faint=True)
+        yield Line(f"Excluded: {', '.join(every)}", is_faint=True)

@@ -83,7 +83,10 @@ def _(change: kinds.DropOperations, trace: Trace, draft: Draft, side: Side) -> N
         draft.scale_items(items, remaining)
         return
     draft.drop_items(items)
-    _drop(draft, _calls_of(draft, items), _of(_OWN_GAPS, side, reverse=True))
+    if change.keeps_gap:
+        draft.drop_calls(_calls_of(draft, items), keeps_gap=True)
+    else:
+        _drop(draft, _calls_of(draft, items), _of(_OWN_GAPS, side, reverse=True))
 
 
 @_apply.register

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.estimate import Estimate
 from warpline.replay.prediction import Baseline, Prediction
 from warpline.result import Finding, severity_rank
 from warpline.result.changes import Change
@@ -18,6 +19,8 @@ from warpline.trace import Run
 
 # Of the step: a finding that saves less even at best is not reported.
 _LEAST_RATIO = 0.01
+_LEAST_SHARE = 0.02  # of the step, of a finding whose saving is unknown
+_UNKNOWN = "The saving is unknown: the simulation shows none."
 
 
 def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -27,7 +30,8 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     and take nothing from these.
     Findings without changes are returned unmodified, after the others. A saving below
     `MEASURABLE_RATIO` of the step gives a finding low severity. Specific findings that save next to
-    nothing even at best are left out.
+    nothing even at best are left out, unless they are of high severity and their rule has measured
+    their share: then the saving is unknown.
 
     Args:
         run: The trace, and the choice of its steps.
@@ -40,7 +44,9 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     whole = Baseline(run)
     step_ns = whole.step_ns.central
     priced = [_priced(item, whole.predict(item.changes), step_ns) for item in specific]
-    priced = [item for item in priced if (item.saving_high_ns or 0) >= _LEAST_RATIO * step_ns]
+    is_little = [(item.saving_high_ns or 0) < _LEAST_RATIO * step_ns for item in priced]
+    unknown = [item for item, little in zip(specific, is_little, strict=True) if little]
+    priced = [item for item, little in zip(priced, is_little, strict=True) if not little]
     done = _without_repetition(whole, _in_order(whole, priced))
     made = [
         change
@@ -49,7 +55,8 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         for change in item.changes
     ]
     after = _on_what_remains(run, generic, made, step_ns)
-    return (*done, *after, *(item for item in findings if not item.changes))
+    stays = (_without_saving(item) for item in unknown if _is_measured(item))
+    return (*done, *after, *stays, *(item for item in findings if not item.changes))
 
 
 def accumulate(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -133,8 +140,7 @@ def _without_repetition(whole: Baseline, findings: Sequence[Finding]) -> list[Fi
 
 def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
     """Return a finding with its saving, the step after it, share, and severity."""
-    most_ns = float("inf") if item.most_ns is None else item.most_ns
-    low, central, high = (round(min(value, most_ns)) for value in predicted.saving_ns)
+    low, central, high = map(round, _limited(predicted.saving_ns, item.most_ns))
     # What cannot be saved stays in the step.
     stays_ns = round(predicted.saving_ns.central) - central
     step_low, step, step_high = (round(value) + stays_ns for value in predicted.step_ns)
@@ -152,6 +158,24 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
         predicted_step_low_ns=step_low,
         predicted_step_high_ns=step_high,
     )
+
+
+def _is_measured(item: Finding) -> bool:
+    """Return whether a finding concerns a part of the time that no simulation makes disappear."""
+    return item.severity == "high" and (item.share or 0.0) > _LEAST_SHARE
+
+
+def _without_saving(item: Finding) -> Finding:
+    return replace(item, claim=f"{item.claim} {_UNKNOWN}", changes=())
+
+
+def _limited(saving_ns: Estimate, most_ns: float | None) -> Estimate:
+    """Return a saving of at most `most_ns`, whose lower bound is as far below as it was."""
+    if most_ns is None or saving_ns.high <= most_ns:
+        return saving_ns
+    if saving_ns.central <= most_ns:
+        return saving_ns._replace(high=most_ns)
+    return Estimate(saving_ns.low * most_ns / saving_ns.central, most_ns, most_ns)
 
 
 def _is_uncertain(item: Finding) -> bool:

@@ -36,10 +36,13 @@ class DropOperations:
     Attributes:
         operations: Shape (n,), int64.
         remaining: Share of their time that may stay, with the calls; 0 where all of it goes.
+        keeps_gap: Whether the CPU still spends the time before each call, as where a library
+            launches them for an operator that stays.
     """
 
     operations: I64
     remaining: Estimate = _NONE
+    keeps_gap: bool = False
 
 
 @dataclass(frozen=True, eq=False)

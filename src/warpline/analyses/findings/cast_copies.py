@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.breakdown.step_scope import StepScope, Weight, step_scope
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.program import is_training
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import BoolArray
 from warpline.ops.group import factorize_rows
-from warpline.result import Finding, rule
+from warpline.result import Finding, Severity, rule
 from warpline.result.changes import DropOperations
 from warpline.trace import Run
-from warpline.units import format_ns, format_ratio
+from warpline.units import format_ns
 
 NAME = "cast-copies"
 TITLE = "Tensors are cast repeatedly"
@@ -37,8 +38,9 @@ def cast_copies(run: Run) -> list[Finding]:
         or of the output runs once per step and does not count.
     What to do: Store tensors in the dtype in which they are used.
     Limits: A recording does not show which tensors are cast. Mixed-precision training needs one
-        cast per weight and step, as weights change in every step. The bounds of the saving
-        assume that up to 40% of the casts stay.
+        cast per weight and step, as weights change in every step: in training, a saving that is
+        mostly launch time gives medium severity at most. The bounds of the saving assume that up to
+        40% of the casts stay.
     Source: PyTorch's documentation of automatic mixed precision and its weight cache; measured on
         a program with and without the casts.
     """
@@ -50,9 +52,9 @@ def cast_copies(run: Run) -> list[Finding]:
         Finding(
             NAME,
             severity_of(weight.share),
-            f"{weight.digits} repeated casts{scope.each} take {format_ratio(weight.share)} of the"
-            " time",
-            f"Repeated casts in {weight.digits} kernels{scope.each} take {weight.time}.",
+            f"{weight.digits} repeated casts{scope.each} take {weight.most} of the time",
+            f"Repeated casts in {weight.digits} kernels{scope.each} take"
+            f" {weight.time}{weight.launching}.",
             (
                 scope.show_operations(
                     f"{weight.digits} casts{scope.each} take {format_ns(weight.ns)}", casts
@@ -70,8 +72,19 @@ def cast_copies(run: Run) -> list[Finding]:
             },
             changes=(DropOperations(np.flatnonzero(casts), remaining=_REMAINING),),
             on_devices=weight.on_devices,
+            most_severe=_most_severe(run, weight),
         )
     ]
+
+
+def _most_severe(run: Run, weight: Weight) -> Severity:
+    """Return the highest possible severity.
+
+    Autocast casts each weight in each training step. These casts stay; a CUDA graph removes their
+    launches.
+    """
+    is_high = not is_training(run.trace) or severity_of(weight.share) == "high"
+    return "high" if is_high else "medium"
 
 
 def _repeated(run: Run) -> BoolArray:

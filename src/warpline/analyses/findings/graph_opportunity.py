@@ -8,6 +8,7 @@ from warpline.derived.breakdown.partition import RankWindows, step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.result_reads import result_reads
+from warpline.derived.program import is_compiled
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
 from warpline.derived.work.operations import operations
@@ -20,6 +21,14 @@ NAME = "graph-opportunity"
 TITLE = "Launch-bound: every step repeats the same launches"
 
 _LEAST_SHARE = 0.15
+_FIX = (
+    "Capture the step as a CUDA graph with torch.compile(mode='reduce-overhead'),"
+    " torch.cuda.make_graphed_callables, or torch.cuda.graph."
+)
+_FIX_COMPILED = (
+    "Launch the compiled parts as CUDA graphs, with mode='reduce-overhead', and remove graph breaks"
+    " (TORCH_LOGS=graph_breaks). Or capture the step with torch.cuda.graph."
+)
 
 
 @rule(name=NAME, title=TITLE)
@@ -71,8 +80,7 @@ def graph_opportunity(run: Run) -> list[Finding]:
                     np.concatenate(groups),
                 ),
             ),
-            "Capture the step as a CUDA graph with torch.compile(mode='reduce-overhead'),"
-            " torch.cuda.make_graphed_callables, or torch.cuda.graph.",
+            _FIX_COMPILED if is_compiled(run.trace) else _FIX,
             "Profile again with --cuda-graph-trace=graph: one graph launch per step, and little"
             " launch-bound time in `warpline stats -r breakdown`.",
             fix_cuda="Capture the step once (cudaStreamBeginCapture, cudaStreamEndCapture,"

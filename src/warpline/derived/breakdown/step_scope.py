@@ -65,6 +65,18 @@ class Weight(NamedTuple):
         return f"{self.number:,.0f}"
 
     @property
+    def most(self) -> str:
+        """Their share as text; with their launches, ``up to ...``, if it is small without."""
+        if self.is_measurable:
+            return format_ratio(self.share)
+        return f"up to {format_ratio(min(self.share + self.around_share, 1.0))}"
+
+    @property
+    def launching(self) -> str:
+        """The share with their launches as text to append to `time`; empty if `most` is without."""
+        return "" if self.is_measurable else f", with their launches {self.most}"
+
+    @property
     def time(self) -> str:
         """Their time and share as text."""
         return f"{format_ns(self.ns)} ({format_ratio(self.share)})"
