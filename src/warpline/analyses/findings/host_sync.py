@@ -12,6 +12,7 @@ from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES, blocking_copies
 from warpline.derived.idle.host_calls import working_calls
 from warpline.derived.idle.kinds import CallKind
+from warpline.derived.idle.masked_indexing import masked_indexing
 from warpline.derived.idle.result_reads import result_reads, waits_behind
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.program import program_kind
@@ -34,10 +35,18 @@ _LEAST_SHARE = 0.01  # without steps
 # Of the kernels before a read: at worst, the program needs all of them for something else.
 _KERNELS_THAT_STAY = Estimate(0, 0, 1)
 
+# Of indexing with masks: torch.where reads and writes once what kernels with indices gather and
+# scatter. At worst, the program needs the indices.
+_WHERE_INSTEAD = Estimate(0, 0.25, 1)
+
 _FIX = (
     "Accumulate metrics in a GPU tensor and read them every N steps. Replace .item(), float(),"
     " print(), nonzero(), and branches on tensors with torch.where or masks. Copy to pinned memory"
     " with non_blocking=True."
+)
+_FIX_MASKS = (
+    "Replace indexing with boolean masks (x[mask], x[mask] = y) and nonzero() with torch.where or"
+    " masked_fill. "
 )
 _FIX_CUDA = (
     "Copy results to pinned memory with cudaMemcpyAsync and record an event after the copy. Read"
@@ -78,6 +87,8 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         is promised. A recording does not show whether the kernels before a read have another use:
         the lower bound of the saving is for the case that all have. At most six consecutive kernels
         are attributed to a read.
+        Indexing with boolean masks counts as avoidable with torch.where, at a quarter of the time
+        of the gathers and scatters.
     Source: CUDA Runtime API, sections about synchronization; measured on programs with and
         without the waits.
     """
@@ -102,6 +113,13 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
         kernels = f"{plural(round(for_reads), 'kernel')}{scope.each}"
         extra = f" It launches {kernels} only to compute the values that it reads."
         shown.append(scope.show_operations(f"{kernels} only for these reads", fed))
+    masks = masked_indexing(trace)
+    masked = _bool(len(operations(trace)), np.append(masks.finding, masks.using))
+    for_masks = round(scope.number_of(masked))
+    if for_masks >= 1:
+        kernels = f"{plural(for_masks, 'kernel')}{scope.each}"
+        extra += f" {kernels} index with boolean masks."
+        shown.append(scope.show_operations(f"{kernels} for indexing with masks", masked))
     read = round(_number_read(scope, waits))
     is_conditional = 2 * read >= number
     if is_conditional:
@@ -117,7 +135,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             f"The CPU synchronizes with the GPU {times}{scope.each}, blocking launches for"
             f" {format_ns(spent)}.{extra}",
             tuple(shown),
-            _FIX,
+            (_FIX_MASKS if for_masks >= 1 else "") + _FIX,
             "Profile again: `warpline stats -r cuda_api_sum` shows fewer cudaStreamSynchronize"
             " calls, and steps are shorter.",
             fix_cuda=_FIX_CUDA_READS if is_conditional else _FIX_CUDA,
@@ -267,6 +285,12 @@ def _changes(trace: Trace) -> tuple[Change, ...]:
         changes.append(DropOperations(copies))
     if len(reads.feeding):
         changes.append(DropOperations(reads.feeding, _KERNELS_THAT_STAY))
+    masks = masked_indexing(trace)
+    finding = np.setdiff1d(masks.finding, reads.feeding)
+    if len(finding):
+        changes.append(DropOperations(finding, _KERNELS_THAT_STAY))
+    if len(masks.using):
+        changes.append(DropOperations(masks.using, _WHERE_INSTEAD))
     if len(waits) or len(gone):
         changes.append(DropCalls(np.union1d(waits, gone), keeps_gap=_is_native(trace)))
     if len(large):
