@@ -145,9 +145,12 @@ def kind(variant: str, *, is_recorded: bool) -> str:
 
 
 def in_groups(
-    pairs: Sequence[Pair], options: argparse.Namespace, work: Callable[[Sequence[Pair]], None]
+    pairs: Sequence[Pair],
+    options: argparse.Namespace,
+    work: Callable[[Sequence[Pair]], None],
+    write: Callable[[], object],
 ) -> None:
-    """Work through the pairs in groups until the time limit."""
+    """Work through the pairs in groups until the time limit, and write what there is after each."""
     begun = time.monotonic()
     for first in range(0, len(pairs), options.group):
         group = pairs[first : first + options.group]
@@ -155,7 +158,13 @@ def in_groups(
             print(f"{group[0].name} and the following pairs skipped: time limit reached")
             return
         work(group)
+        write()
         print(f"{time.monotonic() - begun:.0f} s:", *(p.name for p in group), flush=True)
+
+
+def write_json(path: Path, found: object) -> None:
+    """Write what was found so far."""
+    path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def main() -> int:
@@ -180,13 +189,14 @@ def main() -> int:
         build = Path(name)
         if options.what == "record":
             steps: dict[str, float] = {}
-            in_groups(pairs, options, lambda group: record(group, build, options, steps))
-            text, told = "recorded", json.dumps(steps, indent=1)
+            file = options.folder / "recorded.json"
+            write = partial(write_json, file, steps)
+            in_groups(pairs, options, lambda group: record(group, build, options, steps), write)
         else:
             times: Timed = {}
-            in_groups(pairs, options, lambda group: take_times(group, build, options, times))
-            text, told = "times", json.dumps(times, indent=1)
-    (options.folder / f"{text}.json").write_text(told + "\n")
+            file = options.folder / "times.json"
+            write = partial(write_json, file, times)
+            in_groups(pairs, options, lambda group: take_times(group, build, options, times), write)
     return 0
 
 

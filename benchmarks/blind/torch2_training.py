@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable
@@ -242,7 +243,10 @@ def planar_images(setting: Setting) -> Step:
 
 
 def replayed(work: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """Capture `work` in a CUDA graph and return a function that replays it."""
+    """Capture `work` in a CUDA graph and return a function that replays it.
+
+    The function holds `work`, since the graph reads its tensors without keeping them alive.
+    """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -253,6 +257,7 @@ def replayed(work: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     with torch.cuda.graph(graph):
         loss = work()
 
+    @functools.wraps(work)
     def replay() -> torch.Tensor:
         graph.replay()
         return loss
