@@ -12,7 +12,7 @@ from warpline.derived.ranks.extra_work import ExtraWork, extra_work
 from warpline.derived.ranks.late import EXPLAINS, lateness
 from warpline.derived.ranks.peers import category_sums, working_ranks
 from warpline.derived.ranks.waits import rank_waits
-from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import rank_label
 from warpline.ops.arrays import BoolArray
@@ -84,7 +84,8 @@ def _finding(run: Run, process: int, device: int, extra: ExtraWork) -> Finding:
     is_extra[extra.operations] = True
     return Finding(
         NAME,
-        severity_of(share),
+        # High only if the simulation shows that it makes steps longer: no rank may wait for it.
+        "medium" if share >= MEASURABLE_RATIO else "low",
         f"{name} alone runs {many}, {format_ns(extra.ns)}{scope.each}",
         f"{name} runs operations that no other rank runs, mostly {many}:"
         f" {format_ns(extra.all_ns)}{scope.each} ({format_ratio(share)}).",
