@@ -174,10 +174,12 @@ _TORCH = [
     ),
     *_python("torch_libraries", "lightning", modules=("lightning",), runs_on_cpu=True),
     *_python("torch_libraries", "accelerate", modules=("accelerate",), runs_on_cpu=True),
+    # As above: a warning of the compiler.
     *_python(
         "torch_libraries",
         "generate",
         ("default", "graph", "sampled"),
+        environment={"PYTHONWARNINGS": "ignore"},
         modules=("transformers",),
         runs_on_cpu=True,
         seconds=30.0,
