@@ -13,7 +13,7 @@ from warpline.ops.arrays import BoolArray
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
 
-# Of the PyTorch profiler and of emit_nvtx, for every class that inherits from torch.optim.Optimizer.
+# Of the PyTorch profiler and of emit_nvtx, for every class derived from torch.optim.Optimizer.
 _STEP = re.compile(r"(?:.*:)?Optimizer\.step#")
 
 
