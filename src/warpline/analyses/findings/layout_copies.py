@@ -119,7 +119,7 @@ def layout_copies(run: Run) -> list[Finding]:
             f"Layout conversions in {many}{scope.each} take {weight.time}{weight.launching}.",
             (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", copies),),
             advice.fix + (_OF_NORMS if has_convolutions and not is_compiled(run.trace) else ""),
-            "Profile again: `warpline stats -r breakdown` shows layout-copy at 5% or less.",
+            "Profile again: `warpline stats -r breakdown` shows less layout-copy time.",
             fix_cuda=advice.fix_cuda,
             fix_in={"jax": advice.fix_jax},
             changes=changes,

@@ -266,7 +266,7 @@ def _bytes(trace: Trace) -> I64:
     """Return the bytes of each operation; 0 for those that are no copies."""
     work = operations(trace)
     size, copies = np.zeros(len(work), np.int64), work.of_table("memcpy")
-    size[copies] = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
+    size[copies] = np.maximum(trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]], 0)
     return size
 
 
