@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.any_trace import empty_trace
+from support.machine import Machine
 from support.programs import D2H, Program
 
 import warpline
@@ -255,6 +256,55 @@ def test_rules_have_advice_for_jax(
     told = found.for_program("jax").fix
     assert all(word in told for word in words)
     assert "torch" not in told
+
+
+def dispatched(*, reads: bool = False, copied: int = 0, unequal: bool = False) -> Trace:
+    """Return steps in JAX of 60 small functions, each dispatched in 30 us by Python."""
+    machine = Machine()
+    for number in range(12):
+        for place in range(60 + 2 * (unequal and number)):
+            machine.work(30_000)
+            machine.launch(2_000, f"loop_add_fusion_{place}")
+        if copied:
+            machine.copy(copied, pinned=True)
+            machine.program.rows["memcpy"][-1].update(kind=8, src_memory=2, dst_memory=2)
+        if reads:
+            machine.read()
+        machine.end_step()
+    return machine.trace()
+
+
+def test_a_jax_program_is_not_told_to_capture_graphs() -> None:
+    plain = finding(dispatched(), "graph-opportunity").for_program("jax")
+    assert plain.title.endswith("; compile it as one function")
+    words = ("one jax.jit", "lax.scan", "unroll=", "lax.associative_scan", "donate_argnums")
+    assert all(word in plain.fix for word in words)
+    assert "copy that once at the end" not in plain.fix
+    assert "of the time" not in plain.fix
+    assert "apture" not in f"{plain.claim}{plain.fix}"
+    reading = finding(dispatched(reads=True), "graph-opportunity").for_program("jax")
+    assert "lax.while_loop" in reading.fix
+    assert "copy that once at the end" in reading.fix
+    assert "read results after the step" in reading.claim
+    # 40 MB at 50 GB/s, 801 us, in steps of 61 launches each 36 us apart
+    copying = finding(dispatched(copied=40_000_000), "graph-opportunity").for_program("jax")
+    assert "Copies from GPU to GPU memory take 3" in copying.fix
+
+
+def test_unequal_steps_and_gaps_in_jax_have_its_words() -> None:
+    found = finding(dispatched(unequal=True), "launch-bound").for_program("jax")
+    assert "lax.while_loop" in found.fix
+    assert "donate_argnums" in found.fix
+    machine = Machine()
+    for _ in range(12):
+        machine.work(8_000_000)
+        for place in range(10):
+            machine.launch(200_000, f"loop_add_fusion_{place}")
+        machine.end_step()
+    gaps = finding(machine.trace(), "launch-bound")
+    assert gaps.title.startswith("Long CPU gaps")
+    assert "lax.while_loop" in gaps.for_program("jax").fix
+    assert "lax" not in gaps.fix_in.get("pytorch", "")
 
 
 def test_real_pytorch_programs_are_known(data_dir: Path, tmp_path: Path) -> None:

@@ -50,3 +50,9 @@ def test_links_are_told_in_one_direction(facts: dict[str, Any]) -> None:
         facts["pcie_bytes_per_s"] == pytest.approx(rate, rel=0.01) for rate in PCIE_BYTES_PER_S
     )
     assert facts["nvlink_bytes_per_s"] in (None, 150e9, 300e9, 450e9, 900e9)
+
+
+def test_fp64_has_half_of_the_cores_or_one_in_64(facts: dict[str, Any]) -> None:
+    """Data center GPUs for computing, and those that also render."""
+    ratio = facts["fp64_flop_per_s"] / facts["fp32_flop_per_s"]
+    assert ratio == pytest.approx(1 / 2, rel=0.02) or ratio == pytest.approx(1 / 64, rel=0.02)

@@ -20,12 +20,18 @@ def judged(trace: Trace) -> list[Finding]:
 
 
 def recorded(
-    *, name: str = "my_gemm", blocks: int = 33, launches: int = 8, ns: int = 50_000, sms: int = SMS
+    *,
+    name: str = "my_gemm",
+    blocks: int = 33,
+    threads: int = 128,
+    launches: int = 8,
+    ns: int = 50_000,
+    sms: int = SMS,
 ) -> Trace:
     machine = Machine()
     for _ in range(14):
         for _ in range(launches):
-            machine.launch(ns, name, grid=(blocks, 1, 1), block=(128,))
+            machine.launch(ns, name, grid=(blocks, 1, 1), block=(threads,))
         machine.launch(100_000, "large", grid=(4096,), block=(128,))
         machine.wait()
         machine.end_step()
@@ -75,6 +81,53 @@ def test_long_kernels_are_divided_among_all_sms():
     assert diagnosis.findings[0].severity == "medium"
     assert judged(recorded(launches=1, ns=400_000, blocks=34)) == []  # more than a quarter
     assert judged(recorded(launches=1, ns=99_999)) == []
+
+
+def test_few_warps_that_dominate_a_step_have_a_saving() -> None:
+    """As in llama.cpp's former sums of rows: 30 kernels of 8 blocks with one warp, 54 us each."""
+
+    def sums(ns: int, threads: int) -> Trace:
+        machine = Machine()
+        for _ in range(14):
+            for _ in range(30):
+                machine.launch(8_400, "square(float const*, float*)", grid=(256,), block=(256,))
+                machine.launch(ns, "mean", grid=(8,), block=(threads,))
+                machine.launch(8_600, "correct", grid=(256,), block=(256,))
+            machine.end_step()
+        return machine.trace(sm_count=SMS)
+
+    trace, wide = sums(54_000, 32), sums(4_000, 512)
+    assert judged(wide) == []
+    (found,) = judged(trace)
+    (change,) = found.changes
+    assert isinstance(change, SetDurations)
+    # 54 us x 8 / 132 SMs; with four blocks on each, less than the shortest kernel.
+    assert set(change.central_ns.tolist()) == {3_273}
+    assert set(change.low_ns.tolist()) == {1_000}
+    assert set(change.high_ns.tolist()) == {54_000}
+    assert "one or two warps per block" in found.claim
+    assert "128 to 512 threads" in found.fix
+    assert "128 to 512 threads" in found.fix_cuda
+    first = warpline.analyze(trace).findings[0]
+    assert (first.rule, first.severity) == ("small-grids", "medium")
+    before, after = (warpline.analyze(each).steps.median_ns for each in (trace, wide))
+    assert before is not None
+    assert after is not None
+    assert first.saving_ns == pytest.approx(before - after, rel=0.05)
+    assert first.saving_low_ns == 0
+
+
+@pytest.mark.parametrize(
+    ("threads", "ns", "is_divided"),
+    [(64, 20_000, True), (65, 20_000, False), (64, 19_999, False), (65, 100_000, True)],
+)
+def test_narrow_blocks_count_as_long_earlier(threads: int, ns: int, is_divided: bool) -> None:
+    (found,) = judged(recorded(threads=threads, ns=ns))
+    (change,) = found.changes
+    assert isinstance(change, SetDurations)
+    assert set(change.central_ns.tolist()) == {ns // 4 if is_divided else ns}
+    assert found.most_severe == ("medium" if is_divided else "low")
+    assert ("two warps" in found.claim) == (is_divided and threads <= 64)
 
 
 def test_what_is_not_small():

@@ -13,6 +13,7 @@ import warpline
 from warpline.derived.breakdown.input_waits import Nature
 from warpline.derived.breakdown.kernel_times import MainKernel, main_kernel
 from warpline.derived.efficiency.efficient_work import EfficientWork
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.diagnosis.judgment import _ranked
 from warpline.diagnosis.verdict import counted_ns, name_kernel, verdict, what_first
 from warpline.result import Breakdown, Finding, Overlap, Part, Severity
@@ -179,10 +180,37 @@ def test_a_busy_gpu_is_not_called_healthy_without_evidence() -> None:
         f"{nothing} 80.0% of the busy time is in work that is usually efficient"
         " (fused attention 45.1%, Tensor Core math 30.0%)."
     )
-    assert said_of(busy_ms=4.9) == nothing  # then the idle time matters more
+    assert nothing not in said_of(busy_ms=4.9)  # then the idle time matters more
     steps = (breakdown(("gemm", 8), ("dependency", 2)),)
     assert what_first((), steps, is_priced=True).endswith(COUNTERS)  # it failed
     assert what_first((), steps, is_priced=False) == ""
+
+
+def test_a_gpu_that_is_mostly_idle_waits_for_something() -> None:
+    steps = (breakdown(("gemm", 3), ("launch-bound", 6), ("host-sync", 1)),)
+    assert what_first((), steps, is_priced=True) == (
+        "The GPU waits for the CPU to launch work 60.0% of the time."
+        " No fix has a measurable saving."
+    )
+    uncertain = replace(finding("low", 2_000_000), saving_high_ns=3_000_000)
+    said = what_first((uncertain,), steps, is_priced=True)
+    assert said.startswith("The GPU waits for the CPU to launch work 60.0% of the time.")
+    assert said.endswith("F1 may save 2.00 ms per step (20%).")
+    several = (*steps, breakdown(("gemm", 5), ("input", 1), ("launch-bound", 4), device=1))
+    assert what_first((), several, is_priced=True).startswith("The GPUs wait for the CPU to launch")
+    nothing = "No measurable savings found."
+    unknown = (breakdown(("gemm", 3), ("unknown", 6.5), ("host-sync", 0.5)),)
+    assert what_first((), unknown, is_priced=True) == nothing
+    assert what_first((), (breakdown(("gemm", 0)),), is_priced=True).startswith(nothing)
+    grave = what_first((finding("high", 4_710_000),), steps, is_priced=True)
+    assert grave.startswith("Fix first")
+
+
+def test_every_cause_of_idle_time_has_words() -> None:
+    nobody_waits = {TimePart.TAIL, TimePart.UNKNOWN}
+    for part in set(IDLE) - nobody_waits:
+        steps = (breakdown(("gemm", 3), (part.label, 7)),)
+        assert "The GPU waits for " in what_first((), steps, is_priced=True)
 
 
 def test_the_profiler_of_the_gpus() -> None:
@@ -234,7 +262,10 @@ def test_a_finding_about_the_main_kernel_is_enough() -> None:
 def test_savings_that_nothing_confirms_are_mentioned() -> None:
     steps = (breakdown(("gemm", 4), ("dependency", 6)),)
     said = what_first((finding("low", 1_600_000),), steps, is_priced=True)
-    assert said == "No certain savings found. F1 may save 1.60 ms per step (16%)."
+    assert said == (
+        "The GPU waits for earlier GPU operations to finish 60.0% of the time."
+        " No fix has a certain saving. F1 may save 1.60 ms per step (16%)."
+    )
     busy = (breakdown(("gemm", 6), ("dependency", 4)),)
     said = what_first((finding("low", 1_600_000),), busy, is_priced=True)
     assert said.startswith("No certain savings found. Only hardware counters show")

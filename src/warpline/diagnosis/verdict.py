@@ -44,6 +44,24 @@ _INPUT_IN_WORDS: Mapping[Nature, str] = {
     "once": "long CPU gaps",
     "round-trip": "CPU work between copies",
 }
+# What an idle GPU waits for, by the cause of the idle time.
+_AWAITED: Mapping[str, str] = {
+    part.label: text
+    for part, text in (
+        (TimePart.LAUNCH_BOUND, "the CPU to launch work"),
+        (TimePart.HOST_SYNC, "a CPU that synchronizes with it before the next launch"),
+        (TimePart.INPUT, "the CPU to load or prepare data"),
+        (TimePart.OS_WAIT, "a CPU thread that is asleep, blocked or preempted"),
+        (TimePart.PAGEABLE_COPY, "a CPU that is blocked in pageable copies"),
+        (TimePart.ALLOCATOR, "the CPU to allocate or free memory"),
+        (TimePart.GRAPH_INSTANTIATION, "the CPU to capture or instantiate CUDA graphs"),
+        (TimePart.MODULE_LOAD, "the driver to load or compile code"),
+        (TimePart.DEPENDENCY, "earlier GPU operations to finish"),
+        (TimePart.COMMUNICATION_WAIT, "a collective"),
+        (TimePart.GRAPH_INTERNAL, "the next operation of a CUDA graph"),
+        (TimePart.PROFILER_OVERHEAD, "a CPU that is blocked by the profiler"),
+    )
+}
 _ADJECTIVES = ("launch-bound", "input-bound", "of unknown cause")
 
 
@@ -105,7 +123,8 @@ def what_first(
 
     Without a problem that matters, the answer is that no savings were found. For a busy GPU, it
     also says how much of the busy time is in work of efficient kinds. If that is not most of it, it
-    takes hardware counters to judge the rest.
+    takes hardware counters to judge the rest. For a GPU that is mostly idle, the answer is what it
+    waits for.
 
     Args:
         findings: Ordered and numbered.
@@ -124,7 +143,9 @@ def what_first(
     if not is_priced:
         return ""
     uncertain = next((item for item in findings if short_saving_text(item, each)), None)
-    said = "No measurable savings found." if uncertain is None else "No certain savings found."
+    kind = "measurable" if uncertain is None else "certain"
+    waits = _waits_clause(breakdown)
+    said = f"{waits} No fix has a {kind} saving." if waits else f"No {kind} savings found."
     possible = f"{uncertain.id} may save {short_saving_text(uncertain, each)}." if uncertain else ""
     return " ".join(
         filter(None, (said, _kernels_clause(breakdown, efficient, main, profiler), possible))
@@ -145,6 +166,23 @@ def name_kernel(main: MainKernel | None, breakdown: Sequence[Breakdown]) -> str:
 def _are_busy(breakdown: Sequence[Breakdown]) -> bool:
     busy_ns = sum(item.ns(kind="busy") for item in breakdown)
     return busy_ns >= _MOST * sum(map(counted_ns, breakdown))
+
+
+def _waits_clause(breakdown: Sequence[Breakdown]) -> str:
+    """Return what GPUs wait for that are mostly idle; empty if busy, or if the cause is unknown."""
+    whole_ns = sum(map(counted_ns, breakdown))
+    if not whole_ns or _are_busy(breakdown):
+        return ""
+    ns = dict.fromkeys(_AWAITED, 0)
+    for part in (part for item in breakdown for part in item.parts):
+        if part.category in ns:
+            ns[part.category] += part.ns
+    cause = max(ns, key=lambda category: ns[category])
+    if ns[cause] < _MATTERS * whole_ns:
+        return ""
+    subject = "The GPU waits" if len(breakdown) == 1 else "The GPUs wait"
+    time = f"{format_ratio(ns[cause] / whole_ns)} of the time"
+    return f"{subject} for {_AWAITED[cause]} {time}."
 
 
 def _kernels_clause(

@@ -19,6 +19,7 @@ class Peaks(NamedTuple):
     """The peak rates of a model; None for features that it lacks.
 
     Attributes:
+        fp64_flop_per_s: FP64 without Tensor Cores.
         fp32_flop_per_s: FP32 without Tensor Cores.
         tf32_flop_per_s: TF32 on Tensor Cores.
         half_flop_per_s: BF16 or FP16 on Tensor Cores, with FP32 accumulation.
@@ -28,6 +29,7 @@ class Peaks(NamedTuple):
         nvlink_bytes_per_s: NVLink bandwidth to other GPUs, all links, per direction.
     """
 
+    fp64_flop_per_s: int
     fp32_flop_per_s: int
     tf32_flop_per_s: int | None
     half_flop_per_s: int | None

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, Weight, step_scope
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.kernels.double_precision import double_kernels
 from warpline.derived.program import is_training
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
@@ -35,7 +36,7 @@ def cast_copies(run: Run) -> list[Finding]:
     Why it matters: Weights kept in FP32 and cast at every use are read and written once more each
         time.
     How it is found: By kernel category (see kernel_class_sum) and grid size. A cast of the batch
-        or of the output runs once per step and does not count.
+        or of the output runs once per step and does not count. Casts to FP64 belong to fp64.
     What to do: Store tensors in the dtype in which they are used.
     Limits: A recording does not show which tensors are cast. Mixed-precision training needs one
         cast per weight and step, as weights change in every step: in training, a saving that is
@@ -92,6 +93,7 @@ def _repeated(run: Run) -> BoolArray:
     scope: StepScope = step_scope(run)
     work = operations(run.trace)
     chosen: BoolArray = operation_categories(run.trace) == TimePart.CAST_COPY
+    chosen = chosen & ~double_kernels(run.trace)
     places = np.flatnonzero(chosen)
     if not len(places):
         return chosen

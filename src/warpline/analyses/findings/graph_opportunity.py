@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.jax_advice import launch_less
 from warpline.derived.breakdown.partition import RankWindows, step_partition
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.result_reads import result_reads
-from warpline.derived.program import is_compiled
+from warpline.derived.program import is_compiled, program_kind
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs, step_launches
 from warpline.derived.work.operations import operations
@@ -58,20 +59,23 @@ def graph_opportunity(run: Run) -> list[Finding]:
     count = int(np.median(own)) if own else 0
     many, idle = plural(count, "launch", "launches"), format_ratio(share)
     before, waits = "", _waits_per_step(run, rank)
-    if waits >= 1:
+    # XLA captures graphs itself, of what is compiled together.
+    is_jax = program_kind(run.trace) == "jax"
+    if waits >= 1 and not is_jax:
         calls = plural(round(waits), "synchronizing or allocating call")
         before = f" Before capture, remove {calls} per step."
     number = round(_reads_per_step(run, rank))
     if number:
         before += (
             f" The CPU reads back {plural(number, 'result')}{scope.each}: read results after the"
-            " graph, or every few steps."
+            f" {'step' if is_jax else 'graph'}, or every few steps."
         )
+    to_do = "compile it as one function" if is_jax else "capture a CUDA graph"
     return [
         Finding(
             NAME,
             severity_of(share),
-            f"Launch-bound: {many}{scope.each} leave the GPU idle {idle}; capture a CUDA graph",
+            f"Launch-bound: {many}{scope.each} leave the GPU idle {idle}; {to_do}",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({idle}): the CPU launches {count:,}"
             f" operations individually, the same in every step.{before}",
             (
@@ -85,11 +89,7 @@ def graph_opportunity(run: Run) -> list[Finding]:
             " launch-bound time in `warpline stats -r breakdown`.",
             fix_cuda="Capture the step once (cudaStreamBeginCapture, cudaStreamEndCapture,"
             " cudaGraphInstantiate). Call cudaGraphLaunch in each step.",
-            fix_in={
-                "jax": "Compile the whole step with one jax.jit, and run several steps per call"
-                " with lax.scan. XLA then launches kernels as CUDA graphs, unless XLA_FLAGS"
-                " turns them off (--xla_gpu_enable_command_buffer=)."
-            },
+            fix_in={"jax": launch_less(run, reads=number > 0)},
             is_generic=True,
             follows=("allocator", "host-sync"),
             changes=(LaunchAsGraph(groups),),

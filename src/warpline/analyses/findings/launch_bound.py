@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
+from warpline.derived.breakdown.jax_advice import launch_less
 from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
 from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
@@ -36,6 +37,7 @@ _FIX_COMPILED = (
 )
 _ASIDE_TRAINING = "Move logging, metrics, and data preparation off the training thread."
 _ASIDE = "Move logging, preprocessing, and postprocessing off the thread that launches."
+_ASIDE_JAX = "Move logging, metrics, and data preparation off the main thread."
 _FIX_CUDA = (
     "Merge small kernels. Launch repeated parts as CUDA graphs. Launch from a dedicated thread."
 )
@@ -98,11 +100,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         f"{_FIX_COMPILED if is_compiled(trace) else _FIX} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         fix_cuda=_FIX_CUDA_READS if reads else _FIX_CUDA,
-        fix_in={
-            "jax": "Compile the whole step with one jax.jit instead of several small ones, and run"
-            " several steps per call with lax.scan. Move logging, metrics, and data"
-            " preparation off the main thread."
-        },
+        fix_in={"jax": f"{launch_less(scope.run, reads=reads > 0)} {_ASIDE_JAX}"},
         is_generic=True,
         follows=("host-sync",),
         # What launches wait for comes first: reads of results, or what happens once at start-up.
@@ -147,17 +145,20 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         (longest_first(plural(len(times.thread), "CPU gap"), times),),
         _fix_gaps(scope, often=often),
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
+        fix_in={"jax": _fix_gaps(scope, often=often, is_jax=True)},
         changes=without(times, _REMAINING) if often else (),
         share=share,
         on_devices=scope.windows_on_devices(pauses.idle_ns),
     )
 
 
-def _fix_gaps(scope: StepScope, *, often: bool) -> str:
+def _fix_gaps(scope: StepScope, *, often: bool, is_jax: bool = False) -> str:
     told = hints(scope.run.trace)
     if not often and not scope.has_steps:
         return told.gap
-    return (
+    # Between two compiled functions, JAX itself is on the CPU: arguments, tracing, dispatch.
+    compiled = f"{launch_less(scope.run, reads=_reads(scope) > 0)} " if is_jax and often else ""
+    return compiled + (
         f"Locate the gaps with {told.ranges}. Move logging, checkpoints, metrics, and data"
         " preparation to another thread or process, run them less often, or launch the next step's"
         " work first."

@@ -33,6 +33,42 @@ _OF_PEAK = Estimate(0.65, 0.8, 0.95)
 _ANY_LINK = Estimate(10e9, 20e9, 55e9)
 _MOST = 0.5  # of the copied bytes
 _KEEP = "Keep data that the CPU does not change on the GPU from one iteration to the next. "
+# Copies to memory that has pages reach 3 to 13 GB/s. The first write to each page of new memory
+# takes the CPU longer than the copy.
+_NEW_MEMORY_BYTES_PER_S = 3e9
+_TO_HOST = 0.9  # of the copied bytes: then they are results
+_IN_NEW_MEMORY = (
+    " So slow, the copies mostly take CPU time: results go to newly allocated memory. The saving"
+    " assumes that the program works on them in a pinned buffer that is allocated once."
+)
+_FIX_RESULTS = (
+    "Copy less: select, reduce, or cast results on the GPU first. Copy them to a pinned tensor that"
+    " is allocated once (torch.empty(..., pin_memory=True), then"
+    " buffer.copy_(result, non_blocking=True)), and read it after an event, while the GPU works on"
+    " the next batch. .cpu() and .numpy() allocate pageable memory each time."
+)
+_FIX_CUDA_RESULTS = (
+    "Copy less: select or reduce results on the GPU first. Copy them with cudaMemcpyAsync on a"
+    " second stream to a buffer that is allocated once with cudaHostAlloc. Call"
+    " cudaEventSynchronize before the CPU reads it, while kernels work on the next batch."
+)
+_FIX_JAX_RESULTS = (
+    "Select or reduce results in the compiled function. Call copy_to_host_async() on them, and read"
+    " them (np.asarray, jax.device_get) after the next step was launched."
+)
+_FIX = (
+    "Pin host memory once (DataLoader(pin_memory=True) or tensor.pin_memory()). Copy one batch"
+    " ahead on a separate stream with .to(device, non_blocking=True). Make the compute stream wait"
+    " for the copy (wait_stream, record_stream)."
+)
+_FIX_CUDA = (
+    "Allocate once with cudaHostAlloc, or register once with cudaHostRegister. Copy with"
+    " cudaMemcpyAsync on a second stream. Call cudaStreamWaitEvent before the first use."
+)
+_FIX_JAX = (
+    "Call jax.device_put on the next batch before the current step: it copies asynchronously. Keep"
+    " data that stays on the host in pinned memory (a sharding with memory_kind='pinned_host')."
+)
 _SOME = 0.1  # of the copies: fewer copies of results do not make the CPU wait in every step
 
 
@@ -50,7 +86,10 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
         Where copies of the same sizes go in both directions in each step, first keep the data on
         the GPU.
     Limits: The speed of pinned copies is estimated from the peak bandwidth of the GPU's link.
-        Other traffic on the link makes them slower.
+        Other traffic on the link makes them slower. A recording does not show what the CPU does
+        with results. Below 3 GB/s, copying them takes the CPU longer than the GPU, as results go to
+        new memory: a program that keeps them there saves nothing. So the lower bound is 0 then, and
+        the severity medium at most.
     Source: CUDA C++ Best Practices Guide, section about pinned memory; measured on a program with
         and without it.
     """
@@ -76,6 +115,8 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
         f"{many}{scope.each} in {format_ns(each)} at {rate:.1f} GB/s", copies
     )
     blocks = f" and block the launching thread for {format_ns(held)}" if held else ""
+    are_results = _are_results(trace, places[included])
+    is_new = are_results and rate * 1e9 < _NEW_MEMORY_BYTES_PER_S
     keep = _KEEP if scope.has_steps and _are_both_ways(trace, places[included]) else ""
     title = f"Pageable copies block the CPU for {format_ns(held)}{scope.each}"
     if not held:
@@ -87,29 +128,21 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
             title,
             f"Pageable copies take {format_ns(each)}{scope.each} at {rate:.1f} GB/s{blocks}."
             f" Pinned copies would take about {format_ns(pinned_ns)}, and could overlap with"
-            " kernels.",
+            f" kernels.{_IN_NEW_MEMORY if is_new else ''}",
             (shown,),
-            keep
-            + "Pin host memory once (DataLoader(pin_memory=True) or tensor.pin_memory()). Copy one"
-            " batch ahead on a separate stream with .to(device, non_blocking=True). Make the"
-            " compute stream wait for the copy (wait_stream, record_stream).",
+            keep + (_FIX_RESULTS if are_results else _FIX),
             "Profile again: `warpline stats -r cuda_gpu_trace` shows copies from Pinned memory, and"
             " `warpline stats -r overlap` shows them overlapped with kernels.",
-            fix_cuda=keep
-            + "Allocate once with cudaHostAlloc, or register once with cudaHostRegister."
-            " Copy with cudaMemcpyAsync on a second stream. Call cudaStreamWaitEvent before the"
-            " first use.",
-            fix_in={
-                "jax": "Call jax.device_put on the next batch before the current step: it copies"
-                " asynchronously. Keep data that stays on the host in pinned memory (a"
-                " sharding with memory_kind='pinned_host')."
-            },
+            fix_cuda=keep + (_FIX_CUDA_RESULTS if are_results else _FIX_CUDA),
+            fix_in={"jax": _FIX_JAX_RESULTS if are_results else _FIX_JAX},
             changes=(
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
             most_ns=_most_ns(run, places, each, each * rate / speed.high * 1e9),
             on_devices=scope.on_devices(copies),
+            most_severe="medium" if is_new else "high",
+            is_conditional=is_new,
         )
     ]
 
@@ -125,6 +158,13 @@ def _pageable(trace: Trace) -> BoolArray:
     places = np.flatnonzero(work.table == DEVICE_TABLES.index("memcpy"))
     chosen[places] = is_pageable[work.row[places]]
     return chosen
+
+
+def _are_results(trace: Trace, places: I64) -> bool:
+    """Return whether nearly all bytes are copied to the host."""
+    size = trace.columns("memcpy", "bytes")["bytes"].values[operations(trace).row[places]]
+    is_result = operation_categories(trace)[places] == TimePart.COPY_D2H
+    return float(size[is_result].sum()) >= _TO_HOST * float(size.sum()) > 0
 
 
 def _are_both_ways(trace: Trace, places: I64) -> bool:

@@ -8,13 +8,15 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.efficiency.launch_shapes import launch_shapes
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.ranges.optimizer_steps import launched_by_optimizers
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import FuseOperations
 from warpline.trace import Run, Trace
@@ -27,6 +29,10 @@ _LEAST = 64  # kernels in a row
 _LONGEST_CYCLE = 32
 _LEAST_REPEATS = 8
 _SAME_RATIO = 0.7  # tensors differ in alignment, and therefore in the kernel variant
+# Of kernels with the grid of the same kernel one cycle before: 0.33 for the parameters of a
+# transformer. A loop over time steps or samples repeats on tensors of one size.
+_SAME_SIZE_RATIO = 0.95
+_MOST = 0.5
 _FUSED_RATIO = (0.1, 0.2, 0.5)  # of the kernels' time: memory is read and written once
 
 
@@ -42,11 +48,14 @@ def unfused_optimizer(run: Run) -> list[Finding]:
     """The same short elementwise kernels, repeated for each tensor.
 
     What it finds: At least 64 consecutive launches of elementwise kernels in a step, in which a
-        cycle of at most 32 kernels repeats eight times or more.
+        cycle of at most 32 kernels repeats eight times or more, on tensors of several sizes.
     Why it matters: Each kernel takes a launch of 3 to 5 us plus framework overhead, and
         intermediate results go through memory. One fused kernel can update all tensors.
     How it is found: In the launch order of each step: a run without GEMMs, reductions, and copies,
-        in which at least 70% of kernel names repeat at a fixed distance.
+        in which at least 70% of kernel names repeat at a fixed distance. Parameters differ in
+        size: if 95% of the kernels or more also repeat their grid, the run is a loop over time
+        steps or samples, and not reported, unless PyTorch's range of an optimizer's step is around
+        it.
     What to do: Use the fused or multi-tensor (foreach) variant of the optimizer.
     Limits: Other elementwise loops, such as clipping or averaging weights tensor by tensor, look
         the same. The advice is the same too. The estimate assumes that the fused kernel takes 0.1
@@ -99,24 +108,37 @@ def _runs(run: Run) -> _Runs:
     fits = np.isin(operation_categories(run.trace)[sequences.operation], codes)
     groups, cycles = [], [0]
     for _, rows in sequences.of_steps():
-        low, high = _longest(fits[rows])
-        if high - low < _LEAST:
-            continue
-        cycle = _cycle(sequences.what[rows][low:high])
-        if cycle:
-            groups.append(sequences.operation[rows][low:high])
-            cycles.append(cycle)
+        for low, high in _longest_first(fits[rows]):
+            cycle = _cycle(sequences.what[rows][low:high])
+            group = sequences.operation[rows][low:high]
+            if cycle and _is_of_parameters(run.trace, group, cycle):
+                groups.append(group)
+                cycles.append(cycle)
+                break
     return _Runs(tuple(groups), max(cycles))
 
 
-def _longest(fits: np.typing.NDArray[np.bool_]) -> tuple[int, int]:
-    """Return the bounds of the longest run of true values."""
+def _longest_first(fits: BoolArray) -> list[tuple[int, int]]:
+    """Return the bounds of the runs of true values that are long enough, the longest first."""
     edges = np.diff(np.concatenate(([False], fits, [False])).astype(np.int8))
     begins, ends = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)
-    if not len(begins):
-        return 0, 0
-    place = int(np.argmax(ends - begins))
-    return int(begins[place]), int(ends[place])
+    order = np.argsort(begins - ends, kind="stable")
+    order = order[(ends - begins)[order] >= _LEAST]
+    return list(zip(begins[order].tolist(), ends[order].tolist(), strict=True))
+
+
+def _is_of_parameters(trace: Trace, group: I64, cycle: int) -> bool:
+    """Return whether repeated kernels may update the parameters of a model.
+
+    These have several sizes. Where no grid is recorded, they may.
+    """
+    blocks = launch_shapes(trace).blocks[group]
+    if not blocks.any():
+        return True
+    is_same = blocks[cycle:] == blocks[:-cycle]
+    if float(is_same.mean()) < _SAME_SIZE_RATIO:
+        return True
+    return bool(launched_by_optimizers(trace)[group].mean() > _MOST)
 
 
 def _cycle(what: I64) -> int:

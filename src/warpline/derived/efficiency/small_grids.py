@@ -25,6 +25,10 @@ _LEAST_LAUNCHES = 2  # per step
 # A kernel that takes this long on few SMs has work that more blocks could share.
 _LONG_NS = 100_000
 _FEW = 0.25  # blocks relative to SMs
+# One or two warps on an SM wait about 1 us for each round of loads. In this time, a kernel makes so
+# many rounds that more threads would make at once.
+_NARROW_THREADS = 64  # of a block
+_LONG_NARROW_NS = 20_000
 
 
 class SmallGrids(NamedTuple):
@@ -35,13 +39,16 @@ class SmallGrids(NamedTuple):
         least_ratio: Shape (n,), float64, the least share of its time that a kernel may take if all
             launches of its name and grid in a step run at the same time.
         block_ratio: Shape (n,), float64, its blocks relative to the SMs.
-        is_long: Shape (n,), bool, whether it is long enough to divide its work among more blocks.
+        is_long: Shape (n,), bool, whether it is long enough for its few threads to divide its work
+            among more.
+        is_narrow: Shape (n,), bool, whether its blocks have at most two warps.
     """
 
     kernel: I64
     least_ratio: F64
     block_ratio: F64
     is_long: BoolArray
+    is_narrow: BoolArray
 
 
 @derived
@@ -50,7 +57,7 @@ def small_grids(run: Run) -> SmallGrids:
 
     A kernel counts if it is launched at least twice in a step with the same grid or is long, if no
     other operation runs at the same time, and if its name does not say that its blocks compute
-    several tiles.
+    several tiles. It is long from 100 us on, or from 20 us on if its blocks have few threads.
     """
     trace, scope = run.trace, step_scope(run)
     work, in_x = operations(trace), blocks_in_x(trace)
@@ -64,7 +71,8 @@ def small_grids(run: Run) -> SmallGrids:
         blocks = launch_shapes(trace).blocks
         kernel = kernel[blocks[kernel] < _SMALL * sm_count[kernel]]
     if not len(kernel):
-        return SmallGrids(kernel, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
+        none = np.zeros(0, np.bool_)
+        return SmallGrids(kernel, np.zeros(0), np.zeros(0), none, none)
     ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernel]]
     number, distinct = number_texts(ids, len(trace.strings))
     texts = trace.strings.texts(distinct.tolist())
@@ -74,10 +82,14 @@ def small_grids(run: Run) -> SmallGrids:
     launches = np.bincount(groups.codes, minlength=groups.n_groups)[groups.codes] / scope.count
     block_ratio = blocks[kernel] / sm_count[kernel]
     least = np.maximum(1 / np.maximum(launches, 1), block_ratio)
-    is_long = (work.end_ns - work.start_ns)[kernel] >= _LONG_NS
+    threads = launch_shapes(trace).block_threads[kernel]
+    is_narrow = (threads > 0) & (threads <= _NARROW_THREADS)
+    long_ns = np.where(is_narrow, _LONG_NARROW_NS, _LONG_NS)
+    is_long = (work.end_ns - work.start_ns)[kernel] >= long_ns
     is_long &= block_ratio <= _FEW
     chosen = (launches >= _LEAST_LAUNCHES) | is_long
-    return SmallGrids(kernel[chosen], least[chosen], block_ratio[chosen], is_long[chosen])
+    columns = (kernel, least, block_ratio, is_long, is_narrow)
+    return SmallGrids(*(column[chosen] for column in columns))
 
 
 def _overlapped(trace: Trace) -> BoolArray:
