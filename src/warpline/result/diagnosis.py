@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from warpline.estimate import Estimate
 from warpline.result.changes import Change
 from warpline.result.display import Displayed
 from warpline.result.tables import Document, Skipped
@@ -108,7 +109,8 @@ class Finding(Displayed):
             If they matter, their findings come first.
         changes: The changes that the fix makes to the run, the input of the simulation.
         most_ns: The most that the fix can save per step, whatever the simulation says: GPU and idle
-            time that the claim is about. None if the simulation alone decides.
+            time that the claim is about, each bound at the end of what is uncertain about it. None
+            if the simulation alone decides.
         on_devices: The facts per process and device, ascending. The longest of their times per step
             is the time in the claim; of ranks that wait, the mean is. Empty if it is not about
             devices, or about calls of threads that launched work on several.
@@ -140,7 +142,7 @@ class Finding(Displayed):
     is_lateness: bool = field(default=False, compare=False)
     follows: tuple[str, ...] = field(default=(), compare=False)
     changes: tuple[Change, ...] = field(default=(), compare=False)
-    most_ns: float | None = field(default=None, compare=False)
+    most_ns: Estimate | None = field(default=None, compare=False)
     on_devices: tuple[OnDevice, ...] = ()
     most_severe: Severity = field(default="high", compare=False)
     is_conditional: bool = field(default=False, compare=False)
