@@ -143,9 +143,13 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
     """Return a finding with its saving, the step after it, share, and severity."""
     low, central, high = map(round, predicted.saving_ns)
     step_low, step, step_high = map(round, predicted.step_ns)
+    # A generic finding saves of what remains, and its share is of the whole step.
+    share, part = (
+        ns / whole_ns if whole_ns else 0.0 for ns in (central, predicted.before_ns.central)
+    )
+    share_low, share_high = part * predicted.saved_ratio.low, part * predicted.saved_ratio.high
     if item.is_conditional:
-        low, step_high = 0, max(step_high, step + central)
-    share = central / whole_ns if whole_ns else 0.0
+        low, share_low, step_high = 0, 0.0, max(step_high, step + central)
     return replace(
         item,
         severity=max(severity_of(share), item.most_severe, key=severity_rank),
@@ -153,6 +157,8 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
         saving_low_ns=low,
         saving_high_ns=high,
         share=share,
+        share_low=share_low,
+        share_high=share_high,
         predicted_step_ns=step,
         predicted_step_low_ns=step_low,
         predicted_step_high_ns=step_high,

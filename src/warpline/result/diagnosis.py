@@ -90,11 +90,16 @@ class Finding(Displayed):
         verify: A command or sentence on how to check whether the fix helped.
         id: ``F1``, ``F2``... in the order of the diagnosis; empty before that.
         saving_ns: Estimated saving per step; None if not predicted.
-        saving_low_ns: Lower bound of the saving.
+        saving_low_ns: Lower bound of the saving, when the program is measured: its CPU and GPU need
+            not be as fast as in the recording. All bounds also are for the errors of measured
+            pairs: of 34 steps that were predicted blind, 29 lie inside (docs/findings.md).
         saving_high_ns: Upper bound of the saving.
         cumulative_saving_ns: Saving of this finding and all findings before it together.
         share: The saving as a share of the step. If not predicted, the share of the measured time
             that the claim concerns, or None.
+        share_low: Lower bound of a saving's share, at one speed of CPU and GPU before and after the
+            fix: of the same pairs, 26 lie inside. None if not predicted.
+        share_high: Upper bound of the saving's share.
         predicted_step_ns: Estimated step after the fix; of a generic finding, after those before
             it, too. None if not predicted. Steps and savings are without profiling (see
             `StepSummary.unprofiled_ns`).
@@ -133,6 +138,8 @@ class Finding(Displayed):
     saving_high_ns: int | None = None
     cumulative_saving_ns: int | None = None
     share: float | None = None
+    share_low: float | None = None
+    share_high: float | None = None
     predicted_step_ns: int | None = None
     predicted_step_low_ns: int | None = None
     predicted_step_high_ns: int | None = None
