@@ -163,17 +163,29 @@ def then(pair: Measured) -> tuple[Estimate, Estimate]:
     return pair.after, Estimate(min(ratios), ratios[1], max(ratios))
 
 
+def inside(
+    pairs: Sequence[Measured], predicted: Sequence[tuple[Estimate, Estimate]]
+) -> tuple[int, int]:
+    """Return how many measured steps and ratios lie within the bounds."""
+    steps = (
+        of.low <= pair.fixed <= of.high for pair, (of, _) in zip(pairs, predicted, strict=True)
+    )
+    ratios = (
+        of.low <= pair.fixed / pair.bad <= of.high
+        for pair, (_, of) in zip(pairs, predicted, strict=True)
+    )
+    return sum(steps), sum(ratios)
+
+
 def coverage(pairs: Sequence[Measured], predicted: Sequence[tuple[Estimate, Estimate]]) -> str:
-    """Return how many steps and ratios lie within bounds, and the median widths of these."""
-    texts = []
-    for place, what in enumerate(("steps", "ratios")):
-        inside, widths = 0, list[float]()
-        for pair, each in zip(pairs, predicted, strict=True):
-            low, central, high = each[place]
-            inside += low <= (pair.fixed if place == 0 else pair.fixed / pair.bad) <= high
-            widths.append((high - low) / central)
-        texts.append(f"{what} {inside} of {len(pairs)}, width {statistics.median(widths):.0%}")
-    return "; ".join(texts)
+    """Format how many steps and ratios lie within the bounds, and the median widths of these."""
+    widths = np.median([[(of.high - of.low) / of.central for of in row] for row in predicted], 0)
+    return "; ".join(
+        f"{what} {number} of {len(pairs)}, width {width:.0%}"
+        for what, number, width in zip(
+            ("steps", "ratios"), inside(pairs, predicted), widths, strict=True
+        )
+    )
 
 
 def quantiles(values: Sequence[float]) -> str:

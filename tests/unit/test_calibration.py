@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.programs import Program, rows
 
 from warpline.estimate import Estimate, exactly
-from warpline.replay import Calibration, predict
+from warpline.replay import MEASURED, Calibration, predict
 from warpline.replay.prediction import Baseline
 from warpline.result.changes import RemoveHostTime, ScaleOperations
+from warpline.result.savings import BOUNDS_TEXT
 from warpline.trace import Run, Trace
 
 NO_ERROR = Calibration(exactly(1), exactly(1), exactly(1))
@@ -99,3 +103,29 @@ def test_no_bound_exceeds_the_most_that_a_rule_allows() -> None:
     found = baseline.predict([shorter_gaps()], Estimate(5_000, 10_000, 25_000))
     assert found.saving_ns == Estimate(5_000, 10_000, 25_000)
     assert (found.step_ns.low, found.step_ns.central) == (75_000, 90_000)
+
+
+def test_the_figures_are_those_of_the_measured_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmarks = Path(__file__).parents[2] / "benchmarks"
+    monkeypatch.syspath_prepend(str(benchmarks))
+    from blind import calibrate
+
+    folder = benchmarks / "blind" / "results"
+    times = [calibrate.speeds(folder, files, 0.6, 1) for files in calibrate.SPEEDS.values()]
+    low, high = np.quantile(np.concatenate(times), (0.1, 0.9))
+    assert (low, high) == pytest.approx(
+        (MEASURED.host_speed.low, MEASURED.host_speed.high), rel=0.05
+    )
+    sets = {name: calibrate.measured(folder, files) for name, files in calibrate.SETS.items()}
+    earlier = json.loads((folder / "earlier.json").read_text())
+    kinds = calibrate.all_odds(sets, earlier).values()
+    odds = np.concatenate([values for kind in kinds for values in kind.values()])
+    assert len(odds) == 47
+    low, high = np.exp(np.quantile(np.log(odds), (0.1, 0.9)))
+    assert (low, high) == pytest.approx(
+        (MEASURED.saved_odds.low, MEASURED.saved_odds.high), rel=0.02
+    )
+    pairs = [pair for of_set in sets.values() for pair in of_set]
+    steps, ratios = calibrate.inside(pairs, [calibrate.bounds(pair, MEASURED) for pair in pairs])
+    assert (steps, ratios, len(pairs)) == (29, 26, 34)
+    assert f"{steps} of {len(pairs)} measured steps" in BOUNDS_TEXT
