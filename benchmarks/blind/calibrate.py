@@ -147,14 +147,15 @@ def bounds(pair: Measured, errors: Calibration) -> tuple[Estimate, Estimate]:
     # The profiler's overhead, too, is uncertain: by 3% and 2% of the step.
     low = cpu * errors.host_speed.low * 0.97 + (1 - cpu) * errors.device_speed.low
     high = cpu * errors.host_speed.high * 1.02 + (1 - cpu) * errors.device_speed.high
-    step = Estimate(after.central * best * low, after.central, after.central * worst * high)
-    is_busy = kind_of(pair.rule) == "GPU work" and pair.busy > _BUSY
-    if is_graph or is_busy:
-        least = after.low * errors.device_speed.low / _THEN_DEVICE.low
-        step = step._replace(low=max(step.low, least))
     ratio = after.central / before.central
-    step = step._replace(high=min(step.high, max(before.high, after.high)))
-    return step, Estimate(ratio * best, ratio, ratio * worst)
+    step = Estimate(after.central * best * low, after.central, after.central * worst * high)
+    ratios = Estimate(ratio * best, ratio, ratio * worst)
+    is_busy = kind_of(pair.rule) == "GPU work" and pair.busy > _BUSY
+    if is_graph or is_busy:  # the kernels that remain are the limit
+        least = after.low / _THEN_DEVICE.low
+        step = step._replace(low=max(step.low, least * errors.device_speed.low))
+        ratios = ratios._replace(low=max(ratios.low, min(least / before.central, ratio)))
+    return step._replace(high=min(step.high, max(before.high, after.high))), ratios
 
 
 def then(pair: Measured) -> tuple[Estimate, Estimate]:

@@ -3,7 +3,7 @@
 Programs of `benchmarks/blind` and the pairs of docs/findings.md were recorded with a problem, their
 steps predicted, and both variants measured without a profiler. `benchmarks/blind/calibrate.py`
 computes the errors from these results. Each of the ranges below holds about eight in ten of them.
-Of the 34 steps that were predicted blind, 29 lie within the bounds that follow, and so do 26 of the
+Of the 34 steps that were predicted blind, 29 lie within the bounds that follow, and so do 22 of the
 ratios of fixed to bad steps, whose bounds leave out the speeds.
 """
 
@@ -54,7 +54,7 @@ MEASURED = Calibration(
     device_speed=Estimate(0.92, 1.0, 1.08),
     # Holds 37 of 47 pairs, 33 of them predicted blind. Of GPU work (16 pairs, 0.8 to 2.2), waits
     # (13, 1.0 to 2.9), launches (9, 0.8 to 2.6), and CPU work (8, 0.7 to 2.0), each differs less
-    # from the others than its own pairs do. Ranges of their own, from the first blind set, held 9
-    # of the 16 ratios of the second one, a common range 12.
+    # from the others than its own pairs do. Ranges of their own, from the first blind set and the
+    # other pairs, held 13 of 16 steps and 8 ratios of the second one, a common range 15 and 11.
     saved_odds=Estimate(0.8, 1.0, 2.5),
 )

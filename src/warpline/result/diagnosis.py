@@ -98,7 +98,7 @@ class Finding(Displayed):
         share: The saving as a share of the step. If not predicted, the share of the measured time
             that the claim concerns, or None.
         share_low: Lower bound of a saving's share, at one speed of CPU and GPU before and after the
-            fix: of the same pairs, 26 lie inside. None if not predicted.
+            fix: of the same pairs, 22 lie inside. None if not predicted.
         share_high: Upper bound of the saving's share.
         predicted_step_ns: Estimated step after the fix; of a generic finding, after those before
             it, too. None if not predicted. Steps and savings are without profiling (see
