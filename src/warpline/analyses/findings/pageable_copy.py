@@ -14,7 +14,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
-from warpline.estimate import Estimate, exactly
+from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync
@@ -145,8 +145,9 @@ def _most_ns(
 ) -> Estimate | None:
     """Return the most that the fix can save where results are copied to the host; None elsewhere.
 
-    Without waiting, the simulated CPU would run past results that the program may need. A CPU that
-    changes them before it copies them back gains from the higher speed only.
+    Without waiting, the simulated CPU would run past results that the program may need: at best it
+    needs none of them. A CPU that changes them before it copies them back gains from the higher
+    speed only.
 
     Args:
         run: The trace, and the choice of its steps.
@@ -162,7 +163,8 @@ def _most_ns(
         return Estimate(*(each_ns * share + idle_ns for share in faster))
     if np.mean(category[places] == TimePart.COPY_D2H) < _SOME:
         return None
-    return exactly(each_ns + scope.idle_ns(TimePart.PAGEABLE_COPY, TimePart.HOST_SYNC))
+    likely_ns = each_ns + scope.idle_ns(TimePart.PAGEABLE_COPY, TimePart.HOST_SYNC)
+    return Estimate(likely_ns, likely_ns, each_ns + scope.idle_ns())
 
 
 def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
