@@ -46,6 +46,7 @@ def predictions(diagnosis: Diagnosis, own_ms: float) -> Row:
             "rule": item.rule,
             "severity": item.severity,
             "is_generic": item.is_generic,
+            "saved_share": [item.share_low, item.share, item.share_high],
             "predicted_ms": [
                 ms(ns)
                 for ns in (

@@ -5,7 +5,8 @@ Usage: PYTHONPATH=benchmarks python benchmarks/blind/score.py PREDICTIONS TIMES 
 PREDICTIONS and FIXED are from predict.py, TIMES from measure.py. A row compares the fixed step with
 the prediction of the first finding that names the problem (see pairs.toml); if none does, it is a
 miss and has no prediction. "ratio" divides the fixed step by the bad one: as both variants take
-turns, it does not depend on the speed of the CPU at that moment.
+turns, it does not depend on the speed of the CPU at that moment. Predictions since the bounds of
+shares exist also are compared by these.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ def line(pair: Pair, prediction: Row, times: dict[str, list[float]]) -> tuple[st
         "width": (high - low) / central,
     }
     outside = "" if facts["inside"] else ", outside"
+    if item.get("saved_share"):
+        most, _, least = (1 - share for share in item["saved_share"])
+        facts["ratio_inside"] = least <= fixed / bad <= most
     text = (
         f"| {pair.name} | `{item['rule']}` | {first} | {bad:.3g} | {fixed:.3g} |"
         f" {central:.3g} ({low:.3g} to {high:.3g}) | {facts['error']:+.0%}{outside} |"
@@ -65,6 +69,8 @@ def summary(rows: list[Row]) -> str:
     priced = [row for row in rows if "error" in row]
     errors = [abs(row["error"]) for row in priced]
     ratios = [abs(row["ratio_error"]) for row in priced]
+    with_ratio = [row["ratio_inside"] for row in priced if "ratio_inside" in row]
+    of_ratio = f"; ratios inside: {sum(with_ratio)} of {len(with_ratio)}" if with_ratio else ""
     return (
         f"{len(rows)} pairs; first finding names the problem: {sum(r['first'] for r in rows)};"
         f" some finding does: {len(priced)}.\nOf these: median error"
@@ -72,7 +78,7 @@ def summary(rows: list[Row]) -> str:
         f" (ratio: {statistics.median(ratios):.0%}), within 15%: {sum(e <= 0.15 for e in errors)}"
         f" (ratio: {sum(e <= 0.15 for e in ratios)}), inside the bounds:"
         f" {sum(r['inside'] for r in priced)}, median width"
-        f" {statistics.median(r['width'] for r in priced):.0%}."
+        f" {statistics.median(r['width'] for r in priced):.0%}{of_ratio}."
     )
 
 

@@ -17,3 +17,8 @@ class Estimate(NamedTuple):
     low: float
     central: float
     high: float
+
+
+def exactly(value: float) -> Estimate:
+    """Return a value without uncertainty."""
+    return Estimate(value, value, value)

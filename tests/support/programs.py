@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from warpline.estimate import Estimate
-from warpline.replay import predict
+from warpline.estimate import exactly
+from warpline.replay import MEASURED, predict
 from warpline.replay.prediction import Prediction
 from warpline.result.changes import Change
 from warpline.trace import MemorySource, Run, Trace
 from warpline.trace.meta import TraceMeta
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
-EXACT = Estimate(1, 1, 1)
+SAME_CPU = MEASURED._replace(host_speed=exactly(1))
 H2D, D2H = 1, 2
 PAGEABLE, PINNED, DEVICE = 0, 1, 2
 
@@ -196,7 +196,7 @@ def _dimensions(of: str, sizes: Sequence[int]) -> dict[str, int]:
 
 def predicted(trace: Trace, *changes: Change) -> Prediction:
     """Return the prediction with unchanged CPU speed."""
-    return predict(Run(trace), changes, host_speed=EXACT)
+    return predict(Run(trace), changes, calibration=SAME_CPU)
 
 
 def after(trace: Trace, *changes: Change) -> int:

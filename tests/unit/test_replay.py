@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.programs import EXACT, Program, after, predicted, rows, synchronous, two_ranks
+from support.programs import Program, after, predicted, rows, synchronous, two_ranks
 
 from warpline.derived.work.operations import operations
-from warpline.estimate import Estimate
+from warpline.estimate import Estimate, exactly
 from warpline.replay import predict, replay_quality
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
@@ -126,7 +126,7 @@ def test_a_wait_in_a_stream_is_passed_on_by_a_record_after_it() -> None:
     program.launch(55_000, 57_000, (62_000, 70_000), stream=0)
     trace = program.trace()
     # The second stream has no work: its event waits for the kernel of the first stream.
-    assert after(trace, ScaleOperations(rows(0), EXACT)) == 70_000
+    assert after(trace, ScaleOperations(rows(0), exactly(1))) == 70_000
     assert after(trace, ScaleOperations(rows(0), Estimate(0.5, 0.5, 0.5))) == 70_000 - 22_000
 
 

@@ -8,6 +8,7 @@ from support.programs import (
     ALL_REDUCE,
     D2H,
     PINNED,
+    SAME_CPU,
     Program,
     after,
     late_rank,
@@ -331,5 +332,5 @@ def test_durations_of_each_operation() -> None:
     assert after(trace, DropOperations(rows(1)), change) == after(
         trace, DropOperations(rows(1)), SetDurations(rows(0), rows(1), rows(20_000), rows(1))
     )
-    result = predict(Run(trace), (change,), host_speed=Estimate(1, 1, 1)).step_ns
+    result = predict(Run(trace), (change,), calibration=SAME_CPU).step_ns
     assert result.low < result.central < result.high

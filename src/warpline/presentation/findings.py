@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from warpline.presentation.blocks import Block, Cell, FindingBlock, Line, Section
 from warpline.result import Diagnosis, Finding
-from warpline.result.savings import base_text, saving_text
+from warpline.result.savings import BOUNDS_TEXT, base_text, saving_text
 
 _PER_STEP = " per step"
 
@@ -60,10 +60,13 @@ def _block(item: Finding, step: str, facts: tuple[tuple[str, str], ...]) -> Find
 
 
 def _base(diagnosis: Diagnosis) -> tuple[Line, ...]:
-    """Return a line on which step the savings are of, if there are any."""
-    if all(item.saving_ns is None for item in diagnosis.findings):
+    """Return a line on which step the savings are of, and what their bounds mean."""
+    step = _step(diagnosis)
+    texts = [saving_text(item, step) for item in diagnosis.findings]
+    if not any(texts):
         return ()
-    text = base_text(diagnosis.replay, _step(diagnosis))
+    bounds = BOUNDS_TEXT if any("bounds" in text for text in texts) else ""
+    text = " ".join(filter(None, (base_text(diagnosis.replay, step), bounds)))
     return (Line(text),) if text else ()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.estimate import Estimate
+from warpline.replay.calibration import MEASURED, Calibration
 from warpline.replay.changing import SIDES, Side, apply
 from warpline.replay.draft import Draft
 from warpline.replay.graph import event_graph
@@ -18,10 +19,7 @@ from warpline.replay.steps import recorded, step_busy_ns, step_times
 from warpline.result.changes import Change, RemoveProfilerCost
 from warpline.trace import Run
 
-# CPU time of identical code relative to another recording on the same machine.
-HOST_SPEED = Estimate(0.8, 1.0, 1.2)
-# GPU clocks differ by a few percent, and libraries choose other kernels after a change.
-DEVICE_SPEED = Estimate(0.95, 1.0, 1.08)
+_NOTHING = Estimate(0, 0, 0)
 
 
 class Prediction(NamedTuple):
@@ -34,10 +32,15 @@ class Prediction(NamedTuple):
         measured_ns: The median step as recorded.
         unchanged_ns: The median step, simulated unchanged.
         before_ns: The median step before the changes, without profiling if its overhead is known.
-            The bounds are for that overhead and for variation of the CPU's and the GPU's speed.
-        step_ns: The same after the changes. The bounds also are for their uncertain values.
+            The bounds are for that overhead and for the speed of the CPU and the GPU when the
+            program is measured, which is not that of the recording (see `calibration`).
+        step_ns: The same after the changes. The bounds also are for their uncertain values, and at
+            least as wide as the errors of measured pairs. None is below the time of the kernels
+            that remain.
         saving_ns: The difference, at least 0. Each bound compares steps of the same overhead and
             speed, and none exceeds the time in which the GPU has nothing left to do.
+        saved_ratio: The saving relative to the step before, at the same speed of CPU and GPU as in
+            the recording.
     """
 
     measured_ns: int
@@ -45,22 +48,23 @@ class Prediction(NamedTuple):
     before_ns: Estimate
     step_ns: Estimate
     saving_ns: Estimate
+    saved_ratio: Estimate
 
 
 def predict(
     run: Run,
     changes: Sequence[Change],
     *,
-    host_speed: Estimate = HOST_SPEED,
+    calibration: Calibration = MEASURED,
 ) -> Prediction:
     """Predict the step time with changes.
 
     Args:
         run: The trace, and the choice of its steps.
         changes: The changes, applied in this order.
-        host_speed: Factors on CPU time for the same code.
+        calibration: The errors that bounds are for.
     """
-    return Baseline(run, host_speed=host_speed).predict(changes)
+    return Baseline(run, calibration=calibration).predict(changes)
 
 
 class Baseline:
@@ -69,40 +73,65 @@ class Baseline:
     Args:
         run: The trace, and the choice of its steps.
         made: The changes already made, with their most likely values.
-        host_speed: Factors on CPU time for the same code.
+        calibration: The errors that bounds are for.
     """
 
     def __init__(
-        self, run: Run, made: Sequence[Change] = (), *, host_speed: Estimate = HOST_SPEED
+        self, run: Run, made: Sequence[Change] = (), *, calibration: Calibration = MEASURED
     ) -> None:
         self._run = run
-        self._host_speed = host_speed
+        self._calibration = calibration
         self._drafts = {speed: draft.copy() for speed, draft in _without_profiler(run).items()}
         for draft in self._drafts.values():
             apply(run.trace, draft, made, "central")
         low, central, high = (self._step(speed).step_ns for speed in SIDES)
         self.step_ns = _ordered(low, central, high)
 
-    def predict(self, changes: Sequence[Change]) -> Prediction:
-        """Predict the step time with more changes, applied in this order."""
+    def predict(self, changes: Sequence[Change], most_ns: Estimate | None = None) -> Prediction:
+        """Predict the step time with more changes, applied in this order.
+
+        Args:
+            changes: The changes.
+            most_ns: The most that they can save, whatever the simulation says.
+        """
         before, unchanged = self.step_ns, _unchanged(self._run)
         if not changes:
-            return Prediction(*unchanged, before, before, Estimate(0, 0, 0))
-        best, after, worst = (self._step(side, changes, side) for side in SIDES)
-        # A change gains most where the step is longest.
-        most, least = self._step("high", changes, "low"), self._step("low", changes, "high")
-        possible = max(before.central - most.busy_ns / DEVICE_SPEED.high, 0)
-        savings = (
-            before.low - least.step_ns,
-            before.central - after.step_ns,
-            before.high - most.step_ns,
+            return Prediction(*unchanged, before, before, _NOTHING, _NOTHING)
+        best, after, worst = (self._step("central", changes, side) for side in SIDES)
+        possible_ns = max(before.central - best.busy_ns, 0)
+        steps_ns = sorted((best.step_ns, worst.step_ns))
+        simulated = _ordered(
+            *(before.central - ns for ns in (steps_ns[1], after.step_ns, steps_ns[0]))
         )
-        low, central, high = (min(max(saving, 0), possible) for saving in savings)
+        saved = self._with_errors(_limited(simulated, most_ns), possible_ns, most_ns)
+        # What is saved at another speed follows from the steps before and after at that speed.
+        remaining = [before.central - saving for saving in reversed(saved)]
+        speeds = {side: self._step(side, changes).step_ns for side in SIDES if side != "central"}
+        faster, slower = (_ratio(speeds[side], after.step_ns) for side in ("low", "high"))
+        pairs = ((before.low, faster), (before.central, 1.0), (before.high, slower))
+        low = min(ns - remaining[2] * factor for ns, factor in pairs)
+        high = max(ns - remaining[0] * factor for ns, factor in pairs)
+        limit_ns = possible_ns if most_ns is None else min(possible_ns, most_ns.high)
+        least_ns = best.busy_ns * self._calibration.device_speed.low
+        low, central, high = (min(max(ns, 0), limit_ns) for ns in (low, saved.central, high))
         return Prediction(
             *unchanged,
             before,
-            _ordered(best.step_ns, after.step_ns, worst.step_ns),
+            _ordered(max(remaining[0] * faster, least_ns), remaining[1], remaining[2] * slower),
             _ordered(low, central, high),
+            Estimate(*(max(_ratio(ns, before.central, 0), 0) for ns in saved)),
+        )
+
+    def _with_errors(
+        self, saving: Estimate, possible_ns: float, most_ns: Estimate | None
+    ) -> Estimate:
+        """Return a saving whose bounds are at least as wide as the errors of measured pairs."""
+        measured = self._calibration.saving_ns(saving.central, self.step_ns.central)
+        limit_ns = possible_ns if most_ns is None else min(possible_ns, most_ns.high)
+        return Estimate(
+            min(saving.low, measured.low),
+            saving.central,
+            max(saving.central, min(max(saving.high, measured.high), limit_ns)),
         )
 
     def after(self, changes: Sequence[Change]) -> int:
@@ -116,8 +145,9 @@ class Baseline:
         graph, draft = event_graph(self._run), self._drafts[speed].copy()
         apply(self._run.trace, draft, changes, side)
         if speed != "central":
-            draft.scale_host(getattr(self._host_speed, speed))
-            draft.scale_items(np.arange(len(graph.queued)), getattr(DEVICE_SPEED, speed))
+            host, device, _ = self._calibration
+            draft.scale_host(getattr(host, speed))
+            draft.scale_items(np.arange(len(graph.queued)), getattr(device, speed))
         at = draft.timing()
         steps = step_times(self._run, graph, at)
         return _Simulated(steps.median_ns, step_busy_ns(self._run, graph, at, steps.loop))
@@ -169,6 +199,19 @@ def _without_profiler(run: Run) -> Mapping[Side, Draft]:
             overhead = RemoveProfilerCost(meta.call_cost_ns, *more)
             apply(run.trace, drafts[side], [overhead], side)
     return drafts
+
+
+def _limited(saving_ns: Estimate, most_ns: Estimate | None) -> Estimate:
+    """Return a saving of at most `most_ns`, whose lower bound is as far below as it was."""
+    if most_ns is None:
+        return saving_ns
+    central = min(saving_ns.central, most_ns.central)
+    low = min(saving_ns.low, saving_ns.low * _ratio(central, saving_ns.central), most_ns.low)
+    return _ordered(low, central, min(saving_ns.high, most_ns.high))
+
+
+def _ratio(ns: float, of_ns: float, otherwise: float = 1.0) -> float:
+    return ns / of_ns if of_ns else otherwise
 
 
 def _ordered(low: float, central: float, high: float) -> Estimate:

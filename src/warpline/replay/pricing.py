@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
-from warpline.estimate import Estimate
 from warpline.replay.prediction import Baseline, Prediction
 from warpline.result import Finding, severity_rank
 from warpline.result.changes import Change
@@ -43,7 +42,9 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         return tuple(findings)
     whole = Baseline(run)
     step_ns = whole.step_ns.central
-    priced = [_priced(item, whole.predict(item.changes), step_ns) for item in specific]
+    priced = [
+        _priced(item, whole.predict(item.changes, item.most_ns), step_ns) for item in specific
+    ]
     is_little = [(item.saving_high_ns or 0) < _LEAST_RATIO * step_ns for item in priced]
     unknown = [item for item, little in zip(specific, is_little, strict=True) if little]
     priced = [item for item, little in zip(priced, is_little, strict=True) if not little]
@@ -116,7 +117,7 @@ def _on_what_remains(
         each = [before.after(item.changes) for item in left]
         first = min(range(len(left)), key=lambda at: (_is_uncertain(left[at]), each[at]))
         item = left.pop(first)
-        findings.append(_priced(item, before.predict(item.changes), whole_ns))
+        findings.append(_priced(item, before.predict(item.changes, item.most_ns), whole_ns))
         made += item.changes
     return findings
 
@@ -140,13 +141,15 @@ def _without_repetition(whole: Baseline, findings: Sequence[Finding]) -> list[Fi
 
 def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
     """Return a finding with its saving, the step after it, share, and severity."""
-    low, central, high = map(round, _limited(predicted.saving_ns, item.most_ns))
-    # What cannot be saved stays in the step.
-    stays_ns = round(predicted.saving_ns.central) - central
-    step_low, step, step_high = (round(value) + stays_ns for value in predicted.step_ns)
+    low, central, high = map(round, predicted.saving_ns)
+    step_low, step, step_high = map(round, predicted.step_ns)
+    # A generic finding saves of what remains, and its share is of the whole step.
+    share, part = (
+        ns / whole_ns if whole_ns else 0.0 for ns in (central, predicted.before_ns.central)
+    )
+    share_low, share_high = part * predicted.saved_ratio.low, part * predicted.saved_ratio.high
     if item.is_conditional:
-        low, step_high = 0, max(step_high, step + central)
-    share = central / whole_ns if whole_ns else 0.0
+        low, share_low, step_high = 0, 0.0, max(step_high, step + central)
     return replace(
         item,
         severity=max(severity_of(share), item.most_severe, key=severity_rank),
@@ -154,6 +157,8 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
         saving_low_ns=low,
         saving_high_ns=high,
         share=share,
+        share_low=share_low,
+        share_high=share_high,
         predicted_step_ns=step,
         predicted_step_low_ns=step_low,
         predicted_step_high_ns=step_high,
@@ -167,15 +172,6 @@ def _is_measured(item: Finding) -> bool:
 
 def _without_saving(item: Finding) -> Finding:
     return replace(item, claim=f"{item.claim} {_UNKNOWN}", changes=())
-
-
-def _limited(saving_ns: Estimate, most_ns: float | None) -> Estimate:
-    """Return a saving of at most `most_ns`, whose lower bound is as far below as it was."""
-    if most_ns is None or saving_ns.high <= most_ns:
-        return saving_ns
-    if saving_ns.central <= most_ns:
-        return saving_ns._replace(high=most_ns)
-    return Estimate(saving_ns.low * most_ns / saving_ns.central, most_ns, most_ns)
 
 
 def _is_uncertain(item: Finding) -> bool:

@@ -15,6 +15,7 @@ from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
+from warpline.estimate import exactly
 from warpline.ops.arrays import I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, MakeAsync
@@ -128,7 +129,7 @@ def exposed_copies(run: Run) -> list[Finding]:
             },
             share=found.share,
             changes=changes,
-            most_ns=hidden_ns,
+            most_ns=exactly(hidden_ns),
             on_devices=scope.windows_on_devices(found.ns),
         )
     ]

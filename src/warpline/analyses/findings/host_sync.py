@@ -20,7 +20,7 @@ from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.estimate import Estimate
+from warpline.estimate import Estimate, exactly
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.result import Finding, Skipped, rule
@@ -245,12 +245,13 @@ def _number_read(scope: StepScope, waits: I64) -> float:
     return scope.number_of_calls(waits[np.isin(waits, read)])
 
 
-def _most_ns(scope: StepScope, changes: tuple[Change, ...], lost_ns: float) -> float:
+def _most_ns(scope: StepScope, changes: tuple[Change, ...], lost_ns: float) -> Estimate:
     """Return the most that can be saved per step.
 
     That is idle time and the time of dropped operations. Idle time of a rank may be collectives of
-    another. In native programs the calls are all that the CPU saves. A CPU that changes results
-    before it copies them back saves the idle time behind its waits only.
+    another. In native programs the calls are what the CPU most likely saves, and at best also the
+    time before them. A CPU that changes results before it copies them back saves the idle time
+    behind its waits only.
 
     Args:
         scope: The included steps.
@@ -258,13 +259,14 @@ def _most_ns(scope: StepScope, changes: tuple[Change, ...], lost_ns: float) -> f
         lost_ns: The CPU time in the calls per step.
     """
     if needs_results(scope.run):
-        return scope.idle_ns(TimePart.HOST_SYNC)
+        return exactly(scope.idle_ns(TimePart.HOST_SYNC))
     gone = operation_categories(scope.run.trace) == TimePart.COLLECTIVE
     for change in changes:
         if isinstance(change, DropOperations):
             gone[change.operations] = True
     most_ns = scope.idle_ns() + scope.ns_of(gone)
-    return min(most_ns, lost_ns) if _is_native(scope.run.trace) else most_ns
+    likely_ns = min(most_ns, lost_ns) if _is_native(scope.run.trace) else most_ns
+    return Estimate(likely_ns, likely_ns, most_ns)
 
 
 def _is_native(trace: Trace) -> bool:

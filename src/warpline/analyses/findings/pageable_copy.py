@@ -139,7 +139,7 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
                 MakeAsync(np.unique(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
-            most_ns=_most_ns(run, places, each, each * rate / speed.high * 1e9),
+            most_ns=_most_ns(run, places, each, rate, speed),
             on_devices=scope.on_devices(copies),
             most_severe="medium" if is_new else "high",
             is_conditional=is_new,
@@ -180,18 +180,31 @@ def _are_both_ways(trace: Trace, places: I64) -> bool:
     return float(both.sum()) >= _MOST * float(size.sum()) > 0
 
 
-def _most_ns(run: Run, places: I64, each_ns: float, pinned_ns: float) -> float | None:
+def _most_ns(
+    run: Run, places: I64, each_ns: float, rate: float, speed: Estimate
+) -> Estimate | None:
     """Return the most that the fix can save where results are copied to the host; None elsewhere.
 
-    Without waiting, the simulated CPU would run past results that the program may need. A CPU that
-    changes them before it copies them back gains from the higher speed only.
+    Without waiting, the simulated CPU would run past results that the program may need: at best it
+    needs none of them. A CPU that changes them before it copies them back gains from the higher
+    speed only.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        places: The copies, as places in operations.
+        each_ns: Their time per step.
+        rate: Their bytes per ns.
+        speed: Bytes per second of pinned copies.
     """
     scope, category = step_scope(run), operation_categories(run.trace)
     if needs_results(run):
-        return max(each_ns - pinned_ns, 0.0) + scope.idle_ns(TimePart.PAGEABLE_COPY)
+        idle_ns = scope.idle_ns(TimePart.PAGEABLE_COPY)
+        faster = (max(1 - rate * 1e9 / of_pinned, 0.0) for of_pinned in speed)
+        return Estimate(*(each_ns * share + idle_ns for share in faster))
     if np.mean(category[places] == TimePart.COPY_D2H) < _SOME:
         return None
-    return each_ns + scope.idle_ns(TimePart.PAGEABLE_COPY, TimePart.HOST_SYNC)
+    likely_ns = each_ns + scope.idle_ns(TimePart.PAGEABLE_COPY, TimePart.HOST_SYNC)
+    return Estimate(likely_ns, likely_ns, each_ns + scope.idle_ns())
 
 
 def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
