@@ -7,7 +7,7 @@ from warpline.units import format_ns
 
 # docs/findings.md has the measurements.
 BOUNDS_TEXT = (
-    "Bounds allow for another CPU speed than in the recording: 29 of 34 measured steps lie inside."
+    "Bounds include run-to-run variation of CPU speed: they held in 29 of 34 measured programs."
 )
 
 _LEAST_SAVING = 0.05  # of the step: smaller savings are within run-to-run variation
