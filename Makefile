@@ -34,6 +34,11 @@ demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto --dist=worksteal) $(ARGS)
 
+bench: $(VENV)/installed  ## Measure Warpline beside other profilers: SIZES=... NSYS=... HTA=PYTHON PERFETTO=...
+	@$(BIN)/python benchmarks/bench.py --folder build/bench $(if $(SIZES),--sizes $(SIZES)) \
+		$(if $(NSYS),--nsys $(NSYS)) $(if $(HTA),--hta $(HTA)) \
+		$(if $(PERFETTO),--perfetto $(PERFETTO)) $(ARGS)
+
 instructions: $(VENV)/installed  ## Check that no small workload executes 5% more instructions (needs valgrind)
 	@$(BIN)/python benchmarks/instruction_counts.py $(ARGS)
 
