@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 196, 160  # of the inside of a panel
-LEFT, TOP, GAP_X, GAP_Y, BOTTOM, RIGHT = 64, 64, 20, 40, 44, 16
+WIDTH, HEIGHT = 190, 160  # of the inside of a panel
+LEFT, TOP, GAP_X, GAP_Y, BOTTOM, RIGHT = 84, 64, 36, 56, 48, 20
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #52514e }
 .title { font-weight: 600; fill: #0b0b0b }
@@ -85,8 +85,8 @@ def figure(
     for row, (y, panels) in enumerate(rows):
         top = TOP + row * (HEIGHT + GAP_Y)
         middle = top + HEIGHT / 2
-        turned = f'transform="rotate(-90 14 {middle})" text-anchor="middle"'
-        parts.append(f'<text x="14" y="{middle}" {turned}>{escape(y.title)}</text>')
+        turned = f'transform="rotate(-90 18 {middle})" text-anchor="middle"'
+        parts.append(f'<text x="18" y="{middle}" {turned}>{escape(y.title)}</text>')
         for column, panel in enumerate(panels):
             left = LEFT + column * (WIDTH + GAP_X)
             parts.append(f'<g transform="translate({left} {top})">')
