@@ -2,12 +2,14 @@
 
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import callgrind
+import instruction_counts
 import make_nsys
 from instruction_counts import (
     WARPLINE,
@@ -141,3 +143,34 @@ def test_the_same_environment_is_compared_in_full(tmp_path):
     known, why = reference_of(references(path), "here")
     assert why is None
     assert (known["x"].instructions, known["y"].instructions) == (2_000, 5)
+
+
+@pytest.mark.parametrize(("opening", "status"), [(1_050, 0), (1_051, 1)])
+def test_one_workload_that_grew_fails_the_check(monkeypatch, capsys, opening, status):
+    before = {"opening": counts(1_000, 10), "kineto": counts(1_000, 10)}
+    after = {"opening": counts(opening, 10), "kineto": counts(900, 10)}
+    monkeypatch.setattr(callgrind, "missing", lambda: None)
+    monkeypatch.setattr(instruction_counts, "native_core", lambda: Path("core"))
+    monkeypatch.setattr(instruction_counts, "environment_key", lambda: "here")
+    monkeypatch.setattr(instruction_counts, "references", lambda: {"here": before})
+    monkeypatch.setattr(instruction_counts, "measure", Mock(return_value=after))
+    monkeypatch.setattr(sys, "argv", ["instruction_counts.py", "opening", "kineto"])
+    assert instruction_counts.main() == status
+    assert ("FAILED" in capsys.readouterr().out) == bool(status)
+
+
+def test_without_valgrind_the_check_says_so(monkeypatch, capsys):
+    before = {"opening": counts(1_000, 100)}
+    version = "Python {}.{}.9".format(*sys.version_info[:2])
+    monkeypatch.setattr(callgrind, "missing", lambda: "valgrind")
+    monkeypatch.setattr(instruction_counts, "native_core", lambda: Path("core"))
+    monkeypatch.setattr(instruction_counts, "references", lambda: {version: before})
+    found = {"opening": counts(None, 106)}
+    monkeypatch.setattr(instruction_counts, "measure", Mock(return_value=found))
+    monkeypatch.setattr(sys, "argv", ["instruction_counts.py", "opening"])
+    assert instruction_counts.main() == 1
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "instructions: SKIPPED: valgrind is missing; only bytecodes are compared"
+    )
+    assert "106 bytecodes (+6.0%): FAILED" in told
