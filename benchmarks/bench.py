@@ -5,9 +5,9 @@ Usage: python benchmarks/bench.py [--sizes 10000 100000 1000000] [--rounds 5] [-
 
 Or `make bench SIZES="5000000 20000000"`. Programs take turns, once without being counted. One that
 takes longer than --patience in that turn runs only then; one that would take ten times as long, or
-more than half of the memory, is left out. Both are predicted from its last size, as if they grew
-linearly. The figures replace those of the same work and size in --data, from which `make docs`
-makes the plot and the tables of docs/benchmarks.md.
+more than half of the memory, is left out. Both are predicted from its next smaller size in --data,
+as if they grew linearly. The figures replace those of the same work and size in --data, from which
+`make docs` makes the plot and the tables of docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ def is_affordable(last: Row | None, size: int, patience_s: float, memory_mb: flo
 
 
 def measure(
-    work: str, size: int, commands: Commands, last: Mapping[str, Row], options: argparse.Namespace
+    work: str, size: int, commands: Commands, before: Mapping[str, Row], options: argparse.Namespace
 ) -> dict[str, Row]:
     """Return one row for each program; without figures for one that was left out."""
     memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
     runs = {
         name: command
         for name, command in commands.items()
-        if is_affordable(last.get(name), size, options.patience, memory_mb)
+        if is_affordable(before.get(name), size, options.patience, memory_mb)
     }
     load = os.getloadavg()[0]
     costs = compare(runs, options.rounds, options.patience)
@@ -164,10 +164,21 @@ def conditions(found: Peers) -> dict[str, Any]:
     }
 
 
+def stored(path: Path) -> list[Row]:
+    """Return the rows of a file, none if it is not there."""
+    rows: list[Row] = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    return rows
+
+
+def rows_before(rows: Sequence[Row], work: str, size: int) -> dict[str, Row]:
+    """Return each program's row of the largest size below this one."""
+    below = [row for row in rows if row["work"] == work and row["size"] < size]
+    return {row["program"]: row for row in sorted(below, key=lambda row: int(row["size"]))}
+
+
 def store(path: Path, rows: Sequence[Row], where: Mapping[str, Any]) -> None:
     """Write the rows; those of other works and sizes that the file has stay."""
-    old = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    new = {(row["work"], row["size"], row["program"]): row for row in [*old, *rows]}
+    new = {(row["work"], row["size"], row["program"]): row for row in [*stored(path), *rows]}
     order = {name: number for number, name in enumerate(WORKS)}
     kept = sorted((row for row in new.values() if row["work"] in order), key=_order(order))
     lines = ",\n".join(f"  {json.dumps(row)}" for row in kept)
@@ -201,15 +212,15 @@ def main() -> None:
         print(f"{name}: {version}")
     print(f"{'work':20} {'size':>11} {'program':9} {'wall s':>8} {'CPU s':>8} {'peak MB':>8}")
     for work in options.works:
-        last: dict[str, Row] = {}
         for size in sorted(options.sizes):
             if size > WORKS[work].largest:
                 continue
             commands = WORKS[work].commands(found, inputs, size)
-            last |= measure(work, size, commands, last, options)
-            for name in commands:
-                print(line(last[name]), flush=True)
-            store(options.data, [last[name] for name in commands], where)
+            before = rows_before(stored(options.data), work, size)
+            rows = measure(work, size, commands, before, options)
+            for row in rows.values():
+                print(line(row), flush=True)
+            store(options.data, list(rows.values()), where)
 
 
 if __name__ == "__main__":

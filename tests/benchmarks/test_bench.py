@@ -62,6 +62,12 @@ def test_other_sizes_stay_in_the_data(tmp_path):
     assert [(one["size"], one["wall_s"]) for one in stored["rows"]] == [(10, 0.1), (1_000, 2.0)]
 
 
+def test_growth_is_predicted_from_the_next_smaller_size():
+    rows = [row(100, 1.0, 1.0), row(1_000, 2.0, 2.0), row(10, 0.0, 0.0), row(9_000, 9.0, 9.0)]
+    assert bench.rows_before(rows, "analyze", 9_000)["warpline"]["size"] == 1_000
+    assert bench.rows_before(rows, "kineto", 9_000) == {}
+
+
 @pytest.mark.parametrize(
     ("seconds", "megabytes", "cells"),
     [
