@@ -210,7 +210,8 @@ def main() -> None:
     where = conditions(found)
     for name, version in where["peers"].items():
         print(f"{name}: {version}")
-    print(f"{'work':20} {'size':>11} {'program':9} {'wall s':>8} {'CPU s':>8} {'peak MB':>8}")
+    print(f"{'work':20} {'size':>11} {'program':9}", end="")
+    print(f" {'wall s':>8} {'CPU s':>8} {'peak MB':>8}   ratio runs")
     for work in options.works:
         for size in sorted(options.sizes):
             if size > WORKS[work].largest:
