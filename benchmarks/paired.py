@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
-import threading
-import time
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_SAMPLE_S = 0.02
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_ONE_RUN = Path(__file__).with_name("one_run.py")
 
 
 @dataclass(frozen=True)
@@ -24,54 +22,13 @@ class Cost:
     peak_mb: float
 
 
-class _Sampler(threading.Thread):
-    """Samples the memory of a process and its descendants.
-
-    Pages that several of them share count for each. A peak between two samples is missed, except
-    that of the process itself, which the kernel keeps.
-    """
-
-    def __init__(self, process_id: int) -> None:
-        super().__init__(daemon=True)
-        self.peak_bytes = 0
-        self._process_id = process_id
-        self._is_over = threading.Event()
-
-    def run(self) -> None:
-        """Sample until the end."""
-        while not self._is_over.wait(_SAMPLE_S):
-            self.peak_bytes = max(self.peak_bytes, _tree_bytes(self._process_id))
-
-    def end(self) -> None:
-        """Stop sampling."""
-        self._is_over.set()
-        self.join()
-
-
-def _tree_bytes(process_id: int) -> int:
-    folder = Path("/proc", str(process_id))
-    try:
-        size = int((folder / "statm").read_text().split()[1]) * _PAGE
-        lists = [path.read_text() for path in folder.glob("task/*/children")]
-    except (OSError, IndexError):
-        return 0  # it has ended, or this system has no such files
-    return size + sum(_tree_bytes(int(child)) for told in lists for child in told.split())
-
-
 def run(command: Sequence[str]) -> Cost:
     """Run a command, which must succeed, and return its resources. Its output is discarded."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    sampler = _Sampler(process.pid)
-    sampler.start()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall_s = time.perf_counter() - begin
-    sampler.end()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"exit {process.returncode}: {' '.join(command)}")
-    peak_bytes = max(usage.ru_maxrss * 1024, sampler.peak_bytes)
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime, peak_bytes / 1e6)
+    start = [sys.executable, "-I", "-S", str(_ONE_RUN)]
+    done = subprocess.run([*start, *command], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return Cost(**json.loads(done.stdout))
 
 
 def compare(

@@ -36,6 +36,18 @@ def test_memory_is_that_of_all_processes_at_one_time():
     assert 160 < cost.peak_mb < 320
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="measures otherwise")
+def test_memory_of_the_measuring_process_does_not_count():
+    kept = bytearray(b"x") * 60_000_000
+    assert paired.run([sys.executable, "-S", "-c", "pass"]).peak_mb < 60
+    assert len(kept) == 60_000_000
+
+
+def test_a_failure_is_reported():
+    with pytest.raises(SystemExit, match="exit 3"):
+        paired.run([sys.executable, "-c", "raise SystemExit('exit 3')"])
+
+
 def test_a_slow_command_runs_once():
     command = [sys.executable, "-c", "pass"]
     costs = paired.compare({"slow": command}, rounds=3, patience_s=0)
