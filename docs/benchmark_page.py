@@ -101,7 +101,7 @@ def conditions(facts: Mapping[str, Any], rows: Sequence[Row]) -> str:
         f" average was {min(loads):.0f} to {max(loads):.0f} when a row began."
     )
     if max(loads) > facts["cores"]:
-        text += " Other programs kept the machine busy: trust CPU seconds and ratios, not times."
+        text += " Other programs kept the machine busy: CPU seconds say more than times."
     return text
 
 
