@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test harm lint format docs viewer clean
+.PHONY: help demo test instructions bench harm lint format docs viewer clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -33,6 +33,14 @@ demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto --dist=worksteal) $(ARGS)
+
+bench: $(VENV)/installed  ## Measure Warpline beside other profilers: SIZES=... NSYS=... HTA=PYTHON PERFETTO=...
+	@$(BIN)/python benchmarks/bench.py --folder build/bench $(if $(SIZES),--sizes $(SIZES)) \
+		$(if $(NSYS),--nsys $(NSYS)) $(if $(HTA),--hta $(HTA)) \
+		$(if $(PERFETTO),--perfetto $(PERFETTO)) $(ARGS)
+
+instructions: $(VENV)/installed  ## Check that no small workload executes 5% more instructions (needs valgrind)
+	@$(BIN)/python benchmarks/instruction_counts.py $(ARGS)
 
 # Uses the Python that has the frameworks, not that of .venv: PYTHON=/path/to/python3.
 harm:  ## Check that recording changes no program (needs a GPU, see docs/harm.md)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import struct
-import subprocess
 import sys
 import tempfile
-import time
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+
+from paired import run
 
 _MAGIC = b"WLRAW\r\n\x1a"
 _HEADER_BYTES = 4096
@@ -69,17 +68,10 @@ def _events(ranges: int) -> Iterator[bytes]:
         yield words.tobytes()
 
 
-def finish(folder: Path) -> tuple[float, int, int]:
-    """Finish a raw recording; return process seconds, peak memory and size of the recording."""
-    output = folder / "out.warpline"
-    command = [sys.executable, "-m", "warpline.capture.finishing", str(folder)]
-    before = time.perf_counter()
-    process = subprocess.Popen([*command, "--output", str(output)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - before
-    if status:
-        raise SystemExit(f"finishing failed with status {status}")
-    return seconds, usage.ru_maxrss * 1024, output.stat().st_size
+def command(folder: Path) -> list[str]:
+    """Return the command that finishes a raw recording, to out.warpline beside its logs."""
+    words = [str(folder), "--output", str(folder / "out.warpline")]
+    return [sys.executable, "-m", "warpline.capture.finishing", *words]
 
 
 def main() -> None:
@@ -90,10 +82,11 @@ def main() -> None:
     for ranges in parser.parse_args().ranges:
         with tempfile.TemporaryDirectory(suffix=".raw") as name:
             logs = write_session(Path(name), ranges)
-            seconds, memory, size = finish(Path(name))
+            cost = run(command(Path(name)))
+            size = Path(name, "out.warpline").stat().st_size
         print(
-            f"{ranges:>12,} {logs >> 20:>6} MB {seconds:>9.2f} {memory >> 20:>6} MB"
-            f" {memory / ranges:>8.0f} B {size >> 20:>6} MB"
+            f"{ranges:>12,} {logs / 1e6:>6.0f} MB {cost.wall_s:>9.2f} {cost.peak_mb:>6.0f} MB"
+            f" {cost.peak_mb * 1e6 / ranges:>8.0f} B {size / 1e6:>6.0f} MB"
         )
 
 

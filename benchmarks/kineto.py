@@ -1,12 +1,11 @@
 """Loading a PyTorch profiler trace and summing its kernels, compared with other programs.
 
-Usage: python benchmarks/kineto.py TRACE... [--hta PYTHON] [--rounds 3]
+Usage: python benchmarks/kineto.py TRACE... [--hta PYTHON] [--perfetto PATH] [--rounds 3]
 
 Programs run alternately, and every figure covers a whole process: `warpline stats -r
-cuda_gpu_kern_sum TRACE`; Holistic Trace Analysis (TraceAnalysis, then get_gpu_kernel_breakdown) in
-the Python given by --hta; and the minimum for any reader in Python: json.load, then kernel
-durations summed by name. "per MB" refers to the uncompressed text. On a shared machine, compare CPU
-seconds.
+cuda_gpu_kern_sum TRACE`; the peers that are installed (peers.py); and the minimum for any reader in
+Python: json.load, then kernel durations summed by name. "per MB" refers to the uncompressed text.
+On a shared machine, compare CPU seconds.
 """
 
 from __future__ import annotations
@@ -18,21 +17,12 @@ import statistics
 import sys
 from pathlib import Path
 
+import peers
 from paired import Cost, compare, median
-from startup import installed_command
 
 MB = 1_000_000
 GZIP_MAGIC = b"\x1f\x8b"
 
-# The programs. The trace is the first argument.
-HTA = """
-import logging, sys, warnings
-warnings.filterwarnings("ignore")
-logging.disable(logging.WARNING)
-from hta.trace_analysis import TraceAnalysis
-analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="")
-analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=100000)
-"""
 PLAIN = """
 import collections, gzip, json, sys
 opener = gzip.open if open(sys.argv[1], "rb").read(2) == b"\\x1f\\x8b" else open
@@ -45,13 +35,6 @@ for event in trace["traceEvents"]:
 """
 
 
-def commands(trace: Path, hta: str | None) -> dict[str, list[str]]:
-    """Return each program's command for the same work."""
-    warpline = [*installed_command(), "stats", "-r", "cuda_gpu_kern_sum", "-f", "csv", str(trace)]
-    found = {"warpline": warpline, "json.load": [sys.executable, "-c", PLAIN, str(trace)]}
-    return found | ({"hta": [hta, "-c", HTA, str(trace)]} if hta else {})
-
-
 def text_bytes(trace: Path) -> int:
     """Return the size of a trace's uncompressed text."""
     with trace.open("rb") as file:
@@ -62,9 +45,9 @@ def text_bytes(trace: Path) -> int:
         return sum(len(piece) for piece in iter(lambda: unpacked.read(1 << 20), b""))
 
 
-def cpu_ratio(costs: list[Cost], peers: list[Cost]) -> float:
+def cpu_ratio(costs: list[Cost], others: list[Cost]) -> float:
     """Return the median per-round ratio of the peer's CPU time to ours."""
-    return statistics.median(b.cpu_s / a.cpu_s for a, b in zip(costs, peers, strict=True))
+    return statistics.median(b.cpu_s / a.cpu_s for a, b in zip(costs, others, strict=True))
 
 
 def line(name: str, cost: Cost, megabytes: float, more: str) -> str:
@@ -77,9 +60,10 @@ def main() -> None:
     """Print one row per trace and program."""
     parser = argparse.ArgumentParser(description="Reading PyTorch profiler traces, compared.")
     parser.add_argument("traces", type=Path, nargs="+")
-    parser.add_argument("--hta", help="Python with HolisticTraceAnalysis installed")
     parser.add_argument("--rounds", type=int, default=3)
+    peers.add_arguments(parser)
     options = parser.parse_args()
+    found = peers.find(options)
     print(f"{sys.platform}, {os.cpu_count()} processors, medians of {options.rounds} rounds")
     heads = ("wall s", "cpu s", "peak MB", "cpu ms/MB", "MB per MB", "cpu x")
     widths = (8, 8, 9, 9, 9, 8)
@@ -87,10 +71,12 @@ def main() -> None:
     for trace in options.traces:
         megabytes = text_bytes(trace) / MB
         print(f"\n{trace.name}, {megabytes:.1f} MB\n{'program':10} {header}")
-        costs = compare(commands(trace, options.hta), options.rounds)
-        for name, found in costs.items():
-            more = f"{cpu_ratio(costs['warpline'], found):.1f}"
-            print(line(name, median(found), megabytes, more), flush=True)
+        plain = [sys.executable, "-c", PLAIN, str(trace)]
+        commands = {**found.kernels_of_pytorch(trace), "json.load": plain}
+        costs = compare(commands, options.rounds)
+        for name, runs in costs.items():
+            more = f"{cpu_ratio(costs['warpline'], runs):.1f}"
+            print(line(name, median(runs), megabytes, more), flush=True)
 
 
 if __name__ == "__main__":

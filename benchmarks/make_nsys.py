@@ -152,6 +152,17 @@ def write(database: sqlite3.Connection, table: str, rows: Iterable[tuple[object,
     database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
 
 
+def batches(kernels: int, seed: int) -> Iterator[dict[str, list[tuple[object, ...]]]]:
+    """Yield the rows of at least `kernels` kernels by table, whole steps only."""
+    program = Program(seed)
+    while program.kernels < kernels:
+        program.step()
+        if len(program.rows["NVTX_EVENTS"]) > ROWS_PER_WRITE or program.kernels >= kernels:
+            yield program.rows
+            for rows in program.rows.values():
+                rows.clear()
+
+
 def make(kernels: int, path: Path, seed: int = 1) -> None:
     """Write a recording of at least `kernels` kernels, whole steps only."""
     path.unlink(missing_ok=True)
@@ -170,13 +181,9 @@ def make(kernels: int, path: Path, seed: int = 1) -> None:
     kinds = [(0, "PAGEABLE", "Pageable"), (1, "PINNED", "Pinned"), (2, "DEVICE", "Device")]
     write(database, "ENUM_CUDA_MEM_KIND", kinds)
     write(database, "ThreadNames", [(THREAD_NAME, 20, THREAD)])
-    program = Program(seed)
-    while program.kernels < kernels:
-        program.step()
-        if len(program.rows["NVTX_EVENTS"]) > ROWS_PER_WRITE or program.kernels >= kernels:
-            for table, rows in program.rows.items():
-                write(database, table, rows)
-                rows.clear()
+    for batch in batches(kernels, seed):
+        for table, rows in batch.items():
+            write(database, table, rows)
     database.commit()
     database.close()
 

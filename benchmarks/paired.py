@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
-import time
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+_ONE_RUN = Path(__file__).with_name("one_run.py")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Resources used by one process and its children."""
+    """Resources used by one process and its children; memory is that of all at one time."""
 
     wall_s: float
     cpu_s: float
@@ -21,24 +24,27 @@ class Cost:
 
 def run(command: Sequence[str]) -> Cost:
     """Run a command, which must succeed, and return its resources. Its output is discarded."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    wall_s = time.perf_counter() - begin
-    if process.returncode:
-        raise SystemExit(f"exit {process.returncode}: {' '.join(command)}")
-    return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    start = [sys.executable, "-I", "-S", str(_ONE_RUN)]
+    done = subprocess.run([*start, *command], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"failed: {' '.join(command)}")
+    return Cost(**json.loads(done.stdout))
 
 
-def compare(commands: Mapping[str, Sequence[str]], rounds: int) -> dict[str, list[Cost]]:
-    """Run every command once per round, after one uncounted round."""
-    costs: dict[str, list[Cost]] = {name: [] for name in commands}
-    for turn in range(rounds + 1):
+def compare(
+    commands: Mapping[str, Sequence[str]], rounds: int, patience_s: float = float("inf")
+) -> dict[str, list[Cost]]:
+    """Run every command once per round, after one round that is not counted.
+
+    A command that takes longer than `patience_s` in that first round has this one run only.
+    """
+    first = {name: run(command) for name, command in commands.items()}
+    is_short = {name: cost.wall_s <= patience_s for name, cost in first.items()}
+    costs = {name: [] if is_short[name] else [cost] for name, cost in first.items()}
+    for _ in range(rounds):
         for name, command in commands.items():
-            cost = run(command)
-            if turn:
-                costs[name].append(cost)
+            if is_short[name]:
+                costs[name].append(run(command))
     return costs
 
 
@@ -52,5 +58,10 @@ def median(costs: Sequence[Cost]) -> Cost:
 
 
 def ratio(costs: Sequence[Cost], peers: Sequence[Cost]) -> float:
-    """Return the median per-round ratio of the peer's wall time to ours; above 1, we are faster."""
+    """Return the peer's wall time over ours, of medians by round; above 1, we are faster.
+
+    Where one of the two has a single run, it is compared with the median of the other.
+    """
+    if len(costs) != len(peers):
+        return median(peers).wall_s / median(costs).wall_s
     return statistics.median(b.wall_s / a.wall_s for a, b in zip(costs, peers, strict=True))

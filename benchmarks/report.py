@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from make_nsys import make
+from inputs import add_argument, inputs_of
 
 import warpline
 from warpline import api
@@ -45,17 +44,13 @@ def main() -> None:
     """Print one row per size."""
     parser = argparse.ArgumentParser(description="Size of reports, and time to pack them.")
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 5_000_000])
-    parser.add_argument("--folder", type=Path, help="directory for the recordings")
+    add_argument(parser)
     options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
+    inputs = inputs_of(options)
     heads = f"{'analyze s':>9} {'first s':>9} {'again s':>9} {'MB':>8} {'MB/1M':>8}"
     print(f"{sys.platform}\n{'events':>11} {heads}")
     for events in options.events:
-        kernels = round(events / EVENTS_PER_KERNEL)
-        recording = folder / f"report_{kernels}.sqlite"
-        if not recording.exists():
-            make(kernels, recording)
+        recording = inputs.nsys(round(events / EVENTS_PER_KERNEL))
         print(measure(recording), flush=True)
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from make_nsys import make
+from inputs import Inputs
 
 WIDTHS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 PIXELS = 1450
@@ -238,9 +238,7 @@ def main() -> None:
     if url is None:
         recording = options.recording
         if recording is None:
-            recording = Path(tempfile.gettempdir()) / f"tiles_{kernels}.sqlite"
-            if not recording.exists():
-                make(kernels, recording)
+            recording = Inputs(Path(tempfile.gettempdir())).nsys(kernels)
         server, url = start(recording)
     try:
         page = opened(url)

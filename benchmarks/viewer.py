@@ -24,13 +24,12 @@ import re
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from make_nsys import make
+from inputs import Inputs, add_argument, inputs_of
 from paired import run
 from playwright.sync_api import (
     Browser,
@@ -98,13 +97,10 @@ def count_events(path: Path) -> int:
     return sum(part["count"] for row in rows for part in row["parts"])
 
 
-def write(events: int, folder: Path) -> Report:
+def write(events: int, inputs: Inputs) -> Report:
     """Generate a recording of about this many events and write its report."""
-    kernels = round(events / EVENTS_PER_KERNEL)
-    recording = folder / f"report_{kernels}.sqlite"
-    if not recording.exists():
-        make(kernels, recording)
-    path = folder / f"report_{kernels}.html"
+    recording = inputs.nsys(round(events / EVENTS_PER_KERNEL))
+    path = recording.with_suffix(".html")
     path.unlink(missing_ok=True)
     command = (sys.executable, "-m", "warpline", "report", str(recording), "-o", str(path))
     cost = run(command)
@@ -296,10 +292,9 @@ def reports(options: argparse.Namespace) -> Iterator[Report]:
         for path in options.report:
             yield Report(path, count_events(path))
         return
-    folder = options.folder or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
+    inputs = inputs_of(options)
     for events in options.events:
-        yield write(events, folder)
+        yield write(events, inputs)
 
 
 def parse() -> argparse.Namespace:
@@ -307,7 +302,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Loading and panning speed of reports.")
     parser.add_argument("--events", type=int, nargs="+", default=[1_000_000, 5_000_000])
     parser.add_argument("--report", type=Path, nargs="+", help="open these reports instead")
-    parser.add_argument("--folder", type=Path, help="directory for recordings and reports")
+    add_argument(parser)
     parser.add_argument("--opens", type=int, default=7)
     parser.add_argument("--frames", type=int, default=FRAMES, help="frames of each movement")
     parser.add_argument("--quick", action="store_true", help="three opens, a third of the frames")

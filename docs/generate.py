@@ -1,4 +1,4 @@
-"""Generate the documentation pages from the code: schema, tables, commands, README examples.
+"""Generate pages from the code: schema, tables, commands, README examples; benchmarks from data.
 
 Usage: python docs/generate.py [--check]
 
@@ -17,6 +17,8 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+
+import benchmark_page
 
 from warpline import plugins
 from warpline.cli import main
@@ -185,6 +187,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/schema.md": schema_page,
     "docs/tables.md": tables_page,
     "docs/commands.md": commands_page,
+    "docs/benchmarks.md": benchmark_page.page,
+    "docs/images/benchmarks.svg": benchmark_page.plot,
     "README.md": readme,
 }
 
