@@ -23,6 +23,8 @@ from warpline.ops.join import Lookup
 
 _NOTHING = -1
 
+_MOST_LEVELS = 1000  # deeper nesting takes longer level by level than row by row
+
 # Building a block of this many pairs takes about 50 MB.
 _PAIRS_PER_BLOCK = 2**20
 
@@ -222,6 +224,8 @@ def _or_zeros(group: I64 | None, like: I64) -> I64:
 def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32]:
     """Return the row of each interval's innermost container, or _NOTHING, and its depth."""
     nesting = _innermost_natively(pair, group)
+    if nesting is None:
+        nesting = _of_stacks(pair, _or_zeros(group, pair.start))
     return _sweep(pair, _or_zeros(group, pair.start)) if nesting is None else nesting
 
 
@@ -243,6 +247,43 @@ def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] |
         depth.ctypes.data,
     )
     return (parent, depth) if status == native.OK else None
+
+
+def _of_stacks(pair: Intervals, group: I64) -> tuple[I64, I32] | None:
+    """Return the same with numpy for intervals that nest like calls; None if any partly overlap.
+
+    The number of intervals that are open at a start is the depth, if all of these also reach the
+    end. The parent is then the last one before with the depth above, so only its end is checked.
+    """
+    if not len(group) or not _is_one_group(group):
+        return None
+    order = np.lexsort((~pair.end, pair.start))  # ~end descends as end ascends
+    start, end = pair.start[order], pair.end[order]
+    is_point = start == end
+    points = np.cumsum(is_point) - is_point
+    ended = np.searchsorted(np.sort(end[~is_point]), start, side="right")
+    depth = np.arange(len(order)) - points - ended
+    by_depth = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[by_depth], np.arange(int(depth.max(initial=0)) + 2))
+    if len(bounds) > _MOST_LEVELS:
+        return None
+    around = np.full(len(order), _NOTHING)
+    for low, middle, high in zip(bounds[:-2], bounds[1:-1], bounds[2:], strict=True):
+        inner = by_depth[middle:high]
+        outer = by_depth[low:middle]
+        outer = outer[~is_point[outer]]
+        place = np.searchsorted(outer, inner) - 1
+        if len(inner) and place.min() < 0:
+            return None
+        outer = outer[place]
+        if np.any((end[outer] < end[inner]) | (end[outer] <= start[inner])):
+            return None
+        around[inner] = outer
+    parent, depths = np.full(len(order), _NOTHING), np.empty(len(order), np.int32)
+    inside = around >= 0
+    parent[order[inside]] = order[around[inside]]
+    depths[order] = depth
+    return parent, depths
 
 
 def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
