@@ -7,13 +7,23 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
 from warpline.derived.breakdown.kernel_times import MainKernel, main_kernel
 from warpline.derived.efficiency.efficient_work import efficient_work
+from warpline.derived.efficiency.half_precision import float_kernels
 from warpline.derived.efficiency.profiler import counter_profiler
+from warpline.derived.efficiency.stream_order import kernels_by_stream
+from warpline.derived.idle.host_calls import host_calls, working_calls
+from warpline.derived.kernels.collective_launches import collective_of_kernel
+from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.steps.times import steps
+from warpline.derived.work.launch_order import launch_order
 from warpline.diagnosis.judgment import Attempt, judge
 from warpline.diagnosis.times import breakdowns, overlaps, phases, pid_of
 from warpline.diagnosis.verdict import (
@@ -54,6 +64,11 @@ _READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
         *("name_id", "short_name_id", "graph_node_id", "grid_x"),
     ),
 }
+# Large, and used by rules only.
+_ONLY_FOR_RULES = (
+    *(launch_sequences, launch_order, working_calls, host_calls),
+    *(range_nesting, range_names, collective_of_kernel, kernels_by_stream, float_kernels),
+)
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 
 
@@ -67,8 +82,11 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     _read(run.trace)
     # What needs most memory for a moment comes first, before other results are kept.
     of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
+    forget(run.trace, range_paths, innermost_range)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
+    forget(run.trace, launched_inside)
     judged = judge(run, attempt)
+    forget(run.trace, *_ONLY_FOR_RULES)
     counted = _steps(run, judged.replay)
     waits = attempt("input_waits", partial(input_waits, run))
     said = verdict(

@@ -156,6 +156,7 @@ class ColumnStore:
 
     def _compute_order(self, spec: TableSpec) -> I64 | None:
         first, *rest = spec.order
+        loaded = {name for name in rest if self._has(spec.name, name)}
         keys = self._order_key(spec, first)
         if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
             return None
@@ -171,6 +172,8 @@ class ColumnStore:
             places = np.flatnonzero(tied)
             rows = order[places]
             later = [self._order_key(spec, name)[rows] for name in rest]
+            for name in set(rest) - loaded:
+                del self._raw[spec.name, name]  # nobody asked for it
             # lexsort sorts by its last key first. Row numbers break the remaining ties.
             order[places] = rows[np.lexsort((rows, *reversed(later), keys[rows]))]
         if bool((order[1:] > order[:-1]).all()):
