@@ -23,6 +23,7 @@ from warpline.ops.join import Lookup
 
 _NOTHING = -1
 
+_MOST_ANCESTORS = 64  # to visit one by one
 _MOST_LEVELS = 1000  # deeper nesting takes longer level by level than row by row
 
 # Building a block of this many pairs takes about 50 MB.
@@ -132,6 +133,9 @@ def enclosing(
         owner = point_owner = None
         if bool(np.all(pair.start[1:] >= pair.end[:-1])):
             return _among_disjoint(at, pair)
+        around = _among_nested(at, pair)
+        if around is not None:
+            return around
     both = None
     if owner is not None or point_owner is not None:
         both = np.concatenate((_or_zeros(owner, pair.start), _or_zeros(point_owner, at)))
@@ -161,8 +165,13 @@ def contents(
     """
     pair, at = checked(start, end), as_i64("points", points)
     n = len(pair.start)
-    owner = _or_zeros(_groups(group, pair.start), pair.start)
-    groups = np.concatenate((owner, owner, _or_zeros(_groups(point_group, at), at)))
+    own, point_own = _groups(group, pair.start), _groups(point_group, at)
+    if n and len(at) and _is_one_group(own, point_own):
+        by_time = np.argsort(at, kind="stable")
+        at = at[by_time]
+        return Contents(by_time, *(np.searchsorted(at, side) for side in pair))
+    owner = _or_zeros(own, pair.start)
+    groups = np.concatenate((owner, owner, _or_zeros(point_own, at)))
     times = np.concatenate((*pair, at))
     keys = pack(groups, times)
     if keys is None:
@@ -187,6 +196,32 @@ def _among_disjoint(points: I64, pair: Intervals) -> Lookup:
     found = place >= 0
     found &= points < pair.end[place]
     return Lookup(np.where(found, place, 0), found)
+
+
+def _among_nested(points: I64, pair: Intervals) -> Lookup | None:
+    """Return the same as `enclosing` for one group; None if too many ancestors are visited.
+
+    The last interval to start contains the point, or ended before it. In the second case each
+    interval that is open at the point contains it too, so the nearest one is an ancestor.
+    """
+    order = None
+    if not bool(np.all(pair.start[1:] > pair.start[:-1])):
+        order = np.lexsort((~pair.end, pair.start))
+    start = pair.start if order is None else pair.start[order]
+    row = np.searchsorted(start, points, side="right") - 1
+    found = row >= 0
+    np.maximum(row, 0, out=row)
+    row = row if order is None else order[row]
+    left = np.flatnonzero(found & (pair.end[row] <= points))
+    parent = _innermost(pair, None)[0] if len(left) else row
+    for _ in range(_MOST_ANCESTORS):
+        above = parent[row[left]]
+        found[left], row[left] = above != _NOTHING, above
+        left = left[above != _NOTHING]
+        left = left[pair.end[row[left]] <= points[left]]
+        if not len(left):
+            return Lookup(np.where(found, row, 0), found)
+    return None
 
 
 def accumulate_up(nesting: Nesting, values: Integers) -> I64:
