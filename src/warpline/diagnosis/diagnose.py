@@ -9,9 +9,11 @@ from typing import Any
 
 from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
-from warpline.derived.breakdown.kernel_times import MainKernel, main_kernel
+from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
 from warpline.derived.efficiency.efficient_work import efficient_work
+from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.half_precision import float_kernels
+from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
 from warpline.derived.efficiency.profiler import counter_profiler
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.idle.host_calls import host_calls, working_calls
@@ -107,6 +109,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         main=named,
         profiler=counter_profiler(run.trace),
     )
+    forget(run.trace, product_shapes, least_product_ns, elementwise_work, kernel_times)
     parts = (*tables.values(), waits, efficient, main)
     failed = [item for item in parts if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
