@@ -66,7 +66,11 @@ _READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
         *("name_id", "short_name_id", "graph_node_id", "grid_x"),
     ),
 }
-# Large, and used by rules only.
+# Large, and not used by the next part, or quickly computed again.
+_FOR_PHASES = (
+    *(range_paths, innermost_range, range_nesting),
+    *(launch_order, working_calls, host_calls),
+)
 _ONLY_FOR_RULES = (
     *(launch_sequences, launch_order, working_calls, host_calls),
     *(range_nesting, range_names, collective_of_kernel, kernels_by_stream, float_kernels),
@@ -84,7 +88,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     _read(run.trace)
     # What needs most memory for a moment comes first, before other results are kept.
     of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
-    forget(run.trace, range_paths, innermost_range)
+    forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     forget(run.trace, launched_inside)
     judged = judge(run, attempt)
