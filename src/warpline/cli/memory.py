@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 
 # Of <malloc.h>, where glibc has them.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _MOST_KEPT_BYTES = 2**30
-_LARGEST_REUSED_BYTES = 2**25  # glibc accepts no more
 
 
 def reuse_freed_memory() -> None:
@@ -19,5 +18,5 @@ def reuse_freed_memory() -> None:
     """
     allocator = getattr(ctypes.CDLL(None), "mallopt", None)
     if allocator is not None:
-        allocator(_M_MMAP_THRESHOLD, _LARGEST_REUSED_BYTES)
+        allocator(_M_MMAP_MAX, 0)
         allocator(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
