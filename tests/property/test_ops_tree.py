@@ -88,6 +88,30 @@ def test_the_native_core_nests_as_the_fallback_does(table: list[Row]) -> None:
     assert natively[1].tolist() == depth.tolist()
 
 
+@given(rows | wide_rows)
+def test_stacks_nest_as_the_sweep_does(table: list[Row]) -> None:
+    start, end, _ = np.array(table, np.int64).reshape(-1, 3).T
+    one_group = np.zeros(len(table), np.int64)
+    stacks = tree._of_stacks(Intervals(start, end), one_group)
+    if stacks is not None:
+        parent, depth = tree._sweep(Intervals(start, end), one_group)
+        assert stacks[0].tolist() == parent.tolist()
+        assert stacks[1].tolist() == depth.tolist()
+
+
+@given(programs)
+def test_pushes_and_pops_nest_as_stacks(program: list[bool]) -> None:
+    open_at, pairs = list[int](), list[tuple[int, int]]()
+    for moment, pushes in enumerate(program):
+        if pushes:
+            open_at.append(moment)
+        elif open_at:
+            pairs.append((open_at.pop(), moment))
+    start, end = np.array(pairs, np.int64).reshape(-1, 2).T
+    one_group = np.zeros(len(pairs), np.int64)
+    assert (tree._of_stacks(Intervals(start, end), one_group) is None) == (not pairs)
+
+
 @given(
     rows | wide_rows,
     st.lists(st.tuples(st.integers(-6, 24) | anywhere, st.integers(0, 2)), max_size=12),

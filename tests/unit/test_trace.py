@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from warpline.derived import forget
+from warpline.derived.work.operations import operations
 from warpline.errors import MissingTableError, SchemaError
 from warpline.trace import ColumnData, Excluded, MemorySource, Trace, TraceMeta
 
@@ -69,6 +71,31 @@ def test_ties_are_broken_by_the_declared_columns_then_by_the_file():
     )
     trace = Trace(source)
     assert trace["kernel"]["name"].to_list() == ["first", "a", "b", "c"]
+
+
+def test_columns_in_any_order_stay_in_the_order_of_the_first_request(trace):
+    unordered = trace.columns("kernel", "start_ns", ordered=False)["start_ns"].values
+    assert unordered.tolist() == [50, 10, 30]
+    assert trace.table("kernel")["start_ns"].tolist() == [10, 30, 50]
+    ends = trace.columns("kernel", "end_ns", ordered=False)["end_ns"].values
+    assert (ends - unordered).tolist() == [10, 10, 10]
+
+
+def test_columns_in_any_order_are_sorted_if_a_sorted_one_came_first(trace):
+    assert trace.table("kernel")["start_ns"].tolist() == [10, 30, 50]
+    columns = trace.columns("kernel", "start_ns", "end_ns", "name_id", ordered=False)
+    assert columns["start_ns"].values.tolist() == [10, 30, 50]
+    assert columns["end_ns"].values.tolist() == [20, 40, 60]
+    assert trace.strings.texts(columns["name_id"].values) == ["first", "second", "third"]
+
+
+def test_a_forgotten_result_is_computed_again(trace):
+    work = operations(trace)
+    assert operations(trace) is work
+    forget(trace, operations)
+    again = operations(trace)
+    assert again is not work
+    assert again.start_ns.tolist() == work.start_ns.tolist() == [10, 30, 50]
 
 
 def test_references_to_ordered_tables_follow_their_rows(trace):

@@ -37,6 +37,16 @@ def derived(
     return shared
 
 
+def forget(trace: Trace, *functions: Callable[..., object]) -> None:
+    """Drop the results of derived functions from the cache of a trace, to free their memory.
+
+    They are computed again if they are needed again.
+    """
+    dropped = {getattr(function, "__wrapped__", function) for function in functions}
+    for key in [key for key in trace.memo if key[0] in dropped]:
+        del trace.memo[key]
+
+
 def _parts(subject: Trace | Run) -> tuple[Trace, str | None]:
     """Return the trace, which has the cache, and the choice of steps, which is part of the key."""
     return (subject.trace, subject.steps) if isinstance(subject, Run) else (subject, None)

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
-from warpline.derived.breakdown.kernel_times import MainKernel, main_kernel
+from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
 from warpline.derived.efficiency.efficient_work import efficient_work
+from warpline.derived.efficiency.elementwise import elementwise_work
+from warpline.derived.efficiency.half_precision import float_kernels
+from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
 from warpline.derived.efficiency.profiler import counter_profiler
+from warpline.derived.efficiency.stream_order import kernels_by_stream
+from warpline.derived.idle.host_calls import host_calls, working_calls
+from warpline.derived.kernels.collective_launches import collective_of_kernel
+from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
+from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.steps.times import steps
+from warpline.derived.work.launch_order import launch_order
 from warpline.diagnosis.judgment import Attempt, judge
 from warpline.diagnosis.times import breakdowns, overlaps, phases, pid_of
 from warpline.diagnosis.verdict import (
@@ -21,6 +34,7 @@ from warpline.diagnosis.verdict import (
     verdict,
     what_first,
 )
+from warpline.errors import InputError
 from warpline.result import (
     ANALYSES,
     Check,
@@ -39,6 +53,28 @@ from warpline.result import (
 from warpline.trace import Run, Trace
 from warpline.trace.recorder import table_hint
 
+# What every diagnosis reads of the largest tables. A source reads the columns of one request in one
+# pass, and each further pass takes almost as long.
+_READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
+    "range": (
+        *("start_ns", "end_ns", "process_id", "thread_id", "domain_id", "name_id", "style"),
+        "is_truncated",
+    ),
+    "api_call": ("start_ns", "end_ns", "process_id", "thread_id", "correlation_id", "name_id"),
+    "kernel": (
+        *("start_ns", "end_ns", "device_id", "stream_id", "process_id", "correlation_id"),
+        *("name_id", "short_name_id", "graph_node_id", "grid_x"),
+    ),
+}
+# Large, and not used by the next part, or quickly computed again.
+_FOR_PHASES = (
+    *(range_paths, innermost_range, range_nesting),
+    *(launch_order, working_calls, host_calls),
+)
+_ONLY_FOR_RULES = (
+    *(launch_sequences, launch_order, working_calls, host_calls),
+    *(range_nesting, range_names, collective_of_kernel, kernels_by_stream, float_kernels),
+)
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 
 
@@ -49,10 +85,14 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         run: The trace, and the choice of its steps.
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
+    _read(run.trace)
     # What needs most memory for a moment comes first, before other results are kept.
     of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
+    forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
+    forget(run.trace, launched_inside)
     judged = judge(run, attempt)
+    forget(run.trace, *_ONLY_FOR_RULES)
     counted = _steps(run, judged.replay)
     waits = attempt("input_waits", partial(input_waits, run))
     said = verdict(
@@ -73,6 +113,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         main=named,
         profiler=counter_profiler(run.trace),
     )
+    forget(run.trace, product_shapes, least_product_ns, elementwise_work, kernel_times)
     parts = (*tables.values(), waits, efficient, main)
     failed = [item for item in parts if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
@@ -91,6 +132,14 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         not_judged=(*judged.not_judged, *failed),
         replay=judged.replay,
     )
+
+
+def _read(trace: Trace) -> None:
+    """Read `_READ_AT_ONCE`. The parts of the diagnosis that need a damaged table report it."""
+    for table, names in _READ_AT_ONCE.items():
+        if trace.has(table):
+            with suppress(InputError):
+                trace.columns(table, *names)
 
 
 def _unnoticed_kernel(run: Run, findings: Sequence[Finding]) -> MainKernel | None:

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from warpline import progress
+from warpline.derived import forget
+from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.ranges.work import (
+    innermost_of_work,
+    launched_work,
+    range_work,
+    work_inside,
+    work_timeline,
+)
+from warpline.derived.steps.work import step_of_operations
+from warpline.derived.work.kernel_launches import kernel_launches
+from warpline.derived.work.launches import launch_calls
 from warpline.documents import failures
 from warpline.documents.diagnosis import diagnosis
 from warpline.documents.tables import compute
@@ -29,6 +44,15 @@ _TABLES = (
     *("recording", "profiling_cost"),
 )
 
+# Large tables that are not needed after a table of `_TABLES`, nor for the timeline.
+_LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
+    "cuda_kern_exec_sum": (kernel_launches,),
+    "layers": (range_paths, launched_inside, innermost_of_work, work_timeline),
+    "op_kern_sum": (range_work, work_inside, launched_work, range_names),
+    "step_differences": (step_of_operations,),
+    "profiling_cost": (launch_calls,),
+}
+
 
 def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     """Return the diagnosis and the tables of a report, without tables that fail."""
@@ -37,6 +61,7 @@ def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     with progress.task("Computing tables", len(_TABLES)) as advance:
         for name in _TABLES:
             tables.append(failures.marked(name, partial(compute, run.trace, name, run.steps)))
+            forget(run.trace, *_LAST_USED_BY.get(name, ()))
             advance(1)
     recordings = shlex.join(path.name for path in run.trace.meta.paths)
     return judged, [

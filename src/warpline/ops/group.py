@@ -111,19 +111,25 @@ def pack(*columns: Integers) -> I64 | None:
     """
     if not columns:
         raise SchemaError("no key column")
-    keys = [as_i64(f"column {number}", column) for number, column in enumerate(columns)]
-    require_equal_length(**{f"column {number}": key for number, key in enumerate(keys)})
-    if not len(keys[0]):
-        return keys[0].copy()
-    lows = [int(key.min()) for key in keys]
-    sizes = [int(key.max()) - low + 1 for key, low in zip(keys, lows, strict=True)]
+    for number, column in enumerate(columns):
+        require_integers(f"column {number}", column)
+    require_equal_length(**{f"column {number}": key for number, key in enumerate(columns)})
+    if not len(columns[0]):
+        return np.zeros(0, np.int64)
+    lows = [int(key.min()) for key in columns]
+    sizes = [int(key.max()) - low + 1 for key, low in zip(columns, lows, strict=True)]
     if math.prod(sizes) >= 2**63:
         return None
-    packed = keys[0] - lows[0]
-    for key, low, size in zip(keys[1:], lows[1:], sizes[1:], strict=True):
-        packed *= size
-        packed += key - low
-    return packed
+    packed: I64 | None = None
+    for key, low, size in zip(columns, lows, sizes, strict=True):
+        if size == 1:
+            continue  # as of one process: the same in every row
+        if packed is None:
+            packed = np.subtract(key, low, dtype=np.int64)
+        else:
+            packed *= size
+            packed += np.subtract(key, low, dtype=np.int64)
+    return np.zeros(len(columns[0]), np.int64) if packed is None else packed
 
 
 @dataclass(frozen=True)

@@ -37,18 +37,17 @@ def factorize_texts(
     groups = _natively(blob, offsets, valid, count)
     if groups is not None:
         return groups
-    raw, ends = blob.tobytes(), offsets.tolist()
+    raw = blob.tobytes()
+    rows = np.arange(count) if valid is None else np.flatnonzero(valid)
+    bounds = zip(offsets[rows].tolist(), offsets[rows + 1].tolist(), strict=True)
     numbers: dict[bytes, int] = {}
-    codes = np.full(count, -1, np.int32)
-    first: list[int] = []
-    present = range(count) if valid is None else np.flatnonzero(valid).tolist()
-    for row in present:
-        text = raw[ends[row] : ends[row + 1]]
-        number = numbers.setdefault(text, len(first))
-        if number == len(first):
-            first.append(row)
-        codes[row] = number
-    return TextGroups(codes, np.array(first, np.int64))
+    of_row = np.array(
+        [numbers.setdefault(raw[begin:end], len(numbers)) for begin, end in bounds], np.int32
+    )
+    codes, first = np.full(count, -1, np.int32), np.empty(len(numbers), np.int64)
+    codes[rows] = of_row
+    first[of_row[::-1]] = rows[::-1]  # the last write to a position wins: here the first row
+    return TextGroups(codes, first)
 
 
 def _natively(

@@ -12,6 +12,7 @@ from warpline.ops.interval import checked
 
 # One bit of an int64 for each level; the sign bit is not used.
 MAX_LEVELS = 62
+_LEVELS_IN_A_BYTE = 6
 
 
 class Tiles(NamedTuple):
@@ -73,8 +74,9 @@ def _of_level(start: I64, end: I64, rows: I64) -> Tiles:
 def _layered(parts: list[Tiles]) -> Tiles:
     """Return the tiles of several levels, lowest first, from the tiles of each."""
     time = np.concatenate([column for part in parts for column in part[:2]])
+    width = np.int8 if len(parts) <= _LEVELS_IN_A_BYTE else np.int64
     bits = np.concatenate(
-        [np.full(2 * len(part.owner), 1 << place, np.int64) for place, part in enumerate(parts)]
+        [np.full(2 * len(part.owner), 1 << place, width) for place, part in enumerate(parts)]
     )
     order = np.argsort(time, kind="stable")
     time = time[order]

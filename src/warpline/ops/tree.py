@@ -23,6 +23,9 @@ from warpline.ops.join import Lookup
 
 _NOTHING = -1
 
+_MOST_ANCESTORS = 64  # to visit one by one
+_MOST_LEVELS = 1000  # deeper nesting takes longer level by level than row by row
+
 # Building a block of this many pairs takes about 50 MB.
 _PAIRS_PER_BLOCK = 2**20
 
@@ -124,6 +127,15 @@ def enclosing(
     """
     pair, at = checked(start, end), as_i64("points", points)
     owner, point_owner = _groups(group, pair.start), _groups(point_group, at)
+    if not len(at) or not len(pair.start):
+        return Lookup(np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_))
+    if _is_one_group(owner, point_owner):
+        owner = point_owner = None
+        if bool(np.all(pair.start[1:] >= pair.end[:-1])):
+            return _among_disjoint(at, pair)
+        around = _among_nested(at, pair)
+        if around is not None:
+            return around
     both = None
     if owner is not None or point_owner is not None:
         both = np.concatenate((_or_zeros(owner, pair.start), _or_zeros(point_owner, at)))
@@ -153,8 +165,13 @@ def contents(
     """
     pair, at = checked(start, end), as_i64("points", points)
     n = len(pair.start)
-    owner = _or_zeros(_groups(group, pair.start), pair.start)
-    groups = np.concatenate((owner, owner, _or_zeros(_groups(point_group, at), at)))
+    own, point_own = _groups(group, pair.start), _groups(point_group, at)
+    if n and len(at) and _is_one_group(own, point_own):
+        by_time = np.argsort(at, kind="stable")
+        at = at[by_time]
+        return Contents(by_time, *(np.searchsorted(at, side) for side in pair))
+    owner = _or_zeros(own, pair.start)
+    groups = np.concatenate((owner, owner, _or_zeros(point_own, at)))
     times = np.concatenate((*pair, at))
     keys = pack(groups, times)
     if keys is None:
@@ -164,6 +181,47 @@ def contents(
     return Contents(
         order, np.searchsorted(ascending, keys[:n]), np.searchsorted(ascending, keys[n : 2 * n])
     )
+
+
+def _is_one_group(*groups: I64 | None) -> bool:
+    """Return whether all groups are the same one; None is group 0."""
+    known = [group for group in groups if group is not None]
+    first = int(known[0][0]) if len(known) == len(groups) else 0
+    return all(bool((group == first).all()) for group in known)
+
+
+def _among_disjoint(points: I64, pair: Intervals) -> Lookup:
+    """Return the same as `enclosing` for ascending intervals that do not overlap."""
+    place = np.searchsorted(pair.start, points, side="right") - 1
+    found = place >= 0
+    found &= points < pair.end[place]
+    return Lookup(np.where(found, place, 0), found)
+
+
+def _among_nested(points: I64, pair: Intervals) -> Lookup | None:
+    """Return the same as `enclosing` for one group; None if too many ancestors are visited.
+
+    The last interval to start contains the point, or ended before it. In the second case each
+    interval that is open at the point contains it too, so the nearest one is an ancestor.
+    """
+    order = None
+    if not bool(np.all(pair.start[1:] > pair.start[:-1])):
+        order = np.lexsort((~pair.end, pair.start))
+    start = pair.start if order is None else pair.start[order]
+    row = np.searchsorted(start, points, side="right") - 1
+    found = row >= 0
+    np.maximum(row, 0, out=row)
+    row = row if order is None else order[row]
+    left = np.flatnonzero(found & (pair.end[row] <= points))
+    parent = _innermost(pair, None)[0] if len(left) else row
+    for _ in range(_MOST_ANCESTORS):
+        above = parent[row[left]]
+        found[left], row[left] = above != _NOTHING, above
+        left = left[above != _NOTHING]
+        left = left[pair.end[row[left]] <= points[left]]
+        if not len(left):
+            return Lookup(np.where(found, row, 0), found)
+    return None
 
 
 def accumulate_up(nesting: Nesting, values: Integers) -> I64:
@@ -201,6 +259,8 @@ def _or_zeros(group: I64 | None, like: I64) -> I64:
 def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32]:
     """Return the row of each interval's innermost container, or _NOTHING, and its depth."""
     nesting = _innermost_natively(pair, group)
+    if nesting is None:
+        nesting = _of_stacks(pair, _or_zeros(group, pair.start))
     return _sweep(pair, _or_zeros(group, pair.start)) if nesting is None else nesting
 
 
@@ -222,6 +282,43 @@ def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] |
         depth.ctypes.data,
     )
     return (parent, depth) if status == native.OK else None
+
+
+def _of_stacks(pair: Intervals, group: I64) -> tuple[I64, I32] | None:
+    """Return the same with numpy for intervals that nest like calls; None if any partly overlap.
+
+    The number of intervals that are open at a start is the depth, if all of these also reach the
+    end. The parent is then the last one before with the depth above, so only its end is checked.
+    """
+    if not len(group) or not _is_one_group(group):
+        return None
+    order = np.lexsort((~pair.end, pair.start))  # ~end descends as end ascends
+    start, end = pair.start[order], pair.end[order]
+    is_point = start == end
+    points = np.cumsum(is_point) - is_point
+    ended = np.searchsorted(np.sort(end[~is_point]), start, side="right")
+    depth = np.arange(len(order)) - points - ended
+    by_depth = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[by_depth], np.arange(int(depth.max(initial=0)) + 2))
+    if len(bounds) > _MOST_LEVELS:
+        return None
+    around = np.full(len(order), _NOTHING)
+    for low, middle, high in zip(bounds[:-2], bounds[1:-1], bounds[2:], strict=True):
+        inner = by_depth[middle:high]
+        outer = by_depth[low:middle]
+        outer = outer[~is_point[outer]]
+        place = np.searchsorted(outer, inner) - 1
+        if len(inner) and place.min() < 0:
+            return None
+        outer = outer[place]
+        if np.any((end[outer] < end[inner]) | (end[outer] <= start[inner])):
+            return None
+        around[inner] = outer
+    parent, depths = np.full(len(order), _NOTHING), np.empty(len(order), np.int32)
+    inside = around >= 0
+    parent[order[inside]] = order[around[inside]]
+    depths[order] = depth
+    return parent, depths
 
 
 def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:

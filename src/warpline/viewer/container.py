@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -58,18 +58,19 @@ def script_json(value: Any) -> str:
 
 @dataclass
 class BlockWriter:
-    """Collects blocks and compresses them at the end."""
+    """Collects blocks, and compresses them in other threads once they are complete."""
 
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(_THREADS))
     _raw: list[tuple[str, list[bytes]]] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
-    _packed: dict[int, Block] = field(default_factory=dict)
+    _packed: dict[int, Block | Future[Block]] = field(default_factory=dict)
     _is_open: bool = False
 
     def add(self, kind: str, data: bytes) -> int:
         """Add a separate block and return its number."""
+        self.end_block()
         self._raw.append((kind, [data]))
         self._sizes.append(len(data))
-        self._is_open = False
         return len(self._raw) - 1
 
     def extend(self, blocks: Sequence[Block]) -> int:
@@ -98,16 +99,21 @@ class BlockWriter:
 
     def end_block(self) -> None:
         """End the current block: the next addition starts a new one."""
-        self._is_open = False
+        if self._is_open:
+            number, self._is_open = len(self._raw) - 1, False
+            kind, parts = self._raw[number]
+            self._packed[number] = self._pool.submit(_compressed, kind, parts)
+            self._raw[number] = kind, []  # its bytes are freed when they are compressed
 
     def blocks(self) -> tuple[Block, ...]:
         """Return all blocks, compressed."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return tuple(pool.map(self._block, range(len(self._raw))))
-
-    def _block(self, number: int) -> Block:
-        known = self._packed.get(number)
-        return known or _compressed(*self._raw[number])
+        self.end_block()
+        with self._pool as pool:
+            for number, (kind, parts) in enumerate(self._raw):
+                if number not in self._packed:
+                    self._packed[number] = pool.submit(_compressed, kind, parts)
+            packed = [self._packed[number] for number in range(len(self._raw))]
+            return tuple(item if isinstance(item, Block) else item.result() for item in packed)
 
 
 def _compressed(kind: str, parts: list[bytes]) -> Block:

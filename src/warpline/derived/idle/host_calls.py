@@ -81,6 +81,8 @@ def host_calls(trace: Trace) -> HostCalls:
     calls = working_calls(trace)
     kept = [_outermost(calls, rows) for rows in by_group(calls.thread)]
     rows = np.concatenate([np.zeros(0, np.int64), *kept])
+    if np.array_equal(rows, np.arange(len(calls.row))):  # as with one thread and no nested calls
+        return HostCalls(calls.start_ns, calls.end_ns, calls.thread, calls.process)
     return HostCalls(
         calls.start_ns[rows], calls.end_ns[rows], calls.thread[rows], calls.process[rows]
     )
@@ -102,14 +104,17 @@ def working_calls(trace: Trace) -> WorkingCalls:
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
     start, end, thread, process, name = (column.values for column in columns.values())
     rows = np.flatnonzero(working_threads(trace)[thread])
-    start, thread, process = start[rows], thread[rows], process[rows]
+    if len(rows) < len(start):  # otherwise the columns themselves, without a copy
+        start, end, thread, process, name = (
+            column[rows] for column in (start, end, thread, process, name)
+        )
     return WorkingCalls(
         row=rows,
         start_ns=start,
-        end_ns=np.maximum(start, end[rows]),
+        end_ns=end,
         thread=thread.astype(np.int64),
         process=process.astype(np.int64),
-        kind=numbers_of_texts(trace, name[rows], call_kind),
+        kind=numbers_of_texts(trace, name, call_kind),
     )
 
 

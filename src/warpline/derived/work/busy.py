@@ -52,7 +52,6 @@ class DeviceWork:
         return busy
 
 
-@derived
 def device_work(trace: Trace, *tables: str, clipped: bool = True) -> DeviceWork:
     """Return the operations of some tables, rows in the order of unordered columns.
 

@@ -100,6 +100,11 @@ class Database:
         except (sqlite3.Error, UnicodeError) as error:
             raise opening.sqlite_failure(error, str(path)) from error
 
+    @property
+    def is_scanned(self) -> bool:
+        """Whether the native core reads the file, not sqlite3 row by row."""
+        return self._scanner is not None
+
     def close(self) -> None:
         """Close the file. Columns already read stay valid."""
         for finalize in reversed(self._finalizers):

@@ -14,6 +14,15 @@ from warpline.readers.nsys.database import Database, Kind, Raw, RawColumn, RawTe
 
 REEXPORT_HINT = "export the report again with: nsys export --type sqlite REPORT.nsys-rep"
 
+# Columns of integers that nearly every reader of a large table needs, some here, some there. Read
+# row by row, a further pass takes almost as long as the first: these are read in one, and kept.
+_READ_TOGETHER: Mapping[str, tuple[str, ...]] = {
+    "NVTX_EVENTS": (
+        *("eventType", "start", "end", "globalTid", "endGlobalTid", "domainId", "textId"),
+    ),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId", "nameId"),
+}
+
 
 class Ints(NamedTuple):
     """A column of integers.
@@ -35,7 +44,9 @@ class Ints(NamedTuple):
         return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
 
     def take(self, rows: I64) -> Ints:
-        """Return the chosen rows."""
+        """Return the chosen rows, ascending; all of them without a copy."""
+        if len(rows) == len(self.values):
+            return self
         return Ints(self.values[rows], None if self.valid is None else self.valid[rows])
 
 
@@ -52,6 +63,7 @@ class Export:
         self.database = database
         self.damaged: dict[str, str] = {}
         self.mismatched: dict[str, int] = {}
+        self._kept: dict[str, dict[str, Raw]] = {}
         self._tables = {name.lower(): name for name in database.tables}
         self._columns = {
             name.lower(): {column.name.lower() for column in columns}
@@ -82,6 +94,19 @@ class Export:
         Raises CorruptTraceError if the table's rows cannot be read.
         """
         present = {name: kind for name, kind in columns.items() if self.has_column(table, name)}
+        kept = {} if self.database.is_scanned else self._read_together(table)
+        known = {name for name, kind in present.items() if name in kept and kind is Kind.INT64}
+        missing = {name: kind for name, kind in present.items() if name not in known}
+        return {**{name: kept[name] for name in known}, **self._read(table, missing)}
+
+    def _read_together(self, table: str) -> dict[str, Raw]:
+        """Return the columns of `_READ_TOGETHER`."""
+        if table not in self._kept:
+            names = [name for name in _READ_TOGETHER.get(table, ()) if self.has_column(table, name)]
+            self._kept[table] = self._read(table, dict.fromkeys(names, Kind.INT64))
+        return self._kept[table]
+
+    def _read(self, table: str, present: Mapping[str, Kind]) -> dict[str, Raw]:
         if not present:
             return {}
         try:
@@ -102,6 +127,7 @@ class Export:
             with suppress(CorruptTraceError):  # `read` notes it
                 self.read(table, columns)
         self.mismatched.clear()  # the caller did not request these values
+        self._kept.clear()
 
 
 def _kind_of(column: SourceColumn) -> Kind:
@@ -141,13 +167,20 @@ class SourceTable:
     def __len__(self) -> int:
         return self.export.row_count(self.name) if self.rows is None else len(self.rows)
 
+    @property
+    def _is_empty(self) -> bool:
+        return self.rows is not None and not len(self.rows)
+
     def has(self, column: str) -> bool:
         """Return whether the table holds a column."""
         return self.export.has_column(self.name, column)
 
     def fetch(self, columns: Mapping[str, Kind]) -> None:
-        """Read columns in one pass for later use, unless the table is known to be damaged."""
-        if self.name in self.export.damaged:
+        """Read columns in one pass for later use, unless the table is known to be damaged.
+
+        If no rows are selected, nothing is read.
+        """
+        if self.name in self.export.damaged or self._is_empty:
             return
         raws = self.export.read(self.name, columns)
         self._raws.update({(name, columns[name]): raw for name, raw in raws.items()})
@@ -199,7 +232,7 @@ class SourceTable:
         return [v if ok else None for v, ok in zip(values, ints.valid.tolist(), strict=True)]
 
     def _raw(self, column: str, kind: Kind) -> Raw | None:
-        if not self.has(column) or self.name in self.export.damaged:
+        if not self.has(column) or self.name in self.export.damaged or self._is_empty:
             return None
         if (column, kind) not in self._raws:
             self.fetch({column: kind})

@@ -48,6 +48,7 @@ class RowReader:
         self._path = path
         self._limit_bytes = max(_MOST_GROWTH * file_bytes, _MIN_LIMIT_BYTES)
         self._lock = threading.Lock()
+        self._row_counts: dict[str, int] = {}
         self.close = weakref.finalize(self, connection.close)
         connection.text_factory = bytearray  # distinguishes text from blobs, which arrive as bytes
         if snapshot:
@@ -58,9 +59,10 @@ class RowReader:
         """Count the rows of a table."""
         query = f"SELECT count(*) FROM {quote(table)} NOT INDEXED"  # noqa: S608 - quoted name
         with self._lock:
-            count = int(self._connection.execute(query).fetchone()[0])
+            if table not in self._row_counts:
+                self._row_counts[table] = int(self._connection.execute(query).fetchone()[0])
             self._check_unchanged()
-        return count
+        return self._row_counts[table]
 
     def read(
         self,
