@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "growing.h"
+#include "packed.h"
 #include "raw/texts.h"
 
 namespace warpline {
+
+class JsonArguments;
 
 constexpr int32_t kNoText = -1;
 
@@ -62,7 +65,7 @@ class JsonEvents {
     int32_t key = 0;  // its text
     Growing<int32_t> event;
     Growing<uint8_t> kind;
-    Growing<int64_t> value;
+    Packed value;
   };
 
   void add(const JsonEvent &event);
@@ -71,18 +74,21 @@ class JsonEvents {
   // Adds the column of an argument; returns its number.
   int32_t add_argument(std::string_view name);
 
+  // Adds all events of another scan that keeps the same arguments.
+  void take(const JsonEvents &others, JsonArguments &known);
+
   int64_t size() const { return static_cast<int64_t>(phase.size()); }
   // Bytes in use, of columns and texts.
   std::size_t bytes() const;
 
   RawTexts texts;
   Growing<uint8_t> phase, has_ts, has_dur;
-  Growing<int32_t> name, category, pid, tid, id;
-  Growing<int64_t> ts_ns, dur_ns;
+  Packed name, category, pid, tid, id;
+  Growing<int64_t> ts_ns;
+  Packed dur_ns;
   std::deque<Argument> arguments;  // a deque: what is in it never moves
 
  private:
-  std::size_t argument_rows_ = 0;
 };
 
 }  // namespace warpline

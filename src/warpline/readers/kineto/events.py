@@ -205,7 +205,7 @@ class Events:
             is_number = (argument.kind == INT) | (argument.kind == REAL)
             places = np.flatnonzero(is_number & np.isin(argument.event, rows))
             if len(places):
-                value = argument.value[places]
+                value = argument.value[places].astype(np.int64)
                 is_real = argument.kind[places] == REAL
                 values = np.where(is_real, value.view(np.float64), value.astype(np.float64))
                 owners = argument.event[places].astype(np.int64)
@@ -306,7 +306,7 @@ class _ArgumentTexts:
         at = np.minimum(at, len(argument.event) - 1)
         found = argument.event[at] == rows
         kind = np.where(found, argument.kind[at], NULL).astype(np.uint8)
-        return Values(kind, np.where(found, argument.value[at], 0))
+        return Values(kind, np.where(found, argument.value[at], 0).astype(np.int64))
 
     def integers(self, given: Values) -> tuple[I64, BoolArray]:
         """Return arguments as integers, and the mask."""
