@@ -175,6 +175,11 @@ class Events:
         """Return a text of the events' own columns; "" for none."""
         return "" if number < 0 else self.scan.texts[number].decode("utf-8", "replace")
 
+    def with_argument(self, rows: I64, key: str) -> I64:
+        """Return which of some events have an argument, in their order."""
+        argument = self._owner(key).scan.args.get(key.encode())
+        return rows[:0] if argument is None else rows[np.isin(rows, argument.event)]
+
     def names(self, rows: I64) -> I32:
         """Return the pool's rows of the names of some events."""
         return self._texts.pool_rows(self.scan.name[rows])
