@@ -40,7 +40,7 @@ _COUNTED = {
     14: "members of the file other than events were too long and were skipped",
 }
 
-# Columns of the events, and the kind of their values as numpy has it; the core tells their size.
+# Columns of the events, and the kind of their values as numpy has it; the core returns their size.
 _COLUMNS = {
     "phase": "u",
     "name": "i",
