@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -110,13 +110,13 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_raw_intern": (c_int64, (c_void_p, c_char_p, c_int64)),
     "wl_json_open": (
         c_int32,
-        (c_char_p, c_int64, c_int32, c_int64, c_void_p, *_MESSAGE),
+        (c_char_p, c_int64, c_int32, c_int64, c_int64, c_void_p, *_MESSAGE),
     ),
     "wl_json_close": (None, (c_void_p,)),
     "wl_json_feed": (c_int32, (c_void_p, c_void_p, c_int64, c_void_p, *_MESSAGE)),
     "wl_json_finish": (c_int32, (c_void_p, *_MESSAGE)),
-    "wl_json_column": (c_int64, (c_void_p, c_char_p, c_void_p)),
-    "wl_json_argument": (c_int64, (c_void_p, c_int64, *(c_void_p,) * 4)),
+    "wl_json_column": (c_int64, (c_void_p, c_char_p, c_void_p, c_void_p)),
+    "wl_json_argument": (c_int64, (c_void_p, c_int64, *(c_void_p,) * 5)),
 }
 
 

@@ -53,6 +53,28 @@ def test_a_pop_without_a_push_is_nothing(tmp_path: Path) -> None:
     assert rows(trace, "range", *RANGE) == [(10, 20, "range", False)]
 
 
+@pytest.mark.parametrize("count", [3, 300])  # merged, and sorted because there are too many
+def test_logs_are_brought_into_one_order(tmp_path: Path, count: int) -> None:
+    logs = [Log(tid=100 + number, number=number) for number in range(count)]
+    written = []
+    for number, log in enumerate(logs):
+        # Starts that logs share, and two in one log, of which the later one ends first.
+        for start in range(number % 4, 60, 5):
+            log.push(start, f"outer {number}")
+            log.push(start, f"inner {start}")
+            log.pop(start + 1)
+            log.pop(start + 3)
+            written += [(start, start + 3, number, f"outer {number}")]
+            written += [(start, start + 1, number, f"inner {start}")]
+    by_start = sorted(written, key=lambda row: row[0])
+    expected = sorted(
+        (start, end, number, name, source)
+        for source, (start, end, number, name) in enumerate(by_start, 1)
+    )
+    trace, _ = read(tmp_path, *logs)
+    assert rows(trace, "range", "start_ns", "end_ns", "thread_id", "name", "source_id") == expected
+
+
 def test_rows_come_in_the_total_order_whatever_the_logs_say(tmp_path: Path) -> None:
     first, second = Log(), Log(tid=101, number=1)
     first.push(50, "late")

@@ -35,7 +35,7 @@ def arguments_of(scan: Scan) -> dict[bytes, list[tuple[int, int, Any]]]:
 
 def _values(scan: Scan, argument: Argument) -> list[tuple[int, int, Any]]:
     values: list[Any] = argument.value.tolist()
-    reals = argument.value.view(np.float64).tolist()
+    reals = argument.value.astype(np.int64).view(np.float64).tolist()
     for place, kind in enumerate(argument.kind.tolist()):
         if kind == REAL:
             values[place] = repr(reals[place])  # so that NaN equals itself

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 5
+#define WL_ABI_VERSION 6
 
 /* wl_status */
 #define WL_OK 0
@@ -194,9 +194,11 @@ WL_API int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes);
  * them; then the first of these places or -1; then how many members of the file were left out;
  * and how many arguments wl_json_argument gives. */
 
-/* `names` are the arguments to keep, each followed by a NUL; `all_names` keeps all. */
+/* `names` are the arguments to keep, each followed by a NUL; `all_names` keeps all. Several threads
+ * scan blocks of `block_bytes`, 0: as many as are quick; unless all arguments are kept. What is
+ * found does not depend on them. */
 WL_API int32_t wl_json_open(const char *names, int64_t name_bytes, int32_t all_names,
-                            int64_t memory_bytes, wl_json **scan, char *message,
+                            int64_t memory_bytes, int64_t block_bytes, wl_json **scan, char *message,
                             int64_t message_bytes);
 
 WL_API void wl_json_close(wl_json *scan);
@@ -209,19 +211,20 @@ WL_API int32_t wl_json_feed(wl_json *scan, const void *bytes, int64_t count, int
 WL_API int32_t wl_json_finish(wl_json *scan, char *message, int64_t message_bytes);
 
 /* Gives the values of a column and returns their count, or -WL_BAD_ARGUMENT. One value per event:
- * phase, has_ts, has_dur (uint8), name, category, pid, tid, id (int32, text numbers or -1), ts_ns,
- * dur_ns (int64). The bytes of all texts, and where each begins (int64, one more than there are):
- * text, text_offset; likewise member, member_offset, where names and values alternate. And: fact
- * (int64). */
-WL_API int64_t wl_json_column(const wl_json *scan, const char *column, const void **values);
+ * phase, has_ts, has_dur (uint8), name, category, pid, tid, id (text numbers or -1), dur_ns (signed,
+ * of as few bytes as all of them fit into: `value_bytes`), ts_ns (int64). The bytes of all texts,
+ * and where each begins (int64, one more than there are): text, text_offset; likewise member,
+ * member_offset, where names and values alternate. And: fact (int64). */
+WL_API int64_t wl_json_column(const wl_json *scan, const char *column, const void **values,
+                              int32_t *value_bytes);
 
 /* Gives an argument: the text number of its name, the events that have it, ascending, and what
  * each value is: 0 null, 1 bool, 2 integer, 3 another number (the bits of a double), 4 text,
- * 5 array or object as it is written, 6 integer beyond int64 (4 to 6: text numbers). Returns how
- * many there are, or -WL_BAD_ARGUMENT. */
+ * 5 array or object as it is written, 6 integer beyond int64 (4 to 6: text numbers). The values are
+ * signed and have `value_bytes` each. Returns how many there are, or -WL_BAD_ARGUMENT. */
 WL_API int64_t wl_json_argument(const wl_json *scan, int64_t argument, int32_t *name,
                                 const int32_t **events, const uint8_t **kinds,
-                                const int64_t **values);
+                                const void **values, int32_t *value_bytes);
 
 #ifdef __cplusplus
 }

@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "boundary.h"
-#include "json_scan.h"
+#include "json_blocks.h"
 #include "warpline_core.h"
 
 struct wl_json {
-  wl_json(const std::vector<std::string> &wanted, bool all, std::size_t memory_bytes)
-      : scan(wanted, all, memory_bytes) {}
-  warpline::JsonScan scan;
+  wl_json(const std::vector<std::string> &wanted, bool all, std::size_t memory_bytes,
+          std::size_t block_bytes)
+      : blocks(wanted, all, memory_bytes, block_bytes) {}
+  const warpline::JsonScan &scan() const { return blocks.scan(); }
+  warpline::JsonBlocks blocks;
   std::vector<int64_t> facts;
 };
 
@@ -24,11 +26,16 @@ using warpline::JsonScan;
 struct Values {
   const void *data;
   std::size_t count;
+  std::size_t value_bytes;
 };
 
 template <typename Column>
 Values all_of(const Column &column) {
-  return {column.data(), column.size()};
+  return {column.data(), column.size(), sizeof column.data()[0]};
+}
+
+Values all_of(const warpline::Packed &column) {
+  return {column.data(), column.size(), column.value_bytes()};
 }
 
 // A column of the events, by its name.
@@ -67,8 +74,9 @@ std::vector<std::string> names_of(const char *names, int64_t bytes) {
   return found;
 }
 
-int64_t give(const Values &found, const void **values) {
+int64_t give(const Values &found, const void **values, int32_t *value_bytes) {
   *values = found.data;
+  *value_bytes = static_cast<int32_t>(found.value_bytes);
   return static_cast<int64_t>(found.count);
 }
 
@@ -90,14 +98,16 @@ std::vector<int64_t> facts_of(const JsonScan &scan) {
 extern "C" {
 
 int32_t wl_json_open(const char *names, int64_t name_bytes, int32_t all_names,
-                     int64_t memory_bytes, wl_json **scan, char *message,
+                     int64_t memory_bytes, int64_t block_bytes, wl_json **scan, char *message,
                      int64_t message_bytes) {
   return warpline::guarded(message, message_bytes, [&] {
-    warpline::require(scan != nullptr && memory_bytes >= 0 && name_bytes >= 0 &&
+    warpline::require(scan != nullptr && memory_bytes >= 0 && block_bytes >= 0 &&
+                      name_bytes >= 0 &&
                       (names != nullptr || name_bytes == 0));
     const std::vector<std::string> wanted = names_of(names, name_bytes);
     *scan = std::make_unique<wl_json>(wanted, all_names != 0,
-                                      static_cast<std::size_t>(memory_bytes))
+                                      static_cast<std::size_t>(memory_bytes),
+                                      static_cast<std::size_t>(block_bytes))
                 .release();
   });
 }
@@ -107,42 +117,47 @@ void wl_json_close(wl_json *scan) { delete scan; }
 int32_t wl_json_feed(wl_json *scan, const void *bytes, int64_t count, int32_t *wants_more,
                      char *message, int64_t message_bytes) {
   return warpline::guarded(message, message_bytes, [&] {
-    warpline::require(scan != nullptr && wants_more != nullptr && count >= 0 &&
+    warpline::require(scan != nullptr && wants_more != nullptr && scan->facts.empty() && count >= 0 &&
                       (bytes != nullptr || count == 0));
     *wants_more =
-        scan->scan.feed(static_cast<const char *>(bytes), static_cast<std::size_t>(count));
+        scan->blocks.feed(static_cast<const char *>(bytes), static_cast<std::size_t>(count));
   });
 }
 
 int32_t wl_json_finish(wl_json *scan, char *message, int64_t message_bytes) {
   return warpline::guarded(message, message_bytes, [&] {
-    warpline::require(scan != nullptr);
-    scan->scan.finish();
-    scan->facts = facts_of(scan->scan);
+    warpline::require(scan != nullptr && scan->facts.empty());
+    scan->blocks.finish();
+    scan->facts = facts_of(scan->scan());
   });
 }
 
-int64_t wl_json_column(const wl_json *scan, const char *column, const void **values) {
-  if (scan == nullptr || column == nullptr || values == nullptr) return -WL_BAD_ARGUMENT;
-  if (column == std::string_view("fact")) return give(all_of(scan->facts), values);
+int64_t wl_json_column(const wl_json *scan, const char *column, const void **values,
+                       int32_t *value_bytes) {
+  if (scan == nullptr || column == nullptr || values == nullptr || value_bytes == nullptr) {
+    return -WL_BAD_ARGUMENT;
+  }
+  if (column == std::string_view("fact")) return give(all_of(scan->facts), values, value_bytes);
   for (const EventColumn &known : kEventColumns) {
-    if (known.name == column) return give(known.get(scan->scan), values);
+    if (known.name == column) return give(known.get(scan->scan()), values, value_bytes);
   }
   return -WL_BAD_ARGUMENT;
 }
 
 int64_t wl_json_argument(const wl_json *scan, int64_t argument, int32_t *name,
-                         const int32_t **events, const uint8_t **kinds, const int64_t **values) {
+                         const int32_t **events, const uint8_t **kinds, const void **values,
+                         int32_t *value_bytes) {
   if (scan == nullptr || name == nullptr || events == nullptr || kinds == nullptr ||
-      values == nullptr || argument < 0 ||
-      static_cast<std::size_t>(argument) >= scan->scan.events().arguments.size()) {
+      values == nullptr || value_bytes == nullptr || argument < 0 ||
+      static_cast<std::size_t>(argument) >= scan->scan().events().arguments.size()) {
     return -WL_BAD_ARGUMENT;
   }
-  const auto &found = scan->scan.events().arguments[static_cast<std::size_t>(argument)];
+  const auto &found = scan->scan().events().arguments[static_cast<std::size_t>(argument)];
   *name = found.key;
   *events = found.event.data();
   *kinds = found.kind.data();
   *values = found.value.data();
+  *value_bytes = static_cast<int32_t>(found.value.value_bytes());
   return static_cast<int64_t>(found.event.size());
 }
 

@@ -3,50 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
-#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "growing.h"
+#include "packed.h"
 #include "raw/texts.h"
 
 namespace warpline {
 
-// A column that grows. Large blocks are moved by the system's page tables, not copied, so that
-// growing never needs the memory twice.
-template <typename Value>
-class JsonColumn {
- public:
-  JsonColumn() = default;
-  JsonColumn(const JsonColumn &) = delete;
-  JsonColumn &operator=(const JsonColumn &) = delete;
-  ~JsonColumn() { std::free(values_); }
-
-  void push(Value value) {
-    if (size_ == room_) grow();
-    values_[size_++] = value;
-  }
-  void clear() { size_ = 0; }
-  Value &operator[](std::size_t place) { return values_[place]; }
-  const Value *data() const { return values_; }
-  std::size_t size() const { return size_; }
-  std::size_t bytes() const { return size_ * sizeof(Value); }
-
- private:
-  void grow() {
-    const std::size_t room = room_ == 0 ? 16 : room_ * 2;
-    void *larger = std::realloc(static_cast<void *>(values_), room * sizeof(Value));
-    if (larger == nullptr) throw std::bad_alloc();
-    values_ = static_cast<Value *>(larger);
-    room_ = room;
-  }
-
-  Value *values_ = nullptr;
-  std::size_t size_ = 0;
-  std::size_t room_ = 0;
-};
+class JsonArguments;
 
 constexpr int32_t kNoText = -1;
 
@@ -95,9 +63,9 @@ class JsonEvents {
   // The arguments of one name: which events have it, ascending, and its values.
   struct Argument {
     int32_t key = 0;  // its text
-    JsonColumn<int32_t> event;
-    JsonColumn<uint8_t> kind;
-    JsonColumn<int64_t> value;
+    Growing<int32_t> event;
+    Growing<uint8_t> kind;
+    Packed value;
   };
 
   void add(const JsonEvent &event);
@@ -106,18 +74,21 @@ class JsonEvents {
   // Adds the column of an argument; returns its number.
   int32_t add_argument(std::string_view name);
 
+  // Adds all events of another scan that keeps the same arguments.
+  void take(const JsonEvents &others, JsonArguments &known);
+
   int64_t size() const { return static_cast<int64_t>(phase.size()); }
   // Bytes in use, of columns and texts.
   std::size_t bytes() const;
 
   RawTexts texts;
-  JsonColumn<uint8_t> phase, has_ts, has_dur;
-  JsonColumn<int32_t> name, category, pid, tid, id;
-  JsonColumn<int64_t> ts_ns, dur_ns;
+  Growing<uint8_t> phase, has_ts, has_dur;
+  Packed name, category, pid, tid, id;
+  Growing<int64_t> ts_ns;
+  Packed dur_ns;
   std::deque<Argument> arguments;  // a deque: what is in it never moves
 
  private:
-  std::size_t argument_rows_ = 0;
 };
 
 }  // namespace warpline

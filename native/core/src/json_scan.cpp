@@ -27,15 +27,6 @@ const char *skip_some_space(const char *at) {
   return past;
 }
 
-// Returns the key that an event begins with, or nothing if what stands there is none.
-const char *first_key(const char *at) {
-  const char *key = skip_some_space(at);
-  const auto is_here = [key](std::string_view name) {
-    return std::memcmp(key, name.data(), name.size()) == 0;
-  };
-  return std::any_of(std::begin(kFirstKeys), std::end(kFirstKeys), is_here) ? key : nullptr;
-}
-
 // Returns what follows a colon and an opening bracket, or nothing if they do not stand there.
 const char *opening_bracket(const char *at) {
   const char *colon = skip_some_space(at);
@@ -46,6 +37,14 @@ const char *opening_bracket(const char *at) {
 
 }  // namespace
 
+const char *first_event_key(const char *at) {
+  const char *key = skip_some_space(at);
+  const auto is_here = [key](std::string_view name) {
+    return std::memcmp(key, name.data(), name.size()) == 0;
+  };
+  return std::any_of(std::begin(kFirstKeys), std::end(kFirstKeys), is_here) ? key : nullptr;
+}
+
 JsonScan::JsonScan(const std::vector<std::string> &wanted, bool all, std::size_t memory_bytes)
     : arguments_(wanted, all), memory_bytes_(memory_bytes) {}
 
@@ -54,13 +53,52 @@ bool JsonScan::feed(const char *bytes, std::size_t count) {
   if (stop_ != JsonStop::none || trailing_at_ >= 0) return false;
   append(bytes, count);
   run();
+  return check_memory();
+}
+
+bool JsonScan::check_memory() {
   if (stop_ == JsonStop::none && events_.bytes() + window_room_ > memory_bytes_) {
     stop(JsonStop::memory, at_);
   }
   return stop_ == JsonStop::none && trailing_at_ < 0;
 }
 
+void JsonScan::begin_inside(std::unique_ptr<char[]> text, std::size_t bytes) {
+  window_ = std::move(text);
+  window_room_ = bytes + kJsonPadBytes;
+  byte_count_ = static_cast<int64_t>(bytes);
+  at_ = window_.get();
+  end_ = at_ + bytes;
+  state_ = State::events;
+  has_events_ = true;
+}
+
+void JsonScan::run_inside() { run(); }
+
+bool JsonScan::take(const JsonScan &part) {
+  byte_count_ += part.byte_count_;
+  window_offset_ += part.byte_count_;
+  loss_.not_events += part.loss_.not_events;
+  loss_.bad_ts += part.loss_.bad_ts;
+  loss_.bad_dur += part.loss_.bad_dur;
+  loss_.cut_texts += part.loss_.cut_texts;
+  loss_.long_values += part.loss_.long_values;
+  loss_.deep_values += part.loss_.deep_values;
+  loss_.long_events += part.loss_.long_events;
+  loss_.more_arguments += part.loss_.more_arguments;
+  events_.take(part.events_, arguments_);
+  return check_memory();
+}
+
 void JsonScan::finish() {
+  finish_text();
+  events_.texts.end();
+  window_.reset();
+  at_ = end_ = nullptr;
+  window_room_ = 0;
+}
+
+void JsonScan::finish_text() {
   if (stop_ != JsonStop::none) return;
   retry_bytes_ = 0;
   is_final_ = true;
@@ -319,7 +357,7 @@ JsonScan::Step JsonScan::search() {
     }
     at_ += place;
     const char *past = at_ + wanted.size();
-    const char *found = is_event ? first_key(past) : opening_bracket(past);
+    const char *found = is_event ? first_event_key(past) : opening_bracket(past);
     if (found != nullptr) {
       end_search(is_event ? at_ : found);
       return Step::ok;

@@ -34,6 +34,10 @@ struct JsonLoss {
   int64_t damaged_at = -1;     // the first of them
 };
 
+// Returns the key that an event begins with, or nothing if what stands there is none. `at` is
+// behind its brace, and the pad behind the text.
+const char *first_event_key(const char *at);
+
 class JsonScan {
  public:
   static constexpr std::size_t kMaxTextBytes = 1 << 20;
@@ -52,8 +56,25 @@ class JsonScan {
   // Reads on. Returns whether more text can change anything.
   bool feed(const char *bytes, std::size_t count);
 
-  // There is no more text.
+  // There is no more text: nothing can be fed afterwards.
   void finish();
+
+  // ---- for JsonBlocks, which scans parts of the text ahead
+
+  // Begins in the array of events, with `bytes` of text before the pad.
+  void begin_inside(std::unique_ptr<char[]> text, std::size_t bytes);
+  void run_inside();
+  std::string_view text_inside() const { return {window_.get(), static_cast<std::size_t>(byte_count_)}; }
+  // Whether all of that text was events, up to its end.
+  bool is_whole_inside() const { return is_between_events() && loss_.damages == 0; }
+
+  // Whether all text so far was scanned, and the next byte is in the array of events, in no event.
+  bool is_between_events() const {
+    return state_ == State::events && at_ == end_ && damaged_at_ < 0 && stop_ == JsonStop::none;
+  }
+  // Adds what another scan found in the text that comes next, between two events of both. Returns
+  // whether more text can change anything.
+  bool take(const JsonScan &part);
 
   const JsonEvents &events() const { return events_; }
   const JsonLoss &loss() const { return loss_; }
@@ -96,8 +117,10 @@ class JsonScan {
   };
 
   // json_scan.cpp: the window, and what stands around the events.
+  void finish_text();
   void append(const char *bytes, std::size_t count);
   void run();
+  bool check_memory();
   void wait();
   Step advance();
   Step start();

@@ -1,5 +1,5 @@
-// Scans damaged traces, whole and in pieces, and looks at every column: under the sanitizers
-// nothing may be found, and both ways must give the same.
+// Scans damaged traces, whole, in pieces and in blocks by several threads, and looks at every column:
+// under the sanitizers nothing may be found, and all ways must give the same.
 //
 //     json_fuzz [TEXTS [SEED]]
 #include <algorithm>
@@ -75,10 +75,11 @@ std::string value_text(Chance &chance, int depth) {
 }
 
 std::string event_text(Chance &chance) {
-  std::string text = "{";
+  // Half of them begin as those of the profiler do, which is where blocks are cut.
+  std::string text = chance.once_in(2) ? "{" : "{\"ph\":\"X\"";
   const std::size_t count = chance.below(10);
   for (std::size_t i = 0; i < count; ++i) {
-    if (i != 0) text += ',';
+    if (text.size() > 1) text += ',';
     text += chance.one_of(kSpaces) + quoted(chance.one_of(kKeys)) + chance.one_of(kSpaces) + ":" +
             chance.one_of(kSpaces) + value_text(chance, 0);
   }
@@ -87,7 +88,7 @@ std::string event_text(Chance &chance) {
 
 std::string events_text(Chance &chance) {
   std::string text = "[";
-  const std::size_t count = chance.below(12);
+  const std::size_t count = chance.below(chance.once_in(8) ? 200 : 12);
   for (std::size_t i = 0; i < count; ++i) {
     if (i != 0) add_comma(chance, text);
     text += chance.once_in(10) ? value_text(chance, 0) : event_text(chance);
@@ -146,12 +147,37 @@ class Looked {
   template <typename Value>
   std::vector<Value> column(const wl_json *scan, const char *name) {
     const void *values = nullptr;
-    const int64_t count = wl_json_column(scan, name, &values);
-    if (count < 0) std::abort();
+    int32_t value_bytes = 0;
+    const int64_t count = wl_json_column(scan, name, &values, &value_bytes);
+    if (count < 0 || value_bytes != sizeof(Value)) std::abort();
     std::vector<Value> copied(static_cast<std::size_t>(count));
     if (count != 0) std::memcpy(copied.data(), values, copied.size() * sizeof(Value));
     add(copied);
     return copied;
+  }
+
+  // A column whose values have the size that the largest needs.
+  std::vector<int64_t> packed(const wl_json *scan, const char *name) {
+    const void *values = nullptr;
+    int32_t value_bytes = 0;
+    const int64_t count = wl_json_column(scan, name, &values, &value_bytes);
+    if (count < 0) std::abort();
+    const std::vector<int64_t> wide = unpacked(values, count, value_bytes);
+    add(wide);
+    return wide;
+  }
+
+  static std::vector<int64_t> unpacked(const void *values, int64_t count, int32_t value_bytes) {
+    if (value_bytes < 1 || value_bytes > 8 || (value_bytes & (value_bytes - 1)) != 0) std::abort();
+    const auto size = static_cast<std::size_t>(value_bytes);
+    std::vector<int64_t> wide(static_cast<std::size_t>(count));
+    for (std::size_t place = 0; place < wide.size(); ++place) {
+      uint64_t bits = 0;
+      std::memcpy(&bits, static_cast<const char *>(values) + place * size, size);
+      const unsigned unused = 64 - 8 * static_cast<unsigned>(size);
+      wide[place] = static_cast<int64_t>(bits << unused) >> unused;
+    }
+    return wide;
   }
 
   template <typename Value>
@@ -174,9 +200,13 @@ void check_argument(const std::string &text, const wl_json *scan, int64_t number
   int32_t name = -1;
   const int32_t *event = nullptr;
   const uint8_t *kind = nullptr;
-  const int64_t *value = nullptr;
-  const int64_t count = wl_json_argument(scan, number, &name, &event, &kind, &value);
+  const void *values = nullptr;
+  int32_t value_bytes = 0;
+  const int64_t count =
+      wl_json_argument(scan, number, &name, &event, &kind, &values, &value_bytes);
   if (count < 0 || name < 0 || name >= texts) fail(text, "an argument without a name");
+  const std::vector<int64_t> all = Looked::unpacked(values, count, value_bytes);
+  const int64_t *value = all.data();
   for (int64_t i = 0; i < count; ++i) {
     const bool ascends = i == 0 || event[i] > event[i - 1];
     if (!ascends || event[i] < 0 || event[i] >= events) fail(text, "events do not ascend");
@@ -185,7 +215,8 @@ void check_argument(const std::string &text, const wl_json *scan, int64_t number
   }
   looked.add(std::vector<int32_t>(event, event + count));
   looked.add(std::vector<uint8_t>(kind, kind + count));
-  looked.add(std::vector<int64_t>(value, value + count));
+  looked.add(all);
+  looked.add(std::vector<int32_t>{name});
 }
 
 std::string look(const std::string &text, const wl_json *scan, int64_t &events) {
@@ -199,14 +230,14 @@ std::string look(const std::string &text, const wl_json *scan, int64_t &events) 
   check_offsets(text, looked.column<int64_t>(scan, "member_offset"), members.size());
   const auto texts = static_cast<int64_t>(offsets.size()) - 1;
   for (const char *name : {"name", "category", "pid", "tid", "id"}) {
-    const auto numbers = looked.column<int32_t>(scan, name);
+    const auto numbers = looked.packed(scan, name);
     if (static_cast<int64_t>(numbers.size()) != events) fail(text, "columns differ in length");
-    for (const int32_t number : numbers) {
+    for (const int64_t number : numbers) {
       if (number < -1 || number >= texts) fail(text, "no such text");
     }
   }
   looked.column<int64_t>(scan, "ts_ns");
-  looked.column<int64_t>(scan, "dur_ns");
+  looked.packed(scan, "dur_ns");
   looked.column<uint8_t>(scan, "has_ts");
   looked.column<uint8_t>(scan, "has_dur");
   for (int64_t number = 0; number < facts.back(); ++number) {
@@ -217,11 +248,11 @@ std::string look(const std::string &text, const wl_json *scan, int64_t &events) 
 
 // Scans the text in pieces of at most `most` bytes.
 std::string scanned(Chance &chance, const std::string &text, bool all, std::size_t most,
-                    int64_t &events) {
+                    int64_t block_bytes, int64_t &events) {
   static constexpr char kNames[] = "External id\0correlation\0";
   char message[256];
   wl_json *opened = nullptr;
-  if (wl_json_open(kNames, sizeof kNames - 1, all, kMemoryBytes, &opened, message,
+  if (wl_json_open(kNames, sizeof kNames - 1, all, kMemoryBytes, block_bytes, &opened, message,
                    sizeof message) != WL_OK) {
     fail(text, message);
   }
@@ -252,9 +283,12 @@ int main(int count, char **arguments) {
     damage(chance, text);
     const bool all = !chance.once_in(3);
     int64_t events = 0;
-    const std::string whole = scanned(chance, text, all, text.size() * 64 + 1, events);
-    const std::string pieces = scanned(chance, text, all, 1 + chance.below(40), events);
+    const std::string whole = scanned(chance, text, all, text.size() * 64 + 1, 0, events);
+    const std::string pieces = scanned(chance, text, all, 1 + chance.below(40), 0, events);
     if (whole != pieces) fail(text, "read in pieces, the text gives something else");
+    const auto block_bytes = static_cast<int64_t>(1 + chance.below(text.size() + 1));
+    const std::string blocks = scanned(chance, text, all, 1 + text.size(), block_bytes, events);
+    if (whole != blocks) fail(text, "read in blocks, the text gives something else");
     kept += events;
   }
   std::printf("%d texts, %lld events\n", texts, static_cast<long long>(kept));

@@ -10,11 +10,29 @@ namespace warpline {
 namespace {
 
 const RawRange &range(const RawTables &t, std::size_t row) { return t.ranges[t.range_order[row]]; }
+const RawLabel &label(const RawTables &t, std::size_t row) {
+  return range_label(t, t.range_order[row]);
+}
 const RawMark &mark(const RawTables &t, std::size_t row) { return t.marks[t.mark_order[row]]; }
+const RawLabel &mark_label(const RawTables &t, std::size_t row) {
+  return t.labels[mark(t, row).label];
+}
 const RawValue &value(const RawTables &t, std::size_t row) { return t.values[t.value_order[row]]; }
 const RawRange &open_range(const RawTables &t, std::size_t row) { return t.ranges[t.opens[row].range]; }
+const RawLabel &open_label(const RawTables &t, std::size_t row) {
+  return range_label(t, t.opens[row].range);
+}
 const RawPlace &place(const RawTables &t, int32_t row) {
   return t.places[static_cast<std::size_t>(row)];
+}
+
+Maybe end_thread(const RawTables &t, std::size_t row) {
+  if (!range(t, row).is(RawRange::kEndsElsewhere)) return {0, false};
+  return known(t.end_threads.at(t.range_order[row]));
+}
+
+int64_t source(const RawTables &t, std::size_t row) {
+  return t.range_sources.empty() ? static_cast<int64_t>(row) + 1 : t.range_sources[row];
 }
 
 Maybe owner(const RawTables &t, std::size_t row, Owner kind) {
@@ -29,29 +47,29 @@ Maybe bits(const RawTables &t, std::size_t row, ValueKind kind) {
 }
 
 const Column kColumns[] = {
-    WL_COLUMN("range/start_ns", int64_t, known(range(t, row).start_ns - origin)),
-    WL_COLUMN("range/end_ns", int64_t, known(range(t, row).end_ns - origin)),
-    WL_COLUMN("range/process_id", int32_t, known(t.threads[range(t, row).thread].process)),
-    WL_COLUMN("range/thread_id", int32_t, known(range(t, row).thread)),
-    WL_COLUMN("range/end_thread_id", int32_t, row_or_null(range(t, row).end_thread)),
+    WL_COLUMN("range/start_ns", int64_t, known(range(t, row).start_ns() - origin)),
+    WL_COLUMN("range/end_ns", int64_t, known(range(t, row).end_ns() - origin)),
+    WL_COLUMN("range/process_id", int32_t, known(t.threads[label(t, row).thread].process)),
+    WL_COLUMN("range/thread_id", int32_t, known(label(t, row).thread)),
+    WL_COLUMN("range/end_thread_id", int32_t, end_thread(t, row)),
     WL_COLUMN("range/domain_id", int32_t,
-              row_or_null(place(t, range(t, row).place).domain_name)),
-    WL_COLUMN("range/name_id", int32_t, row_or_null(range(t, row).name)),
+              row_or_null(place(t, label(t, row).place).domain_name)),
+    WL_COLUMN("range/name_id", int32_t, row_or_null(label(t, row).name)),
     WL_COLUMN("range/category_id", int32_t,
-              row_or_null(place(t, range(t, row).place).category_name)),
+              row_or_null(place(t, label(t, row).place).category_name)),
     WL_COLUMN("range/color", int64_t,
-              (Maybe{range(t, row).color, (range(t, row).flags & kHasColorFlag) != 0})),
-    WL_COLUMN("range/style", int32_t, known((range(t, row).flags & kStartEnd) != 0)),
-    WL_COLUMN("range/is_truncated", uint8_t, known((range(t, row).flags & kTruncated) != 0)),
-    WL_COLUMN("range/source_id", int64_t, known(range(t, row).source)),
+              (Maybe{label(t, row).color, label(t, row).has_color})),
+    WL_COLUMN("range/style", int32_t, known(label(t, row).is_start_end)),
+    WL_COLUMN("range/is_truncated", uint8_t, known(range(t, row).is(RawRange::kTruncated))),
+    WL_COLUMN("range/source_id", int64_t, known(source(t, row))),
     WL_COLUMN("mark/time_ns", int64_t, known(mark(t, row).time_ns - origin)),
-    WL_COLUMN("mark/process_id", int32_t, known(t.threads[mark(t, row).thread].process)),
-    WL_COLUMN("mark/thread_id", int32_t, known(mark(t, row).thread)),
-    WL_COLUMN("mark/domain_id", int32_t, row_or_null(place(t, mark(t, row).place).domain_name)),
-    WL_COLUMN("mark/name_id", int32_t, row_or_null(mark(t, row).name)),
+    WL_COLUMN("mark/process_id", int32_t, known(t.threads[mark_label(t, row).thread].process)),
+    WL_COLUMN("mark/thread_id", int32_t, known(mark_label(t, row).thread)),
+    WL_COLUMN("mark/domain_id", int32_t, row_or_null(place(t, mark_label(t, row).place).domain_name)),
+    WL_COLUMN("mark/name_id", int32_t, row_or_null(mark_label(t, row).name)),
     WL_COLUMN("mark/category_id", int32_t,
-              row_or_null(place(t, mark(t, row).place).category_name)),
-    WL_COLUMN("mark/color", int64_t, (Maybe{mark(t, row).color, mark(t, row).has_color})),
+              row_or_null(place(t, mark_label(t, row).place).category_name)),
+    WL_COLUMN("mark/color", int64_t, (Maybe{mark_label(t, row).color, mark_label(t, row).has_color})),
     WL_COLUMN("range_payload/range_id", int32_t, owner(t, row, Owner::kRange)),
     WL_COLUMN("range_payload/mark_id", int32_t, owner(t, row, Owner::kMark)),
     WL_COLUMN("range_payload/key_id", int32_t, known(value(t, row).key)),
@@ -73,14 +91,14 @@ const Column kColumns[] = {
     WL_COLUMN("process/is_closed", int64_t, known(t.processes[row].is_closed)),
     WL_COLUMN("process/is_alive", int64_t, known(t.processes[row].is_alive)),
     WL_COLUMN("process/truncated", int64_t, known(t.processes[row].truncated)),
-    WL_COLUMN("open/process_id", int64_t, known(t.threads[open_range(t, row).thread].process)),
-    WL_COLUMN("open/thread_id", int64_t, known(open_range(t, row).thread)),
-    WL_COLUMN("open/tid", int64_t, known(t.threads[open_range(t, row).thread].tid)),
-    WL_COLUMN("open/start_ns", int64_t, known(open_range(t, row).start_ns)),
-    WL_COLUMN("open/end_ns", int64_t, known(open_range(t, row).end_ns)),
-    WL_COLUMN("open/last_ns", int64_t, known(t.threads[open_range(t, row).thread].last_ns)),
-    WL_COLUMN("open/name_id", int64_t, known(open_range(t, row).name)),
-    WL_COLUMN("open/style", int64_t, known((open_range(t, row).flags & kStartEnd) != 0)),
+    WL_COLUMN("open/process_id", int64_t, known(t.threads[open_label(t, row).thread].process)),
+    WL_COLUMN("open/thread_id", int64_t, known(open_label(t, row).thread)),
+    WL_COLUMN("open/tid", int64_t, known(t.threads[open_label(t, row).thread].tid)),
+    WL_COLUMN("open/start_ns", int64_t, known(open_range(t, row).start_ns())),
+    WL_COLUMN("open/end_ns", int64_t, known(open_range(t, row).end_ns())),
+    WL_COLUMN("open/last_ns", int64_t, known(t.threads[open_label(t, row).thread].last_ns)),
+    WL_COLUMN("open/name_id", int64_t, known(open_label(t, row).name)),
+    WL_COLUMN("open/style", int64_t, known(open_label(t, row).is_start_end)),
     WL_COLUMN("log/process_id", int64_t, known(t.logs[row].process)),
     WL_COLUMN("log/is_damaged", int64_t, known(t.logs[row].is_damaged)),
     WL_COLUMN("log/unread_bytes", int64_t, known(t.logs[row].unread_bytes)),

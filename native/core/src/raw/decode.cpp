@@ -190,7 +190,7 @@ bool RawDecoder::on_push(const uint64_t *record, std::size_t words) {
   raw::Push push;
   if (!read_event(record, words, push)) return false;
   Domain &domain = domain_of(push.domain);
-  if (!add_range(push, kOpen)) return true;
+  if (!add_range(push, false)) return true;
   domain.open.push_back(owner_);
   return true;
 }
@@ -210,15 +210,15 @@ bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
   owner_domain_ = pop.domain;
   domain.open.pop_back();
   RawRange &range = tables_.ranges[owner_];
-  range.end_ns = std::max(range.start_ns, now_ns_);
-  range.flags = static_cast<uint8_t>(range.flags & ~kOpen);
+  range.end_at(now_ns_);
+  range.close();
   return true;
 }
 
 bool RawDecoder::on_start(const uint64_t *record, std::size_t words) {
   raw::Start start;
   if (!read_event(record, words, start)) return false;
-  if (add_range(start, kOpen | kStartEnd)) {
+  if (add_range(start, true)) {
     tables_.starts.push_back({start.range_id, static_cast<uint32_t>(process_), owner_});
   }
   return true;
@@ -248,8 +248,7 @@ bool RawDecoder::on_mark(const uint64_t *record, std::size_t words) {
   owner_kind_ = Owner::kMark;
   owner_ = static_cast<uint32_t>(tables_.marks.size());
   owner_domain_ = mark.domain;
-  tables_.marks.push_back({now_ns_, thread_, place_of(mark.domain, mark.category), name_of(mark),
-                           static_cast<uint32_t>(mark.color), mark.has(raw::Mark::kHasColor)});
+  tables_.marks.push({now_ns_, label_of(mark, false)});
   if (mark.has(raw::Mark::kHasValue)) add_value(mark);
   return true;
 }
@@ -328,7 +327,14 @@ bool RawDecoder::read_event(const uint64_t *record, std::size_t words, Record &e
 }
 
 template <typename Record>
-bool RawDecoder::add_range(const Record &event, uint8_t flags) {
+uint32_t RawDecoder::label_of(const Record &event, bool is_start_end) {
+  return tables_.labels.number_of({thread_, place_of(event.domain, event.category), name_of(event),
+                                   static_cast<uint32_t>(event.color),
+                                   event.has(Record::kHasColor), is_start_end});
+}
+
+template <typename Record>
+bool RawDecoder::add_range(const Record &event, bool is_start_end) {
   has_owner_ = tables_.ranges.size() < kMaxRows;
   if (!has_owner_) {
     ++tables_.beyond_limits;
@@ -337,16 +343,8 @@ bool RawDecoder::add_range(const Record &event, uint8_t flags) {
   owner_kind_ = Owner::kRange;
   owner_ = static_cast<uint32_t>(tables_.ranges.size());
   owner_domain_ = event.domain;
-  RawRange range;
-  range.start_ns = now_ns_;
-  range.end_ns = now_ns_;
-  range.thread = thread_;
-  range.place = place_of(event.domain, event.category);
-  range.name = name_of(event);
-  range.color = static_cast<uint32_t>(event.color);
-  const bool has_color = event.has(Record::kHasColor);
-  range.flags = static_cast<uint8_t>(flags | (has_color ? kHasColorFlag : 0));
-  tables_.ranges.push_back(range);
+  tables_.ranges.push(RawRange(now_ns_));
+  tables_.range_labels.push(label_of(event, is_start_end));
   if (event.has(Record::kHasValue)) add_value(event);
   return true;
 }
@@ -391,8 +389,9 @@ void RawDecoder::void_open(int64_t time_ns) {
   for (auto &[number, domain] : domains_) {
     for (const uint32_t open : domain.open) {
       RawRange &range = tables_.ranges[open];
-      range.end_ns = std::max(range.start_ns, event_ns_);
-      range.flags = static_cast<uint8_t>((range.flags & ~kOpen) | kTruncated | kVoided);
+      range.end_at(event_ns_);
+      range.close();
+      range.truncate();
       tables_.voids.push_back({open, time_ns});
     }
     domain.open.clear();
@@ -403,8 +402,9 @@ void RawDecoder::truncate_open(int64_t time_ns) {
   for (auto &[number, domain] : domains_) {
     for (const uint32_t open : domain.open) {
       RawRange &range = tables_.ranges[open];
-      range.end_ns = std::max(range.start_ns, time_ns);
-      range.flags = static_cast<uint8_t>((range.flags & ~kOpen) | kTruncated);
+      range.end_at(time_ns);
+      range.close();
+      range.truncate();
     }
     domain.open.clear();
   }
@@ -490,7 +490,7 @@ void RawDecoder::end() {
   is_done_ = true;
   note_silence();
   for (auto &[number, domain] : domains_) {
-    for (const uint32_t open : domain.open) tables_.ranges[open].end_ns = event_ns_;
+    for (const uint32_t open : domain.open) tables_.ranges[open].end_at(event_ns_);
   }
 }
 

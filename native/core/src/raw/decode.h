@@ -51,7 +51,9 @@ class RawDecoder {
   template <typename Record>
   bool read_event(const uint64_t *record, std::size_t words, Record &event);
   template <typename Record>
-  bool add_range(const Record &event, uint8_t flags);
+  uint32_t label_of(const Record &event, bool is_start_end);
+  template <typename Record>
+  bool add_range(const Record &event, bool is_start_end);
   template <typename Record>
   void add_value(const Record &event);
   bool see_time(uint64_t word);

@@ -86,10 +86,9 @@ std::unique_ptr<RawLog> open_log(const std::string &path) {
   }
 }
 
-int32_t process_of(const RawTables &tables, const RawPayload &payload) {
-  const uint32_t thread = payload.owner_kind == Owner::kMark ? tables.marks[payload.owner].thread
-                                                             : tables.ranges[payload.owner].thread;
-  return tables.threads[thread].process;
+int32_t process_of(RawTables &tables, const RawPayload &payload) {
+  const RawLabel &label = tables.labels[label_number(tables, payload.owner_kind, payload.owner)];
+  return tables.threads[label.thread].process;
 }
 
 void add_values(RawTables &tables, const RawPayload &payload, std::vector<PayloadValue> &&found) {
@@ -105,9 +104,11 @@ void add_values(RawTables &tables, const RawPayload &payload, std::vector<Payloa
     if (item.kind == ValueKind::kText) value.bits = tables.texts.intern(item.text);
     tables.values.push_back(value);
     if (item.is_message && item.kind == ValueKind::kText) {
-      int32_t &name = payload.owner_kind == Owner::kMark ? tables.marks[payload.owner].name
-                                                         : tables.ranges[payload.owner].name;
-      if (name < 0) name = static_cast<int32_t>(value.bits);
+      uint32_t &number = label_number(tables, payload.owner_kind, payload.owner);
+      RawLabel label = tables.labels[number];
+      if (label.name >= 0) continue;
+      label.name = static_cast<int32_t>(value.bits);
+      number = tables.labels.number_of(label);
     }
   }
 }

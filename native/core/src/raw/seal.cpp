@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -56,9 +57,12 @@ std::vector<uint32_t> join_halves(RawTables &tables) {
       const uint32_t row = tables.starts[start->row].range;
       const RawStop &end = tables.stops[stop->row];
       RawRange &range = tables.ranges[row];
-      range.end_ns = std::max(range.start_ns, end.time_ns);
-      if (end.thread != range.thread) range.end_thread = static_cast<int32_t>(end.thread);
-      range.flags = static_cast<uint8_t>(range.flags & ~kOpen);
+      range.end_at(end.time_ns);
+      range.close();
+      if (end.thread != range_label(tables, row).thread) {
+        range.end_elsewhere();
+        tables.end_threads[row] = static_cast<int32_t>(end.thread);
+      }
       range_of[stop->row] = row;
     }
     if (left <= right) ++start;
@@ -132,16 +136,16 @@ std::vector<int64_t> recorded_since(const RawTables &tables) {
 // Of each thread what it had pushed comes last, the innermost at the end; of many the first and it.
 void keep_opens(RawTables &tables, std::vector<uint32_t> &opens) {
   const auto key = [&](uint32_t row) {
-    const RawRange &range = tables.ranges[row];
-    return std::tuple(range.thread, (range.flags & kStartEnd) == 0, range.start_ns, row);
+    const RawLabel &label = range_label(tables, row);
+    return std::tuple(label.thread, !label.is_start_end, tables.ranges[row].start_ns(), row);
   };
   std::sort(opens.begin(), opens.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   std::size_t of_thread = 0;
   for (std::size_t place = 0; place < opens.size(); ++place) {
-    const uint32_t thread = tables.ranges[opens[place]].thread;
-    const bool is_first = place == 0 || thread != tables.ranges[opens[place - 1]].thread;
+    const uint32_t thread = range_label(tables, opens[place]).thread;
+    const bool is_first = place == 0 || thread != range_label(tables, opens[place - 1]).thread;
     const bool is_last =
-        place + 1 == opens.size() || thread != tables.ranges[opens[place + 1]].thread;
+        place + 1 == opens.size() || thread != range_label(tables, opens[place + 1]).thread;
     of_thread = is_first ? 1 : of_thread + 1;
     if (of_thread < kMostOpens || is_last) tables.opens.push_back({opens[place]});
   }
@@ -154,19 +158,22 @@ void end_ranges(RawTables &tables, int64_t end_ns) {
   std::vector<uint32_t> opens;
   for (const RawVoid &item : tables.voids) {
     RawRange &range = tables.ranges[item.range];
-    const auto closed = closings.after(range.start_ns, item.time_ns);
-    if (closed && range.end_ns <= *closed + kRaceNs) range.end_ns = *closed;
+    const auto closed = closings.after(range.start_ns(), item.time_ns);
+    if (closed && range.end_ns() <= *closed + kRaceNs) range.end_at(*closed);
   }
-  for (RawRange &range : tables.ranges) {
-    const auto process = static_cast<std::size_t>(tables.threads[range.thread].process);
-    if ((range.flags & kOpen) != 0) {
-      const auto closed = closings.after(range.start_ns, since[process]);
-      const bool is_cut = closed && range.end_ns <= *closed + kRaceNs;
-      range.end_ns = std::max(range.start_ns, is_cut ? *closed : ends[process]);
-      range.flags |= kTruncated;
-      if (!is_cut) opens.push_back(static_cast<uint32_t>(&range - tables.ranges.data()));
+  for (uint32_t row = 0; row < tables.ranges.size(); ++row) {
+    RawRange &range = tables.ranges[row];
+    if (!range.is(RawRange::kOpen) && !range.is(RawRange::kTruncated)) continue;
+    const uint32_t thread = range_label(tables, row).thread;
+    const auto process = static_cast<std::size_t>(tables.threads[thread].process);
+    if (range.is(RawRange::kOpen)) {
+      const auto closed = closings.after(range.start_ns(), since[process]);
+      const bool is_cut = closed && range.end_ns() <= *closed + kRaceNs;
+      range.end_at(is_cut ? *closed : ends[process]);
+      range.truncate();
+      if (!is_cut) opens.push_back(row);
     }
-    tables.processes[process].truncated += (range.flags & kTruncated) != 0;
+    ++tables.processes[process].truncated;
   }
   keep_opens(tables, opens);
 }
@@ -207,7 +214,7 @@ void settle_owners(RawTables &tables, const std::vector<uint32_t> &range_of) {
     const bool is_stop = item.owner_kind == Owner::kStop;
     if (!settle(item)) return true;
     if (is_stop) {
-      const auto place = static_cast<std::size_t>(tables.ranges[item.owner].place);
+      const auto place = static_cast<std::size_t>(range_label(tables, item.owner).place);
       item.domain = tables.places[place].domain;
     }
     return false;
@@ -222,28 +229,48 @@ std::vector<uint32_t> inverse(const std::vector<uint32_t> &order) {
   return rank;
 }
 
+// Notes which range of those that start together came first, where their order differs from that.
+void note_sources(RawTables &tables) {
+  const std::vector<uint32_t> &order = tables.range_order;
+  std::vector<uint32_t> &sources = tables.range_sources;
+  std::vector<uint32_t> run;
+  for_ties(order, [&](uint32_t row) { return tables.ranges[row].start_ns(); },
+           [&](std::size_t begin, std::size_t end) {
+             run.assign(&order[begin], &order[end - 1] + 1);
+             if (std::is_sorted(run.begin(), run.end())) return;
+             if (sources.empty()) {
+               sources.resize(order.size());
+               std::iota(sources.begin(), sources.end(), 1U);
+             }
+             std::sort(run.begin(), run.end());
+             for (std::size_t place = begin; place < end; ++place) {
+               const auto first = std::lower_bound(run.begin(), run.end(), order[place]);
+               sources[place] = static_cast<uint32_t>(begin + 1) +
+                                static_cast<uint32_t>(first - run.begin());
+             }
+           });
+}
+
 void order_ranges(RawTables &tables) {
-  std::vector<RawRange> &ranges = tables.ranges;
-  std::vector<uint32_t> order = by_time(ranges, [](const RawRange &r) { return r.start_ns; });
-  for (std::size_t place = 0; place < order.size(); ++place) {
-    ranges[order[place]].source = static_cast<uint32_t>(place + 1);
-  }
-  sort_ties(order, [&](uint32_t row) { return ranges[row].start_ns; },
+  const Growing<RawRange> &ranges = tables.ranges;
+  tables.range_order = by_time(ranges, [](const RawRange &r) { return r.start_ns(); });
+  sort_ties(tables.range_order, [&](uint32_t row) { return ranges[row].start_ns(); },
             [&](uint32_t a, uint32_t b) {
-              const RawRange &left = ranges[a];
-              const RawRange &right = ranges[b];
-              if (left.end_ns != right.end_ns) return left.end_ns < right.end_ns;
-              if (left.thread != right.thread) return left.thread < right.thread;
-              return left.source < right.source;
+              const auto key = [&](uint32_t row) {
+                return std::pair(ranges[row].end_ns(), range_label(tables, row).thread);
+              };
+              return key(a) < key(b);
             });
-  tables.range_order = std::move(order);
+  note_sources(tables);
 }
 
 void order_marks(RawTables &tables) {
-  std::vector<RawMark> &marks = tables.marks;
+  const Growing<RawMark> &marks = tables.marks;
   tables.mark_order = by_time(marks, [](const RawMark &m) { return m.time_ns; });
   sort_ties(tables.mark_order, [&](uint32_t row) { return marks[row].time_ns; },
-            [&](uint32_t a, uint32_t b) { return marks[a].thread < marks[b].thread; });
+            [&](uint32_t a, uint32_t b) {
+              return tables.labels[marks[a].label].thread < tables.labels[marks[b].label].thread;
+            });
 }
 
 // By range, then by mark; a value without a range comes before all that have one.

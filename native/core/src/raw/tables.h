@@ -2,14 +2,17 @@
 // clock gave them. decode.cpp fills it, seal.cpp completes and sorts it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "growing.h"
 #include "raw/cuda.h"
 #include "raw/rows.h"
 #include "raw/texts.h"
@@ -49,33 +52,69 @@ struct RawPlace {
   int32_t category_name = -1;  // text, -1 without a category; known after all logs
 };
 
-enum RangeFlag : uint8_t {
-  kStartEnd = 1,
-  kTruncated = 2,
-  kHasColorFlag = 4,
-  kOpen = 8,    // no end was met
-  kVoided = 16,  // recording was off, or records were dropped, while it was open
-};
-
-struct RawRange {
-  int64_t start_ns = 0;
-  int64_t end_ns = 0;  // kOpen: the last event of its log; kVoided too, until it was voided
-  uint32_t thread = 0;
-  int32_t end_thread = -1;
-  int32_t place = 0;
-  int32_t name = -1;
-  uint32_t color = 0;
-  uint32_t source = 0;
-  uint8_t flags = 0;
-};
-
-struct RawMark {
-  int64_t time_ns = 0;
+// What a thread's ranges or marks have in common, one after the other of them: they share one.
+struct RawLabel {
   uint32_t thread = 0;
   int32_t place = 0;
   int32_t name = -1;
   uint32_t color = 0;
   bool has_color = false;
+  bool is_start_end = false;
+
+  bool operator==(const RawLabel &) const = default;
+};
+
+class RawLabels {
+ public:
+  // Returns the number of a label. Throws Failure (WL_TOO_MANY) beyond 2^32 - 2 labels.
+  uint32_t number_of(const RawLabel &label);
+
+  const RawLabel &operator[](uint32_t number) const { return labels_[number]; }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  Growing<RawLabel> labels_;
+  std::vector<uint32_t> recent_ = std::vector<uint32_t>(1024, kNone);  // by a hash of the label
+};
+
+// With the number of its label, a range takes 20 bytes: a recording may have hundreds of millions.
+class RawRange {
+ public:
+  enum Flag : uint8_t {
+    kOpen = 1,       // no end was met: end_ns() is the last event of its log
+    kTruncated = 2,  // the end is not its own
+    kEndsElsewhere = 4,  // RawTables::end_threads has the thread
+  };
+
+  explicit RawRange(int64_t start_ns)
+      : start_(static_cast<uint64_t>(start_ns) << kBits), end_(start_ | kOpen) {}
+
+  int64_t start_ns() const { return static_cast<int64_t>(start_ >> kBits); }
+  int64_t end_ns() const { return static_cast<int64_t>(end_ >> kBits); }
+  bool is(Flag flag) const { return (((end_ & kFlags) | (start_ & kFlags) << 2) & flag) != 0; }
+
+  // Ends it; what ends before its start ends there.
+  void end_at(int64_t end_ns) {
+    const int64_t end = std::clamp(end_ns, start_ns(), kLastNs);
+    end_ = static_cast<uint64_t>(end) << kBits | (end_ & kFlags);
+  }
+  void close() { end_ &= ~uint64_t{kOpen}; }
+  void truncate() { end_ |= kTruncated; }
+  void end_elsewhere() { start_ |= 1; }
+
+ private:
+  static constexpr unsigned kBits = 2;
+  static constexpr uint64_t kFlags = 3;
+  static constexpr int64_t kLastNs = (int64_t{1} << 62) - 1;
+
+  uint64_t start_;  // 62 bits, above a flag
+  uint64_t end_;    // 62 bits, above two flags
+};
+
+struct RawMark {
+  int64_t time_ns = 0;
+  uint32_t label = 0;
 };
 
 // The two halves of a range that may end in another thread, joined by process and id.
@@ -144,8 +183,11 @@ struct RawTables {
   std::vector<RawProcess> processes;
   std::vector<RawThread> threads;
   std::vector<RawPlace> places;
-  std::vector<RawRange> ranges;
-  std::vector<RawMark> marks;
+  RawLabels labels;
+  Growing<RawRange> ranges;
+  Growing<uint32_t> range_labels;
+  std::unordered_map<uint32_t, int32_t> end_threads;  // of ranges that end in another thread
+  Growing<RawMark> marks;
   std::vector<RawStart> starts;
   std::vector<RawStop> stops;
   std::vector<RawValue> values;
@@ -165,6 +207,7 @@ struct RawTables {
   std::map<std::tuple<int32_t, uint32_t, uint32_t>, int32_t> place_of;
   // Rows in the total order of their tables, known after all logs.
   std::vector<uint32_t> range_order;
+  std::vector<uint32_t> range_sources;  // by place in range_order; empty: one more than the place
   std::vector<uint32_t> mark_order;
   std::vector<uint32_t> value_order;
   std::vector<uint32_t> range_rank;  // of ranges that values belong to: their place in the order
@@ -176,6 +219,14 @@ struct RawTables {
   RawRows rows;
   int64_t foreign_records = 0;  // of kinds that this version does not read
 };
+
+inline uint32_t &label_number(RawTables &tables, Owner kind, uint32_t row) {
+  return kind == Owner::kMark ? tables.marks[row].label : tables.range_labels[row];
+}
+
+inline const RawLabel &range_label(const RawTables &tables, uint32_t row) {
+  return tables.labels[tables.range_labels[row]];
+}
 
 // Generations that are looked back through, from a process to those that it was forked from.
 inline constexpr int kMaxForks = 64;

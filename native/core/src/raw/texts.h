@@ -16,6 +16,9 @@ class RawTexts {
   // Returns the number of a text. Throws Failure (WL_TOO_MANY) beyond 2^31 - 1 texts.
   int32_t intern(std::string_view text);
 
+  // Frees what only intern() needs, which cannot be called afterwards.
+  void end() { std::vector<Slot>().swap(slots_); }
+
   std::string_view text(int32_t number) const;
   int64_t size() const { return static_cast<int64_t>(ends_.size()) - 1; }
   const std::string &bytes() const { return bytes_; }

@@ -118,7 +118,7 @@ class Collectives:
     def _naming(self, kind: Kind) -> I64:
         """Return the events that name a collective."""
         events = self._reading.events
-        rows = events.rows(kind)
+        rows = events.with_argument(events.rows(kind), _NAME)
         numbers, has_text = events.texts_of(rows, _NAME)
         rows, texts = rows[has_text], events.pool.texts(numbers[has_text])
         return rows[np.array([text.lower() not in _NO_COLLECTIVES for text in texts], np.bool_)]

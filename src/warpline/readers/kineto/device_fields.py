@@ -171,6 +171,8 @@ def _wait_of(text: str) -> int:
 def calls_of(reading: Reading, rows: I64) -> tuple[I64, BoolArray]:
     """Return the API call with each GPU event's correlation, and the mask."""
     events, dimensions = reading.events, reading.dimensions
+    if not len(rows):
+        return rows, np.zeros(0, np.bool_)
     calls = events.rows(Kind.RUNTIME, Kind.DRIVER)
     wanted, has_one = events.correlations(rows)
     keys, is_key = events.correlations(calls)

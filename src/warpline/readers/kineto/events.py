@@ -175,6 +175,11 @@ class Events:
         """Return a text of the events' own columns; "" for none."""
         return "" if number < 0 else self.scan.texts[number].decode("utf-8", "replace")
 
+    def with_argument(self, rows: I64, key: str) -> I64:
+        """Return which of some events have an argument, in their order."""
+        argument = self._owner(key).scan.args.get(key.encode())
+        return rows[:0] if argument is None else rows[np.isin(rows, argument.event)]
+
     def names(self, rows: I64) -> I32:
         """Return the pool's rows of the names of some events."""
         return self._texts.pool_rows(self.scan.name[rows])
@@ -205,7 +210,7 @@ class Events:
             is_number = (argument.kind == INT) | (argument.kind == REAL)
             places = np.flatnonzero(is_number & np.isin(argument.event, rows))
             if len(places):
-                value = argument.value[places]
+                value = argument.value[places].astype(np.int64)
                 is_real = argument.kind[places] == REAL
                 values = np.where(is_real, value.view(np.float64), value.astype(np.float64))
                 owners = argument.event[places].astype(np.int64)
@@ -306,7 +311,7 @@ class _ArgumentTexts:
         at = np.minimum(at, len(argument.event) - 1)
         found = argument.event[at] == rows
         kind = np.where(found, argument.kind[at], NULL).astype(np.uint8)
-        return Values(kind, np.where(found, argument.value[at], 0))
+        return Values(kind, np.where(found, argument.value[at], 0).astype(np.int64))
 
     def integers(self, given: Values) -> tuple[I64, BoolArray]:
         """Return arguments as integers, and the mask."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 import numpy as np
 
-from warpline.ops.arrays import I8, BoolArray
-from warpline.readers.kineto.scan import Scan
+from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.readers.kineto.scan import Scan, Signed
 
 
 class Kind(IntEnum):
@@ -94,22 +94,27 @@ RECORDED: tuple[Kind, ...] = (
 
 def kinds_of(scan: Scan) -> I8:
     """Return the kind of each event, shape (n,)."""
-    kinds = np.zeros(len(scan), np.int8)
     is_complete = scan.phase == ord("X")
-    by_category = _table(scan, {text: int(kind) for text, kind in _COMPLETE.items()})
-    kinds[is_complete] = by_category[scan.category[is_complete]]
-    kinds[(kinds == Kind.OP) & _begins_with(scan, scan.name, _ANNOTATIONS)] = Kind.ANNOTATION
-    is_instant = np.isin(scan.phase, np.frombuffer(b"iIR", np.uint8))
-    kinds[is_instant] = Kind.MARK
-    kinds[is_instant & _is_text(scan, scan.name, _ALLOCATION)] = Kind.ALLOCATION
-    kinds[is_instant & _is_global(scan)] = Kind.GLOBAL_MARK
+    kinds = _table(scan, _COMPLETE)[scan.category]
+    kinds[~is_complete] = Kind.OTHER
+    rows = np.flatnonzero(kinds == Kind.OP)
+    kinds[rows[_is_named(scan, rows, lambda name: name.startswith(_ANNOTATIONS))]] = Kind.ANNOTATION
+    rows = np.flatnonzero(_has_phase(scan, b"iIR"))
+    kinds[rows] = Kind.MARK
+    kinds[rows[_is_named(scan, rows, _ALLOCATION.encode().__eq__)]] = Kind.ALLOCATION
+    kinds[rows[_is_global(scan, rows)]] = Kind.GLOBAL_MARK
     kinds[scan.phase == ord("C")] = Kind.COUNTER
     kinds[_is_unplaced(scan)] = Kind.UNPLACED
     kinds[scan.phase == ord("M")] = Kind.METADATA
-    is_flow = np.isin(scan.phase, np.frombuffer(b"stf", np.uint8))
-    links = _table(scan, _LINKS)
-    kinds[is_flow] = links[scan.category[is_flow]]
+    rows = np.flatnonzero(_has_phase(scan, b"stf"))
+    kinds[rows] = _table(scan, _LINKS)[scan.category[rows]]
     return kinds
+
+
+def _has_phase(scan: Scan, phases: bytes) -> BoolArray:
+    table = np.zeros(256, np.bool_)
+    table[list(phases)] = True
+    return table[scan.phase]
 
 
 def _is_unplaced(scan: Scan) -> BoolArray:
@@ -117,44 +122,44 @@ def _is_unplaced(scan: Scan) -> BoolArray:
 
     CUPTI writes 0 for unknown. 0 means unknown if all other times are far from it.
     """
+    unplaced: BoolArray = ~scan.has_ts
     is_zero = scan.has_ts & (scan.ts_ns == 0)
-    others = scan.ts_ns[scan.has_ts & ~is_zero & (scan.phase != ord("M"))]
-    if not len(others) or int(others.min()) < _FAR_NS:
-        is_zero = np.zeros(len(scan), np.bool_)
-    unplaced: BoolArray = ~scan.has_ts | is_zero
+    if is_zero.any():
+        others = scan.ts_ns[scan.has_ts & ~is_zero & (scan.phase != ord("M"))]
+        if len(others) and int(others.min()) >= _FAR_NS:
+            unplaced |= is_zero
     return unplaced
 
 
 def _table(scan: Scan, kinds: Mapping[str, int]) -> I8:
     """Return the kind of each category text. The last place is for none."""
     table = np.zeros(len(scan.texts) + 1, np.int8)
-    for number in np.unique(scan.category).tolist():
-        if number >= 0:
-            text = scan.texts[number].decode("utf-8", "replace").lower()
-            table[number] = kinds.get(text, 0)
+    for number in _used(scan, scan.category):
+        text = scan.texts[number].decode("utf-8", "replace").lower()
+        table[number] = kinds.get(text, Kind.OTHER)
     return table
 
 
-def _is_text(scan: Scan, column: np.ndarray, text: str) -> BoolArray:
-    wanted = text.encode()
-    used = np.unique(column)
-    numbers = [number for number in used.tolist() if number >= 0 and scan.texts[number] == wanted]
-    is_it: BoolArray = np.isin(column, numbers)
-    return is_it
+def _is_named(scan: Scan, rows: I64, is_wanted: Callable[[bytes], bool]) -> BoolArray:
+    """Return which of some events have a name that is wanted; it is asked once per name."""
+    table = np.zeros(len(scan.texts) + 1, np.bool_)
+    names = scan.name[rows]
+    table[[number for number in _used(scan, names) if is_wanted(scan.texts[number])]] = True
+    return table[names]
 
 
-def _begins_with(scan: Scan, column: np.ndarray, beginnings: tuple[bytes, ...]) -> BoolArray:
-    used = np.unique(column)
-    numbers = [n for n in used.tolist() if n >= 0 and scan.texts[n].startswith(beginnings)]
-    begins: BoolArray = np.isin(column, numbers)
-    return begins
+def _is_global(scan: Scan, rows: I64) -> BoolArray:
+    table = np.zeros(len(scan.texts) + 1, np.bool_)
+    table[-1] = True  # no pid
+    pids = scan.pid[rows]
+    for number in _used(scan, pids):
+        text = scan.texts[number].decode("utf-8", "replace")
+        table[number] = _GLOBAL_PIDS.fullmatch(text) is not None
+    return table[pids]
 
 
-def _is_global(scan: Scan) -> BoolArray:
-    pids = [
-        number
-        for number in np.unique(scan.pid).tolist()
-        if number < 0 or _GLOBAL_PIDS.fullmatch(scan.texts[number].decode("utf-8", "replace"))
-    ]
-    is_global: BoolArray = np.isin(scan.pid, pids)
-    return is_global
+def _used(scan: Scan, column: Signed) -> list[int]:
+    """Return the numbers of the texts in a column, ascending."""
+    is_used = np.zeros(len(scan.texts) + 1, np.bool_)
+    is_used[column] = True  # -1, for none, is the last place
+    return np.flatnonzero(is_used[:-1]).tolist()

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from warpline.ops.arrays import I32, I64, BoolArray
 
 U8 = npt.NDArray[np.uint8]
+Signed = npt.NDArray[np.signedinteger[Any]]
+"""Signed integers of any size: as few bytes each as the largest needs."""
 
 NO_TEXT = -1
 
@@ -31,13 +33,13 @@ class Argument:
         event: Shape (k,), int32, the events, ascending; each once.
         kind: Shape (k,), uint8: null, a bool, a 64-bit integer, another number, a
             text, an array or object, or an integer that is too large.
-        value: Shape (k,), int64: 0 for null, 0 or 1, the integer, the bits of the float64; of
+        value: Shape (k,), signed: 0 for null, 0 or 1, the integer, the bits of the float64; of
             the others the number of their text, which is JSON for arrays and objects.
     """
 
     event: I32
     kind: U8
-    value: I64
+    value: Signed
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,13 @@ class Scan:
 
     Attributes:
         phase: Shape (n,), uint8, the character of ``ph``; 0 if absent.
-        name: Shape (n,), int32, numbers in `texts`; -1 if absent.
-        category: Shape (n,), int32, likewise.
-        pid: Shape (n,), int32, the text of the value, be it a number or a text.
-        tid: Shape (n,), int32, likewise.
-        id: Shape (n,), int32, the text of the flow's id; -1 if absent.
+        name: Shape (n,), signed, numbers in `texts`; -1 if absent.
+        category: Shape (n,), signed, likewise.
+        pid: Shape (n,), signed, the text of the value, be it a number or a text.
+        tid: Shape (n,), signed, likewise.
+        id: Shape (n,), signed, the text of the flow's id; -1 if absent.
         ts_ns: Shape (n,), int64, microseconds as exact ns; parts of a ns are rounded.
-        dur_ns: Shape (n,), int64, likewise.
+        dur_ns: Shape (n,), signed, likewise.
         has_ts: Shape (n,), bool; where False `ts_ns` is 0.
         has_dur: Shape (n,), bool.
         args: Name of an argument -> its events and values, without arguments that no event has.
@@ -63,13 +65,13 @@ class Scan:
     """
 
     phase: U8
-    name: I32
-    category: I32
-    pid: I32
-    tid: I32
-    id: I32
+    name: Signed
+    category: Signed
+    pid: Signed
+    tid: Signed
+    id: Signed
     ts_ns: I64
-    dur_ns: I64
+    dur_ns: Signed
     has_ts: BoolArray
     has_dur: BoolArray
     args: Mapping[bytes, Argument]

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from warpline import native
 from warpline.errors import CorruptTraceError, InputError
-from warpline.ops.arrays import I32, I64
+from warpline.ops.arrays import I32
 from warpline.readers.kineto.chunks import chunks
-from warpline.readers.kineto.scan import U8, Argument, Scan
+from warpline.readers.kineto.scan import U8, Argument, Scan, Signed
 
 _MESSAGE_BYTES = 256
 _FREE_BYTES = 1 << 29
@@ -40,17 +40,18 @@ _COUNTED = {
     14: "members of the file other than events were too long and were skipped",
 }
 
+# Columns of the events, and the kind of their values as numpy has it; the core returns their size.
 _COLUMNS = {
-    "phase": "uint8",
-    "name": "int32",
-    "category": "int32",
-    "pid": "int32",
-    "tid": "int32",
-    "id": "int32",
-    "ts_ns": "int64",
-    "dur_ns": "int64",
-    "has_ts": "bool",
-    "has_dur": "bool",
+    "phase": "u",
+    "name": "i",
+    "category": "i",
+    "pid": "i",
+    "tid": "i",
+    "id": "i",
+    "ts_ns": "i",
+    "dur_ns": "i",
+    "has_ts": "b",
+    "has_dur": "b",
 }
 
 
@@ -91,6 +92,7 @@ class _Scanning:
             len(names),
             wanted_keys is None,
             memory_bytes,
+            0,  # blocks of the usual size
             ctypes.byref(self._handle),
         )
         self._wants_more = ctypes.c_int32(1)
@@ -107,25 +109,31 @@ class _Scanning:
         """End the text."""
         self._call(self._core.wl_json_finish, self._handle)
 
-    def column(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def column(self, name: str, kind: str = "i") -> npt.NDArray[Any]:
         """Return a column without copying it."""
-        values = ctypes.c_void_p()
-        count = self._core.wl_json_column(self._handle, name.encode(), ctypes.byref(values))
-        return self._array(values, count, dtype)
+        values, value_bytes = ctypes.c_void_p(), ctypes.c_int32()
+        count = self._core.wl_json_column(
+            self._handle, name.encode(), ctypes.byref(values), ctypes.byref(value_bytes)
+        )
+        return self._array(values, count, f"{kind}{value_bytes.value or 1}")
 
-    def argument(self, number: int) -> tuple[int, I32, U8, I64]:
+    def argument(self, number: int) -> tuple[int, I32, U8, Signed]:
         """Return the text number of an argument's name, its events, kinds and values."""
-        name = ctypes.c_int32()
+        name, value_bytes = ctypes.c_int32(), ctypes.c_int32()
         parts = [ctypes.c_void_p() for _ in range(3)]
         count = self._core.wl_json_argument(
-            self._handle, number, ctypes.byref(name), *(ctypes.byref(part) for part in parts)
+            self._handle,
+            number,
+            ctypes.byref(name),
+            *(ctypes.byref(part) for part in parts),
+            ctypes.byref(value_bytes),
         )
         event, kind, value = parts
         return (
             name.value,
-            self._array(event, count, "int32"),
-            self._array(kind, count, "uint8"),
-            self._array(value, count, "int64"),
+            self._array(event, count, "i4"),
+            self._array(kind, count, "u1"),
+            self._array(value, count, f"i{value_bytes.value or 1}"),
         )
 
     def _array(self, values: ctypes.c_void_p, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -207,11 +215,11 @@ def _scanned(
 
 
 def _finish(scanning: _Scanning, lost: list[str]) -> Scan:
-    facts = scanning.column("fact", "int64").tolist()
-    texts = _Texts(scanning.column("text", "uint8"), scanning.column("text_offset", "int64"))
+    facts = scanning.column("fact").tolist()
+    texts = _Texts(scanning.column("text", "u"), scanning.column("text_offset"))
     top = _members(scanning, lost)
     lost += _losses(facts)
-    columns = {name: scanning.column(name, dtype) for name, dtype in _COLUMNS.items()}
+    columns = {name: scanning.column(name, kind) for name, kind in _COLUMNS.items()}
     named = (_argument(scanning, texts, number) for number in range(facts[_ARGUMENTS]))
     arguments = {name: argument for name, argument in named if len(argument.event)}
     return Scan(**columns, args=arguments, texts=texts, top=top, lost=tuple(lost), n_bytes=facts[0])
@@ -223,7 +231,7 @@ def _argument(scanning: _Scanning, texts: _Texts, number: int) -> tuple[bytes, A
 
 
 def _members(scanning: _Scanning, lost: list[str]) -> dict[str, Any]:
-    texts = _Texts(scanning.column("member", "uint8"), scanning.column("member_offset", "int64"))
+    texts = _Texts(scanning.column("member", "u"), scanning.column("member_offset"))
     top = {}
     for place in range(0, len(texts), 2):
         name = texts[place].decode()
