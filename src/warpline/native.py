@@ -17,10 +17,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_void_p
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from warpline.frozen import frozen
 
 ABI_VERSION = 5
 LIBRARY_NAME = "libwarpline_core.so"
@@ -173,7 +174,7 @@ class Core:
             setattr(self, name, function)
 
 
-@dataclass(frozen=True)
+@frozen
 class NativeStatus:
     """Status of the native core, as `warpline doctor` reports it.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 
 from warpline import progress
 from warpline.documents.tables import compute
+from warpline.frozen import frozen, replace
 from warpline.result import Document, Result, Skipped, document_of
 from warpline.trace import Trace
 
 
-@dataclass(frozen=True)
+@frozen
 class _Extract:
     """The part of a table that `summary` shows: its first rows and some columns."""
 
@@ -87,7 +88,7 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         for part, section in sections
         if (isinstance(section, Result) and len(section)) or is_shown(part)
     ]
-    return replace(whole, sections=tuple(shown))
+    return dataclasses.replace(whole, sections=tuple(shown))
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:

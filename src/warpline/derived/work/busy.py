@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from warpline.derived import derived
+from warpline.frozen import frozen
 from warpline.ops.arrays import I64, Integers
 from warpline.ops.interval import clip, covered
 from warpline.schema.labels import GRAPH_LEVELS
@@ -16,7 +15,7 @@ DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph")
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceWork:
     """GPU operations of one or several tables.
 

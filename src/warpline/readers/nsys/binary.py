@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from warpline.frozen import frozen
 from warpline.readers.nsys.export import Export, SourceTable
 
 Value = int | float | str
@@ -68,7 +68,7 @@ def _parts(content: bytes) -> list[tuple[int, bytes]]:
     return [(schema, content[offset : offset + size]) for schema, size, offset in places]
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """One entry of a schema; see nvtxPayloadSchemaEntry_t."""
 
@@ -79,7 +79,7 @@ class Entry:
     offset: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Enumeration:
     """Names of numbers, and the bytes of one."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warpline.errors import UnsupportedVersionError
 from warpline.estimate import Estimate
+from warpline.frozen import frozen
 from warpline.lazy import lazy
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.export import Export, SourceTable
@@ -67,7 +67,7 @@ _LOSSES = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """Facts that do not depend on the requested tables.
 
