@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +35,8 @@ def _with_numpy() -> Iterator[None]:
     maps and unmaps a chunk, and numpy's own imports are as deep as a chunk is long.
     """
     with _without_threads():
-        importlib.import_module("numpy")
+        import numpy as np  # noqa: F401, PLC0415 - here, for the reason above
+
         yield
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from warpline import plugins, progress
-from warpline.derived.steps.ranges import STEP_ARGUMENT
+from warpline.derived.steps import STEP_ARGUMENT
 from warpline.documents import failures
 from warpline.errors import UsageError
 from warpline.result import (

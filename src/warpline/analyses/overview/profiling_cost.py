@@ -9,6 +9,7 @@ import numpy as np
 
 from warpline.derived.texts import labelled
 from warpline.frozen import frozen
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
@@ -40,7 +41,7 @@ _NODE_NS = 500.0
 _ESTIMATE = "estimate"
 _NODES_ARE_DEAR = 0.05  # share of the recorded time
 _CUPTI = "CUPTI"  # other rows of `overhead` are the program's own: compiling, loading
-_STEP = re.compile(
+_STEP = lazy_pattern(
     r"(?:train|training|eval)?[\s_:#-]*(?:step|iteration|iter)[\s_:#-]*\d+", re.IGNORECASE
 )
 _CURES = {
