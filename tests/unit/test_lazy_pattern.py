@@ -16,7 +16,7 @@ def test_it_matches_as_the_pattern_does():
 
 
 def test_bytes_are_matched():
-    assert lazy_pattern(rb"[a-z]+").match(b"abc1").group() == b"abc"
+    assert lazy_pattern(rb"[a-z]+").findall(b"abc1de") == [b"abc", b"de"]
 
 
 def test_it_is_compiled_on_first_use():
