@@ -141,7 +141,7 @@ class _OnRequest:
         return value
 
 
-def _as_dataclass(cls: type) -> type:
+def _as_dataclass(cls: type, *, init: bool) -> type:
     annotations: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
         annotations.update(base.__annotations__)
@@ -154,7 +154,17 @@ def _as_dataclass(cls: type) -> type:
         else:
             field = dataclasses.field(default=default)
         fields.append((name, annotations[name], field))
-    return dataclasses.make_dataclass(cls.__name__, fields, frozen=True)
+    return dataclasses.make_dataclass(cls.__name__, fields, init=init, repr=False, eq=False)
+
+
+def _signature(cls: type) -> inspect.Signature:
+    return inspect.signature(_as_dataclass(cls, init=True))
+
+
+def _fields(cls: type) -> Mapping[str, dataclasses.Field[Any]]:
+    found: Mapping[str, dataclasses.Field[Any]]
+    found = vars(_as_dataclass(cls, init=False))["__dataclass_fields__"]
+    return found
 
 
 _METHODS: dict[str, Any] = {
@@ -165,8 +175,6 @@ _METHODS: dict[str, Any] = {
     "__setattr__": _set,
     "__delattr__": _delete,
     "__replace__": replace,  # for copy.replace of Python 3.13
-    "__signature__": _OnRequest("__signature__", lambda cls: inspect.signature(_as_dataclass(cls))),
-    "__dataclass_fields__": _OnRequest(
-        "__dataclass_fields__", lambda cls: vars(_as_dataclass(cls))["__dataclass_fields__"]
-    ),
+    "__signature__": _OnRequest("__signature__", _signature),
+    "__dataclass_fields__": _OnRequest("__dataclass_fields__", _fields),
 }

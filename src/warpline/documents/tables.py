@@ -95,7 +95,7 @@ def _reason(trace: Trace, analysis: Analysis) -> str:
 
 def default_tables() -> list[str]:
     """Return the tables that `warpline stats` prints by default, in order."""
-    plugins.load("analyses")
+    plugins.load_default_tables()
     ranked = [(item.default_rank, item.name) for item in ANALYSES if item.default_rank is not None]
     return [name for _, name in sorted(ranked)]
 

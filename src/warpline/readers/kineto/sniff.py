@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warpline.lazy import lazy_pattern
+from warpline.lazy import lazy, lazy_pattern
+
+if TYPE_CHECKING:
+    import zlib
+else:
+    zlib = lazy("zlib")
 
 FORMAT = "kineto"
 GZIP_MAGIC = b"\x1f\x8b"

@@ -9,14 +9,19 @@ In the tables a NULL number means 0. Bytes that cannot be decoded are kept as he
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from warpline.frozen import frozen
+from warpline.lazy import lazy
 from warpline.readers.nsys.export import Export, SourceTable
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = lazy("json")
 
 Value = int | float | str
 Pair = tuple[str, Value]
