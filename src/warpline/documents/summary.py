@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import chain
 
 from warpline import progress
 from warpline.documents.tables import compute
@@ -92,8 +93,10 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
-    tables = [compute(trace, table) for table in part.tables]
-    full = next((item for item in tables if isinstance(item, Result) and len(item)), tables[0])
+    computed = (compute(trace, table) for table in part.tables)
+    first = next(computed)
+    with_rows = (i for i in chain((first,), computed) if isinstance(i, Result) and len(i))
+    full = next(with_rows, first)
     if isinstance(full, Skipped):
         return full
     fields = {field.name: field for field in full.fields}
