@@ -12,15 +12,20 @@ reason why this does not fit. A package whose names come from modules that few c
         from warpline.result.rules import RULES, rule
     else:
         __getattr__ = lazy_names(__name__, {"rules": ("RULES", "rule")})
+
+A regular expression that few commands match:
+
+    _LOST = lazy_pattern(r"lost ([0-9]+) events")
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, AnyStr
 
 
 def lazy(name: str, within: Callable[[], AbstractContextManager[None]] = nullcontext) -> Any:
@@ -50,6 +55,25 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
         return value
 
     return find
+
+
+def lazy_pattern(pattern: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[AnyStr]:
+    """Return a stand-in for a regular expression, which is compiled when it is first used."""
+    stand_in: Any = _LazyPattern(pattern, flags)
+    return stand_in  # type: ignore[no-any-return] # it has all attributes of one
+
+
+class _LazyPattern:
+    def __init__(self, pattern: Any, flags: re.RegexFlag) -> None:
+        self._arguments = pattern, flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(*self._arguments), name)
+        setattr(self, name, value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<lazy pattern {self._arguments[0]!r}>"
 
 
 class _Lazy:

@@ -17,10 +17,11 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_void_p
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from warpline.frozen import frozen
 
 ABI_VERSION = 6
 LIBRARY_NAME = "libwarpline_core.so"
@@ -94,6 +95,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_crc32": (c_int64, (c_void_p, c_int64, c_uint32, c_int32)),
     "wl_format_i64": (c_int64, (c_void_p, c_int64, c_void_p)),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
+    "wl_covered_i64": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p)),
     "wl_nest_i64": (
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p),
@@ -140,6 +142,8 @@ class Core:
     wl_format_i64: Callable[[int, int, int], int]
     # codes, values, n, n_groups, starts, sorted_values -> status
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
+    # start, end, groups, n, n_groups, covered -> status
+    wl_covered_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, codes or None, n, n_groups, parent, depth -> status
     wl_nest_i64: Callable[[int, int, int | None, int, int, int, int], int]
     # n, first, source, from_end, weight, length, earliest, time -> status
@@ -173,7 +177,7 @@ class Core:
             setattr(self, name, function)
 
 
-@dataclass(frozen=True)
+@frozen
 class NativeStatus:
     """Status of the native core, as `warpline doctor` reports it.
 

@@ -27,10 +27,11 @@ else:
 
 T = TypeVar("T")
 
+_TABLES_OF_NSYS = "warpline.analyses.tables"
 _GROUPS = {
     "readers": ("warpline.readers",),
     "analyses": (
-        "warpline.analyses.tables",
+        _TABLES_OF_NSYS,
         "warpline.analyses.overview",
         "warpline.analyses.ranges",
         "warpline.analyses.operators",
@@ -53,13 +54,24 @@ def load(kind: str) -> list[str]:
 
     An extension that cannot be loaded causes a RuntimeWarning, not an error.
     """
-    names = []
-    for package_name in _GROUPS[kind]:
-        package = importlib.import_module(package_name)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package_name}.{module.name}")
-            names.append(module.name)
+    names = [name for package_name in _GROUPS[kind] for name in _load_package(package_name)]
     _load_extensions(f"warpline.{kind}")
+    return names
+
+
+def load_default_tables() -> None:
+    """Import every analysis that may be printed by default: those of nsys, and of extensions."""
+    if _may_have_extensions():
+        load("analyses")
+    else:
+        _load_package(_TABLES_OF_NSYS)
+
+
+def _load_package(package_name: str) -> list[str]:
+    package = importlib.import_module(package_name)
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    for name in names:
+        importlib.import_module(f"{package_name}.{name}")
     return names
 
 

@@ -120,17 +120,28 @@ SELDOM_USED = (
     "tempfile",
     "traceback",
 )
+# Only for payloads, gzip, and tables that depend on steps.
+OF_OTHER_CONTENT = ("json", "zlib")
 OTHER_TABLES = ("warpline.analyses.operators", "warpline.analyses.tables.cuda_gpu_trace")
 ONE_TABLE = ("stats", "-r", "cuda_gpu_kern_sum", "-f")
 NOT_IMPORTED = {
     ("--version",): (*SELDOM_USED, "numpy", "ctypes", "dataclasses", "sqlite3"),
-    (str(RECORDING),): (*SELDOM_USED, *OF_DIAGNOSES, *OTHER_FORMATS, *OTHER_TABLES),
+    (str(RECORDING),): (
+        *SELDOM_USED,
+        *OF_DIAGNOSES,
+        *OF_OTHER_CONTENT,
+        *OTHER_FORMATS,
+        *OTHER_TABLES,
+    ),
+    ("stats", str(RECORDING)): (*OF_DIAGNOSES, *OTHER_FORMATS, OTHER_TABLES[0]),
     (*ONE_TABLE, "text", str(RECORDING)): (
         *SELDOM_USED,
         *OF_DIAGNOSES,
+        *OF_OTHER_CONTENT,
         *OTHER_FORMATS,
         *OTHER_TABLES,
         "warpline.analyses.overview.kernel_sum",
+        "warpline.derived.steps.ranges",
         "warpline.render.csv",
     ),
     (*ONE_TABLE, "csv", str(RECORDING)): (*SELDOM_USED, "warpline.render.text"),
@@ -148,6 +159,21 @@ def test_commands_do_without(words: tuple[str, ...]) -> None:
         f"print([m for m in {NOT_IMPORTED[words]} if m in sys.modules], file=said)"
     )
     assert run_python(code) == "[]"
+
+
+@pytest.mark.parametrize("words", [(str(RECORDING),), (*ONE_TABLE, "text", str(RECORDING))])
+def test_no_code_is_generated_for_dataclasses(words: tuple[str, ...]) -> None:
+    code = (
+        "import os, sys\n"
+        "from warpline.cli import main\n"
+        "said, sys.stdout = sys.stdout, open(os.devnull, 'w', encoding='utf-8')\n"
+        f"assert main({list(words)}) == 0\n"
+        "modules = [m for name, m in sys.modules.items() if name.startswith('warpline.')]\n"
+        "found = {v for m in modules for v in vars(m).values() if isinstance(v, type)}\n"
+        "made = [v.__name__ for v in found if '__dataclass_params__' in vars(v)]\n"
+        "print(made, file=said)"
+    )
+    assert run_python(code) == "['Document']"  # which Diagnosis extends, with fields by keyword
 
 
 def test_what_commands_do_without_exists() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -401,6 +403,15 @@ def test_default_tables_are_nsys_s_in_its_order() -> None:
         *("nvtx_sum", "osrt_sum", "cuda_api_sum", "cuda_gpu_kern_sum"),
         *("cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
     ]
+
+
+def test_default_tables_are_found_without_the_other_analyses() -> None:
+    code = (
+        "import sys; from warpline import api, plugins; found = api.default_tables();"
+        "assert 'warpline.analyses.findings' not in sys.modules;"
+        "plugins.load('analyses'); assert found == api.default_tables()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_errors_name_the_table_and_its_arguments() -> None:

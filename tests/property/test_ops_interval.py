@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpline import native
+from warpline.errors import SchemaError
 from warpline.ops import interval
 from warpline.ops.arrays import I64
 from warpline.ops.interval import Intervals
@@ -54,6 +56,27 @@ def test_union(pairs: Rows) -> None:
 def test_covered_and_total(pairs: Rows) -> None:
     assert interval.covered(*columns(pairs)) == len(points(pairs))
     assert interval.total(*columns(pairs)) == sum(end - start for start, end in pairs)
+
+
+@pytest.mark.parametrize("core", ["native", "numpy"])
+@given(grouped=st.lists(st.tuples(st.integers(-8, 24), st.integers(0, 7), st.integers(0, 3))))
+def test_covered_by_group(core: str, grouped: list[tuple[int, int, int]]) -> None:
+    pairs = [(start, start + length) for start, length, _ in grouped]
+    groups = np.array([group for *_, group in grouped], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        if core == "numpy":
+            patch.setattr(native, "core", lambda: None)
+        found = interval.covered_by_group(*columns(pairs), groups, 5)
+    of_groups = [[pair for pair, g in zip(pairs, groups, strict=True) if g == k] for k in range(5)]
+    assert found.tolist() == [len(points(of_group)) for of_group in of_groups]
+
+
+def test_covered_by_group_refuses_what_it_cannot_measure() -> None:
+    start = np.array([0, 5], np.int64)
+    with pytest.raises(SchemaError, match="row 1"):
+        interval.covered_by_group(start, start - np.array([0, 1]), np.array([0, 1]), 2)
+    with pytest.raises(IndexError):
+        interval.covered_by_group(start, start + 1, np.array([0, 2]), 2)
 
 
 @given(rows, st.lists(st.integers(-10, 32)))

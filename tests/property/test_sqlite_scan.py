@@ -174,7 +174,7 @@ def as_list(raw: Raw) -> list[int | float | bytes | None]:
 
 def assert_same(one: Raw, other: Raw) -> None:
     assert type(one) is type(other)
-    for a, b in zip(*([getattr(raw, name) for name in raw.__slots__] for raw in (one, other)),
+    for a, b in zip(*([getattr(raw, name) for name in raw.__match_args__] for raw in (one, other)),
                     strict=True):  # fmt: skip
         if isinstance(a, np.ndarray):
             assert a.dtype == b.dtype

@@ -113,6 +113,12 @@ WL_API int64_t wl_factorize_text(const uint8_t *bytes, const int64_t *offsets,
 WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, int64_t n,
                                   int32_t n_groups, int64_t *starts, int64_t *sorted_values);
 
+/* Measures what the intervals [start, end) of each group cover, time covered twice once:
+ * covered[n_groups]. The rows are ascending by start. WL_UNSUPPORTED: they are not.
+ * WL_BAD_ARGUMENT: a group outside [0, n_groups), or an interval that ends before it starts. */
+WL_API int32_t wl_covered_i64(const int64_t *start, const int64_t *end, const int64_t *groups,
+                              int64_t n, int64_t n_groups, int64_t *covered);
+
 /* Finds the innermost container of each interval [start, end) among those of its group: parent[n],
  * a row or -1, and depth[n], how many contain it. A container starts no later, ends no earlier,
  * and ends after the other's start; of two equal intervals the earlier row holds the

@@ -39,6 +39,7 @@ def facts() -> Facts:
     """Return tables of `stats`, rules, trace tables, readers, and output formats."""
     plugins.load("renderers")
     plugins.load("exporters")
+    plugins.load("analyses")
     default = api.default_tables()
     return {
         "tables": [

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from warpline.errors import UsageError
+from warpline.lazy import lazy_pattern
 
 FORMAT_OF_SUFFIX = {".csv": "csv", ".json": "json", ".md": "markdown", ".txt": "text"}
 # What the names of ranks end in, where the number is removed.
-_NUMBERED = re.compile(r"[\W_]*(rank|worker)?[\W_0-9]*$", re.IGNORECASE)
+_NUMBERED = lazy_pattern(r"[\W_]*(rank|worker)?[\W_0-9]*$", re.IGNORECASE)
 
 
 def default_name(recordings: Sequence[str], suffix: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from warpline import frozen
 from warpline.cli.arguments import STDOUT
 from warpline.cli.messages import print_warnings
 from warpline.cli.names import FORMAT_OF_SUFFIX, unknown_suffix
@@ -107,13 +108,13 @@ class Output:
         """
         is_list = as_list and self.format == "json"
         with _destination(self._args.output) as out:
-            options = dataclasses.replace(
+            options = frozen.replace(
                 render.detect_options(out, os.environ), time_unit=self._time_unit
             )
             if self._args.output != STDOUT:  # FORCE_COLOR is for pipes
-                options = dataclasses.replace(options, color=options.color and out.isatty())
+                options = frozen.replace(options, color=options.color and out.isatty())
             if self._rows is not None:
-                options = dataclasses.replace(options, row_limit=self._rows or None)
+                options = frozen.replace(options, row_limit=self._rows or None)
             for place, whole in enumerate(documents):
                 document = whole
                 if self._rows and not self._limits_rows:

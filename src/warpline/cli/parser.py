@@ -9,7 +9,6 @@ import argparse
 import functools
 import importlib
 import os
-import re
 import sys
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
@@ -19,6 +18,7 @@ from warpline import __version__
 from warpline.cli import bar, summary
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
+from warpline.lazy import lazy_pattern
 
 if TYPE_CHECKING:
     import difflib
@@ -33,7 +33,7 @@ else:
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
-_LEADING_MINUS = re.compile(r"-[0-9.]")
+_LEADING_MINUS = lazy_pattern(r"-[0-9.]")
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
 _NO_SESSIONS = "Warpline has no interactive sessions"
 _PROFILE_PART = (

@@ -12,6 +12,10 @@ from warpline.lazy import lazy as deferred
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
+# Packages whose modules import numpy.
+_OF_ARRAYS = {"api", "derived", "documents", "render", "result", "trace", "viewer"}
+
+
 def lazy(name: str) -> Any:
     """Return a module that is imported on first use, with a numpy that starts no threads.
 
@@ -19,7 +23,21 @@ def lazy(name: str) -> Any:
     and starting them takes longer than many commands. The variable that prevents this is removed
     again, so that child processes do not inherit it.
     """
-    return deferred(name, _without_threads)
+    needs_numpy = name.startswith("warpline.") and name.split(".")[1] in _OF_ARRAYS
+    return deferred(name, _with_numpy if needs_numpy else contextlib.nullcontext)
+
+
+@contextlib.contextmanager
+def _with_numpy() -> Iterator[None]:
+    """Import numpy first, as an import of the command and not of imports within imports.
+
+    Python 3.11 allocates its stack in chunks. Where a loop calls across the end of one, each call
+    maps and unmaps a chunk, and numpy's own imports are as deep as a chunk is long.
+    """
+    with _without_threads():
+        import numpy as np  # noqa: F401, PLC0415 - here, for the reason above
+
+        yield
 
 
 @contextlib.contextmanager

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
+from itertools import chain
 
 from warpline import progress
 from warpline.documents.tables import compute
+from warpline.frozen import frozen, replace
 from warpline.result import Document, Result, Skipped, document_of
 from warpline.trace import Trace
 
 
-@dataclass(frozen=True)
+@frozen
 class _Extract:
     """The part of a table that `summary` shows: its first rows and some columns."""
 
@@ -87,12 +89,14 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         for part, section in sections
         if (isinstance(section, Result) and len(section)) or is_shown(part)
     ]
-    return replace(whole, sections=tuple(shown))
+    return dataclasses.replace(whole, sections=tuple(shown))
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
-    tables = [compute(trace, table) for table in part.tables]
-    full = next((item for item in tables if isinstance(item, Result) and len(item)), tables[0])
+    computed = (compute(trace, table) for table in part.tables)
+    first = next(computed)
+    with_rows = (i for i in chain((first,), computed) if isinstance(i, Result) and len(i))
+    full = next(with_rows, first)
     if isinstance(full, Skipped):
         return full
     fields = {field.name: field for field in full.fields}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from warpline import plugins, progress
-from warpline.derived.steps.ranges import STEP_ARGUMENT
+from warpline.derived.steps import STEP_ARGUMENT
 from warpline.documents import failures
 from warpline.errors import UsageError
 from warpline.result import (
@@ -95,7 +95,7 @@ def _reason(trace: Trace, analysis: Analysis) -> str:
 
 def default_tables() -> list[str]:
     """Return the tables that `warpline stats` prints by default, in order."""
-    plugins.load("analyses")
+    plugins.load_default_tables()
     ranked = [(item.default_rank, item.name) for item in ANALYSES if item.default_rank is not None]
     return [name for _, name in sorted(ranked)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from warpline import native
 from warpline.errors import InputError, SchemaError
+from warpline.frozen import frozen
 from warpline.ops.arrays import (
     F64,
     I32,
@@ -32,7 +32,7 @@ _MAX_HASHED_KEYS = 2**16
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-@dataclass(frozen=True)
+@frozen
 class Groups:
     """Rows grouped by one key.
 
@@ -50,7 +50,7 @@ class Groups:
         return len(self.uniques)
 
 
-@dataclass(frozen=True)
+@frozen
 class RowGroups:
     """Rows grouped by the tuple of several columns.
 
@@ -132,7 +132,7 @@ def pack(*columns: Integers) -> I64 | None:
     return np.zeros(len(columns[0]), np.int64) if packed is None else packed
 
 
-@dataclass(frozen=True)
+@frozen
 class GroupStats:
     """Statistics of int64 values per group, each computed on first access.
 

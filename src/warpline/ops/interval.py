@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline import native
 from warpline.errors import SchemaError
 from warpline.ops.arrays import (
     I64,
@@ -93,6 +94,53 @@ def covered(start: Integers, end: Integers) -> int:
     return total(*union(start, end))
 
 
+def covered_by_group(start: Integers, end: Integers, group: I64, n_groups: int) -> I64:
+    """Return for each group what its intervals cover, time covered twice once.
+
+    Shape (n_groups,), int64. Exact for sums below 2^63.
+
+    Args:
+        start: Shape (n,).
+        end: Shape (n,). Raises SchemaError for an interval that ends before it starts.
+        group: Shape (n,), group numbers in ``[0, n_groups)``; IndexError outside.
+        n_groups: Number of groups; some may be empty.
+    """
+    pair = checked(start, end)
+    require_equal_length(start=pair.start, group=group)
+    if not is_sorted(pair.start):
+        order = np.argsort(pair.start, kind="stable")
+        pair, group = Intervals(pair.start[order], pair.end[order]), group[order]
+    times = _covered_natively(pair, np.ascontiguousarray(group), n_groups)
+    return _covered_by_numpy(pair, group, n_groups) if times is None else times
+
+
+def _covered_natively(pair: Intervals, group: I64, n_groups: int) -> I64 | None:
+    """Return the covered times, or None without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    start, end = map(np.ascontiguousarray, pair)
+    times = np.empty(n_groups, np.int64)
+    status = core.wl_covered_i64(
+        start.ctypes.data,
+        end.ctypes.data,
+        group.ctypes.data,
+        len(start),
+        n_groups,
+        times.ctypes.data,
+    )
+    return times if status == native.OK else None
+
+
+def _covered_by_numpy(pair: Intervals, group: I64, n_groups: int) -> I64:
+    order = np.argsort(group, kind="stable")
+    firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    times = np.zeros(n_groups, np.int64)
+    for rows in np.split(order, firsts[1:]) if len(order) else []:
+        times[group[rows[0]]] = covered(pair.start[rows], pair.end[rows])
+    return times
+
+
 def covered_until(times: Intervals, moments: I64) -> I64:
     """Return the time that disjoint, ascending intervals cover before each moment.
 
@@ -130,6 +178,8 @@ def clip(start: Integers, end: Integers, lo: int, hi: int) -> Intervals:
     """
     pair = checked(start, end)
     low, high = _window(lo, hi)
+    if not len(pair.start) or (pair.start.min() >= low and pair.end.max() <= high):
+        return pair
     return Intervals(np.clip(pair.start, low, high), np.clip(pair.end, low, high))
 
 

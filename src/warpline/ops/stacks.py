@@ -6,17 +6,17 @@ A stack is a row: its innermost frame, and the row of its caller's stack, which 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
 from warpline.errors import SchemaError
+from warpline.frozen import frozen
 from warpline.ops.arrays import I32, I64, U64, BoolArray, Integers, as_i64, require_equal_length
 from warpline.ops.group import factorize, factorize_rows
 
 
-@dataclass(frozen=True)
+@frozen
 class Stacks:
     """A tree of stacks.
 

@@ -10,12 +10,12 @@ intervals do not contain each other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline import native
+from warpline.frozen import frozen
 from warpline.ops.arrays import I32, I64, BoolArray, Integers, as_i64, require_equal_length
 from warpline.ops.group import factorize, factorize_rows, pack
 from warpline.ops.interval import Intervals, checked
@@ -56,7 +56,7 @@ class Pairs(NamedTuple):
     point: I64
 
 
-@dataclass(frozen=True)
+@frozen
 class Contents:
     """The points in each interval, in space independent of the number of pairs.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from warpline.frozen import frozen
 from warpline.redaction.word_lists import words
 
 PYTHON = re.compile(r"python(?:[0-9](?:\.[0-9]{1,2}t?)?)?(?:-dbg)?|pypy3?|ipython3?", re.ASCII)
@@ -23,7 +23,7 @@ PYTHON_WORDS = words(
 SHELL_SWITCHES = re.compile(r"-[abefilnuvx]{0,5}c?", re.ASCII)
 
 
-@dataclass(frozen=True)
+@frozen
 class Launcher:
     """A program that starts the program in its arguments.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from warpline.frozen import frozen
 from warpline.redaction.known_secrets import holds_known_secret
 
 # Files that are programs or configurations, not data.
@@ -19,7 +19,7 @@ _MOST_PARTS = 8
 _LONGEST = 128
 
 
-@dataclass(frozen=True)
+@frozen
 class Project:
     """The directory in which a program was started, with the user's project below it.
 

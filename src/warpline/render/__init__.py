@@ -9,9 +9,9 @@ from __future__ import annotations
 import codecs
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TextIO
 
+from warpline.frozen import frozen
 from warpline.registry import Registry
 from warpline.result import Document
 
@@ -21,7 +21,7 @@ TERMINAL_ROWS = 40
 _FALLBACK_WIDTH = 80
 
 
-@dataclass(frozen=True)
+@frozen
 class Options:
     """How to render.
 
@@ -41,7 +41,7 @@ class Options:
     time_unit: TimeUnit | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Renderer:
     """A registered output format.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from warpline.frozen import frozen
 
 GAP = "  "
 
 _LEAST_TEXT_WIDTH = 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Slot:
     """A column's properties for the layout.
 

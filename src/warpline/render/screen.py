@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
+from warpline.frozen import frozen
 from warpline.presentation.kernel_names import without_noise
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible, wrap
@@ -52,7 +52,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     out.write(("\n" if is_crowded else "\n\n").join("\n".join(lines) for lines in blocks) + "\n")
 
 
-@dataclass
+@frozen
 class _Table:
     """A section as texts: labels and columns, each with its heading first."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from warpline.frozen import frozen, made
 from warpline.registry import Registry
 from warpline.result.tables import Field, Result, Skipped
 from warpline.trace import Trace
@@ -13,7 +13,7 @@ Arguments = tuple[str, ...]
 Compute = Callable[[Trace, Arguments], Result | Skipped]
 
 
-@dataclass(frozen=True)
+@frozen
 class Analysis:
     """A registered analysis.
 
@@ -35,7 +35,7 @@ class Analysis:
     needs: tuple[str, ...]
     compute: Compute
     doc: str
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = made(dict)
     default_rank: int | None = None
     missing_hint: str | None = None
 

@@ -7,11 +7,9 @@ here. Without it, for example in a test of an analysis, results show as their `r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass
 class Display:
     """The functions that turn a Result, Document, Diagnosis or Finding into text or HTML."""
 

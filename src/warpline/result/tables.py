@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.errors import SchemaError, UsageError
+from warpline.frozen import frozen
 from warpline.lazy import lazy
 from warpline.result.display import Displayed
 from warpline.units import Unit
@@ -23,7 +24,7 @@ else:  # printing does not need it
     pl = lazy("polars")
 
 
-@dataclass(frozen=True)
+@frozen
 class Field:
     """One column of a result.
 
@@ -51,7 +52,7 @@ class Field:
         return self.header or self.name
 
 
-@dataclass(frozen=True)
+@frozen
 class Texts:
     """A column of texts, stored as codes into distinct values.
 
@@ -72,7 +73,7 @@ class Texts:
         return [table[code] for code in self.codes.tolist()]
 
 
-@dataclass(frozen=True)
+@frozen
 class Numbers:
     """A column of int64 or float64 numbers.
 
@@ -121,7 +122,7 @@ def _text(value: Any) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
-@dataclass(frozen=True, repr=False)
+@frozen
 class Result(Displayed):
     """A table computed by an analysis.
 
@@ -235,7 +236,7 @@ class Result(Displayed):
         return Result(self.name, self.title, self.fields, chosen, self.key, self.notes)
 
 
-@dataclass(frozen=True)
+@frozen
 class Skipped:
     """The reason why an analysis has no result for this trace.
 
@@ -253,7 +254,7 @@ class Skipped:
     is_failure: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False)  # Diagnosis extends it
 class Document(Displayed):
     """The input of a renderer.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from warpline.errors import SchemaError
+from warpline.frozen import frozen
 from warpline.units import Unit
 
 
@@ -19,7 +19,7 @@ class DType(Enum):
     BOOL = "bool"
 
 
-@dataclass(frozen=True)
+@frozen
 class Column:
     """One column.
 
@@ -42,7 +42,7 @@ class Column:
     labels: Mapping[int, str] | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class TableSpec:
     """One table.
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from warpline.frozen import frozen
 
 _NOT_RECORDED = " was not recorded: "
 _STOP = "; stop it"
@@ -39,7 +40,7 @@ _HELD: Mapping[Code, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Unrecorded:
     """Why the events of an API could not be recorded in a process.
 

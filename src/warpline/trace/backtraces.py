@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from warpline.frozen import frozen
 from warpline.ops.arrays import I32, I64
 from warpline.ops.group import factorize, factorize_rows
 from warpline.ops.stacks import intern
@@ -18,7 +18,7 @@ _STACK, _FRAME = TABLES["stack"], TABLES["frame"]
 _STACK_ID = TABLES["api_call"].column("stack_id")
 
 
-@dataclass(frozen=True)
+@frozen
 class FrameRows:
     """A row per frame, of backtraces that share one numbering.
 
@@ -103,7 +103,7 @@ class DerivedTable:
         return {name: table[name] for name in columns if name in table}
 
 
-@dataclass(frozen=True)
+@frozen
 class _Found:
     """Columns of stack and of frame; and of each part the chains, ascending, and their stacks."""
 

@@ -13,16 +13,17 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from warpline.lazy import lazy_pattern
 from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column, null_column
 from warpline.trace.source import TableSource
 
 DOMAIN = "NCCL"
-OPERATION = re.compile(
+OPERATION = lazy_pattern(
     r"p?nccl(AllReduce|AllGatherV?|All[Tt]oAllv?|ReduceScatter|Reduce|Broadcast|Bcast"
     r"|Gather|Scatter|Send|Recv)"
 )
-INIT = re.compile(r"p?ncclComm(Init|Split)\w*")
+INIT = lazy_pattern(r"p?ncclComm(Init|Split)\w*")
 
 # Keys of NCCL's payloads.
 COMMUNICATOR_KEY = "NCCL communicator ID"

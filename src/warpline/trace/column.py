@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from warpline.frozen import frozen
 from warpline.schema import Column
 
 Array = npt.NDArray[Any]
@@ -15,7 +15,7 @@ BoolArray = npt.NDArray[np.bool_]
 Rows = slice | npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnData:
     """The values of a column.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from warpline.frozen import frozen
 from warpline.ops.interval import overlap_mask, union
 from warpline.ops.join import lookup_rows
 from warpline.schema import TableSpec
@@ -28,7 +28,7 @@ class Filter(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Window:
     """Keeps rows that overlap ``[start_ns, end_ns)``; None is unbounded."""
 
@@ -45,7 +45,7 @@ class Window:
         return overlap_mask(times[spec.start].values, times[spec.end].values, low, high)
 
 
-@dataclass(frozen=True)
+@frozen
 class ProcessFilter:
     """Keeps rows of the given processes, which are rows of the process table."""
 
@@ -62,7 +62,7 @@ class ProcessFilter:
         return None
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceFilter:
     """Keeps rows of the given devices, which are rows of the device table."""
 
@@ -73,7 +73,7 @@ class DeviceFilter:
         return _matches(trace, spec, "device_id", self.rows) if spec.has("device_id") else None
 
 
-@dataclass(frozen=True)
+@frozen
 class StreamFilter:
     """Keeps rows of the given streams, which are rows of the stream table."""
 
@@ -84,7 +84,7 @@ class StreamFilter:
         return _matches(trace, spec, "stream_id", self.rows) if spec.has("stream_id") else None
 
 
-@dataclass(frozen=True)
+@frozen
 class Excluded:
     """Drops events in some CPU time intervals, and GPU operations launched from them.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from warpline.estimate import Estimate
+from warpline.frozen import frozen, made
 from warpline.schema.unrecorded import Unrecorded
 
 
-@dataclass(frozen=True)
+@frozen
 class ProcessEnd:
     """How a process ended that died, or that had open ranges when it or the recording ended.
 
@@ -49,7 +49,7 @@ class ProcessEnd:
     tid: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class TraceMeta:
     """Facts about a recording.
 
@@ -94,13 +94,13 @@ class TraceMeta:
     span_ns: tuple[int, int] | None = None
     windows_ns: tuple[tuple[int, int], ...] | None = None
     ends: tuple[ProcessEnd, ...] = ()
-    lost: Mapping[str, int | None] = field(default_factory=dict)
-    unread: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int | None] = made(dict)
+    unread: Mapping[str, int] = made(dict)
     warnings: tuple[str, ...] = ()
     unrecorded: tuple[Unrecorded, ...] = ()
-    damaged: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    record_cost_ns: Mapping[str, float] = field(default_factory=dict)
+    damaged: Mapping[str, str] = made(dict)
+    environment: Mapping[str, str] = made(dict)
+    record_cost_ns: Mapping[str, float] = made(dict)
     call_cost_ns: Estimate | None = None
     operator_cost_ns: Estimate | None = None
     file_of_process: tuple[int, ...] = ()

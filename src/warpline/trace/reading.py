@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
 from warpline import progress
 from warpline.errors import InputError, UnknownFormatError
+from warpline.frozen import frozen
 from warpline.registry import Registry
 from warpline.trace.duplicates import refuse_same_files, refuse_same_runs
 from warpline.trace.source import TableSource
@@ -18,7 +18,7 @@ HEAD_BYTES = 4096
 RAW_SUFFIX, RAW_FACTS = ".warpline.raw", "session.json"  # of a directory for `warpline recover`
 
 
-@dataclass(frozen=True)
+@frozen
 class Reader:
     """A file format that can be read.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from warpline.frozen import frozen
 from warpline.trace.trace import Trace
 
 
-@dataclass(frozen=True)
+@frozen
 class Run:
     """A recorded run of a program: its trace, and the choice of its steps.
 

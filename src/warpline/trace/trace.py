@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -293,7 +294,7 @@ class Trace:
         window = next((f for f in reversed(self._filters) if isinstance(f, Window)), None)
         low, high = (window.start_ns, window.end_ns) if window else (None, None)
         if low is None or high is None:
-            first, last = self._extent()
+            first, last = self._extent
             # A window may lie before or after everything that was recorded.
             low = min(first, last if high is None else high) if low is None else low
             high = max(last, low) if high is None else high
@@ -307,6 +308,7 @@ class Trace:
             return high - low
         return sum(max(min(end, high) - max(start, low), 0) for start, end in windows)
 
+    @cached_property
     def _extent(self) -> tuple[int, int]:
         lows, highs = [], []
         if self.meta.span_ns is not None:

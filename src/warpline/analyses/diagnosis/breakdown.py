@@ -14,7 +14,8 @@ from warpline.derived.breakdown.partition import (
     step_partition,
 )
 from warpline.derived.kernels.rules import Origin
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES

@@ -9,7 +9,8 @@ import numpy as np
 from warpline.derived.collectives.kinds import collective_kinds
 from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats

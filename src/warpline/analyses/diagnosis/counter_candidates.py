@@ -10,7 +10,8 @@ import numpy as np
 from warpline.derived.breakdown.kernel_times import kernel_times
 from warpline.derived.efficiency.profiler import NSIGHT_COMPUTE, counter_profiler
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.launch_order import launch_order

@@ -8,7 +8,8 @@ import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, Overlaps, step_overlaps
 from warpline.derived.breakdown.partition import rank_owners, ranks_of
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis

@@ -7,7 +7,8 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.time_parts import BUSY, IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64

@@ -11,7 +11,8 @@ from warpline.derived.ranges.places import path_texts
 from warpline.derived.ranks.host_time import range_times
 from warpline.derived.ranks.peers import category_sums, working_ranks
 from warpline.derived.ranks.waits import rank_waits
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.owners import owner_of

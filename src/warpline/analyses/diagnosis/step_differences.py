@@ -13,7 +13,8 @@ from warpline.derived.breakdown.step_differences import (
     range_items,
     usual_period_ns,
 )
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import Steps
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.work.busy import DEVICE_TABLES

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.partition import partition
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import NO_STEP, Steps, step_of_operations
 from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.time_parts import TimePart

@@ -7,7 +7,8 @@ import numpy as np
 from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
 from warpline.derived.ranks.waits import rank_waits
-from warpline.derived.steps.ranges import STEP_ARGUMENT, run_of
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.trace import Trace

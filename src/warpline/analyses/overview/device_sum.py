@@ -73,7 +73,7 @@ def device_sum(trace: Trace, arguments: Arguments) -> Result:
 
 
 def _counts(trace: Trace, table: str, n_devices: int) -> I64:
-    return np.bincount(device_work(trace, table).device_id, minlength=n_devices)
+    return np.bincount(device_work(trace, table, clipped=False).device_id, minlength=n_devices)
 
 
 def _notes(busy_ns: I64, rows: I64) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from warpline.derived.texts import labelled
+from warpline.frozen import frozen
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
@@ -40,7 +41,7 @@ _NODE_NS = 500.0
 _ESTIMATE = "estimate"
 _NODES_ARE_DEAR = 0.05  # share of the recorded time
 _CUPTI = "CUPTI"  # other rows of `overhead` are the program's own: compiling, loading
-_STEP = re.compile(
+_STEP = lazy_pattern(
     r"(?:train|training|eval)?[\s_:#-]*(?:step|iteration|iter)[\s_:#-]*\d+", re.IGNORECASE
 )
 _CURES = {
@@ -56,7 +57,7 @@ _WORTH_A_CURE = 0.001  # share of the recorded time; below it there is nothing t
 _NOT_INCLUDED = "not included: CUPTI's overhead per call and kernel, often 1 us per launch"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Steps:
     """The time from the first step's start to the last step's end; `count` 0 without steps."""
 
@@ -69,7 +70,7 @@ class _Steps:
         return is_inside
 
 
-@dataclass(frozen=True)
+@frozen
 class _Line:
     kind: str
     source: str

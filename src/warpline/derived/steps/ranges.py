@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -13,38 +13,37 @@ from warpline.derived import derived
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.trace import Run, Trace
 from warpline.trace.recorder import table_hint
 
-STEP_ARGUMENT: Mapping[str, str] = {
-    "name": "use ranges of this name as steps; * matches any text: name=epoch_*; name=launches uses"
-    " repeating launches"
-}
 _NO_NUMBER = -1
 # Two ranges of a family are enough for one period. A family that launches less than this fraction
 # of the work between its first start and its last end is only part of a step.
 _LEAST_REPEATS = 2
 _LEAST_COVERAGE = 0.5
 
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS = lazy_pattern(r"[0-9]+")
 # The last word of a name, before its number if there is one: "train_step", "ProfilerStep#3",
 # "Step[7]", "iteration 3/100", "epoch 1 step 20".
 _END = (  # takes nothing back, so that a long name costs no more than its length
     r"s?+[\s_#:=.,\-\[(]*+(?:no\.?+\s*+)?+[0-9]*+\s*+(?:(?:/|of)\s*+[0-9]++)?+[\])\s]*+$"
 )
 _BEGIN = r"(?:^|(?<=[^A-Za-z])|(?<=[a-z])(?=[A-Z])|(?<=train)|(?<=training))"
-_STEP = re.compile(_BEGIN + r"(?i:step|iteration|iter|mini[_ -]?batch|batch)" + _END)
-_UNIT_OF_WORK = re.compile(
+_STEP = lazy_pattern(_BEGIN + r"(?i:step|iteration|iter|mini[_ -]?batch|batch)" + _END)
+_UNIT_OF_WORK = lazy_pattern(
     _BEGIN + r"(?i:frame|token|request|query|decode|generate|inference|predict)" + _END
 )
 # step[DECODE bs=32]
-_DETAILS = re.compile(r"(?<=[A-Za-z])\[(?=[^\[\]A-Za-z]*+[A-Za-z])[^\[\]]*+\]$")
-_LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]++)(?:\s*+(?:/|of)\s*+[0-9]++)?+[^0-9]*+$")
-_NOT_A_STEP = re.compile(r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$")
-_EPOCH = re.compile(r"(?i)epoch")
+_DETAILS = lazy_pattern(r"(?<=[A-Za-z])\[(?=[^\[\]A-Za-z]*+[A-Za-z])[^\[\]]*+\]$")
+_LAST_NUMBER = lazy_pattern(r"(?<![0-9])([0-9]++)(?:\s*+(?:/|of)\s*+[0-9]++)?+[^0-9]*+$")
+_NOT_A_STEP = lazy_pattern(
+    r"(?i)warm[_ -]?up|optim|sched|micro|accum|zero_grad|epoch[s_ #:=\[]*\d*$"
+)
+_EPOCH = lazy_pattern(r"(?i)epoch")
 _WORDS = (
     *(b"step", b"iter", b"batch"),
     *(b"frame", b"token", b"request", b"query", b"decode", b"generate", b"inference", b"predict"),

@@ -5,15 +5,15 @@ Groups are numbered in ascending order of their labels. In a summary, ties keep 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from warpline.derived.summaries.kernel_names import kernel_name_column, kernel_name_ids
 from warpline.derived.summaries.range_prefix import PREFIX, kernel_texts
 from warpline.derived.texts import number_texts
+from warpline.frozen import frozen
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, Integers
 from warpline.ops.group import factorize, factorize_rows
 from warpline.result import Texts
@@ -23,10 +23,10 @@ from warpline.trace import ColumnData, Trace
 Label = tuple[str | int | None, ...]
 
 MEMSET_NAME = "[CUDA memset]"
-_FOUR_DIGIT_VERSION = re.compile(r"_v[0-9]{4}\Z")
+_FOUR_DIGIT_VERSION = lazy_pattern(r"_v[0-9]{4}\Z")
 
 
-@dataclass(frozen=True)
+@frozen
 class Events:
     """Values and their groups.
 

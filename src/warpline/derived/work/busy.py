@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from warpline.derived import derived
+from warpline.frozen import frozen
 from warpline.ops.arrays import I64, Integers
-from warpline.ops.interval import clip, covered
+from warpline.ops.interval import clip, covered_by_group
 from warpline.schema.labels import GRAPH_LEVELS
 from warpline.trace import Trace
 
@@ -16,7 +17,7 @@ DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 WHOLE_GRAPH = next(value for value, label in GRAPH_LEVELS.items() if label == "Graph")
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceWork:
     """GPU operations of one or several tables.
 
@@ -44,11 +45,8 @@ class DeviceWork:
         """
         n_devices = int(self.device_id.max()) + 1 if len(self) else 1
         cell = np.asarray(group, np.int64) * n_devices + self.device_id
-        order = np.argsort(cell, kind="stable")
-        firsts = np.flatnonzero(np.diff(cell[order], prepend=-1))
-        busy = np.zeros(n_groups, np.int64)
-        for rows in np.split(order, firsts[1:]) if len(order) else []:
-            busy[cell[rows[0]] // n_devices] += covered(self.start_ns[rows], self.end_ns[rows])
+        by_cell = covered_by_group(self.start_ns, self.end_ns, cell, n_groups * n_devices)
+        busy: I64 = by_cell.reshape(n_groups, n_devices).sum(axis=1)
         return busy
 
 
@@ -63,13 +61,15 @@ def device_work(trace: Trace, *tables: str, clipped: bool = True) -> DeviceWork:
         clipped: Whether to clip operations to the time covered by the trace.
     """
     parts = [_rows_of(trace, table) for table in tables or DEVICE_TABLES if trace.has(table)]
-    nothing = np.zeros(0, np.int64)
-    start, end, device = (
-        np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(3)
-    )
+    start, end, device = parts[0] if len(parts) == 1 else _joined(parts)
     if clipped:
         start, end = clip(start, end, *trace.span())
-    return DeviceWork(start, end, device)
+    return DeviceWork(start, end, device.astype(np.int64, copy=False))
+
+
+def _joined(parts: Sequence[tuple[I64, I64, I64]]) -> Iterator[I64]:
+    nothing = np.zeros(0, np.int64)
+    return (np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(3))
 
 
 def _rows_of(trace: Trace, table: str) -> tuple[I64, I64, I64]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
 from warpline.derived.work.launches import launch_calls
+from warpline.frozen import frozen
 from warpline.ops.arrays import I8, I64
 from warpline.trace import Trace
 
 _COLUMNS = ("start_ns", "end_ns", "device_id", "stream_id", "process_id")
 
 
-@dataclass(frozen=True)
+@frozen
 class Operations:
     """Kernels, copies, memsets and graph-level CUDA graphs, by GPU, start and end.
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpline.lazy import lazy, lazy_pattern
+
+if TYPE_CHECKING:
+    import zlib
+else:
+    zlib = lazy("zlib")
 
 FORMAT = "kineto"
 GZIP_MAGIC = b"\x1f\x8b"
@@ -13,10 +19,10 @@ GZIP_MAGIC = b"\x1f\x8b"
 _LOOK_BYTES = 1 << 18
 _STEP_BYTES = 1 << 9
 _BOM = b"\xef\xbb\xbf"
-_OBJECT = re.compile(rb'[\s]*\{\s*"')
-_ARRAY = re.compile(rb'[\s]*\[\s*\{\s*"')
+_OBJECT = lazy_pattern(rb'[\s]*\{\s*"')
+_ARRAY = lazy_pattern(rb'[\s]*\[\s*\{\s*"')
 # Members at the beginning of files written by Kineto.
-_MEMBERS = re.compile(
+_MEMBERS = lazy_pattern(
     rb'"(?:traceEvents|schemaVersion|deviceProperties|distributedInfo|baseTimeNanoseconds|ph)"\s*:'
 )
 

@@ -9,14 +9,19 @@ In the tables a NULL number means 0. Bytes that cannot be decoded are kept as he
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from warpline.frozen import frozen
+from warpline.lazy import lazy
 from warpline.readers.nsys.export import Export, SourceTable
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = lazy("json")
 
 Value = int | float | str
 Pair = tuple[str, Value]
@@ -68,7 +73,7 @@ def _parts(content: bytes) -> list[tuple[int, bytes]]:
     return [(schema, content[offset : offset + size]) for schema, size, offset in places]
 
 
-@dataclass(frozen=True)
+@frozen
 class Entry:
     """One entry of a schema; see nvtxPayloadSchemaEntry_t."""
 
@@ -79,7 +84,7 @@ class Entry:
     offset: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Enumeration:
     """Names of numbers, and the bytes of one."""
 

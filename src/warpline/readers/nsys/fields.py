@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from warpline.errors import CorruptTraceError
+from warpline.frozen import frozen, made
 from warpline.ops.arrays import I32, BoolArray
 from warpline.ops.group import factorize, factorize_rows
 from warpline.readers.nsys.database import Kind
@@ -29,7 +29,7 @@ _NATIVE, _KERNEL = 1, 2  # of schema.labels.CODE_KINDS
 _MAX_MHZ = 100_000  # no clock is faster, so a larger number is in Hz
 
 
-@dataclass(frozen=True)
+@frozen
 class Reading:
     """What fields are built from.
 
@@ -48,7 +48,7 @@ class Reading:
     backtraces: Backtraces
 
 
-@dataclass(frozen=True)
+@frozen
 class Field:
     """One column of a trace, from columns of one source table.
 
@@ -58,7 +58,7 @@ class Field:
     """
 
     load: Callable[[Reading, SourceTable, Column], ColumnData]
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, Kind] = made(dict)
 
 
 def required(source: str) -> Field:

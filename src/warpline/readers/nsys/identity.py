@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.errors import CorruptTraceError
+from warpline.frozen import frozen, replace
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows
 from warpline.readers.nsys.database import Kind
@@ -77,7 +77,7 @@ class Codes(NamedTuple):
     valid: BoolArray | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """Where a GPU operation ran: native ids; None where the row has none."""
 

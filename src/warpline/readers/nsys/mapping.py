@@ -7,10 +7,10 @@ allows no null.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from warpline.frozen import frozen
 from warpline.ops.arrays import I64
 from warpline.readers.nsys.export import SourceTable
 from warpline.readers.nsys.fields import (
@@ -47,7 +47,7 @@ from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, 
 RowsOf = Callable[[Reading], I64]
 
 
-@dataclass(frozen=True)
+@frozen
 class Mapped:
     """A table of a trace, or a part of one, from one source table.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warpline.errors import UnsupportedVersionError
 from warpline.estimate import Estimate
-from warpline.lazy import lazy
+from warpline.frozen import frozen
+from warpline.lazy import lazy, lazy_pattern
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.schema.unrecorded import Code, Unrecorded
@@ -43,31 +43,31 @@ _DESCRIPTIVE = (
     "ThreadNames",
 )
 _WARNING = 2  # the lowest severity of DIAGNOSTIC_EVENT that is a warning
-_NOT_ALL = re.compile(r"Not all (?P<kind>.+) events might have been collected\.")
+_NOT_ALL = lazy_pattern(r"Not all (?P<kind>.+) events might have been collected\.")
 # Harmless: CPU scheduling was not traced.
-_HARMLESS = re.compile(r"Scheduling information is absent\.")
+_HARMLESS = lazy_pattern(r"Scheduling information is absent\.")
 # Reported at a lower severity, although events are missing.
-_GRAVE = re.compile(r"incompatible", re.IGNORECASE)
+_GRAVE = lazy_pattern(r"incompatible", re.IGNORECASE)
 _ERROR = 3
-_IMPORT = re.compile(r"\bimport|wrong event order|event collection|analysisfailed", re.IGNORECASE)
-_ABOUT_CUDA = re.compile(r"cuda|cupti|\bgpu\b", re.IGNORECASE)
-_FAILED = re.compile(r"fail|error|could not|unable|cannot|wrong", re.IGNORECASE)
+_IMPORT = lazy_pattern(r"\bimport|wrong event order|event collection|analysisfailed", re.IGNORECASE)
+_ABOUT_CUDA = lazy_pattern(r"cuda|cupti|\bgpu\b", re.IGNORECASE)
+_FAILED = lazy_pattern(r"fail|error|could not|unable|cannot|wrong", re.IGNORECASE)
 # Long errors are lists of properties, of which one is the text.
-_ERROR_TEXT = re.compile(r'ErrorText\W+Value:\s*"(?P<text>[^"\\]+)')
+_ERROR_TEXT = lazy_pattern(r'ErrorText\W+Value:\s*"(?P<text>[^"\\]+)')
 _CUDA_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME")
 _SHOWN = 300  # characters of an error
 _KINDS = r"[\w /().-]*?(?:events?|records?|samples?)"
 _GONE = r"(?:lost|dropped|discarded)"
 _LONGEST = 1000  # characters searched in a message, because the patterns take quadratic time
 _LOSSES = (
-    re.compile(rf"\b{_GONE} (?P<count>\d+) (?P<what>{_KINDS})\b", re.IGNORECASE),
-    re.compile(rf"\b(?P<count>\d+) (?P<what>{_KINDS}) (?:were|was|are) {_GONE}", re.IGNORECASE),
-    re.compile(rf"\b(?P<what>{_KINDS}) \((?P<count>\d+)\) (?:were lost|could not be stored)"),
-    re.compile(rf"\b(?P<what>{_KINDS}) {_GONE}:\s*(?P<count>\d+)", re.IGNORECASE),
+    lazy_pattern(rf"\b{_GONE} (?P<count>\d+) (?P<what>{_KINDS})\b", re.IGNORECASE),
+    lazy_pattern(rf"\b(?P<count>\d+) (?P<what>{_KINDS}) (?:were|was|are) {_GONE}", re.IGNORECASE),
+    lazy_pattern(rf"\b(?P<what>{_KINDS}) \((?P<count>\d+)\) (?:were lost|could not be stored)"),
+    lazy_pattern(rf"\b(?P<what>{_KINDS}) {_GONE}:\s*(?P<count>\d+)", re.IGNORECASE),
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class Facts:
     """Facts that do not depend on the requested tables.
 

@@ -6,14 +6,14 @@ In NVTX_EVENTS, a plain number is in one of six columns, text that the exporter 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from warpline.lazy import lazy
 from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows
 from warpline.ops.text import factorize_texts
@@ -25,6 +25,11 @@ from warpline.readers.nsys.ranges import EVENTS, RANGES, Event, NvtxEvents
 from warpline.schema import TABLES
 from warpline.trace.collectives import COMMUNICATOR_KEY
 from warpline.trace.column import ColumnData, make_column
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = lazy("json")
 
 JSON_KEY = "json"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from warpline.errors import CorruptTraceError
+from warpline.frozen import replace
 from warpline.ops.arrays import I64
 from warpline.readers.nsys.collectives import Collectives
 from warpline.readers.nsys.database import Database, Kind

@@ -7,11 +7,11 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
+from warpline.frozen import frozen, replace
 from warpline.lazy import lazy
 from warpline.readers.nsys.sqlite_scan import DAMAGED_HINT
 
@@ -30,7 +30,7 @@ _MIN_VALUE_LIMIT = 2**20
 _MAX_VALUE_LIMIT = 10**9  # sqlite3's own
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileState:
     """The state of a database file, from its header and the files next to it.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
 from warpline import native
+from warpline.frozen import frozen
 
 
 class Kind(Enum):
@@ -27,7 +27,7 @@ class Kind(Enum):
     """Blobs and text, as their bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceColumn:
     """A column as the file's schema declares it.
 
@@ -57,7 +57,7 @@ class SourceColumn:
         return any(word in declared for word in ("REAL", "FLOA", "DOUB"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawColumn:
     """A column of numbers.
 
@@ -72,7 +72,7 @@ class RawColumn:
     mismatched: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RawText:
     """A column of texts or blobs: row i is ``blob[offsets[i]:offsets[i + 1]]``.
 

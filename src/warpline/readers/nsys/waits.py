@@ -10,10 +10,9 @@ Its types do not separate rows that block the CPU from those that do not:
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows
 from warpline.readers.nsys.database import Kind
@@ -27,7 +26,7 @@ SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 CALLS = "CUPTI_ACTIVITY_KIND_RUNTIME"
 
 _STREAM_WAIT, _STREAM = 2, 3  # CUPTI's types
-_POLL = re.compile(r"cu(da)?(Event|Stream)Query(_\w+)?")
+_POLL = lazy_pattern(r"cu(da)?(Event|Stream)Query(_\w+)?")
 
 
 def stream_wait_rows(reading: Reading) -> I64:
