@@ -13,6 +13,8 @@ from warpline.ops.group import factorize_rows, pack
 
 Duplicates = Literal["first", "last"]
 
+_NOTHING = -1
+
 # A table indexed by key is faster than searching up to this multiple of the inputs' size.
 _DENSE_SLOTS_PER_ROW = 4
 
@@ -63,9 +65,14 @@ def lookup_rows(
     """
     if len(keys) != len(table_keys) or not keys:
         raise SchemaError(f"a join of {len(keys)} key columns with {len(table_keys)}")
+    sides = [*zip(keys, table_keys, strict=True)]
+    if len(sides) > 1:  # parts that are the same everywhere, such as the process, decide nothing
+        sides = [side for side in sides if not _is_constant(*side)] or sides[:1]
+    if len(sides) == 1:
+        return lookup(*sides[0], duplicates=duplicates)
     columns = [
         np.concatenate((as_i64("keys", wanted), as_i64("table_keys", table)))
-        for wanted, table in zip(keys, table_keys, strict=True)
+        for wanted, table in sides
     ]
     joint = pack(*columns)
     if joint is None:
@@ -74,16 +81,27 @@ def lookup_rows(
     return lookup(joint[:n], joint[n:], duplicates=duplicates)
 
 
+def _is_constant(*columns: Integers) -> bool:
+    """Return whether all values of some columns are the same."""
+    present = [column for column in columns if len(column)]
+    return all(bool((column == present[0][0]).all()) for column in present)
+
+
 def _lookup_dense(keys: I64, table: I64, low: int, high: int, duplicates: Duplicates) -> Lookup:
-    slot = np.full(high - low + 1, -1, np.int64)
-    rows = np.arange(len(table))
+    slot = np.full(high - low + 1, _NOTHING, np.int32 if len(table) < 2**31 else np.int64)
+    rows = np.arange(len(table), dtype=slot.dtype)
     # The last write to a slot wins.
     step = 1 if duplicates == "last" else -1
     slot[(table - low)[::step]] = rows[::step]
-    inside = (keys >= low) & (keys <= high)
-    index = slot[np.where(inside, keys, low) - low]
-    found = inside & (index >= 0)
-    return Lookup(np.where(found, index, 0), found)
+    if len(keys) and low <= int(keys.min()) and int(keys.max()) <= high:
+        row = slot[keys - low].astype(np.int64)
+        found = row != _NOTHING
+    else:
+        inside = (keys >= low) & (keys <= high)
+        row = slot[np.where(inside, keys, low) - low].astype(np.int64)
+        found = inside & (row != _NOTHING)
+    row[~found] = 0
+    return Lookup(row, found)
 
 
 def _lookup_sorted(keys: I64, table: I64, duplicates: Duplicates) -> Lookup:
