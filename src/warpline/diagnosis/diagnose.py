@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from warpline.diagnosis.verdict import (
     verdict,
     what_first,
 )
+from warpline.errors import InputError
 from warpline.result import (
     ANALYSES,
     Check,
@@ -39,6 +41,19 @@ from warpline.result import (
 from warpline.trace import Run, Trace
 from warpline.trace.recorder import table_hint
 
+# What every diagnosis reads of the largest tables. A source reads the columns of one request in one
+# pass, and each further pass takes almost as long.
+_READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
+    "range": (
+        *("start_ns", "end_ns", "process_id", "thread_id", "domain_id", "name_id", "style"),
+        "is_truncated",
+    ),
+    "api_call": ("start_ns", "end_ns", "process_id", "thread_id", "correlation_id", "name_id"),
+    "kernel": (
+        *("start_ns", "end_ns", "device_id", "stream_id", "process_id", "correlation_id"),
+        *("name_id", "short_name_id", "graph_node_id", "grid_x"),
+    ),
+}
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 
 
@@ -49,6 +64,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         run: The trace, and the choice of its steps.
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
+    _read(run.trace)
     # What needs most memory for a moment comes first, before other results are kept.
     of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
@@ -91,6 +107,14 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         not_judged=(*judged.not_judged, *failed),
         replay=judged.replay,
     )
+
+
+def _read(trace: Trace) -> None:
+    """Read `_READ_AT_ONCE`. The parts of the diagnosis that need a damaged table report it."""
+    for table, names in _READ_AT_ONCE.items():
+        if trace.has(table):
+            with suppress(InputError):
+                trace.columns(table, *names)
 
 
 def _unnoticed_kernel(run: Run, findings: Sequence[Finding]) -> MainKernel | None:

@@ -124,20 +124,22 @@ def pack(*columns: Integers) -> I64 | None:
     for number, column in enumerate(columns):
         require_integers(f"column {number}", column)
     require_equal_length(**{f"column {number}": key for number, key in enumerate(columns)})
-    packed = np.zeros(len(columns[0]), np.int64)
-    if not len(packed):
-        return packed
-    lows = [int(column.min()) for column in columns]
-    sizes = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    if not len(columns[0]):
+        return np.zeros(0, np.int64)
+    lows = [int(key.min()) for key in columns]
+    sizes = [int(key.max()) - low + 1 for key, low in zip(columns, lows, strict=True)]
     if math.prod(sizes) >= 2**63:
         return None
-    for column, low, size in zip(columns, lows, sizes, strict=True):
-        if size == 1:  # as many are: one process, one device
-            continue
-        packed *= size
-        packed += column
-        packed -= low
-    return packed
+    packed: I64 | None = None
+    for key, low, size in zip(columns, lows, sizes, strict=True):
+        if size == 1:
+            continue  # as of one process: the same in every row
+        if packed is None:
+            packed = np.subtract(key, low, dtype=np.int64)
+        else:
+            packed *= size
+            packed += np.subtract(key, low, dtype=np.int64)
+    return np.zeros(len(columns[0]), np.int64) if packed is None else packed
 
 
 @dataclass(frozen=True)

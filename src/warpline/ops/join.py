@@ -65,15 +65,14 @@ def lookup_rows(
     """
     if len(keys) != len(table_keys) or not keys:
         raise SchemaError(f"a join of {len(keys)} key columns with {len(table_keys)}")
-    sides = [*zip(keys, table_keys, strict=True)]
-    if len(sides) > 1:  # parts that are the same everywhere, such as the process, decide nothing
-        sides = [side for side in sides if not _is_constant(*side)] or sides[:1]
-    if len(sides) == 1:
-        return lookup(*sides[0], duplicates=duplicates)
-    columns = [
-        np.concatenate((as_i64("keys", wanted), as_i64("table_keys", table)))
-        for wanted, table in sides
+    pairs = [
+        (as_i64("keys", wanted), as_i64("table_keys", table))
+        for wanted, table in zip(keys, table_keys, strict=True)
     ]
+    telling = [pair for pair in pairs if not _is_one_value(*pair)] or pairs[:1]
+    if len(telling) == 1:
+        return lookup(*telling[0], duplicates=duplicates)
+    columns = [np.concatenate(pair) for pair in telling]
     joint = pack(*columns)
     if joint is None:
         joint = factorize_rows(*columns).codes.astype(np.int64)
@@ -81,10 +80,12 @@ def lookup_rows(
     return lookup(joint[:n], joint[n:], duplicates=duplicates)
 
 
-def _is_constant(*columns: Integers) -> bool:
-    """Return whether all values of some columns are the same."""
-    present = [column for column in columns if len(column)]
-    return all(bool((column == present[0][0]).all()) for column in present)
+def _is_one_value(keys: I64, table: I64) -> bool:
+    """Return whether all values of a key column are equal, as those of the only process."""
+    if not len(keys) or not len(table):
+        return False
+    value = keys[0]
+    return bool(table[0] == value and (table == value).all() and (keys == value).all())
 
 
 def _lookup_dense(keys: I64, table: I64, low: int, high: int, duplicates: Duplicates) -> Lookup:

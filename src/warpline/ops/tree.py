@@ -131,6 +131,12 @@ def enclosing(
     """
     pair, at = checked(start, end), as_i64("points", points)
     owner, point_owner = _groups(group, pair.start), _groups(point_group, at)
+    if not len(at) or not len(pair.start):
+        return Lookup(np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_))
+    if _is_one_group(owner, point_owner):
+        owner = point_owner = None
+        if bool(np.all(pair.start[1:] >= pair.end[:-1])):
+            return _among_disjoint(at, pair)
     both = None
     if owner is not None or point_owner is not None:
         both = np.concatenate((_or_zeros(owner, pair.start), _or_zeros(point_owner, at)))
@@ -171,6 +177,21 @@ def contents(
     return Contents(
         order, np.searchsorted(ascending, keys[:n]), np.searchsorted(ascending, keys[n : 2 * n])
     )
+
+
+def _is_one_group(*groups: I64 | None) -> bool:
+    """Return whether all groups are the same one; None is group 0."""
+    known = [group for group in groups if group is not None]
+    first = int(known[0][0]) if len(known) == len(groups) else 0
+    return all(bool((group == first).all()) for group in known)
+
+
+def _among_disjoint(points: I64, pair: Intervals) -> Lookup:
+    """Return the same as `enclosing` for ascending intervals that do not overlap."""
+    place = np.searchsorted(pair.start, points, side="right") - 1
+    found = place >= 0
+    found &= points < pair.end[place]
+    return Lookup(np.where(found, place, 0), found)
 
 
 def accumulate_up(nesting: Nesting, values: Integers) -> I64:
@@ -214,9 +235,7 @@ def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32, bool]:
     return _sweep(pair, _or_zeros(group, pair.start)) if nesting is None else nesting
 
 
-def _innermost_natively(
-    pair: Intervals, group: I64 | None
-) -> tuple[I64, I32, bool] | None:
+def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32, bool] | None:
     """Return the same, or None without the native core."""
     core = native.core()
     if core is None:

@@ -36,7 +36,12 @@ def _blocks(
 
         def write(room: int, n_rows: int = rows.stop - rows.start, cells: object = cells) -> int:
             written: int = core.wl_format_rows(
-                cells, len(columns), n_rows, ord(separator), text.ctypes.data if room else None, room
+                cells,
+                len(columns),
+                n_rows,
+                ord(separator),
+                text.ctypes.data if room else None,
+                room,
             )
             if written < 0:
                 raise MemoryError

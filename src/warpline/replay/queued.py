@@ -207,12 +207,15 @@ def _replayed(run: Run, work: Operations, host: HostSide) -> tuple[I64, I64]:
     window = replay_window(run)
     call = np.full(len(work), NONE)
     launched = np.flatnonzero(work.call >= 0)
-    call[launched] = outermost_of(run.trace, host, work.call[launched])
     called = work.start_ns.copy()
     if len(launched):
         called[launched] = run.trace.columns("api_call", "start_ns")["start_ns"].values[
             work.call[launched]
         ]
+    if len(host):  # no call before or after all of these is inside one of them
+        launched = launched[called[launched] >= host.start_ns.min()]
+        launched = launched[called[launched] <= host.end_ns.max()]
+    call[launched] = outermost_of(run.trace, host, work.call[launched])
     runs_on = (called < window.start_ns) & (work.end_ns > window.start_ns)
     unknown = (work.call < 0) & (called >= window.start_ns) & (called < window.end_ns)
     chosen = np.flatnonzero((call >= 0) | runs_on | unknown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,11 +26,13 @@ class ColumnStore:
     def __init__(self, source: TableSource) -> None:
         self.source = source
         self.recorded = frozenset(source.tables())
-        self._raw: dict[tuple[str, str], ColumnData] = {}
+        self._raw: dict[tuple[str, str], ColumnData] = {}  # in file order
         self._sorted: dict[tuple[str, str], ColumnData] = {}
+        self._unordered: set[str] = set()  # tables whose first reader took any order
         self._order: dict[str, I64 | None] = {}
         self._rank: dict[str, I64 | None] = {}
         self._impossible: dict[str, int] = {}
+        self._lock = threading.RLock()  # a server reads while the diagnosis is computed
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -59,20 +62,30 @@ class ColumnStore:
     def columns(
         self, table: str, names: Sequence[str], *, ordered: bool = True
     ) -> dict[str, ColumnData]:
-        """Return columns in the table's total order, or in file order if not `ordered`.
+        """Return columns in the table's total order, or in any order if not `ordered`.
 
-        File order avoids the sort, for computations that do not depend on order.
+        File order avoids the sort, for computations that do not depend on order. All columns that
+        are returned in any order are in the same one: file order if the first request for the
+        table takes it, otherwise the total order, and then each column is kept only once.
         """
         spec = self.spec(table)
-        self._load(spec, names)
-        if not ordered:
-            return {name: self._raw[table, name] for name in names}
-        order = self.order(table)
-        for name in names:
-            if (table, name) not in self._sorted:
-                raw = self._raw[table, name]
-                self._sorted[table, name] = raw if order is None else raw.take(order)
-        return {name: self._sorted[table, name] for name in names}
+        with self._lock:
+            self._load(spec, names)
+            if not ordered and not any(of == table for of, _ in self._sorted):
+                self._unordered.add(table)
+            if not ordered and table in self._unordered:
+                return {name: self._raw[table, name] for name in names}
+            return {name: self._in_order(table, name) for name in names}
+
+    def _in_order(self, table: str, name: str) -> ColumnData:
+        """Return a loaded column in the table's total order."""
+        key = table, name
+        if key not in self._sorted:
+            order = self.order(table)
+            self._sorted[key] = self._raw[key] if order is None else self._raw[key].take(order)
+            if table not in self._unordered:
+                del self._raw[key]
+        return self._sorted[key]
 
     def order(self, table: str) -> I64 | None:
         """Return the file rows in total order, shape (n,); None if the file is in that order."""
@@ -88,11 +101,14 @@ class ColumnStore:
             self._rank[table] = None if order is None else _inverse(order)
         return self._rank[table]
 
+    def _has(self, table: str, name: str) -> bool:
+        return (table, name) in self._raw or (table, name) in self._sorted
+
     def _load(self, spec: TableSpec, names: Sequence[str]) -> None:
         times = [name for name in (spec.start, spec.end) if name is not None]
         if not set(times).isdisjoint(names):
             names = list(dict.fromkeys((*names, *times)))  # Both are needed for the check.
-        wanted = [name for name in names if (spec.name, name) not in self._raw]
+        wanted = [name for name in names if not self._has(spec.name, name)]
         if not wanted:
             return
         declared = {name: spec.column(name) for name in wanted}

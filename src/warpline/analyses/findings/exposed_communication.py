@@ -150,16 +150,13 @@ def _launching_ns(run: Run) -> float:
     Counts only collectives with at most two other operations launched in between.
     """
     sequences, work = launch_sequences(run), operations(run.trace)
-    collectives, total = _collectives(run.trace), 0
+    collectives = _collectives(run.trace)
     if not collectives.any() or not run.trace.has("api_call"):
         return 0.0
     start = run.trace.columns("api_call", "start_ns")["start_ns"].values
-    for step, rows in sequences.of_steps():
-        if not find_steps(run).included[step]:
-            continue
-        launched = sequences.operation[rows]
-        places = np.flatnonzero(collectives[launched])
-        close = np.diff(places) <= _MOST_BETWEEN + 1
-        since = np.diff(start[work.call[launched[places]]])
-        total += int(since[close].sum())
-    return total / step_scope(run).count
+    is_chosen = collectives[sequences.operation] & find_steps(run).included[sequences.step]
+    places = np.flatnonzero(is_chosen)
+    close = np.diff(places) <= _MOST_BETWEEN + 1
+    close &= np.diff(sequences.step[places]) == 0
+    since = np.diff(start[work.call[sequences.operation[places]]])
+    return int(since[close].sum()) / step_scope(run).count

@@ -97,8 +97,11 @@ def _runs(run: Run) -> _Runs:
     sequences = launch_sequences(run)
     codes = [TimePart.ELEMENTWISE, TimePart.OPTIMIZER]
     fits = np.isin(operation_categories(run.trace)[sequences.operation], codes)
+    passed = np.append(0, np.cumsum(fits))
     groups, cycles = [], [0]
     for _, rows in sequences.of_steps():
+        if passed[rows.stop] - passed[rows.start] < _LEAST:
+            continue  # without a look at each of a million short steps
         low, high = _longest(fits[rows])
         if high - low < _LEAST:
             continue

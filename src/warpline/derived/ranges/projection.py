@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline import native
 from warpline.derived import derived
-from warpline.derived.ranges.sweeping import sweep_input
+from warpline.derived.ranges.sweeping import read_ahead, sweep_input
 from warpline.derived.ranges.threads import launches_within, thread_range_nesting
 from warpline.derived.work.launches import launch_calls_in_any_order
 from warpline.ops.arrays import I32, I64
@@ -59,6 +59,7 @@ class _RangeWork(NamedTuple):
 @derived
 def projected_ranges(trace: Trace) -> Projection:
     """Return the projection of each range that contains at least one whole launch call."""
+    read_ahead(trace, *_TABLES)
     n_ranges, calls = trace.row_count("range"), _work_of_calls(trace)
     work = _swept(trace, calls) or _by_pairs(trace, calls)
     row = np.flatnonzero(work.launches)

@@ -6,6 +6,7 @@ replaces the pairs of `threads.launches_within`, with the same definition of "co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,28 @@ class SweepInput:
             call_thread=self.call_thread.ctypes.data,
             threads=self.threads,
         )
+
+
+_RANGE = ("start_ns", "end_ns", "thread_id", "end_thread_id", "domain_id", "name_id", "style")
+_CALL = ("start_ns", "end_ns", "thread_id", "process_id", "correlation_id")
+_OPERATION = ("start_ns", "end_ns", "process_id", "correlation_id")
+
+
+def read_ahead(trace: Trace, *operations: str, also: Sequence[str] = ()) -> None:
+    """Load what sweeps of some GPU tables need, with one pass over the file per table.
+
+    Args:
+        trace: The trace.
+        operations: GPU tables; those that were not recorded are skipped.
+        also: Further columns of the first of them.
+    """
+    trace.columns("range", *_RANGE)
+    if trace.has("api_call"):
+        trace.columns("api_call", *_CALL)
+    for table in operations:
+        if trace.has(table):
+            further = also if table == operations[0] else ()
+            trace.columns(table, *_OPERATION, *further, ordered=False)
 
 
 def sweep_input(trace: Trace) -> SweepInput:

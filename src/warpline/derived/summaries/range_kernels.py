@@ -11,7 +11,7 @@ import numpy as np
 
 from warpline import native
 from warpline.derived.ranges.names import range_names
-from warpline.derived.ranges.sweeping import sweep_input
+from warpline.derived.ranges.sweeping import read_ahead, sweep_input
 from warpline.derived.ranges.threads import launches_within
 from warpline.derived.summaries.kernel_names import kernel_name_ids
 from warpline.derived.summaries.summary import PERCENTS, AnyStats
@@ -85,6 +85,7 @@ def _swept(trace: Trace, name_column: str) -> RangeKernels | None:
     core = native.core()
     if core is None:
         return None
+    read_ahead(trace, "kernel", also=(name_column,))
     keys, columns = _range_keys(trace), sweep_input(trace)
     ranges = factorize_rows(*keys)
     name, names = _kernel_names(trace, name_column, ordered=False)

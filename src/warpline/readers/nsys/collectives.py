@@ -84,15 +84,15 @@ class Collectives:
     def _candidates(self) -> tuple[I32, I64]:
         """Name and row of every range in a domain that may be NCCL's."""
         rows = self._events.range_rows
-        table = self._events.table(rows, "domainId", "globalTid")
-        domain = table.ints("domainId").filled(0)
-        process = table.ints("globalTid").values & PROCESS_MASK
+        domain = self._events.table(rows, "domainId").ints("domainId").filled(0)
         chosen = np.flatnonzero(domain)
-        groups = factorize_rows(process[chosen], domain[chosen])
-        keys = zip(process[chosen[groups.first]], domain[chosen[groups.first]], strict=True)
+        rows, domain = rows[chosen], domain[chosen]
+        process = self._events.table(rows, "globalTid").ints("globalTid").values & PROCESS_MASK
+        groups = factorize_rows(process, domain)
+        keys = zip(process[groups.first], domain[groups.first], strict=True)
         names = [self._events.domains.get((int(p), int(d)), _DOMAIN) for p, d in keys]
         is_nccl = np.array([name == _DOMAIN for name in names], np.bool_)
-        rows = rows[chosen[is_nccl[groups.codes]]] if len(chosen) else rows[:0]
+        rows = rows[is_nccl[groups.codes]] if len(rows) else rows
         spec = TABLES["range"].column("name_id")
         candidates = SourceTable(self._reading.export, EVENTS, rows)
         return event_name().load(self._reading, candidates, spec).values, rows

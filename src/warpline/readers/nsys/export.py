@@ -35,7 +35,9 @@ class Ints(NamedTuple):
         return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
 
     def take(self, rows: I64) -> Ints:
-        """Return the chosen rows."""
+        """Return the chosen rows, ascending; all of them without a copy."""
+        if len(rows) == len(self.values):
+            return self
         return Ints(self.values[rows], None if self.valid is None else self.valid[rows])
 
 
@@ -141,13 +143,20 @@ class SourceTable:
     def __len__(self) -> int:
         return self.export.row_count(self.name) if self.rows is None else len(self.rows)
 
+    @property
+    def _is_empty(self) -> bool:
+        return self.rows is not None and not len(self.rows)
+
     def has(self, column: str) -> bool:
         """Return whether the table holds a column."""
         return self.export.has_column(self.name, column)
 
     def fetch(self, columns: Mapping[str, Kind]) -> None:
-        """Read columns in one pass for later use, unless the table is known to be damaged."""
-        if self.name in self.export.damaged:
+        """Read columns in one pass for later use, unless the table is known to be damaged.
+
+        If no rows are selected, nothing is read.
+        """
+        if self.name in self.export.damaged or self._is_empty:
             return
         raws = self.export.read(self.name, columns)
         self._raws.update({(name, columns[name]): raw for name, raw in raws.items()})
@@ -199,7 +208,7 @@ class SourceTable:
         return [v if ok else None for v, ok in zip(values, ints.valid.tolist(), strict=True)]
 
     def _raw(self, column: str, kind: Kind) -> Raw | None:
-        if not self.has(column) or self.name in self.export.damaged:
+        if not self.has(column) or self.name in self.export.damaged or self._is_empty:
             return None
         if (column, kind) not in self._raws:
             self.fetch({column: kind})

@@ -23,6 +23,7 @@ NODE_TABLES = (
 )
 _NODE_LEVEL = 1  # of schema.labels.GRAPH_LEVELS
 _NO_GRAPH = -1
+_NODE_COLUMNS = ("start_ns", "end_ns", "correlation_id", "graph_id", "place")
 
 
 class NodeLaunches:
@@ -97,13 +98,13 @@ class NodeLaunches:
         if is_node.any():
             is_node = is_node & whole.ints("correlationId").is_valid()
         rows = np.flatnonzero(is_node)
+        if not len(rows):
+            return dict.fromkeys(_NODE_COLUMNS, rows)
         table = SourceTable(self._reading.export, name, rows)
         table.fetch(dict.fromkeys(("start", "end", "correlationId", "graphId"), Kind.INT64))
-        place = np.zeros(0, np.int64)
-        if len(rows):
-            codes, places = self._reading.ids.places(name)
-            place = codes[rows].astype(np.int64) + len(self._node_places)
-            self._node_places.extend(places)
+        codes, places = self._reading.ids.places(name)
+        place = codes[rows].astype(np.int64) + len(self._node_places)
+        self._node_places.extend(places)
         return {
             "start_ns": table.ints("start").values,
             "end_ns": table.ints("end").values,
