@@ -38,6 +38,10 @@ KIND_INT64 = 0
 KIND_FLOAT64 = 1
 KIND_TEXT = 2
 KIND_BLOB = 3
+KIND_INT64_CODES = 4
+KIND_TEXT_CODES = 5
+
+MOST_DISTINCT = 65536
 
 ROWID = -1
 
@@ -59,6 +63,10 @@ class SqliteColumn(ctypes.Structure):
         ("position", c_int32),
         ("kind", c_int32),
         ("is_real", c_int32),
+        ("distinct", c_void_p),
+        ("distinct_bytes", c_void_p),
+        ("distinct_bytes_room", c_int64),
+        ("distinct_count", c_int64),
     )
 
     values: int
@@ -69,6 +77,10 @@ class SqliteColumn(ctypes.Structure):
     position: int
     kind: int
     is_real: int
+    distinct: int
+    distinct_bytes: int
+    distinct_bytes_room: int
+    distinct_count: int
 
 
 class Launches(ctypes.Structure):
@@ -222,7 +234,7 @@ class Core:
     # columns, n_columns, count, separator, text, room -> bytes or -status
     wl_format_rows: Callable[..., int]
     # ids, parent, has_parent, rows, n, offsets, text -> bytes or -status
-    wl_id_paths: Callable[[int, int, int, int, int, int, int | None], int]
+    wl_id_paths: Callable[..., int]
     # codes, values, n, n_groups, starts, sorted_values -> status
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, codes or None, n, n_groups, parent, depth, crosses -> status

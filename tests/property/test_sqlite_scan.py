@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from warpline import native
 from warpline.errors import WarplineError
-from warpline.readers.nsys.database import Database, Kind, Raw, RawText
+from warpline.readers.nsys.database import Database, Kind, Raw, RawCodes, RawText
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
@@ -133,6 +133,7 @@ def insert_rows(connection: sqlite3.Connection, recipe: Recipe) -> None:
 
 def expected(kind: Kind, stored_type: str, value: Value) -> int | float | bytes | str | None:
     """Return the expected value; 'mismatch' if it does not fit the type."""
+    kind = kind.uncoded
     if stored_type == "null":
         return None
     if kind is Kind.TEXT or kind is Kind.BLOB:
@@ -165,6 +166,10 @@ def as_list(raw: Raw) -> list[int | float | bytes | None]:
     if isinstance(raw, RawText):
         blob, offsets = raw.blob.tobytes(), raw.offsets.tolist()
         rows: list[int | float | bytes | None] = [blob[a:b] for a, b in pairwise(offsets)]
+    elif isinstance(raw, RawCodes):
+        assert isinstance(raw.keys, tuple) or sorted(set(raw.keys.tolist())) == raw.keys.tolist()
+        keys = list(raw.keys) if isinstance(raw.keys, tuple) else raw.keys.tolist()
+        rows = [keys[code] if code >= 0 else None for code in raw.codes.tolist()]
     else:
         rows = raw.values.tolist()
     if raw.valid is None:

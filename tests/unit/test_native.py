@@ -92,7 +92,7 @@ def test_the_structures_of_the_header_are_declared_alike(header: str) -> None:
 
 
 def fields_of(body: str) -> list[tuple[str, object]]:
-    fields = []
+    fields: list[tuple[str, object]] = []
     for declaration in body.split(";")[:-1]:
         spelled, name = re.fullmatch(r"\s*(.*?)(\w+)\s*", declaration, flags=re.DOTALL).groups()  # type: ignore[union-attr]
         fields.append((name, ctypes.c_void_p if "*" in spelled else C_TYPES[spelled.strip()]))

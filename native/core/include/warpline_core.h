@@ -41,6 +41,11 @@ extern "C" {
 #define WL_KIND_FLOAT64 1 /* reals; integers, rounded to nearest */
 #define WL_KIND_TEXT 2    /* text, as its bytes */
 #define WL_KIND_BLOB 3    /* blobs and text, as their bytes */
+#define WL_KIND_INT64_CODES 4 /* as WL_KIND_INT64, but the number of each distinct value */
+#define WL_KIND_TEXT_CODES 5  /* as WL_KIND_TEXT, likewise; not for the rowid */
+
+/* The most distinct values of a column of codes. */
+#define WL_MOST_DISTINCT 65536
 
 /* The position that stands for the rowid: for INTEGER PRIMARY KEY columns. */
 #define WL_ROWID (-1)
@@ -53,7 +58,8 @@ typedef struct wl_range_kernels wl_range_kernels;
 
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
-  void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1] */
+  void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1];
+                        * codes: int32 [rows], without a value that of 0, or -1 for texts */
   uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit */
   int64_t invalid;     /* out: rows without a value, for whatever reason */
   int64_t mismatched;  /* out: of these, rows whose value does not fit the kind */
@@ -61,6 +67,11 @@ typedef struct wl_sqlite_column {
   int32_t position;    /* index in the stored record, or WL_ROWID */
   int32_t kind;        /* WL_KIND_* */
   int32_t is_real;     /* 1 if the column has REAL affinity: its stored integers are reals */
+  int64_t *distinct;   /* codes: [WL_MOST_DISTINCT + 1], gets the integers, ascending; or the offsets
+                        * of the texts, in order of first appearance */
+  uint8_t *distinct_bytes;     /* codes of texts: their bytes */
+  int64_t distinct_bytes_room; /* how many there is room for */
+  int64_t distinct_count;      /* out: -1 if there are too many: then there are no codes */
 } wl_sqlite_column;
 
 WL_API int32_t wl_abi_version(void);

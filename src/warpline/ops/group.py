@@ -258,7 +258,8 @@ class GroupStats:
         if sums is not None:
             parts: F64 = sums[::2].astype(np.float64) * 2.0**32 + sums[1::2].astype(np.float64)
             far: F64 = 2.0**33 * parts[1] + 2.0**64 * parts[2]
-            return parts[0] + far if parts[2].any() else parts[0]
+            near: F64 = parts[0]
+            return near + far if parts[2].any() else near
         centres = np.repeat(centre, self.count[self._used])
         # The distance of any two int64 is exact in 64 unsigned bits; so are the products below.
         distance = self.ordered.view(np.uint64) - centres.view(np.uint64)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from warpline import native
+from warpline.ops.arrays import U8
 from warpline.render.cells import Cells, PackedCells, blocks
 
 _ROWS_PER_BLOCK = 2**15  # some MB of text, formatted by several threads
@@ -32,25 +33,23 @@ def _blocks(
     text = np.empty(0, np.uint8)
     for rows in blocks(count, _ROWS_PER_BLOCK):
         packed = [_contiguous(column.packed(rows)) for column in columns]
-        cells = (native.Cells * len(packed))(*map(_structure, packed))
-
-        def write(room: int, n_rows: int = rows.stop - rows.start, cells: object = cells) -> int:
-            written: int = core.wl_format_rows(
-                cells,
-                len(columns),
-                n_rows,
-                ord(separator),
-                text.ctypes.data if room else None,
-                room,
-            )
-            if written < 0:
-                raise MemoryError
-            return written
-
-        needed = write(0)
+        needed = _write(core, packed, rows.stop - rows.start, separator, None)
         if needed > len(text):
             text = np.empty(needed, np.uint8)
-        yield text[: write(len(text))].tobytes().decode()
+        size = _write(core, packed, rows.stop - rows.start, separator, text)
+        yield text[:size].tobytes().decode()
+
+
+def _write(
+    core: native.Core, packed: Sequence[PackedCells], count: int, separator: str, text: U8 | None
+) -> int:
+    """Write the rows and return their bytes; without a text, return how many suffice."""
+    cells = (native.Cells * len(packed))(*map(_structure, packed))
+    buffer = (None, 0) if text is None else (text.ctypes.data, len(text))
+    size = core.wl_format_rows(cells, len(packed), count, ord(separator), *buffer)
+    if size < 0:
+        raise MemoryError
+    return size
 
 
 def _contiguous(cells: PackedCells) -> PackedCells:
