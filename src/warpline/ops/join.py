@@ -8,7 +8,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from warpline.errors import SchemaError
-from warpline.ops.arrays import I64, BoolArray, Integers, as_i64, is_sorted
+from warpline.ops.arrays import (
+    I64,
+    BoolArray,
+    Integers,
+    as_i64,
+    is_sorted,
+    require_equal_length,
+)
 from warpline.ops.group import factorize_rows, pack
 
 Duplicates = Literal["first", "last"]
@@ -69,6 +76,8 @@ def lookup_rows(
         (as_i64("keys", wanted), as_i64("table_keys", table))
         for wanted, table in zip(keys, table_keys, strict=True)
     ]
+    for side in zip(*pairs, strict=True):
+        require_equal_length(**{f"column {number}": key for number, key in enumerate(side)})
     telling = [pair for pair in pairs if not _is_one_value(*pair)] or pairs[:1]
     if len(telling) == 1:
         return lookup(*telling[0], duplicates=duplicates)
