@@ -198,7 +198,7 @@ typedef struct wl_range_work {
   int64_t *first; /* INT64_MAX without operations */
   int64_t *last;  /* INT64_MIN without operations */
   int64_t *operations;
-  int64_t *launches;
+  int32_t *launches;
 } wl_range_work;
 
 /* Adds up the work of the calls that each range contains, as in wl_range_kernels_open. */

@@ -63,11 +63,13 @@ def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
         are added by Warpline.
     """
     ranges, names = projected_ranges(trace), range_names(trace)
-    styles = (~push_pop_ranges(trace)[ranges.row]).astype(np.int32)
-    groups = factorize_rows(names.codes[ranges.row], styles)
+    every = len(ranges.row) == len(names.codes)
+    rows = slice(None) if every else ranges.row
+    styles = (~push_pop_ranges(trace)[rows]).astype(np.int32)
+    groups = factorize_rows(names.codes[rows], styles)
     projected = group_stats(groups.codes, ranges.end_ns - ranges.start_ns, groups.n_groups)
     columns = trace.columns("range", "start_ns", "end_ns")
-    lasted = (columns["end_ns"].values - columns["start_ns"].values)[ranges.row]
+    lasted = (columns["end_ns"].values - columns["start_ns"].values)[rows]
     order = np.argsort(-projected.sum, kind="stable")
     first = groups.first[order]
 

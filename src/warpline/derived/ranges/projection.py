@@ -25,18 +25,18 @@ class Projection(NamedTuple):
         start_ns: Shape (n,), int64, start of the first operation on a GPU.
         end_ns: Shape (n,), int64, end of the last operation.
         operations: Shape (n,), int64, number of kernels, copies and memsets.
-        launches: Shape (n,), int64, number of launch calls; a CUDA graph launch is one.
+        launches: Shape (n,), int32, number of launch calls; a CUDA graph launch is one.
         depth: Shape (n,), int32, number of enclosing ranges.
-        children: Shape (n,), int64, number of direct child ranges that launch GPU work.
+        children: Shape (n,), int32, number of direct child ranges that launch GPU work.
     """
 
     row: I64
     start_ns: I64
     end_ns: I64
     operations: I64
-    launches: I64
+    launches: I32
     depth: I32
-    children: I64
+    children: I32
 
 
 class _Work(NamedTuple):
@@ -53,7 +53,7 @@ class _RangeWork(NamedTuple):
     first: I64
     last: I64
     operations: I64
-    launches: I64
+    launches: I32
 
 
 @derived
@@ -64,19 +64,17 @@ def projected_ranges(trace: Trace) -> Projection:
     work = _swept(trace, calls) or _by_pairs(trace, calls)
     row = np.flatnonzero(work.launches)
     nesting = thread_range_nesting(trace, push_pop_only=False)
-    inner = row[nesting.has_parent[row]]
-    children = np.bincount(nesting.parent[inner], minlength=n_ranges)
-    first, last, operations, launches = (
-        column if len(row) == n_ranges else column[row] for column in work
-    )
+    children = np.zeros(n_ranges, np.int32)
+    np.add.at(children, nesting.parent[nesting.has_parent & (work.launches > 0)], 1)
+    kept = slice(None) if len(row) == n_ranges else row
     return Projection(
         row=row,
-        start_ns=first,
-        end_ns=last,
-        operations=operations,
-        launches=launches,
-        depth=nesting.depth[row],
-        children=children[row],
+        start_ns=work.first[kept],
+        end_ns=work.last[kept],
+        operations=work.operations[kept],
+        launches=work.launches[kept],
+        depth=nesting.depth[kept],
+        children=children[kept],
     )
 
 
@@ -92,7 +90,13 @@ def _swept(trace: Trace, calls: _Work) -> _RangeWork | None:
         last=calls.last.ctypes.data,
         operations=operations.ctypes.data,
     )
-    work = _RangeWork(*(np.empty(len(columns.range_start), np.int64) for _ in range(4)))
+    n_ranges = len(columns.range_start)
+    work = _RangeWork(
+        first=np.empty(n_ranges, np.int64),
+        last=np.empty(n_ranges, np.int64),
+        operations=np.empty(n_ranges, np.int64),
+        launches=np.empty(n_ranges, np.int32),
+    )
     of_ranges = native.RangeWork(*(column.ctypes.data for column in work))
     status = core.wl_range_work_i64(columns.structure(), of_calls, of_ranges)
     return work if status == native.OK else None
@@ -101,7 +105,7 @@ def _swept(trace: Trace, calls: _Work) -> _RangeWork | None:
 def _by_pairs(trace: Trace, calls: _Work) -> _RangeWork:
     """Return the same from the pairs of a range and a call."""
     n_ranges = trace.row_count("range")
-    work = _RangeWork(*_nothing(n_ranges), np.zeros(n_ranges, np.int64))
+    work = _RangeWork(*_nothing(n_ranges), np.zeros(n_ranges, np.int32))
     for pairs in launches_within(trace, "api_call"):
         working = np.flatnonzero(calls.operations[pairs.point])
         owner, call = pairs.interval[working], pairs.point[working]

@@ -204,7 +204,10 @@ def _coded(
         offsets = buffer.distinct[: count + 1].tolist()
         content = buffer.distinct_bytes[: offsets[-1]].tobytes()
         keys = tuple(content[a:b] for a, b in pairwise(offsets))
-    return RawCodes(buffer.values.view(np.int32), keys, valid, request.mismatched)
+    codes = buffer.values.view(np.int32)
+    if count == 1 and (valid is None or kind is Kind.INT64_CODES):
+        codes = np.broadcast_to(np.int32(0), codes.shape)  # as of the only thread: no memory
+    return RawCodes(codes, keys, valid, request.mismatched)
 
 
 def _allocate(kind: Kind, rows: int) -> _Buffers:
