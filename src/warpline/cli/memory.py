@@ -13,8 +13,9 @@ _LARGEST_REUSED_BYTES = 2**25  # glibc accepts no more
 def reuse_freed_memory() -> None:
     """Keep freed memory of arrays for the next ones, instead of returning it to the system.
 
-    By default, glibc returns each large array at once, and the system clears its pages again for the
-    next one, which takes a third of the time of an analysis. Other C libraries stay as they are.
+    By default, glibc returns each large array at once, and the system clears its pages again for
+    the next one, which takes a third of the time of an analysis. Other C libraries stay as they
+    are.
     """
     allocator = getattr(ctypes.CDLL(None), "mallopt", None)
     if allocator is not None:

@@ -72,7 +72,7 @@ class Export:
 
     @cached_property
     def event_types(self) -> RawCodes:
-        """The types of the events in NVTX_EVENTS, which tell what the other columns mean."""
+        """The types of the events in NVTX_EVENTS, which decide the meaning of other columns."""
         return SourceTable(self, "NVTX_EVENTS").codes("eventType")
 
     def has(self, table: str) -> bool:
