@@ -16,7 +16,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,17 @@ KIND_INT64 = 0
 KIND_FLOAT64 = 1
 KIND_TEXT = 2
 KIND_BLOB = 3
+KIND_INT64_CODES = 4
+KIND_TEXT_CODES = 5
+
+MOST_DISTINCT = 65536
 
 ROWID = -1
+
+CELLS_INT64 = 0
+CELLS_INT32 = 1
+CELLS_TEXTS = 2
+CELLS_LINES = 3
 
 
 class SqliteColumn(ctypes.Structure):
@@ -55,6 +64,10 @@ class SqliteColumn(ctypes.Structure):
         ("position", c_int32),
         ("kind", c_int32),
         ("is_real", c_int32),
+        ("distinct", c_void_p),
+        ("distinct_bytes", c_void_p),
+        ("distinct_bytes_room", c_int64),
+        ("distinct_count", c_int64),
     )
 
     values: int
@@ -65,6 +78,69 @@ class SqliteColumn(ctypes.Structure):
     position: int
     kind: int
     is_real: int
+    distinct: int
+    distinct_bytes: int
+    distinct_bytes_room: int
+    distinct_count: int
+
+
+class Launches(ctypes.Structure):
+    """``wl_launches``: ranges and calls of threads."""
+
+    _fields_ = (
+        ("ranges", c_int64),
+        ("range_start", c_void_p),
+        ("range_end", c_void_p),
+        ("range_thread", c_void_p),
+        ("calls", c_int64),
+        ("call_start", c_void_p),
+        ("call_end", c_void_p),
+        ("call_thread", c_void_p),
+        ("threads", c_int32),
+    )
+
+
+class LaunchedKernels(ctypes.Structure):
+    """``wl_launched_kernels``: kernels with the calls that launched them."""
+
+    _fields_ = (
+        ("range_groups", c_int32),
+        ("range_group", c_void_p),
+        ("kernels", c_int64),
+        ("call", c_void_p),
+        ("name", c_void_p),
+        ("value", c_void_p),
+    )
+
+
+class CallWork(ctypes.Structure):
+    """``wl_call_work``: what each call launched."""
+
+    _fields_ = (("first", c_void_p), ("last", c_void_p), ("operations", c_void_p))
+
+
+class RangeWork(ctypes.Structure):
+    """``wl_range_work``: the same for each range, filled by the library."""
+
+    _fields_ = (
+        ("first", c_void_p),
+        ("last", c_void_p),
+        ("operations", c_void_p),
+        ("launches", c_void_p),
+    )
+
+
+class Cells(ctypes.Structure):
+    """``wl_cells``: the cells of one column of a table to write."""
+
+    _fields_ = (
+        ("values", c_void_p),
+        ("valid", c_void_p),
+        ("bytes", c_void_p),
+        ("offsets", c_void_p),
+        ("texts", c_int64),
+        ("kind", c_int32),
+    )
 
 
 _MESSAGE = (c_char_p, c_int64)
@@ -94,11 +170,28 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "wl_crc32": (c_int64, (c_void_p, c_int64, c_uint32, c_int32)),
     "wl_format_i64": (c_int64, (c_void_p, c_int64, c_void_p)),
+    "wl_format_rows": (
+        c_int64,
+        (POINTER(Cells), c_int32, c_int64, c_uint8, c_void_p, c_int64),
+    ),
+    "wl_id_paths": (c_int64, (*(c_void_p,) * 4, c_int64, c_void_p, c_void_p)),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "wl_covered_i64": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p)),
     "wl_nest_i64": (
         c_int32,
-        (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p),
+        (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p),
+    ),
+    "wl_group_squares_i64": (c_int32, (c_void_p, c_void_p, c_int32, c_void_p, c_void_p)),
+    "wl_range_kernels_open": (
+        c_int32,
+        (POINTER(Launches), POINTER(LaunchedKernels), c_void_p),
+    ),
+    "wl_range_kernels_close": (None, (c_void_p,)),
+    "wl_range_kernels_groups": (c_int64, (c_void_p, *(c_void_p,) * 4)),
+    "wl_range_kernels_values": (c_int32, (c_void_p, c_int64, c_int64, c_void_p)),
+    "wl_range_work_i64": (
+        c_int32,
+        (POINTER(Launches), POINTER(CallWork), POINTER(RangeWork)),
     ),
     "wl_replay_times": (c_int32, (c_int64, *(c_void_p,) * 7)),
     "wl_raw_open": (c_int32, (c_void_p, *_MESSAGE)),
@@ -140,12 +233,25 @@ class Core:
     wl_crc32: Callable[[int, int, int, int], int]
     # values, n, text -> bytes written or -status
     wl_format_i64: Callable[[int, int, int], int]
+    # columns, n_columns, count, separator, text, room -> bytes or -status
+    wl_format_rows: Callable[..., int]
+    # ids, parent, has_parent, rows, n, offsets, text -> bytes or -status
+    wl_id_paths: Callable[..., int]
     # codes, values, n, n_groups, starts, sorted_values -> status
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, groups, n, n_groups, covered -> status
     wl_covered_i64: Callable[[int, int, int, int, int, int], int]
-    # start, end, codes or None, n, n_groups, parent, depth -> status
-    wl_nest_i64: Callable[[int, int, int | None, int, int, int, int], int]
+    # start, end, codes or None, n, n_groups, parent, depth, crosses -> status
+    wl_nest_i64: Callable[[int, int, int | None, int, int, int, int, int], int]
+    # sorted_values, starts, n_groups, centre, sums -> status
+    wl_group_squares_i64: Callable[[int, int, int, int, int], int]
+    wl_range_kernels_open: Callable[..., int]
+    wl_range_kernels_close: Callable[[c_void_p], None]
+    # kernels, group, name, ranges, count -> number of groups or -status
+    wl_range_kernels_groups: Callable[..., int]
+    # kernels, first, last, values -> status
+    wl_range_kernels_values: Callable[[c_void_p, int, int, int], int]
+    wl_range_work_i64: Callable[..., int]
     # n, first, source, from_end, weight, length, earliest, time -> status
     wl_replay_times: Callable[..., int]
     wl_raw_open: Callable[..., int]

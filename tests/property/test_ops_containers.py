@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.ops.containers import crosses, shortest_containers
-from warpline.ops.tree import nest
+from warpline.ops.containers import shortest_containers
+from warpline.ops.tree import nest_or_cross
 
 Span = tuple[int, int, int]
 spans = st.lists(
@@ -44,14 +44,14 @@ def test_the_shortest_container(intervals: list[Span]) -> None:
 def test_whether_intervals_cross(intervals: list[Span]) -> None:
     start, end, group = np.array(intervals, np.int64).reshape(-1, 3).T
     expected = any(a[2] == b[2] and a[0] < b[0] < a[1] < b[1] for a in intervals for b in intervals)
-    assert crosses(start, end, group) == expected
+    assert nest_or_cross(start, end, group)[1] == expected
 
 
 @given(spans)
 def test_where_nothing_crosses_the_shortest_is_the_innermost(intervals: list[Span]) -> None:
     start, end, group = np.array(intervals, np.int64).reshape(-1, 3).T
-    nesting = nest(start, end, group)
-    if not crosses(start, end, group):
+    nesting, crosses = nest_or_cross(start, end, group)
+    if not crosses:
         found = shortest_containers(start, end, group)
         assert found.found.tolist() == nesting.has_parent.tolist()
         assert found.row.tolist() == nesting.parent.tolist()

@@ -83,9 +83,10 @@ def test_the_native_core_nests_as_the_fallback_does(table: list[Row]) -> None:
     natively = tree._innermost_natively(Intervals(start, end), group)
     if natively is None:
         pytest.skip("needs the native core")
-    parent, depth = tree._sweep(Intervals(start, end), group)
+    parent, depth, crosses = tree._sweep(Intervals(start, end), group)
     assert natively[0].tolist() == parent.tolist()
     assert natively[1].tolist() == depth.tolist()
+    assert natively[2] == crosses
 
 
 @given(rows | wide_rows)
@@ -94,9 +95,10 @@ def test_stacks_nest_as_the_sweep_does(table: list[Row]) -> None:
     one_group = np.zeros(len(table), np.int64)
     stacks = tree._of_stacks(Intervals(start, end), one_group)
     if stacks is not None:
-        parent, depth = tree._sweep(Intervals(start, end), one_group)
+        parent, depth, crosses = tree._sweep(Intervals(start, end), one_group)
         assert stacks[0].tolist() == parent.tolist()
         assert stacks[1].tolist() == depth.tolist()
+        assert stacks[2] == crosses
 
 
 @given(programs)

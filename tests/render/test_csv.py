@@ -1,6 +1,7 @@
 import csv
 import io
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,8 @@ from support.small_documents import (
 )
 
 from warpline.render import Options
-from warpline.result import Field
+from warpline.result import Field, Numbers, Texts
+from warpline.result.plain_texts import PlainTexts
 from warpline.units import Unit
 
 SAMPLE = f"""\
@@ -113,3 +115,58 @@ def test_numbers_are_written_as_python_writes_them(use_core, values):
         if not use_core:
             patch.setattr(native, "core", lambda: None)
         assert rendered("csv", document).split() == ["n", *map(str, values)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.integers(-(2**31), 2**31 - 1),
+            st.none() | st.floats(allow_nan=False, width=32),
+            st.none() | NAMES | HOSTILE_NAMES,
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    st.sampled_from([None, "us"]),
+    st.booleans(),
+)
+def test_rows_of_the_core_are_those_of_python(rows, unit, is_unicode):
+    from warpline import native
+
+    wide, narrow, reals, names = zip(*rows, strict=True)
+    narrow_numbers = Numbers(np.array(narrow, np.int32))
+    columns: dict[str, Texts | Numbers] = {
+        "wide_ns": integers(*wide),
+        "narrow": narrow_numbers,
+        "real": Numbers(
+            np.array([real or 0.0 for real in reals]),
+            np.array([real is not None for real in reals]),
+        ),
+        "path": Texts(np.arange(len(rows), dtype=np.int32)[::-1], paths(len(rows))),
+        "name": texts(*names),
+    }
+    document = table(
+        columns, wide_ns=Field("wide_ns", Unit.NS, ""), real=Field("real", Unit.NONE, "", "Real")
+    )
+    options = Options(time_unit=unit, unicode=is_unicode)
+    by_core = rendered("csv", document, options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "core", lambda: None)
+        assert rendered("csv", document, options) == by_core
+
+
+def paths(count):
+    words = [":" + ":".join(map(str, range(place))) for place in range(count)]
+    offsets = np.cumsum([0, *map(len, words)])
+    packed = PlainTexts(np.frombuffer("".join(words).encode(), np.uint8), offsets)
+    assert [*packed] == words == [packed[place] for place in range(count)] == packed[:]
+    return packed
+
+
+def test_many_distinct_names_are_packed_by_the_block():
+    names = [f"n{row},{row}" for row in range(70_000)]
+    numbers = Numbers(np.arange(70_000))
+    document = table({"a": numbers, "b": Texts(np.arange(70_000, dtype=np.int32), names)})
+    lines = rendered("csv", document).splitlines()
+    assert lines[1:] == [f'{row},"{name}"' for row, name in enumerate(names)]

@@ -19,8 +19,17 @@ from warpline.ops.interval import Intervals
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
 
+STRUCTURES = {
+    "wl_sqlite_column": native.SqliteColumn,
+    "wl_launches": native.Launches,
+    "wl_launched_kernels": native.LaunchedKernels,
+    "wl_call_work": native.CallWork,
+    "wl_range_work": native.RangeWork,
+    "wl_cells": native.Cells,
+}
 C_TYPES = {
     "void": None,
+    "uint8_t": ctypes.c_uint8,
     "int32_t": ctypes.c_int32,
     "uint32_t": ctypes.c_uint32,
     "int64_t": ctypes.c_int64,
@@ -30,7 +39,7 @@ C_TYPES = {
     "wl_sqlite * *": ctypes.POINTER(ctypes.c_void_p),
     "wl_sqlite_table * *": ctypes.POINTER(ctypes.c_void_p),
     "wl_sqlite_column *": ctypes.POINTER(native.SqliteColumn),
-    "const wl_sqlite_column *": ctypes.POINTER(native.SqliteColumn),
+    **{f"const {name} *": ctypes.POINTER(kind) for name, kind in STRUCTURES.items()},
 }
 
 
@@ -75,19 +84,24 @@ def test_every_function_of_the_header_is_declared_alike(header: str) -> None:
     assert set(declared) == set(native.Core.__annotations__)
 
 
-def test_the_structure_of_the_header_is_declared_alike(header: str) -> None:
-    body = re.search(r"typedef struct wl_sqlite_column \{(.*?)\}", header, flags=re.DOTALL)
-    assert body is not None
-    fields = []
-    for declaration in body[1].split(";")[:-1]:
+def test_the_structures_of_the_header_are_declared_alike(header: str) -> None:
+    found = re.findall(r"typedef struct (\w+) \{(.*?)\}", header, flags=re.DOTALL)
+    assert {name for name, _ in found} == set(STRUCTURES)
+    for name, body in found:
+        assert fields_of(body) == list(STRUCTURES[name]._fields_), name
+
+
+def fields_of(body: str) -> list[tuple[str, object]]:
+    fields: list[tuple[str, object]] = []
+    for declaration in body.split(";")[:-1]:
         spelled, name = re.fullmatch(r"\s*(.*?)(\w+)\s*", declaration, flags=re.DOTALL).groups()  # type: ignore[union-attr]
         fields.append((name, ctypes.c_void_p if "*" in spelled else C_TYPES[spelled.strip()]))
-    assert fields == list(native.SqliteColumn._fields_)
+    return fields
 
 
 def test_the_constants_of_the_header_are_alike(header: str) -> None:
     constants = dict(re.findall(r"#define WL_(\w+) \(?(-?\d+)\)?", header))
-    assert len(constants) == 14
+    assert len(constants) == 21
     for name, value in constants.items():
         assert getattr(native, name) == int(value), name
 
@@ -221,6 +235,7 @@ def test_nesting_agrees_with_the_sweep_in_python(
     end = start + random.integers(0, 9, n)
     codes = random.integers(0, groups, n).astype(np.int32)
     parent, depth = np.empty(n, np.int64), np.empty(n, np.int32)
+    crosses = np.zeros(1, np.int32)
     status = core.wl_nest_i64(
         start.ctypes.data,
         end.ctypes.data,
@@ -229,11 +244,13 @@ def test_nesting_agrees_with_the_sweep_in_python(
         groups,
         parent.ctypes.data,
         depth.ctypes.data,
+        crosses.ctypes.data,
     )
     assert status == native.OK
-    expected_parent, expected_depth = tree._sweep(Intervals(start, end), codes.astype(np.int64))
-    assert np.array_equal(parent, expected_parent)
-    assert np.array_equal(depth, expected_depth)
+    expected = tree._sweep(Intervals(start, end), codes.astype(np.int64))
+    assert np.array_equal(parent, expected[0])
+    assert np.array_equal(depth, expected[1])
+    assert bool(crosses[0]) == expected[2]
 
 
 @pytest.mark.parametrize("code", [-1, 2])
@@ -241,6 +258,6 @@ def test_nesting_refuses_a_code_out_of_range(core: native.Core, code: int) -> No
     time, codes = np.zeros(1, np.int64), np.array([code], np.int32)
     at, parent, depth = time.ctypes.data, np.empty(1, np.int64), np.empty(1, np.int32)
     status = core.wl_nest_i64(
-        at, at, codes.ctypes.data, 1, 2, parent.ctypes.data, depth.ctypes.data
+        at, at, codes.ctypes.data, 1, 2, parent.ctypes.data, depth.ctypes.data, 0
     )
     assert status == native.BAD_ARGUMENT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,13 @@ import pytest
 from warpline import native
 from warpline.errors import InputError, SchemaError
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize, factorize_rows, group_stats
+from warpline.ops.group import (
+    CollectedStats,
+    factorize,
+    factorize_rows,
+    group_stats,
+    group_sums,
+)
 from warpline.units import fixed
 
 
@@ -156,3 +163,30 @@ def test_bad_arguments_are_refused() -> None:
         factorize_rows()
     with pytest.raises(SchemaError, match="percentile 101"):
         group_stats(at(0), at(1), 1).percentile(101)
+
+
+def test_squared_distances_are_exact_far_from_the_mean() -> None:
+    values = [0, 2**40, -(2**61), 2**61, 5, 5, 6]
+    stats = group_stats(np.array([0, 0, 1, 1, 3, 3, 3], np.int32), np.array(values), 4)
+    expected = [statistics.stdev(values[:2]), statistics.stdev(values[2:4]), 0]
+    assert stats.stddev.tolist() == pytest.approx([*expected, statistics.stdev(values[4:])])
+
+
+def test_sums_need_no_order_and_do_not_overflow() -> None:
+    codes = np.array([2, 0, 2], np.int32)
+    assert group_sums(codes, np.array([3, -4, 5]), 3).tolist() == [-4, 0, 8]
+    assert group_sums(codes, np.array([2**62, 1, 2**62 - 1]), 3).tolist() == [1, 0, 2**63 - 1]
+    with pytest.raises(InputError, match="does not fit 64 bits"):
+        group_sums(codes, np.array([2**62, 1, 2**62]), 3)
+
+
+def test_statistics_collected_by_blocks_are_those_of_the_whole() -> None:
+    codes, values = np.array([0, 1, 1, 2], np.int32), np.array([4, 7, 9, -1])
+    whole = group_stats(codes, values, 3)
+    blocks = [group_stats(codes[:1], values[:1], 1), group_stats(codes[1:] - 1, values[1:], 2)]
+    collected = CollectedStats.of(blocks, (50,))
+    for name in ("count", "min", "max", "sum", "mean", "median", "stddev"):
+        assert getattr(collected, name).tolist() == getattr(whole, name).tolist()
+    assert collected.percentile(50).tolist() == whole.median.tolist()
+    with pytest.raises(SchemaError, match="percentile 95 was not collected"):
+        collected.percentile(95)

@@ -41,6 +41,11 @@ extern "C" {
 #define WL_KIND_FLOAT64 1 /* reals; integers, rounded to nearest */
 #define WL_KIND_TEXT 2    /* text, as its bytes */
 #define WL_KIND_BLOB 3    /* blobs and text, as their bytes */
+#define WL_KIND_INT64_CODES 4 /* as WL_KIND_INT64, but the number of each distinct value */
+#define WL_KIND_TEXT_CODES 5  /* as WL_KIND_TEXT, likewise; not for the rowid */
+
+/* The most distinct values of a column of codes. */
+#define WL_MOST_DISTINCT 65536
 
 /* The position that stands for the rowid: for INTEGER PRIMARY KEY columns. */
 #define WL_ROWID (-1)
@@ -49,10 +54,12 @@ typedef struct wl_sqlite wl_sqlite;
 typedef struct wl_sqlite_table wl_sqlite_table;
 typedef struct wl_raw wl_raw;
 typedef struct wl_json wl_json;
+typedef struct wl_range_kernels wl_range_kernels;
 
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
-  void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1] */
+  void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1];
+                        * codes: int32 [rows], without a value that of 0, or -1 for texts */
   uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit */
   int64_t invalid;     /* out: rows without a value, for whatever reason */
   int64_t mismatched;  /* out: of these, rows whose value does not fit the kind */
@@ -60,6 +67,11 @@ typedef struct wl_sqlite_column {
   int32_t position;    /* index in the stored record, or WL_ROWID */
   int32_t kind;        /* WL_KIND_* */
   int32_t is_real;     /* 1 if the column has REAL affinity: its stored integers are reals */
+  int64_t *distinct;   /* codes: [WL_MOST_DISTINCT + 1], gets the integers, ascending; or the offsets
+                        * of the texts, in order of first appearance */
+  uint8_t *distinct_bytes;     /* codes of texts: their bytes */
+  int64_t distinct_bytes_room; /* how many there is room for */
+  int64_t distinct_count;      /* out: -1 if there are too many: then there are no codes */
 } wl_sqlite_column;
 
 WL_API int32_t wl_abi_version(void);
@@ -122,10 +134,82 @@ WL_API int32_t wl_covered_i64(const int64_t *start, const int64_t *end, const in
 /* Finds the innermost container of each interval [start, end) among those of its group: parent[n],
  * a row or -1, and depth[n], how many contain it. A container starts no later, ends no earlier,
  * and ends after the other's start; of two equal intervals the earlier row holds the
- * later; the innermost one starts last, then ends first. codes[n] are groups below `n_groups`;
+ * later; the innermost one starts last, then ends first. `crosses` (may be NULL) is whether some
+ * intervals of a group overlap without one being inside the other. codes[n] are groups below `n_groups`;
  * NULL: one group. WL_BAD_ARGUMENT: a code out of range. WL_TOO_MANY: more than 2^31 - 1 rows. */
 WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32_t *codes,
-                           int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth);
+                           int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth,
+                           int32_t *crosses);
+
+/* Sums of the squared distances d of sorted values, as wl_group_order_i64 leaves them, from the
+ * centre of their group. With d = 2^32 * high + low, sums[i * n_groups + g] is, for i from 0 to 5,
+ * the sum over group g of the upper and of the lower 32 bits of low * low, of high * low, and of
+ * high * high. Each fits for up to 2^32 values. */
+WL_API int32_t wl_group_squares_i64(const int64_t *sorted_values, const int64_t *starts,
+                                    int32_t n_groups, const int64_t *centre, uint64_t *sums);
+
+/* Ranges and calls of threads, both in order of their starts. */
+typedef struct wl_launches {
+  int64_t ranges;
+  const int64_t *range_start;
+  const int64_t *range_end;
+  const int32_t *range_thread; /* -1: contains nothing */
+  int64_t calls;
+  const int64_t *call_start;
+  const int64_t *call_end;
+  const int32_t *call_thread; /* -1: not known */
+  int32_t threads;
+} wl_launches;
+
+/* Kernels with the calls that launched them. */
+typedef struct wl_launched_kernels {
+  int32_t range_groups;
+  const int32_t *range_group; /* [ranges], below `range_groups` */
+  int64_t kernels;
+  const int32_t *call;  /* -1: not known */
+  const int32_t *name;  /* the number of its name */
+  const int64_t *value; /* what the groups hold of it */
+} wl_launched_kernels;
+
+/* Groups kernels by range group and name. A range contains a kernel if it contains the launch call:
+ * if it is open on the call's thread when the call starts, and ends no earlier than the call. A
+ * kernel is in a group once. Groups are numbered in order of range group, then name. After the
+ * `range_groups` there is one for the kernels outside all ranges whose thread is not known, and then
+ * one for those of each thread. WL_TOO_MANY: more than 2^31 - 1 rows, or keys that defeat the hash
+ * table. */
+WL_API int32_t wl_range_kernels_open(const wl_launches *launches,
+                                     const wl_launched_kernels *launched,
+                                     wl_range_kernels **kernels);
+
+WL_API void wl_range_kernels_close(wl_range_kernels *kernels);
+
+/* Returns how many groups there are. If there are buffers, fills them for each group: range group,
+ * name, how many ranges contain a kernel of it (0 outside), and how many kernels it has. */
+WL_API int64_t wl_range_kernels_groups(const wl_range_kernels *kernels, int32_t *group,
+                                       int32_t *name, int64_t *ranges, int64_t *count);
+
+/* Copies the values of the groups from `first` to before `last`, ascending within each. */
+WL_API int32_t wl_range_kernels_values(const wl_range_kernels *kernels, int64_t first,
+                                       int64_t last, int64_t *values);
+
+/* What each call launched: the first start, the last end, and how many operations (0: none). */
+typedef struct wl_call_work {
+  const int64_t *first;
+  const int64_t *last;
+  const int32_t *operations;
+} wl_call_work;
+
+/* The same for each range, and the number of its calls that launched something. */
+typedef struct wl_range_work {
+  int64_t *first; /* INT64_MAX without operations */
+  int64_t *last;  /* INT64_MIN without operations */
+  int64_t *operations;
+  int32_t *launches;
+} wl_range_work;
+
+/* Adds up the work of the calls that each range contains, as in wl_range_kernels_open. */
+WL_API int32_t wl_range_work_i64(const wl_launches *launches, const wl_call_work *work,
+                                 const wl_range_work *out);
 
 /* When the nodes of a graph happen: time[n] is the latest of earliest[node] and, over the node's
  * edges [first[node], first[node + 1]), of time[source] + weight, with length[source] added where
@@ -143,6 +227,34 @@ WL_API int64_t wl_crc32(const uint8_t *bytes, int64_t count, uint32_t crc, int32
 /* Writes each value in decimal, with a line feed after it, into `text`, which has room for
  * 21 * n bytes. Returns how many bytes were written, or -WL_BAD_ARGUMENT. */
 WL_API int64_t wl_format_i64(const int64_t *values, int64_t n, uint8_t *text);
+
+/* What the cells of a column are made of. */
+#define WL_CELLS_INT64 0 /* values: int64 */
+#define WL_CELLS_INT32 1 /* values: int32 */
+#define WL_CELLS_TEXTS 2 /* values: int32, the number of a text; negative: an empty cell */
+#define WL_CELLS_LINES 3 /* no values: row i has text i */
+
+/* The cells of one column; text i is bytes[offsets[i] .. offsets[i + 1]). */
+typedef struct wl_cells {
+  const void *values;
+  const uint8_t *valid; /* 0: an empty cell. NULL: none is */
+  const uint8_t *bytes;
+  const int64_t *offsets;
+  int64_t texts; /* how many texts there are */
+  int32_t kind;  /* WL_CELLS_* */
+} wl_cells;
+
+/* Writes `count` rows: their cells with the separator between them, and a line feed. Returns how
+ * many bytes were written; without a text, or if they might not fit in `room`, nothing is written,
+ * and it returns how much room is enough. Or -WL_BAD_ARGUMENT, -WL_NO_MEMORY. */
+WL_API int64_t wl_format_rows(const wl_cells *columns, int32_t n_columns, int64_t count,
+                              uint8_t separator, uint8_t *text, int64_t room);
+
+/* The texts ":1:2:3" of some rows: the ids from a row's outermost ancestor to its own. Without a
+ * text, fills offsets[n + 1]; with one, writes the bytes. Returns how many bytes there are, or
+ * -WL_BAD_ARGUMENT. Following the parents of a row must come to one without a parent. */
+WL_API int64_t wl_id_paths(const int64_t *ids, const int64_t *parent, const uint8_t *has_parent,
+                           const int64_t *rows, int64_t n, int64_t *offsets, uint8_t *text);
 
 /* A raw session: the logs that recorded programs wrote (native/raw/warpline_raw.h), made into
  * columns. Open, add every log, decode until nothing is left, seal, then copy columns out. What

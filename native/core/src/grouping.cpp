@@ -1,11 +1,9 @@
 // Dense ids for keys, and values in order inside their groups.
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <limits>
 #include <new>
 #include <vector>
 
+#include "dense_ids.h"
 #include "groups.h"
 #include "radix_sort.h"
 #include "warpline_core.h"
@@ -13,72 +11,6 @@
 namespace {
 
 constexpr std::size_t kMinRadixValues = 1024;  // below, a comparison sort is faster
-
-// Key -> number in order of first appearance, by open addressing.
-class DenseIds {
- public:
-  // Probing stays linear in the number of keys for all but keys chosen to collide.
-  DenseIds(int64_t n, int64_t max_uniques)
-      : probes_left_(int64_t{16} * n + 4096), max_uniques_(max_uniques) {
-    resize(1024);
-  }
-
-  // Returns the key's number, or -1 if there are too many keys or they collide too often.
-  int32_t add(int64_t key) {
-    for (std::size_t at = home(key);; at = (at + 1) & mask_) {
-      Slot &slot = slots_[at];
-      if (slot.id == kFree) return insert(slot, key);
-      if (slot.key == key) return slot.id;
-      if (--probes_left_ < 0) return -1;
-    }
-  }
-
-  const std::vector<int64_t> &keys() const { return keys_; }
-
- private:
-  static constexpr int32_t kFree = -1;
-  struct Slot {
-    int64_t key;
-    int32_t id;
-  };
-
-  std::size_t home(int64_t key) const {
-    // Fibonacci hashing: the high bits of the product depend on every bit of the key.
-    uint64_t mixed = static_cast<uint64_t>(key);
-    mixed ^= mixed >> 32;
-    return static_cast<std::size_t>(mixed * 0x9e3779b97f4a7c15U >> shift_);
-  }
-
-  int32_t insert(Slot &slot, int64_t key) {
-    const auto id = static_cast<int64_t>(keys_.size());
-    if (id >= max_uniques_) return -1;
-    slot = {key, static_cast<int32_t>(id)};
-    keys_.push_back(key);
-    if (keys_.size() * 2 > slots_.size()) resize(slots_.size() * 4);
-    return static_cast<int32_t>(id);
-  }
-
-  void resize(std::size_t size) {
-    slots_.assign(size, Slot{0, kFree});
-    mask_ = size - 1;
-    shift_ = 64 - static_cast<unsigned>(std::countr_zero(size));
-    for (std::size_t id = 0; id < keys_.size(); ++id) {
-      std::size_t at = home(keys_[id]);
-      while (slots_[at].id != kFree) {
-        at = (at + 1) & mask_;
-        --probes_left_;
-      }
-      slots_[at] = {keys_[id], static_cast<int32_t>(id)};
-    }
-  }
-
-  int64_t probes_left_;
-  int64_t max_uniques_;
-  std::size_t mask_ = 0;
-  unsigned shift_ = 0;
-  std::vector<Slot> slots_;
-  std::vector<int64_t> keys_;
-};
 
 struct Numbered {
   uint64_t key;
@@ -98,7 +30,7 @@ void sort_numbered(std::vector<Numbered> &items) {
 
 int64_t factorize(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniques,
                   int64_t max_uniques) {
-  DenseIds ids(n, std::min<int64_t>(max_uniques, std::numeric_limits<int32_t>::max()));
+  warpline::DenseIds ids(n, max_uniques);
   for (int64_t i = 0; i < n; ++i) {
     codes[i] = ids.add(keys[i]);
     if (codes[i] < 0) return -WL_TOO_MANY;
@@ -118,15 +50,6 @@ int64_t factorize(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniqu
   return static_cast<int64_t>(found.size());
 }
 
-void sort_values(int64_t *values, std::size_t n, std::vector<int64_t> &scratch) {
-  if (n < kMinRadixValues) {
-    std::sort(values, values + n);
-    return;
-  }
-  if (scratch.size() < n) scratch.resize(n);
-  warpline::radix_sort(values, scratch.data(), n, warpline::ordered_bits);
-}
-
 void group_order(const int32_t *codes, const int64_t *values, int64_t n, int32_t n_groups,
                  const int64_t *starts, int64_t *sorted_values) {
   std::vector<int64_t> next(starts, starts + n_groups);
@@ -135,13 +58,47 @@ void group_order(const int32_t *codes, const int64_t *values, int64_t n, int32_t
   }
   warpline::for_each_group<std::vector<int64_t>>(
       starts, n_groups, [&](std::size_t first, std::size_t last, std::vector<int64_t> &scratch) {
-        sort_values(sorted_values + first, last - first, scratch);
+        warpline::sort_values(sorted_values + first, last - first, scratch);
       });
+}
+
+// Adds up what each group's values are from its centre; see wl_group_squares_i64.
+void add_squares(const int64_t *values, const int64_t *starts, std::size_t n_groups,
+                 const int64_t *centre, uint64_t *sums) {
+  constexpr uint64_t kLow32 = 0xffffffffU;
+  for (std::size_t g = 0; g < n_groups; ++g) {
+    uint64_t parts[6] = {};
+    for (int64_t i = starts[g]; i < starts[g + 1]; ++i) {
+      const auto value = static_cast<uint64_t>(values[i]);
+      const auto middle = static_cast<uint64_t>(centre[g]);
+      const uint64_t distance = values[i] < centre[g] ? middle - value : value - middle;
+      const uint64_t low = distance & kLow32;
+      const uint64_t high = distance >> 32;
+      parts[0] += low * low >> 32;
+      parts[1] += low * low & kLow32;
+      if (high == 0) continue;
+      parts[2] += high * low >> 32;
+      parts[3] += high * low & kLow32;
+      parts[4] += high * high >> 32;
+      parts[5] += high * high & kLow32;
+    }
+    for (std::size_t part = 0; part < 6; ++part) sums[part * n_groups + g] = parts[part];
+  }
 }
 
 }  // namespace
 
 extern "C" {
+
+int32_t wl_group_squares_i64(const int64_t *sorted_values, const int64_t *starts, int32_t n_groups,
+                             const int64_t *centre, uint64_t *sums) {
+  if (n_groups < 0 || starts == nullptr) return WL_BAD_ARGUMENT;
+  if (n_groups == 0) return WL_OK;
+  if (centre == nullptr || sums == nullptr) return WL_BAD_ARGUMENT;
+  if (starts[n_groups] > starts[0] && sorted_values == nullptr) return WL_BAD_ARGUMENT;
+  add_squares(sorted_values, starts, static_cast<std::size_t>(n_groups), centre, sums);
+  return WL_OK;
+}
 
 int64_t wl_factorize_i64(const int64_t *keys, int64_t n, int32_t *codes, int64_t *uniques,
                          int64_t max_uniques) {

@@ -47,4 +47,15 @@ void radix_sort(Item *items, Item *scratch, std::size_t n, const KeyOf &key_of) 
   if (from != items) std::copy(from, from + n, items);
 }
 
+// Sorts values ascending; `scratch` grows as needed.
+inline void sort_values(int64_t *values, std::size_t n, std::vector<int64_t> &scratch) {
+  constexpr std::size_t kMinRadixValues = 1024;  // below, a comparison sort is faster
+  if (n < kMinRadixValues) {
+    std::sort(values, values + n);
+    return;
+  }
+  if (scratch.size() < n) scratch.resize(n);
+  radix_sort(values, scratch.data(), n, ordered_bits);
+}
+
 }  // namespace warpline

@@ -11,34 +11,8 @@ import numpy as np
 from warpline.ops.arrays import I64, Integers, as_i64
 from warpline.ops.group import factorize_rows
 from warpline.ops.join import Lookup
-from warpline.ops.tree import enclosing
 
 _NOTHING = -1
-_MAX_SPAN = 2**62
-
-
-def crosses(start: Integers, end: Integers, group: Integers) -> bool:
-    """Return whether an interval starts inside another one of its group and ends after it.
-
-    Args:
-        start: Shape (n,).
-        end: Shape (n,), none before its start.
-        group: Shape (n,).
-
-    If nothing crosses, the last-started interval still open at the start of another one ends no
-    earlier than that one. The first crossing interval violates this.
-    """
-    begin, until = as_i64("start", start), as_i64("end", end)
-    if not len(begin):
-        return False
-    low = int(begin.min())
-    if int(until.max()) - low >= _MAX_SPAN:
-        return True  # unknown; the slower algorithm handles all intervals
-    # In half units, nothing starts or ends at the time just before each start.
-    opened = (begin - low) * 2
-    closed = np.maximum((until - low) * 2 - 1, opened)
-    around = enclosing(opened - 1, opened, closed, point_group=group, group=group)
-    return bool(np.any(around.found & (until[around.row] < until)))
 
 
 def shortest_containers(start: Integers, end: Integers, group: Integers) -> Lookup:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,8 @@ _BITS_32 = np.uint64(32)
 
 # Above this number of distinct keys, sorting is as fast as hashing.
 _MAX_HASHED_KEYS = 2**16
+
+_ROWS_PER_BLOCK = 2**16
 
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -97,10 +101,16 @@ def factorize_rows(*columns: Integers) -> RowGroups:
             codes = factorize(both).codes
         packed = codes.astype(np.int64)
     groups = factorize(packed)
-    first = np.empty(groups.n_groups, np.int64)
-    # The last write to a position wins: here that of the first row.
-    first[groups.codes[::-1]] = np.arange(len(packed))[::-1]
-    return RowGroups(groups.codes, first)
+    return RowGroups(groups.codes, _first_rows(groups.codes, groups.n_groups))
+
+
+def _first_rows(codes: I32, n_groups: int) -> I64:
+    first = np.empty(n_groups, np.int64)
+    # Backwards, because the last write to a position wins; in blocks, to need little memory.
+    for end in range(len(codes), 0, -_ROWS_PER_BLOCK):
+        begin = max(end - _ROWS_PER_BLOCK, 0)
+        first[codes[begin:end][::-1]] = np.arange(begin, end)[::-1]
+    return first
 
 
 def pack(*columns: Integers) -> I64 | None:
@@ -244,6 +254,12 @@ class GroupStats:
 
     def _squares_about(self, centre: I64) -> F64:
         """Return each nonempty group's sum of squared distances from its center."""
+        sums = self._squares_natively(centre)
+        if sums is not None:
+            parts: F64 = sums[::2].astype(np.float64) * 2.0**32 + sums[1::2].astype(np.float64)
+            far: F64 = 2.0**33 * parts[1] + 2.0**64 * parts[2]
+            near: F64 = parts[0]
+            return near + far if parts[2].any() else near
         centres = np.repeat(centre, self.count[self._used])
         # The distance of any two int64 is exact in 64 unsigned bits; so are the products below.
         distance = self.ordered.view(np.uint64) - centres.view(np.uint64)
@@ -254,10 +270,74 @@ class GroupStats:
             squares += 2.0**33 * self._sums(high * low) + 2.0**64 * self._sums(high * high)
         return squares
 
+    def _squares_natively(self, centre: I64) -> U64 | None:
+        """Return the sums of wl_group_squares_i64, shape (6, groups), or None without the core."""
+        core = native.core()
+        if core is None:
+            return None
+        starts = np.append(self._first, self.starts[-1])
+        sums = np.empty((6, len(centre)), np.uint64)
+        status = core.wl_group_squares_i64(
+            np.ascontiguousarray(self.ordered).ctypes.data,
+            starts.ctypes.data,
+            len(centre),
+            np.ascontiguousarray(centre).ctypes.data,
+            sums.ctypes.data,
+        )
+        return sums if status == native.OK else None
+
     def _sums(self, values: U64) -> F64:
         """Return sums per nonempty group, of numbers of any size, rounded once at the end."""
         high = np.add.reduceat(values >> _BITS_32, self._first).astype(np.float64)
         return high * 2.0**32 + np.add.reduceat(values & _LOW_32, self._first)
+
+
+@frozen
+class CollectedStats:
+    """The statistics of `GroupStats` without the values, in shape (n_groups,)."""
+
+    count: I64
+    min: I64
+    max: I64
+    sum: I64
+    mean: F64
+    median: F64
+    stddev: F64
+    percentiles: Mapping[float, F64]
+
+    def percentile(self, percent: float) -> F64:
+        """Return a percentile; SchemaError for one that was not collected."""
+        if percent not in self.percentiles:
+            raise SchemaError(f"percentile {percent} was not collected")
+        return self.percentiles[percent]
+
+    @staticmethod
+    def of(blocks: Iterable[GroupStats], percents: Sequence[float]) -> CollectedStats:
+        """Collect the statistics of blocks of groups, of which only one is in memory at a time."""
+        nothing = GroupStats(np.zeros(1, np.int64), np.zeros(0, np.int64))
+        names = ("count", "min", "max", "sum", "mean", "median", "stddev")
+        parts: list[list[npt.NDArray[Any]]] = []
+        for block in chain((nothing,), blocks):
+            of_block = [getattr(block, name) for name in names]
+            parts.append(of_block + [block.percentile(percent) for percent in percents])
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        plain = dict(zip(names, columns, strict=False))
+        return CollectedStats(
+            **plain, percentiles=dict(zip(percents, columns[len(names) :], strict=True))
+        )
+
+
+def group_sums(codes: Integers, values: Integers, n_groups: int) -> I64:
+    """Return the exact sum of the values of each group, int64, without sorting them.
+
+    Takes the arguments of `group_stats`, and raises InputError if a sum exceeds 64 bits.
+    """
+    largest = max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
+    if largest * len(values) >= 2**62:
+        return group_stats(codes, values, n_groups).sum
+    sums = np.zeros(n_groups, np.int64)
+    np.add.at(sums, codes, values)
+    return sums
 
 
 def group_stats(codes: Integers, values: Integers, n_groups: int) -> GroupStats:

@@ -8,10 +8,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from warpline.errors import SchemaError
-from warpline.ops.arrays import I64, BoolArray, Integers, as_i64, is_sorted
+from warpline.ops.arrays import (
+    I64,
+    BoolArray,
+    Integers,
+    as_i64,
+    is_sorted,
+    require_equal_length,
+)
 from warpline.ops.group import factorize_rows, pack
 
 Duplicates = Literal["first", "last"]
+
+_NOTHING = -1
 
 # A table indexed by key is faster than searching up to this multiple of the inputs' size.
 _DENSE_SLOTS_PER_ROW = 4
@@ -67,6 +76,8 @@ def lookup_rows(
         (as_i64("keys", wanted), as_i64("table_keys", table))
         for wanted, table in zip(keys, table_keys, strict=True)
     ]
+    for side in zip(*pairs, strict=True):
+        require_equal_length(**{f"column {number}": key for number, key in enumerate(side)})
     telling = [pair for pair in pairs if not _is_one_value(*pair)] or pairs[:1]
     if len(telling) == 1:
         return lookup(*telling[0], duplicates=duplicates)
@@ -87,15 +98,20 @@ def _is_one_value(keys: I64, table: I64) -> bool:
 
 
 def _lookup_dense(keys: I64, table: I64, low: int, high: int, duplicates: Duplicates) -> Lookup:
-    slot = np.full(high - low + 1, -1, np.int64)
-    rows = np.arange(len(table))
+    slot = np.full(high - low + 1, _NOTHING, np.int32 if len(table) < 2**31 else np.int64)
+    rows = np.arange(len(table), dtype=slot.dtype)
     # The last write to a slot wins.
     step = 1 if duplicates == "last" else -1
     slot[(table - low)[::step]] = rows[::step]
-    inside = (keys >= low) & (keys <= high)
-    index = slot[np.where(inside, keys, low) - low]
-    found = inside & (index >= 0)
-    return Lookup(np.where(found, index, 0), found)
+    if len(keys) and low <= int(keys.min()) and int(keys.max()) <= high:
+        row = slot[keys - low].astype(np.int64)
+        found = row != _NOTHING
+    else:
+        inside = (keys >= low) & (keys <= high)
+        row = slot[np.where(inside, keys, low) - low].astype(np.int64)
+        found = inside & (row != _NOTHING)
+    row[~found] = 0
+    return Lookup(row, found)
 
 
 def _lookup_sorted(keys: I64, table: I64, duplicates: Duplicates) -> Lookup:

@@ -102,10 +102,17 @@ def nest(start: Integers, end: Integers, group: Integers | None = None) -> Nesti
         group: Shape (n,), for example a thread: intervals nest within a group only. None for a
             single group.
     """
+    return nest_or_cross(start, end, group)[0]
+
+
+def nest_or_cross(
+    start: Integers, end: Integers, group: Integers | None = None
+) -> tuple[Nesting, bool]:
+    """Return what `nest` returns, and whether any two intervals of a group overlap partially."""
     pair = checked(start, end)
-    parent, depth = _innermost(pair, _groups(group, pair.start))
+    parent, depth, crosses = _innermost(pair, _groups(group, pair.start))
     found = parent != _NOTHING
-    return Nesting(np.maximum(parent, 0), found, depth)
+    return Nesting(np.maximum(parent, 0, out=parent), found, depth), crosses
 
 
 def enclosing(
@@ -256,15 +263,18 @@ def _or_zeros(group: I64 | None, like: I64) -> I64:
     return np.zeros(len(like), np.int64) if group is None else group
 
 
-def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32]:
-    """Return the row of each interval's innermost container, or _NOTHING, and its depth."""
+def _innermost(pair: Intervals, group: I64 | None) -> tuple[I64, I32, bool]:
+    """Return the row of each interval's innermost container, or _NOTHING, and its depth.
+
+    The third result is whether any two intervals overlap without one being inside the other.
+    """
     nesting = _innermost_natively(pair, group)
     if nesting is None:
         nesting = _of_stacks(pair, _or_zeros(group, pair.start))
     return _sweep(pair, _or_zeros(group, pair.start)) if nesting is None else nesting
 
 
-def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] | None:
+def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32, bool] | None:
     """Return the same, or None without the native core."""
     core = native.core()
     if core is None:
@@ -272,6 +282,7 @@ def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] |
     start, end = np.ascontiguousarray(pair.start), np.ascontiguousarray(pair.end)
     groups = None if group is None else factorize(group)
     parent, depth = np.empty(len(start), np.int64), np.empty(len(start), np.int32)
+    crosses = np.zeros(1, np.int32)
     status = core.wl_nest_i64(
         start.ctypes.data,
         end.ctypes.data,
@@ -280,11 +291,12 @@ def _innermost_natively(pair: Intervals, group: I64 | None) -> tuple[I64, I32] |
         1 if groups is None else groups.n_groups,
         parent.ctypes.data,
         depth.ctypes.data,
+        crosses.ctypes.data,
     )
-    return (parent, depth) if status == native.OK else None
+    return (parent, depth, bool(crosses[0])) if status == native.OK else None
 
 
-def _of_stacks(pair: Intervals, group: I64) -> tuple[I64, I32] | None:
+def _of_stacks(pair: Intervals, group: I64) -> tuple[I64, I32, bool] | None:
     """Return the same with numpy for intervals that nest like calls; None if any partly overlap.
 
     The number of intervals that are open at a start is the depth, if all of these also reach the
@@ -318,10 +330,10 @@ def _of_stacks(pair: Intervals, group: I64) -> tuple[I64, I32] | None:
     inside = around >= 0
     parent[order[inside]] = order[around[inside]]
     depths[order] = depth
-    return parent, depths
+    return parent, depths, False
 
 
-def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
+def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32, bool]:
     """Return the same as the native core, in plain Python.
 
     Outer intervals come first in the sweep. An open interval that ends before the current one
@@ -333,7 +345,7 @@ def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
     depths: list[int] = []
     open_rows: list[int] = []
     open_ends: list[int] = []
-    current = None
+    current, crosses = None, False
     columns = (order, pair.start[order], pair.end[order], group[order])
     for row, start, end, owner in zip(*(column.tolist() for column in columns), strict=True):
         if owner != current:
@@ -342,6 +354,7 @@ def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
             current = owner
         must_reach = max(end, start + 1)  # a point inside is followed by a moment inside
         while open_ends and open_ends[-1] < must_reach:
+            crosses = crosses or open_ends[-1] > start
             open_ends.pop()
             open_rows.pop()
         parents.append(open_rows[-1] if open_rows else _NOTHING)
@@ -350,4 +363,4 @@ def _sweep(pair: Intervals, group: I64) -> tuple[I64, I32]:
         open_ends.append(end)
     parent, depth = np.empty(len(order), np.int64), np.empty(len(order), np.int32)
     parent[order], depth[order] = parents, depths
-    return parent, depth
+    return parent, depth, crosses

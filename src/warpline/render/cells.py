@@ -6,8 +6,8 @@ writing a table of a million rows takes little memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,13 @@ import numpy.typing as npt
 from warpline import native
 from warpline.render import Options, TimeUnit
 from warpline.result import Field, Numbers, Result, Texts
+from warpline.result.plain_texts import PlainTexts
 from warpline.units import Unit, binary_fixed_all, fixed_all
 
 ROWS_PER_BLOCK = 8192
 _INT64_CHARS = 21  # the longest number and its terminator
+_WHOLE_KINDS = {np.dtype(np.int64): native.CELLS_INT64, np.dtype(np.int32): native.CELLS_INT32}
+_MAX_PACKED_TEXTS = 2**16  # beyond, the texts of a block are packed
 
 # nsys's factor, digits and heading for each unit of --timeunit.
 _TIME_UNITS: dict[TimeUnit, tuple[float, int, str]] = {
@@ -26,6 +29,33 @@ _TIME_UNITS: dict[TimeUnit, tuple[float, int, str]] = {
     "ms": (1e-6, 4, "ms"),
     "s": (1e-9, 4, "sec"),
 }
+
+
+class PackedCells(NamedTuple):
+    """The cells of some rows of a column as arrays, for the native core.
+
+    Attributes:
+        kind: ``CELLS_*`` of `native`.
+        values: Shape (n,): numbers, or numbers of texts; None for one text per row.
+        valid: Shape (n,), False for an empty cell; None if there is none.
+        blob: The UTF-8 bytes of all texts, or None.
+        offsets: Where each begins, and the end; or None.
+    """
+
+    kind: int
+    values: npt.NDArray[Any] | None
+    valid: npt.NDArray[np.bool_] | None = None
+    blob: npt.NDArray[np.uint8] | None = None
+    offsets: npt.NDArray[np.int64] | None = None
+
+    @staticmethod
+    def of_texts(texts: Sequence[str]) -> PackedCells:
+        """Return one text per row."""
+        parts = [text.encode() for text in texts]
+        offsets = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=offsets[1:])
+        blob = np.frombuffer(b"".join(parts), np.uint8)
+        return PackedCells(native.CELLS_LINES, None, None, blob, offsets)
 
 
 class NumberCells:
@@ -73,6 +103,20 @@ class NumberCells:
         cells = np.full(len(values), "", dtype=object)
         cells[valid] = self._format(values[valid])
         return list(cells)
+
+    def packed(self, rows: slice) -> PackedCells:
+        """Return the cells of some rows as arrays: whole numbers without being formatted."""
+        values, valid = self._values[rows], self._mask(rows)
+        is_plain = self._time is None and self._field.digits is None and self._field.scale == 1
+        kind = _WHOLE_KINDS.get(values.dtype)
+        if kind is not None and is_plain and not self._is_grouped:
+            return PackedCells(kind, values, valid)
+        if valid is None:
+            return PackedCells.of_texts(self._format(values))
+        # Most rows may have none, as kernels have no bytes.
+        texts = PackedCells.of_texts(self._format(values[valid]))
+        codes = np.where(valid, np.cumsum(valid) - 1, -1).astype(np.int32)
+        return texts._replace(kind=native.CELLS_TEXTS, values=codes)
 
     def width(self) -> int:
         """Return the length of the longest cell."""
@@ -168,6 +212,7 @@ class TextCells:
         self._cells = np.full(len(texts.values) + 1, missing, dtype=object)
         self._converted = np.zeros(len(texts.values) + 1, dtype=np.bool_)
         self._converted[-1] = True
+        self._packed: PackedCells | None = None
 
     def texts(self, rows: slice) -> list[str]:
         """Return the cells of some rows."""
@@ -182,6 +227,29 @@ class TextCells:
             self._converted[new] = True
         cells: list[str] = self._cells[codes].tolist()
         return cells
+
+    def packed(self, rows: slice) -> PackedCells:
+        """Return the cells of some rows as arrays."""
+        values, codes = self._texts.values, self._texts.codes[rows]
+        if isinstance(values, PlainTexts):
+            return PackedCells(native.CELLS_TEXTS, codes, None, values.blob, values.offsets)
+        if len(values) > _MAX_PACKED_TEXTS:
+            return PackedCells.of_texts(self.texts(rows))
+        if self._packed is None:
+            self._packed = self._pack()
+        # Missing texts are packed, too, after all others.
+        return self._packed._replace(values=np.where(codes < 0, len(values), codes))
+
+    def _pack(self) -> PackedCells:
+        """Return the texts in use, and empty ones in the place of others."""
+        numbers = np.unique(self._texts.codes)
+        used = set(numbers[numbers >= 0].tolist())
+        texts = [
+            self._convert(text) if number in used else ""
+            for number, text in enumerate(self._texts.values)
+        ]
+        packed = PackedCells.of_texts([*texts, self._cells[-1]])
+        return packed._replace(kind=native.CELLS_TEXTS)
 
 
 def used_texts(texts: Texts) -> Iterator[str]:
@@ -210,7 +278,7 @@ def cells_of(
     return columns
 
 
-def blocks(count: int) -> Iterator[slice]:
-    """Yield slices that together cover `count` rows."""
-    for start in range(0, count, ROWS_PER_BLOCK):
-        yield slice(start, min(start + ROWS_PER_BLOCK, count))
+def blocks(count: int, rows: int = ROWS_PER_BLOCK) -> Iterator[slice]:
+    """Yield slices of `rows` that together cover `count` rows."""
+    for start in range(0, count, rows):
+        yield slice(start, min(start + rows, count))

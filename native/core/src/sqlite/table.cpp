@@ -106,13 +106,16 @@ enum class Fit { kValue, kNull, kMismatch };
 // The one place where a stored value meets the kind that was asked for.
 class ColumnWriter {
  public:
-  ColumnWriter(const wl_sqlite_column &column, Tally &tally) : column_(column), tally_(tally) {}
+  ColumnWriter(const wl_sqlite_column &column, Tally &tally, DistinctValues &distinct)
+      : column_(column), tally_(tally), distinct_(distinct) {}
 
   void write(RecordReader &record, Field field, int64_t row) const {
     Fit fit = Fit::kNull;
     switch (column_.kind) {
       case WL_KIND_INT64: fit = write_int64(record, field, row); break;
       case WL_KIND_FLOAT64: fit = write_float64(record, field, row); break;
+      case WL_KIND_INT64_CODES: fit = write_int64_code(record, field, row); break;
+      case WL_KIND_TEXT_CODES: fit = write_text_code(record, field, row); break;
       default: fit = write_length(field, row);
     }
     column_.valid[row] = fit == Fit::kValue;
@@ -140,7 +143,29 @@ class ColumnWriter {
   static Fit unfit(Field field) { return is_null(field.type) ? Fit::kNull : Fit::kMismatch; }
 
   Fit write_int64(RecordReader &record, Field field, int64_t row) const {
-    int64_t &out = static_cast<int64_t *>(column_.values)[row];
+    return load_int64(record, field, static_cast<int64_t *>(column_.values)[row]);
+  }
+
+  Fit write_int64_code(RecordReader &record, Field field, int64_t row) const {
+    if (distinct_.is_full()) return Fit::kValue;
+    int64_t value = 0;
+    const Fit fit = load_int64(record, field, value);
+    static_cast<int32_t *>(column_.values)[row] = distinct_.add(value);
+    return fit;
+  }
+
+  Fit write_text_code(RecordReader &record, Field field, int64_t row) const {
+    if (distinct_.is_full()) return Fit::kValue;
+    int32_t &out = static_cast<int32_t *>(column_.values)[row];
+    out = -1;
+    if (!is_text(field.type)) return unfit(field);
+    const uint64_t size = stored_size(field.type);
+    const uint8_t *text = record.front(field.offset + size) + field.offset;
+    out = distinct_.add(std::string_view(reinterpret_cast<const char *>(text), size));
+    return Fit::kValue;
+  }
+
+  Fit load_int64(RecordReader &record, Field field, int64_t &out) const {
     if (is_plain_integer(field)) {
       out = record.integer(field);
       return Fit::kValue;
@@ -175,7 +200,12 @@ class ColumnWriter {
 
   const wl_sqlite_column &column_;
   Tally &tally_;
+  DistinctValues &distinct_;
 };
+
+bool holds_codes(const wl_sqlite_column &column) {
+  return column.kind == WL_KIND_INT64_CODES || column.kind == WL_KIND_TEXT_CODES;
+}
 
 bool holds_bytes(const wl_sqlite_column &column) {
   return column.kind == WL_KIND_TEXT || column.kind == WL_KIND_BLOB;
@@ -185,7 +215,11 @@ Plan make_plan(const wl_sqlite_column *columns, std::size_t count) {
   Plan plan;
   for (std::size_t i = 0; i < count; ++i) {
     const wl_sqlite_column &column = columns[i];
-    const bool is_known = column.kind >= WL_KIND_INT64 && column.kind <= WL_KIND_BLOB;
+    const bool is_known = column.kind >= WL_KIND_INT64 && column.kind <= WL_KIND_TEXT_CODES;
+    if (holds_codes(column) && (!column.distinct || column.position == WL_ROWID ||
+                                (column.kind == WL_KIND_TEXT_CODES && !column.distinct_bytes))) {
+      throw Failure(WL_BAD_ARGUMENT, "column " + std::to_string(i) + " has no room for its values");
+    }
     if (!is_known || column.position < WL_ROWID || !column.values || !column.valid) {
       throw Failure(WL_BAD_ARGUMENT, "column " + std::to_string(i) + " is not declared correctly");
     }
@@ -259,10 +293,15 @@ void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
 }
 
 std::vector<Tally> SqliteTable::read_leaves(const wl_sqlite_column *columns, const Plan &plan,
-                                            std::size_t begin, std::size_t end) const {
-  std::vector<Tally> tally(plan.fields.size() + plan.rowids.size());
+                                            std::size_t begin, std::size_t end,
+                                            std::vector<DistinctValues> &distinct) const {
+  const std::size_t count = plan.fields.size() + plan.rowids.size();
+  std::vector<Tally> tally(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    distinct.emplace_back(columns[i], first_rows_[end] - first_rows_[begin]);
+  }
   std::vector<ColumnWriter> writers;
-  for (const std::size_t i : plan.fields) writers.emplace_back(columns[i], tally[i]);
+  for (const std::size_t i : plan.fields) writers.emplace_back(columns[i], tally[i], distinct[i]);
   for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
     for (const std::size_t i : plan.rowids) write_rowid(columns[i], record.rowid(), row, tally[i]);
     record.for_each_field(plan.positions, [&](std::size_t i, Field field) {
@@ -277,8 +316,9 @@ void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int thre
   const Plan plan = make_plan(columns, count);
   const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
   std::vector<std::vector<Tally>> tallies(slices);
+  std::vector<std::vector<DistinctValues>> distinct(slices);
   const auto read_slice = [&](std::size_t slice, std::size_t begin, std::size_t end) {
-    tallies[slice] = read_leaves(columns, plan, begin, end);
+    tallies[slice] = read_leaves(columns, plan, begin, end, distinct[slice]);
   };
   for_each_slice(leaves_.size(), slices, read_slice);
   for (std::size_t i = 0; i < count; ++i) {
@@ -289,12 +329,34 @@ void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int thre
       column.mismatched += tally[i].mismatched;
       column.short_rows += tally[i].short_rows;
     }
+    if (holds_codes(column)) number_codes(column, i, slices, distinct);
     if (!holds_bytes(column)) continue;
     auto *offsets = static_cast<int64_t *>(column.values);
     offsets[0] = 0;
     std::partial_sum(offsets, offsets + row_count() + 1, offsets);
   }
   file_.check_unchanged();
+}
+
+// Gives the values of all slices common numbers.
+void SqliteTable::number_codes(wl_sqlite_column &column, std::size_t index, std::size_t slices,
+                               std::vector<std::vector<DistinctValues>> &distinct) const {
+  DistinctValues all(column, row_count());
+  std::vector<std::vector<int32_t>> numbers;
+  for (const std::vector<DistinctValues> &of_slice : distinct) {
+    numbers.push_back(all.add_all(of_slice[index]));
+  }
+  const std::vector<int32_t> final_numbers = all.finish(column);
+  if (column.distinct_count < 0) return;
+  auto *codes = static_cast<int32_t *>(column.values);
+  for_each_slice(leaves_.size(), slices, [&](std::size_t slice, std::size_t begin,
+                                             std::size_t end) {
+    for (int64_t row = first_rows_[begin]; row < first_rows_[end]; ++row) {
+      if (codes[row] < 0) continue;
+      const auto number = numbers[slice][static_cast<std::size_t>(codes[row])];
+      codes[row] = final_numbers[static_cast<std::size_t>(number)];
+    }
+  });
 }
 
 void SqliteTable::copy_bytes(const wl_sqlite_column &column, uint8_t *bytes, int64_t byte_count,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sqlite/codes.h"
 #include "sqlite/file.h"
 #include "warpline_core.h"
 
@@ -37,7 +38,10 @@ class SqliteTable {
 
  private:
   std::vector<Tally> read_leaves(const wl_sqlite_column *columns, const Plan &plan,
-                                 std::size_t begin, std::size_t end) const;
+                                 std::size_t begin, std::size_t end,
+                                 std::vector<DistinctValues> &distinct) const;
+  void number_codes(wl_sqlite_column &column, std::size_t index, std::size_t slices,
+                    std::vector<std::vector<DistinctValues>> &distinct) const;
   void count_rows(const std::vector<uint32_t> &cell_counts);
   template <typename OnRow>
   void for_each_row(std::size_t first_leaf, std::size_t last_leaf, const OnRow &on_row) const;

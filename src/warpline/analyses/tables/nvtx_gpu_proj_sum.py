@@ -10,7 +10,7 @@ from warpline.derived.summaries.summary import spread, spread_fields
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
 from warpline.ops.arrays import F64, I32, I64
-from warpline.ops.group import factorize_rows, group_stats
+from warpline.ops.group import factorize_rows, group_stats, group_sums
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -63,31 +63,34 @@ def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
         are added by Warpline.
     """
     ranges, names = projected_ranges(trace), range_names(trace)
-    styles = (~push_pop_ranges(trace)[ranges.row]).astype(np.int32)
-    groups = factorize_rows(names.codes[ranges.row], styles)
+    every = len(ranges.row) == len(names.codes)
+    rows = slice(None) if every else ranges.row
+    styles = (~push_pop_ranges(trace)[rows]).astype(np.int32)
+    groups = factorize_rows(names.codes[rows], styles)
     projected = group_stats(groups.codes, ranges.end_ns - ranges.start_ns, groups.n_groups)
     columns = trace.columns("range", "start_ns", "end_ns")
-    lasted = (columns["end_ns"].values - columns["start_ns"].values)[ranges.row]
+    lasted = (columns["end_ns"].values - columns["start_ns"].values)[rows]
     order = np.argsort(-projected.sum, kind="stable")
     first = groups.first[order]
 
-    def stats(values: I64 | I32) -> tuple[I64, F64]:
-        of_group = group_stats(groups.codes, values, groups.n_groups)
-        return of_group.sum[order], of_group.mean[order]
+    def total(values: I64 | I32) -> I64:
+        return group_sums(groups.codes, values, groups.n_groups)[order]
 
-    launches, launches_mean = stats(ranges.launches)
+    def mean(values: I64 | I32) -> F64:
+        return total(values) / projected.count[order]
+
     values: dict[str, Values] = {
         "name": labelled(names.codes[ranges.row[first]], names.texts),
         "style": Texts(styles[first], ["PushPop", "StartEnd"]),
         "projected_total_ns": Numbers(projected.sum[order]),
-        "range_total_ns": Numbers(stats(lasted)[0]),
+        "range_total_ns": Numbers(total(lasted)),
         "instances": Numbers(projected.count[order]),
         **spread(projected, "projected_", order),
-        "launches": Numbers(launches),
-        "launches_mean": Numbers(launches_mean),
-        "depth_mean": Numbers(stats(ranges.depth)[1]),
-        "children_mean": Numbers(stats(ranges.children)[1]),
+        "launches": Numbers(total(ranges.launches)),
+        "launches_mean": Numbers(mean(ranges.launches)),
+        "depth_mean": Numbers(mean(ranges.depth)),
+        "children_mean": Numbers(mean(ranges.children)),
         **spread(projected, "projected_", order, extra=True),
-        "operations": Numbers(stats(ranges.operations)[0]),
+        "operations": Numbers(total(ranges.operations)),
     }
     return Result(NAME, TITLE, FIELDS, values, ("name", "style"), graph_notes(trace))

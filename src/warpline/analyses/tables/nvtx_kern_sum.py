@@ -10,7 +10,6 @@ from warpline.derived.summaries.range_kernels import range_kernels
 from warpline.derived.summaries.summary import spread, spread_fields
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
-from warpline.ops.group import group_stats
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -67,7 +66,7 @@ def nvtx_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     if not trace.has("kernel"):
         return Skipped(name, "no kernels were recorded", _HINT)
     kernels = range_kernels(trace, kernel_name_column(arguments))
-    stats = group_stats(kernels.codes, kernels.durations_ns, len(kernels.ranges))
+    stats = kernels.stats
     threads = trace.columns("thread", "tid", "process_id")
     pids = trace.columns("process", "pid")["pid"].values[threads["process_id"].values]
     known = kernels.thread >= 0

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from warpline import native
 from warpline.derived.ranges.names import RangeNames
-from warpline.ops.arrays import I64, Integers
+from warpline.ops.arrays import I64, Integers, as_i64
 from warpline.ops.group import factorize_rows
 from warpline.ops.tree import Nesting
 from warpline.result import Texts
+from warpline.result.plain_texts import PlainTexts
 
 
 def id_stacks(ids: Integers, nesting: Nesting, rows: I64) -> Texts:
@@ -21,6 +23,9 @@ def id_stacks(ids: Integers, nesting: Nesting, rows: I64) -> Texts:
         nesting: Of all ranges.
         rows: Shape (n,); must include the enclosing ranges of each row.
     """
+    packed = _packed_stacks(ids, nesting, rows)
+    if packed is not None:
+        return Texts(np.arange(len(rows), dtype=np.int32), packed)
     texts = np.full(len(ids), "", dtype=object)
     order = rows[np.argsort(nesting.depth[rows], kind="stable")]
     depth = nesting.depth[order]
@@ -31,6 +36,25 @@ def id_stacks(ids: Integers, nesting: Nesting, rows: I64) -> Texts:
         own = ids[at_level].tolist()
         texts[at_level] = [f"{outer}:{number}" for outer, number in zip(around, own, strict=True)]
     return Texts(np.arange(len(rows), dtype=np.int32), texts[rows].tolist())
+
+
+def _packed_stacks(ids: Integers, nesting: Nesting, rows: I64) -> PlainTexts | None:
+    """Return the same texts by the native core; None without it."""
+    core = native.core()
+    if core is None:
+        return None
+    columns = [
+        np.ascontiguousarray(column)
+        for column in (as_i64("ids", ids), nesting.parent, nesting.has_parent, rows)
+    ]
+    addresses = [column.ctypes.data for column in columns]
+    offsets = np.empty(len(rows) + 1, np.int64)
+    size = core.wl_id_paths(*addresses, len(rows), offsets.ctypes.data, None)
+    if size < 0:
+        return None
+    blob = np.empty(size, np.uint8)
+    core.wl_id_paths(*addresses, len(rows), offsets.ctypes.data, blob.ctypes.data)
+    return PlainTexts(blob, offsets)
 
 
 def indented_names(names: RangeNames, depth: Integers, rows: I64) -> Texts:

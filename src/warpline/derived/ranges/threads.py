@@ -15,10 +15,10 @@ from warpline.derived import derived
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.stacks import launched_inside
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, Integers
-from warpline.ops.containers import crosses, shortest_containers
+from warpline.ops.arrays import I32, I64
+from warpline.ops.containers import shortest_containers
 from warpline.ops.join import Lookup
-from warpline.ops.tree import Nesting, Pairs, enclosing, nest
+from warpline.ops.tree import Nesting, Pairs, enclosing, nest, nest_or_cross
 from warpline.trace import Trace
 
 _NO_THREAD = -1
@@ -37,18 +37,20 @@ def thread_range_nesting(trace: Trace, *, push_pop_only: bool) -> Nesting:
         push_pop_only: Whether start/end ranges are also left without parent and children.
     """
     start, end = _times(trace, "range")
-    thread = _threads(trace)
+    thread = range_threads(trace)
     if push_pop_only:
-        thread = np.where(push_pop_ranges(trace), thread, _NO_THREAD)
-    nesting = nest(start, end, thread)
-    rows = np.flatnonzero(thread != _NO_THREAD)
-    parts = start[rows], end[rows], thread[rows]
-    if crosses(*parts):
+        thread = np.where(push_pop_ranges(trace), thread, np.int32(_NO_THREAD))
+    nesting, crosses = nest_or_cross(start, end, thread)
+    if crosses:
+        rows = np.flatnonzero(thread != _NO_THREAD)
+        parts = start[rows], end[rows], thread[rows]
         container = shortest_containers(*parts)
         parent, has_parent = np.zeros_like(start), np.zeros(len(start), np.bool_)
         parent[rows], has_parent[rows] = rows[container.row], container.found
         return Nesting(np.where(has_parent, parent, 0), has_parent, _depths(parent, has_parent))
     apart = thread == _NO_THREAD
+    if not apart.any():
+        return nesting
     return Nesting(
         np.where(apart, 0, nesting.parent),
         nesting.has_parent & ~apart,
@@ -95,7 +97,7 @@ def launches_within(trace: Trace, table: str) -> Iterator[Pairs]:
 def _around_calls(trace: Trace) -> Lookup:
     """Return the last range to start that contains each whole call, shape (calls,)."""
     (start, end), (call_start, call_end) = _times(trace, "range"), _times(trace, "api_call")
-    thread = _threads(trace)
+    thread = range_threads(trace)
     calls = trace.columns("api_call", "thread_id")["thread_id"].values
     row, found = enclosing(call_start, start, end, point_group=calls, group=thread)
     # The innermost range may end before the call; then an enclosing range may contain the call.
@@ -117,11 +119,11 @@ def _times(trace: Trace, table: str) -> tuple[I64, I64]:
     return columns["start_ns"].values, columns["end_ns"].values
 
 
-def _threads(trace: Trace) -> Integers:
-    """Return each range's thread, _NO_THREAD if it ended on another one."""
+def range_threads(trace: Trace) -> I32:
+    """Return each range's thread, -1 if it ended on another one, shape (ranges,)."""
     columns = trace.columns("range", "thread_id", "end_thread_id")
-    elsewhere = columns["end_thread_id"].is_valid()
-    return np.where(elsewhere, _NO_THREAD, columns["thread_id"].values.astype(np.int64))
+    thread, elsewhere = columns["thread_id"].values, columns["end_thread_id"].is_valid()
+    return np.where(elsewhere, np.int32(_NO_THREAD), thread) if elsewhere.any() else thread
 
 
 def _depths(parent: I64, has_parent: np.typing.NDArray[np.bool_]) -> np.typing.NDArray[np.int32]:

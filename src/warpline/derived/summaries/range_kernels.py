@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
+from warpline import native
 from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.sweeping import read_ahead, sweep_input
 from warpline.derived.ranges.threads import launches_within
 from warpline.derived.summaries.kernel_names import kernel_name_ids
+from warpline.derived.summaries.summary import PERCENTS, AnyStats
 from warpline.derived.texts import number_texts
-from warpline.derived.work.launches import launch_calls
+from warpline.derived.work.launches import launch_calls, launch_calls_in_any_order
 from warpline.ops.arrays import I32, I64, BoolArray
-from warpline.ops.group import RowGroups, factorize, factorize_rows
+from warpline.ops.group import (
+    CollectedStats,
+    GroupStats,
+    RowGroups,
+    factorize,
+    factorize_rows,
+    group_stats,
+)
 from warpline.trace import Trace
 
 _NOTHING = -1
+
+# Sorted at a time, in 8 MB.
+_VALUES_PER_BLOCK = 2**20
 
 
 class RangeKernels(NamedTuple):
@@ -25,8 +41,7 @@ class RangeKernels(NamedTuple):
     Kernels outside all ranges are in a group without a range. In the attributes, -1 means none.
 
     Attributes:
-        codes: Shape (n,), int32, the group of each kernel.
-        durations_ns: Shape (n,), int64.
+        stats: The durations of the kernels of each group, in ns.
         ranges: Shape (groups,), int64, number of ranges that contain a kernel of the group.
         range_name: Shape (groups,), int64, position in the texts of `range_names`.
         style: Shape (groups,), int64, 0 push/pop, 1 start/end.
@@ -35,8 +50,7 @@ class RangeKernels(NamedTuple):
         kernel_names: Distinct names, ascending.
     """
 
-    codes: I32
-    durations_ns: I64
+    stats: AnyStats
     ranges: I64
     range_name: I64
     style: I64
@@ -60,12 +74,95 @@ def range_kernels(trace: Trace, name_column: str) -> RangeKernels:
         trace: The trace, which has a `range` and a `kernel` table.
         name_column: From `kernel_name_column`.
     """
-    columns = trace.columns("kernel", "start_ns", "end_ns")
-    durations = columns["end_ns"].values - columns["start_ns"].values
-    name, names = _kernel_names(trace, name_column)
+    return _swept(trace, name_column) or _by_pairs(trace, name_column)
+
+
+def _swept(trace: Trace, name_column: str) -> RangeKernels | None:
+    """Return the groups by a sweep of the native core; None without it.
+
+    No pair of a range and a kernel is ever made; see ``native/core/src/range_kernels.cpp``.
+    """
+    core = native.core()
+    if core is None:
+        return None
+    read_ahead(trace, "kernel", also=(name_column,))
+    keys, columns = _range_keys(trace), sweep_input(trace)
+    ranges = factorize_rows(*keys)
+    name, names = _kernel_names(trace, name_column, ordered=False)
+    call = launch_calls_in_any_order(trace, "kernel")
+    durations = _durations(trace, ordered=False)
+    launched = native.LaunchedKernels(
+        range_groups=ranges.n_groups,
+        range_group=ranges.codes.ctypes.data,
+        kernels=len(call),
+        call=call.ctypes.data,
+        name=name.ctypes.data,
+        value=durations.ctypes.data,
+    )
+    with _opened(core, columns.structure(), launched) as handle:
+        if handle is None:
+            return None
+        n_groups = core.wl_range_kernels_groups(handle, None, None, None, None)
+        group, kernel_name = np.empty(n_groups, np.int32), np.empty(n_groups, np.int32)
+        instances, count = np.empty(n_groups, np.int64), np.empty(n_groups, np.int64)
+        buffers = (group, kernel_name, instances, count)
+        core.wl_range_kernels_groups(handle, *(buffer.ctypes.data for buffer in buffers))
+        stats = CollectedStats.of(_blocks(core, handle, count), PERCENTS)
+    inside = group < ranges.n_groups
+    first = ranges.first[group[inside]]
+    parts = []
+    for key in keys:
+        values = np.full(n_groups, _NOTHING)
+        values[inside] = key[first]
+        parts.append(values)
+    range_name, style, thread = parts
+    # The groups outside all ranges: that of no thread, then those of the threads.
+    thread[~inside] = group[~inside] - ranges.n_groups - 1
+    return RangeKernels(
+        stats=stats,
+        ranges=instances,
+        range_name=range_name,
+        style=style,
+        thread=thread,
+        kernel_name=kernel_name.astype(np.int64),
+        kernel_names=names,
+    )
+
+
+@contextmanager
+def _opened(
+    core: native.Core, launches: native.Launches, launched: native.LaunchedKernels
+) -> Iterator[ctypes.c_void_p | None]:
+    handle = ctypes.c_void_p()
+    status = core.wl_range_kernels_open(launches, launched, ctypes.byref(handle))
+    try:
+        yield handle if status == native.OK else None
+    finally:
+        core.wl_range_kernels_close(handle)
+
+
+def _blocks(core: native.Core, handle: ctypes.c_void_p, count: I64) -> Iterator[GroupStats]:
+    """Yield the durations of some groups at a time."""
+    reach = np.cumsum(count)
+    begin, done = 0, 0
+    while begin < len(count):
+        end = max(begin + 1, int(np.searchsorted(reach, done + _VALUES_PER_BLOCK, side="right")))
+        starts = np.append(0, reach[begin:end] - done)
+        values = np.empty(int(starts[-1]), np.int64)
+        status = core.wl_range_kernels_values(handle, begin, end, values.ctypes.data)
+        if status != native.OK:
+            raise MemoryError
+        yield GroupStats(starts, values)
+        begin, done = end, int(reach[end - 1])
+
+
+def _by_pairs(trace: Trace, name_column: str) -> RangeKernels:
+    """Return the same groups from the pairs of a range and a kernel."""
+    durations = _durations(trace, ordered=True)
+    name, names = _kernel_names(trace, name_column, ordered=True)
     keys = _range_keys(trace)
     ranges = factorize_rows(*keys)
-    pairs = _pairs(trace, ranges.codes, name, len(names))
+    pairs = _pairs(trace, ranges.codes, name.astype(np.int64), len(names))
     inside = factorize(pairs.group)
     codes, kernel = _once(
         inside.codes, pairs.kernel, _repeats(trace, ranges)[pairs.group // len(names)]
@@ -78,9 +175,13 @@ def range_kernels(trace: Trace, name_column: str) -> RangeKernels:
     first = ranges.first[inside.uniques // len(names)]
     groups = zip((key[first] for key in keys), (none, none, thread[free.first]), strict=True)
     range_name, style, of_thread = (np.concatenate(parts) for parts in groups)
+    n_groups = inside.n_groups + free.n_groups
     return RangeKernels(
-        codes=np.concatenate((codes, free.codes + inside.n_groups)),
-        durations_ns=np.concatenate((durations[kernel], durations[outside])),
+        stats=group_stats(
+            np.concatenate((codes, free.codes + inside.n_groups)),
+            np.concatenate((durations[kernel], durations[outside])),
+            n_groups,
+        ),
         ranges=np.concatenate((instances, np.zeros(free.n_groups, np.int64))),
         range_name=range_name,
         style=style,
@@ -90,22 +191,26 @@ def range_kernels(trace: Trace, name_column: str) -> RangeKernels:
     )
 
 
-def _kernel_names(trace: Trace, column: str) -> tuple[I64, tuple[str, ...]]:
+def _durations(trace: Trace, *, ordered: bool) -> I64:
+    columns = trace.columns("kernel", "start_ns", "end_ns", ordered=ordered)
+    durations: I64 = columns["end_ns"].values - columns["start_ns"].values
+    return durations
+
+
+def _kernel_names(trace: Trace, column: str, *, ordered: bool) -> tuple[I32, tuple[str, ...]]:
     """Return each kernel's position in the distinct names, and these in ascending order."""
-    ids = kernel_name_ids(trace, column, ordered=True)
+    ids = kernel_name_ids(trace, column, ordered=ordered)
     codes, distinct = number_texts(ids, len(trace.strings))
     texts = trace.strings.texts(distinct.tolist())
     names = tuple(sorted(set(texts)))
     place = {text: number for number, text in enumerate(names)}
-    return np.array([place[text] for text in texts], np.int64)[codes], names
+    return np.array([place[text] for text in texts], np.int32)[codes], names
 
 
-def _range_keys(trace: Trace) -> tuple[I64, I64, I64]:
+def _range_keys(trace: Trace) -> tuple[I32, I32, I32]:
     """Return name, style and thread of each range."""
     columns = trace.columns("range", "style", "thread_id")
-    keys = range_names(trace).codes, columns["style"].values, columns["thread_id"].values
-    name, style, thread = (key.astype(np.int64) for key in keys)
-    return name, style, thread
+    return range_names(trace).codes, columns["style"].values, columns["thread_id"].values
 
 
 def _pairs(trace: Trace, of_range: I32, name: I64, n_names: int) -> _Pairs:

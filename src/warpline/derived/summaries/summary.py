@@ -11,12 +11,15 @@ import numpy.typing as npt
 from warpline.derived.summaries.events import Events
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64
-from warpline.ops.group import GroupStats, group_stats
+from warpline.ops.group import CollectedStats, GroupStats, group_stats
 from warpline.result import Field, Numbers, Result, Values
 from warpline.units import Unit
 
 _SHARE = "Share of the total time of all rows in this table, not of the program's time."
-_STATISTICS: Mapping[str, Callable[[GroupStats], npt.NDArray[Any]]] = {
+AnyStats = GroupStats | CollectedStats
+PERCENTS = (95, 99)
+
+_STATISTICS: Mapping[str, Callable[[AnyStats], npt.NDArray[Any]]] = {
     "total": lambda stats: stats.sum,
     "instances": lambda stats: stats.count,
     "mean": lambda stats: stats.mean,
@@ -107,7 +110,7 @@ def spread_fields(
     )
 
 
-def spread(stats: GroupStats, prefix: str, order: I64, *, extra: bool = False) -> dict[str, Values]:
+def spread(stats: AnyStats, prefix: str, order: I64, *, extra: bool = False) -> dict[str, Values]:
     """Return mean, median, min, max and StdDev, or percentiles, of groups in a given order."""
     shown = _SPREAD_EXTRA if extra else _SPREAD
     return {f"{prefix}{name}_ns": Numbers(_STATISTICS[name](stats)[order]) for name in shown}

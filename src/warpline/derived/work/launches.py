@@ -9,7 +9,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.busy import DEVICE_TABLES
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I32, I64, BoolArray, Integers
 from warpline.ops.join import Lookup, lookup_rows
 from warpline.trace import Trace
 
@@ -45,35 +45,53 @@ def launch_calls(trace: Trace) -> Launches:
     return {table: Lookup(*part) for table, part in zip(DEVICE_TABLES, parts, strict=True)}
 
 
+@derived
+def launch_calls_in_any_order(trace: Trace, table: str) -> I32:
+    """Return what `launch_calls` does for one table, in the order of its unordered columns.
+
+    Shape (rows of the table,), -1 for an operation without a call. Sums over operations need no
+    total order, and so neither the sort nor a second copy of the columns.
+    """
+    calls = _find(trace, _keys(trace, table, ordered=False))
+    return np.where(calls.found, calls.row, -1).astype(np.int32)
+
+
 def _find(trace: Trace, wanted: _Keys) -> Lookup:
     calls, rows = _keys(trace, "api_call"), _outermost_first(trace)
-    rows = rows[calls.known[rows]]
-    place, found = lookup_rows(wanted[:2], (calls.process[rows], calls.correlation[rows]))
-    found = found & wanted.known
-    row = np.zeros(len(found), np.int64)
-    row[found] = rows[place[found]]
-    return Lookup(row, found)
+    keys: tuple[Integers, Integers] = calls.process, calls.correlation
+    if not calls.known.all():
+        rows = np.flatnonzero(calls.known) if rows is None else rows[calls.known[rows]]
+    if rows is not None:
+        keys = keys[0][rows], keys[1][rows]
+    place, found = lookup_rows(wanted[:2], keys)
+    found &= wanted.known
+    if rows is not None and len(rows):
+        place = rows[place]
+    place[~found] = 0
+    return Lookup(place, found)
 
 
-def _keys(trace: Trace, table: str) -> _Keys:
+def _keys(trace: Trace, table: str, *, ordered: bool = True) -> _Keys:
     if not trace.has(table):
         return _Keys(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
-    columns = trace.columns(table, "process_id", "correlation_id")
+    columns = trace.columns(table, "process_id", "correlation_id", ordered=ordered)
     process, correlation = columns["process_id"], columns["correlation_id"]
     return _Keys(process.values, correlation.values, correlation.is_valid())
 
 
-def _outermost_first(trace: Trace) -> I64:
-    """Return the rows of `api_call` by start, then by decreasing end.
+def _outermost_first(trace: Trace) -> I64 | None:
+    """Return the rows of `api_call` by start, then by decreasing end; None for all as they are.
 
     The total order differs only for calls with the same start: there the shorter call is first.
     """
     if not trace.has("api_call"):
-        return np.zeros(0, np.int64)
+        return None
     columns = trace.columns("api_call", "start_ns", "end_ns")
     start, end = columns["start_ns"].values, columns["end_ns"].values
-    rows = np.arange(len(start))
     together = start[1:] == start[:-1]
+    if not together.any():
+        return None
+    rows = np.arange(len(start))
     tied = np.flatnonzero(np.append(together, False) | np.append(False, together))
     rows[tied] = tied[np.lexsort((~end[tied], start[tied]))]
     return rows

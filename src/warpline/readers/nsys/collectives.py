@@ -57,7 +57,7 @@ class Collectives:
         if name == "range_id":
             return make_column(spec, places)
         if name == "end_ns":
-            return make_column(spec, self._events.range_ends[0][places])
+            return make_column(spec, self._events.range_ends()[0][places])
         if name in _FIELDS:
             table = SourceTable(self._reading.export, EVENTS, self._rows)
             return _FIELDS[name].load(self._reading, table, spec)

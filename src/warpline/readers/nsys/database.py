@@ -15,12 +15,20 @@ from warpline import progress
 from warpline.readers.nsys import sqlite_connection as opening
 from warpline.readers.nsys.sqlite_rows import RowReader
 from warpline.readers.nsys.sqlite_scan import Scanner
-from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
+from warpline.readers.nsys.sqlite_values import (
+    Kind,
+    Raw,
+    RawCodes,
+    RawColumn,
+    RawText,
+    SourceColumn,
+    coded,
+)
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-__all__ = ["Database", "Kind", "Raw", "RawColumn", "RawText", "SourceColumn"]
+__all__ = ["Database", "Kind", "Raw", "RawCodes", "RawColumn", "RawText", "SourceColumn", "coded"]
 
 T = TypeVar("T")
 
@@ -136,7 +144,12 @@ class Database:
             if self._scanner is not None:
                 raws = self._scanner.read(name, root_page, wanted)
             if raws is None:
-                raws = self._by_rows(name, lambda reader: reader.read(name, wanted, order))
+                plain = [(column, kind.uncoded) for column, kind in wanted]
+                raws = self._by_rows(name, lambda reader: reader.read(name, plain, order))
+                raws = [
+                    raw if kind is kind.uncoded else coded(raw)
+                    for raw, (_, kind) in zip(raws, wanted, strict=True)
+                ]
         return dict(zip(columns, raws, strict=True))
 
     def _by_rows(self, table: str, read: Callable[[RowReader], T]) -> T:

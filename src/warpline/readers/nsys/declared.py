@@ -176,8 +176,8 @@ class Declared:
 
     def _names_given_by_nvtx(self) -> Iterator[tuple[int, str]]:
         with suppress(CorruptTraceError):
-            events = SourceTable(self._export, "NVTX_EVENTS")
-            rows = np.flatnonzero(events.ints("eventType").values == THREAD_NAME_EVENT)
+            types = self._export.event_types
+            rows = np.flatnonzero((np.asarray(types.keys) == THREAD_NAME_EVENT)[types.codes])
             if len(rows):
                 named = SourceTable(self._export, "NVTX_EVENTS", rows)
                 for key, text in zip(

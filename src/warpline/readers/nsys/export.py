@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.errors import CorruptTraceError
 from warpline.ops.arrays import F64, I64, BoolArray
-from warpline.readers.nsys.database import Database, Kind, Raw, RawColumn, RawText, SourceColumn
+from warpline.readers.nsys.database import (
+    Database,
+    Kind,
+    Raw,
+    RawCodes,
+    RawColumn,
+    RawText,
+    SourceColumn,
+    coded,
+)
 
 REEXPORT_HINT = "export the report again with: nsys export --type sqlite REPORT.nsys-rep"
 
@@ -69,6 +79,11 @@ class Export:
             name.lower(): {column.name.lower() for column in columns}
             for name, columns in database.tables.items()
         }
+
+    @cached_property
+    def event_types(self) -> RawCodes:
+        """The types of the events in NVTX_EVENTS, which decide the meaning of other columns."""
+        return SourceTable(self, "NVTX_EVENTS").codes("eventType")
 
     def has(self, table: str) -> bool:
         """Return whether the file holds a table, damaged or not."""
@@ -193,6 +208,37 @@ class SourceTable:
         assert isinstance(raw, RawColumn)
         ints = Ints(raw.values.astype(np.int64, copy=False), raw.valid)
         return ints if self.rows is None else ints.take(self.rows)
+
+    def codes(self, column: str) -> RawCodes:
+        """Return a column of integers as numbers of its distinct values, one per row."""
+        raw = self._raw(column, Kind.INT64_CODES)
+        if raw is None:
+            return coded(RawColumn(np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_), 0))
+        return self._taken(coded(raw))
+
+    def text_codes(self, column: str) -> RawCodes:
+        """Return a column of texts as numbers of its distinct values, -1 where there is none."""
+        raw = self._raw(column, Kind.TEXT_CODES)
+        if raw is None:
+            none = np.full(len(self), -1, np.int32)
+            return RawCodes(none, (), np.zeros(len(self), np.bool_), 0)
+        return self._taken(coded(raw))
+
+    def _taken(self, raw: RawCodes) -> RawCodes:
+        """Return the selected rows, with only the keys that they have, in the same order."""
+        if self.rows is None or len(self.rows) == len(raw.codes):
+            return raw
+        codes, valid = raw.codes[self.rows], None if raw.valid is None else raw.valid[self.rows]
+        used = np.flatnonzero(np.bincount(codes + 1, minlength=len(raw.keys) + 1)[1:])
+        if isinstance(raw.keys, tuple):  # in order of first appearance among these rows
+            first = np.full(len(raw.keys), len(codes))
+            first[codes[::-1]] = np.arange(len(codes))[::-1]
+            used = used[np.argsort(first[used], kind="stable")]
+        number = np.full(len(raw.keys) + 1, -1, np.int32)  # the last is that of -1
+        number[used] = np.arange(len(used), dtype=np.int32)
+        keys = tuple(raw.keys[place] for place in used.tolist())
+        kept = keys if isinstance(raw.keys, tuple) else raw.keys[used]
+        return RawCodes(number[codes], kept, valid, raw.mismatched)
 
     def floats(self, column: str) -> tuple[F64, BoolArray]:
         """Return a column of real numbers and its mask."""

@@ -10,7 +10,7 @@ import numpy as np
 from warpline.errors import CorruptTraceError
 from warpline.frozen import frozen, made
 from warpline.ops.arrays import I32, BoolArray
-from warpline.ops.group import factorize, factorize_rows
+from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.dimensions import Dimensions
 from warpline.readers.nsys.export import REEXPORT_HINT, Export, SourceTable
@@ -132,20 +132,20 @@ def name(*sources: str) -> Field:
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         source = next((name for name in sources if table.has(name)), sources[0])
-        ids = table.ints(source)
+        ids = table.codes(source)
         return text_column(reading, spec, reading.names.of_ids(ids), ids.valid)
 
-    return Field(load, dict.fromkeys(sources, Kind.INT64))
+    return Field(load, dict.fromkeys(sources, Kind.INT64_CODES))
 
 
 def inline(source: str) -> Field:
     """Return a text stored in the row itself."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        rows, valid = reading.names.of_texts(table.texts(source))
+        rows, valid = reading.names.of_texts(table.text_codes(source))
         return text_column(reading, spec, rows, valid)
 
-    return Field(load, {source: Kind.TEXT})
+    return Field(load, {source: Kind.TEXT_CODES})
 
 
 def thread(source: str = "globalTid") -> Field:
@@ -235,12 +235,12 @@ def api_kind(source: str) -> Field:
     """Return whether a call is in the runtime or driver API, by its name; otherwise null."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        groups = factorize(table.ints(source).values)
-        names = [reading.names.text_of_id(key) for key in groups.uniques.tolist()]
-        kinds = np.array([_api_of(name) for name in names], np.int32)[groups.codes]
+        ids = table.codes(source)
+        names = [reading.names.text_of_id(key) for key in np.asarray(ids.keys).tolist()]
+        kinds = np.array([_api_of(name) for name in names], np.int32)[ids.codes]
         return make_column(spec, kinds, kinds >= 0)
 
-    return Field(load, {source: Kind.INT64})
+    return Field(load, {source: Kind.INT64_CODES})
 
 
 def _api_of(name: str) -> int:

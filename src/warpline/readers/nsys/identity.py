@@ -208,19 +208,23 @@ class Identities:
 
     def _scan(self, name: str) -> None:
         table = SourceTable(self._export, name)
-        table.fetch(dict.fromkeys(_columns(name), Kind.INT64))
+        table.fetch(dict.fromkeys(_columns(name), Kind.INT64_CODES))
         for column in _columns(name):
-            ints = table.ints(column)
-            groups = factorize(ints.values)
-            self._codes[name, column] = Codes(groups.codes, groups.uniques, ints.valid)
+            coded = table.codes(column)
+            self._codes[name, column] = Codes(coded.codes, np.asarray(coded.keys), coded.valid)
 
     def _scan_places(self, name: str) -> tuple[I32, list[Place]]:
         table = SourceTable(self._export, name)
-        table.fetch(dict.fromkeys(_PLACE_COLUMNS, Kind.INT64))
-        columns = [table.ints(column).values for column in _PLACE_COLUMNS]
-        columns[0] = columns[0] & PROCESS_MASK
-        groups = factorize_rows(*columns)
-        keys = zip(*(column[groups.first].tolist() for column in columns), strict=True)
+        table.fetch(dict.fromkeys(_PLACE_COLUMNS, Kind.INT64_CODES))
+        coded = [table.codes(column) for column in _PLACE_COLUMNS]
+        values, codes = [np.asarray(part.keys) for part in coded], [part.codes for part in coded]
+        processes = factorize(values[0] & PROCESS_MASK)
+        values[0], codes[0] = processes.uniques, processes.codes[codes[0]]
+        groups = factorize_rows(*codes)
+        firsts = (
+            value[code[groups.first]].tolist() for value, code in zip(values, codes, strict=True)
+        )
+        keys = zip(*firsts, strict=True)
         places = [_place(name, *key) for key in keys]
         if name == _SYNC:
             places = [self._repaired(place) for place in places]

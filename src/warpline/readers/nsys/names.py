@@ -7,10 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from warpline.ops.arrays import I32, I64, BoolArray
-from warpline.ops.group import factorize
-from warpline.ops.text import factorize_texts
-from warpline.readers.nsys.database import RawText
-from warpline.readers.nsys.export import Export, Ints, SourceTable
+from warpline.readers.nsys.database import RawCodes, RawText
+from warpline.readers.nsys.export import Export, SourceTable
 from warpline.trace.strings import StringPool
 
 TABLE = "StringIds"
@@ -25,28 +23,25 @@ class Names:
         self._export = export
         self._rows: dict[int, int] = {}
 
-    def of_ids(self, ids: Ints) -> I32:
+    def of_ids(self, ids: RawCodes) -> I32:
         """Return the pool row of each StringIds id, shape (n,).
 
         A null id gives a meaningless row. An id without text gives a placeholder.
         """
-        groups = factorize(ids.values)
         known = self._rows
-        rows = [known[key] if key in known else self._add(key) for key in groups.uniques.tolist()]
-        return np.array(rows, np.int32)[groups.codes] if rows else np.zeros(0, np.int32)
+        keys: list[int] = np.asarray(ids.keys).tolist()
+        rows = [known[key] if key in known else self._add(key) for key in keys]
+        return np.array(rows, np.int32)[ids.codes] if rows else np.zeros(0, np.int32)
 
-    def of_texts(self, raw: RawText) -> tuple[I32, BoolArray | None]:
+    def of_texts(self, texts: RawCodes) -> tuple[I32, BoolArray | None]:
         """Return the pool row of each inline text (0 where there is none), and the mask.
 
         Both have shape (n,).
         """
-        groups = factorize_texts(raw.blob, raw.offsets, raw.valid)
-        starts, ends = raw.offsets[groups.first].tolist(), raw.offsets[groups.first + 1].tolist()
+        assert isinstance(texts.keys, tuple), "texts, not integers"
         # Row 0 comes last, where the code -1 of a missing text finds it.
-        rows = [
-            self.pool.intern(raw.blob[a:b].tobytes()) for a, b in zip(starts, ends, strict=True)
-        ]
-        return np.array([*rows, 0], np.int32)[groups.codes], raw.valid
+        rows = [self.pool.intern(text) for text in texts.keys]
+        return np.array([*rows, 0], np.int32)[texts.codes], texts.valid
 
     def text_of_id(self, key: int) -> str:
         """Return the text of one StringIds id."""

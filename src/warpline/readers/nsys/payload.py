@@ -199,7 +199,7 @@ class Payloads:
         """Row of NVTX_EVENTS of each value, ascending, and the values."""
         parts = [*self._plain(), *(self._expanded(part) for part in self.structured)]
         rows = np.concatenate([rows for rows, _ in parts])
-        owned = np.isin(self._events.types[rows], _OWNERS)
+        owned = np.isin(self._events.types_of(rows), _OWNERS)
         order = np.flatnonzero(owned)[np.argsort(rows[owned], kind="stable")]
         columns = (np.concatenate(column) for column in zip(*(v for _, v in parts), strict=True))
         return rows[order], Values(*columns).take(order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 
@@ -68,27 +68,34 @@ class NvtxEvents:
     def __init__(self, export: Export, end_ns: int | None) -> None:
         self._export = export
         self._end_ns = end_ns
+        self._ends: tuple[I64, BoolArray] | None = None
 
-    @cached_property
-    def types(self) -> I64:
-        """The event type of each row, shape (n,)."""
-        return SourceTable(self._export, EVENTS).ints("eventType").values
+    def types_of(self, rows: I64) -> I64:
+        """Return the event type of some rows, shape (n,)."""
+        types = self._export.event_types
+        return np.asarray(types.keys)[types.codes[rows]]
+
+    def rows_of(self, kinds: Sequence[int]) -> I64:
+        """Return the rows of some event types, ascending."""
+        types = self._export.event_types
+        return np.flatnonzero(np.isin(types.keys, kinds)[types.codes])
 
     @cached_property
     def range_rows(self) -> I64:
         """Rows that are ranges, or begin one, ascending."""
-        return np.flatnonzero(np.isin(self.types, RANGES))
+        return self.rows_of(RANGES)
 
     @cached_property
     def mark_rows(self) -> I64:
         """Rows that are marks, ascending."""
-        return np.flatnonzero(self.types == Event.MARK)
+        return self.rows_of((Event.MARK,))
 
     @cached_property
     def unmapped(self) -> dict[int, int]:
         """Ignored event types -> rows, such as a pop or end without its begin."""
-        values, counts = np.unique(self.types, return_counts=True)
-        rows = dict(zip(values.tolist(), counts.tolist(), strict=True))
+        types = self._export.event_types
+        counts = np.bincount(types.codes, minlength=len(types.keys))
+        rows = dict(zip(np.asarray(types.keys).tolist(), counts.tolist(), strict=True))
         return {kind: count for kind, count in rows.items() if kind not in _MAPPED} | self._lonely
 
     @cached_property
@@ -101,10 +108,17 @@ class NvtxEvents:
         """Name of each (globalPid, domain id, category)."""
         return self._names(Event.CATEGORY, "domainId", "category")
 
-    @cached_property
-    def range_ends(self) -> tuple[I64, BoolArray]:
-        """When each range ends, and whether it was still open; both shape (n_ranges,)."""
-        table = self.table(self.range_rows, "start", "end")
+    def range_ends(self, table: SourceTable | None = None) -> tuple[I64, BoolArray]:
+        """Return when each range ends, and whether it was still open; both shape (n_ranges,).
+
+        Args:
+            table: The rows of ranges, if their times have been read.
+        """
+        if self._ends is None:
+            self._ends = self._find_ends(table or self.table(self.range_rows, "start", "end"))
+        return self._ends
+
+    def _find_ends(self, table: SourceTable) -> tuple[I64, BoolArray]:
         start, end = table.ints("start").values, table.ints("end")
         is_open, ends = ~end.is_valid(), end.filled(0)
         for row, partner_ns in self._halves[0].items():
@@ -133,17 +147,18 @@ class NvtxEvents:
 
         Pushes and pops nest per thread and domain. Starts and ends share an id in a process.
         """
-        rows = np.flatnonzero(np.isin(self.types, (Event.PUSH, Event.POP, Event.START, Event.END)))
+        rows = self.rows_of((Event.PUSH, Event.POP, Event.START, Event.END))
         if not len(rows):
             return {}, {}
         table = self.table(rows, "start", "globalTid", "domainId", "rangeId")
         time_ns, thread_key = table.ints("start").values, table.ints("globalTid").values
         domain, range_id = table.ints("domainId").values, table.ints("rangeId").values
+        kinds = self.types_of(rows)
         open_rows: dict[tuple[int, ...], list[int]] = {}
         partner_ns: dict[int, int] = {}
         lonely: dict[int, int] = {}
         for place in np.argsort(time_ns, kind="stable").tolist():
-            kind = Event(int(self.types[rows[place]]))
+            kind = Event(int(kinds[place]))
             nested = kind in (Event.PUSH, Event.POP)
             key: tuple[int, ...] = (int(thread_key[place]), int(domain[place]))
             if not nested:
@@ -158,7 +173,7 @@ class NvtxEvents:
 
     def _names(self, kind: Event, *columns: str) -> dict[tuple[int, ...], bytes]:
         """Return the text of each (globalPid, *columns) in rows of one event type."""
-        rows = np.flatnonzero(self.types == kind)
+        rows = self.rows_of((kind,))
         table = self.table(rows, "globalTid", *columns)
         processes = table.ints("globalTid").values & PROCESS_MASK
         keys = zip(
@@ -172,32 +187,36 @@ def event_name() -> Field:
     """Return the name of an event: registered, or written in the row."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        ids = table.ints("textId")
-        rows, valid = reading.names.of_texts(table.texts("text"))
-        if not ids.is_valid().any():
+        ids = table.codes("textId")
+        rows, valid = reading.names.of_texts(table.text_codes("text"))
+        if ids.valid is not None and not ids.valid.any():
             return make_column(spec, rows, valid)
-        is_registered = ids.is_valid()
+        is_registered = np.ones(len(rows), np.bool_) if ids.valid is None else ids.valid
         known = is_registered if valid is None else is_registered | valid
         rows = np.where(is_registered, reading.names.of_ids(ids), rows)
         return make_column(spec, rows, known)
 
-    return Field(load, {"textId": Kind.INT64, "text": Kind.TEXT})
+    return Field(load, {"textId": Kind.INT64_CODES, "text": Kind.TEXT_CODES})
 
 
 def domain_name(events: NvtxEvents) -> Field:
     """Return the name of an event's domain, null for the default one."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        domain = table.ints("domainId").filled(_DEFAULT_DOMAIN)
-        rows = np.flatnonzero(domain != _DEFAULT_DOMAIN)
-        keys = (table.ints("globalTid").values[rows] & PROCESS_MASK, domain[rows])
+        domain = table.codes("domainId")  # null is 0, the default
+        ids = np.asarray(domain.keys)
+        named = ids != _DEFAULT_DOMAIN
+        rows = np.flatnonzero(named[domain.codes]) if named.any() else np.zeros(0, np.int64)
+        threads = reading.ids.codes(table.name, "globalTid")
+        of_rows = threads.codes[rows if table.rows is None else table.rows[rows]]
+        keys = (threads.keys[of_rows] & PROCESS_MASK, ids[domain.codes[rows]])
 
         def text(key: tuple[int, ...]) -> bytes:
             return events.domains.get(key) or f"domain {key[1]}".encode()
 
-        return _named_rows(reading, spec, len(domain), rows, keys, text)
+        return _named_rows(reading, spec, len(domain.codes), rows, keys, text)
 
-    return Field(load, {"domainId": Kind.INT64, "globalTid": Kind.INT64})
+    return Field(load, {"domainId": Kind.INT64_CODES})
 
 
 def category_name(events: NvtxEvents) -> Field:
@@ -250,10 +269,10 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
     """Return the fields of the table range."""
 
     def end_ns(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        return make_column(spec, events.range_ends[0])
+        return make_column(spec, events.range_ends(table)[0])
 
     def is_truncated(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        return make_column(spec, events.range_ends[1])
+        return make_column(spec, events.range_ends(table)[1])
 
     def end_thread(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         ended = thread("endGlobalTid").load(reading, table, spec)
@@ -261,15 +280,18 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
         return make_column(spec, ended.values, ended.is_valid() & (ended.values != begun.values))
 
     def style(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        types = events.types[events.range_rows]
-        return make_column(spec, np.isin(types, _START_END) * _STYLE_START_END)
+        types = reading.export.event_types
+        values = np.isin(types.keys, _START_END).astype(np.int32) * _STYLE_START_END
+        every = len(events.range_rows) == len(types.codes)
+        return make_column(spec, values[types.codes if every else types.codes[events.range_rows]])
 
     def source_id(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         return make_column(spec, events.range_rows + 1)
 
+    ends = dict.fromkeys(("start", "end"), Kind.INT64)
     return {
         "start_ns": required("start"),
-        "end_ns": Field(end_ns),
+        "end_ns": Field(end_ns, ends),
         "process_id": process(),
         "thread_id": thread(),
         "end_thread_id": Field(end_thread),
@@ -278,7 +300,7 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
         "category_id": category_name(events),
         "color": color(),
         "style": Field(style),
-        "is_truncated": Field(is_truncated),
+        "is_truncated": Field(is_truncated, ends),
         "source_id": Field(source_id),
     }
 

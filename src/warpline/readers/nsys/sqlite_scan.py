@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,15 @@ import numpy.typing as npt
 
 from warpline import native
 from warpline.errors import CorruptTraceError, InputError
-from warpline.readers.nsys.sqlite_values import Kind, Raw, RawColumn, RawText, SourceColumn
+from warpline.readers.nsys.sqlite_values import (
+    Kind,
+    Raw,
+    RawCodes,
+    RawColumn,
+    RawText,
+    SourceColumn,
+    coded,
+)
 
 DAMAGED_HINT = (
     "export the recording again (nsys export --type sqlite), or recover the rest: "
@@ -23,6 +32,7 @@ DAMAGED_HINT = (
 )
 CHANGED_HINT = "wait until the program that writes it ends"
 _MESSAGE_BYTES = 256
+_DISTINCT_BYTES = 2**22  # of texts; only what they take is touched
 
 
 class _Table(NamedTuple):
@@ -31,8 +41,10 @@ class _Table(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
+    values: npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.int32]
     valid: npt.NDArray[np.bool_]
+    distinct: npt.NDArray[np.int64]
+    distinct_bytes: npt.NDArray[np.uint8]
 
 
 class Scanner:
@@ -83,6 +95,10 @@ class Scanner:
         table = self._table(name, root_page)
         if table is None or any(column.position is None for column, _ in columns):
             return None
+        asked, columns = (
+            columns,
+            [(column, kind.uncoded if column.is_rowid else kind) for column, kind in columns],
+        )
         buffers = [_allocate(kind, table.rows) for _, kind in columns]
         requests = (native.SqliteColumn * len(columns))()
         for request, (column, kind), buffer in zip(requests, columns, buffers, strict=True):
@@ -91,6 +107,9 @@ class Scanner:
             request.position = native.ROWID if column.is_rowid else column.position
             request.kind = kind.value
             request.is_real = column.is_real
+            request.distinct = buffer.distinct.ctypes.data
+            request.distinct_bytes = buffer.distinct_bytes.ctypes.data
+            request.distinct_bytes_room = len(buffer.distinct_bytes)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         status = self._core.wl_sqlite_table_read(
             table.handle, requests, len(columns), 0, message, _MESSAGE_BYTES
@@ -99,17 +118,31 @@ class Scanner:
         for request, (column, _) in zip(requests, columns, strict=True):
             if request.short_rows and column.default is not None:
                 return None  # rows older than the column: sqlite3 fills in the default
-        return [
+        raws = [
             self._finish(name, table, request, buffer, kind)
             for request, buffer, (_, kind) in zip(requests, buffers, columns, strict=True)
+        ]
+        crowded = [place for place, raw in enumerate(raws) if raw is None]
+        if crowded:  # too many distinct values to number them while reading
+            plain = [(columns[place][0], columns[place][1].uncoded) for place in crowded]
+            again = self.read(name, root_page, plain)
+            assert again is not None, "these columns have just been read"
+            for place, raw in zip(crowded, again, strict=True):
+                raws[place] = coded(raw)
+        return [
+            raw if kind is kind.uncoded else coded(raw)
+            for raw, (_, kind) in zip(raws, asked, strict=True)
+            if raw is not None
         ]
 
     def _finish(
         self, name: str, table: _Table, request: native.SqliteColumn, buffer: _Buffers, kind: Kind
-    ) -> Raw:
+    ) -> Raw | None:
         valid = buffer.valid if request.invalid else None
+        if kind is not kind.uncoded:
+            return _coded(request, buffer, valid, kind)
         if kind in (Kind.INT64, Kind.FLOAT64):
-            return RawColumn(buffer.values, valid, request.mismatched)
+            return RawColumn(_numbers(buffer), valid, request.mismatched)
         offsets = buffer.values.view(np.int64)
         blob = np.empty(int(offsets[-1]), np.uint8)
         if blob.size:
@@ -154,12 +187,39 @@ def _close(core: native.Core, database: ctypes.c_void_p, tables: dict[int, _Tabl
     core.wl_sqlite_close(database)
 
 
+def _numbers(buffer: _Buffers) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    values = buffer.values
+    return values.view(np.float64) if values.dtype == np.float64 else values.view(np.int64)
+
+
+def _coded(
+    request: native.SqliteColumn, buffer: _Buffers, valid: npt.NDArray[np.bool_] | None, kind: Kind
+) -> RawCodes | None:
+    """Return a column of codes, None if it has too many distinct values."""
+    count = request.distinct_count
+    if count < 0:
+        return None
+    keys: npt.NDArray[np.int64] | tuple[bytes, ...] = buffer.distinct[:count].copy()
+    if kind is Kind.TEXT_CODES:
+        offsets = buffer.distinct[: count + 1].tolist()
+        content = buffer.distinct_bytes[: offsets[-1]].tobytes()
+        keys = tuple(content[a:b] for a, b in pairwise(offsets))
+    codes = buffer.values.view(np.int32)
+    if count == 1 and (valid is None or kind is Kind.INT64_CODES):
+        codes = np.broadcast_to(np.int32(0), codes.shape)  # as of the only thread: no memory
+    return RawCodes(codes, keys, valid, request.mismatched)
+
+
 def _allocate(kind: Kind, rows: int) -> _Buffers:
-    valid = np.empty(rows, np.bool_)
+    valid, is_coded = np.empty(rows, np.bool_), kind is not kind.uncoded
+    distinct = np.empty(native.MOST_DISTINCT + 1 if is_coded else 0, np.int64)
+    text = np.empty(_DISTINCT_BYTES if kind is Kind.TEXT_CODES else 0, np.uint8)
+    if is_coded:
+        return _Buffers(np.empty(rows, np.int32), valid, distinct, text)
     if kind is Kind.FLOAT64:
-        return _Buffers(np.empty(rows, np.float64), valid)
+        return _Buffers(np.empty(rows, np.float64), valid, distinct, text)
     is_number = kind is Kind.INT64
-    return _Buffers(np.empty(rows if is_number else rows + 1, np.int64), valid)
+    return _Buffers(np.empty(rows if is_number else rows + 1, np.int64), valid, distinct, text)
 
 
 def _check(status: int, message: ctypes.Array[ctypes.c_char], what: str) -> None:

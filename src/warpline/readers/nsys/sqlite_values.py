@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from warpline import native
 from warpline.frozen import frozen
+from warpline.ops.group import factorize
+from warpline.ops.text import factorize_texts
 
 
 class Kind(Enum):
@@ -25,6 +27,15 @@ class Kind(Enum):
     """Text, as the stored UTF-8 bytes, valid or not."""
     BLOB = native.KIND_BLOB
     """Blobs and text, as their bytes."""
+    INT64_CODES = native.KIND_INT64_CODES
+    """As INT64, for columns with few distinct values: the number of each value."""
+    TEXT_CODES = native.KIND_TEXT_CODES
+    """As TEXT, likewise."""
+
+    @property
+    def uncoded(self) -> Kind:
+        """The kind with values instead of their numbers."""
+        return {Kind.INT64_CODES: Kind.INT64, Kind.TEXT_CODES: Kind.TEXT}.get(self, self)
 
 
 @frozen
@@ -89,4 +100,35 @@ class RawText:
     mismatched: int
 
 
-Raw = RawColumn | RawText
+@frozen
+class RawCodes:
+    """A column as numbers of its distinct values.
+
+    Attributes:
+        codes: Shape (n,), int32, the number of each row's value. Without one, that of 0, or -1
+            for texts.
+        keys: The distinct integers, ascending; or the texts, in order of first appearance.
+        valid: True where there is a value; None if there is one in every row.
+        mismatched: How many rows hold a value of another kind. They are not valid.
+    """
+
+    codes: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.int64] | tuple[bytes, ...]
+    valid: npt.NDArray[np.bool_] | None
+    mismatched: int
+
+
+Raw = RawColumn | RawText | RawCodes
+
+
+def coded(raw: Raw) -> RawCodes:
+    """Return a column of integers or texts as numbers of its distinct values."""
+    if isinstance(raw, RawCodes):
+        return raw
+    if isinstance(raw, RawText):
+        texts = factorize_texts(raw.blob, raw.offsets, raw.valid)
+        bounds = zip(raw.offsets[texts.first], raw.offsets[texts.first + 1], strict=True)
+        keys = tuple(raw.blob[begin:end].tobytes() for begin, end in bounds)
+        return RawCodes(texts.codes, keys, raw.valid, raw.mismatched)
+    groups = factorize(raw.values.astype(np.int64, copy=False))
+    return RawCodes(groups.codes, groups.uniques, raw.valid, raw.mismatched)
