@@ -388,6 +388,22 @@ def test_no_schema_and_no_bytes_break_the_decoder(outer, inner, size, content, i
         assert isinstance(value, int | float | str)
 
 
+def test_schemas_that_contain_themselves_end():
+    """Each level has three structures and an array of structures, at the same bytes."""
+    part = Entry(name="x", type=SCHEMA, flags=0, detail=0, offset=0)
+    many = Entry(name="y", type=SCHEMA, flags=16, detail=2**62, offset=0)
+    back = Entry(name="z", type=1, flags=0, detail=0, offset=-4)
+    number = Entry(name="n", type=1, flags=0, detail=0, offset=None)
+    content = payload(bytes(range(80)))
+    for entries in ([part, part, part, many, number], [many, number], [back, many]):
+        decoder = AnySchemas({(1, SCHEMA): entries}, {})
+        pairs = decoder.decode(content, 1)
+        assert sum(len(str(value)) for _, value in pairs) < 200_000
+    assert AnySchemas({(1, SCHEMA): [part] * 3}, {}).decode(content, 1) == [
+        ("payload", content.hex())
+    ]
+
+
 COMMUNICATOR = 0xABCDEF0123456789
 COLLECTIVE = schema_tables(
     {"type": 18, "name": "NCCL communicator ID"},

@@ -57,6 +57,9 @@ _ELSEWHERE = 0b1110  # flags: the entry holds a pointer or an offset
 _TERMINATED, _COUNTED = 2, 3  # kinds of array besides the fixed one, in bits 4 and 5 of the flags
 _STRUCTURES = (0, 1, 2)  # schema types of unknown, fixed and variable size; the others are unions
 _MAX_DEPTH = 8
+# Entries and bytes of hexadecimal text of one payload: far more than any whose entries do not
+# overlap. Schemas that contain themselves several times would take forever.
+_MOST_PER_BYTE, _MOST_BESIDE = 16, 1024
 
 
 def _parts(content: bytes) -> list[tuple[int, bytes]]:
@@ -96,6 +99,10 @@ class _UndecodableError(Exception):
     """The bytes do not have the layout that their schema declares."""
 
 
+class _EndlessError(Exception):
+    """The schema yields far more entries than its payload has bytes."""
+
+
 class Decoder:
     """Decodes payloads with the schemas of one export.
 
@@ -110,11 +117,14 @@ class Decoder:
         parts = _parts(content)
         if not parts or any((domain, schema) not in self.schemas for schema, _ in parts):
             return [(NO_KEY, content.hex())]
-        return [
-            pair
-            for schema, payload in parts
-            for pair in _Layout(self, domain, payload).structure(schema, 0, "", 0)[0]
-        ]
+        try:
+            return [
+                pair
+                for schema, payload in parts
+                for pair in _Layout(self, domain, payload).structure(schema, 0, "", 0)[0]
+            ]
+        except _EndlessError:
+            return [(NO_KEY, content.hex())]
 
     @cached_property
     def schemas(self) -> dict[tuple[int, int], list[Entry]]:
@@ -170,6 +180,7 @@ class _Layout:
         self._decoder = decoder
         self._domain = domain
         self._payload = payload
+        self._left = _MOST_PER_BYTE * len(payload) + _MOST_BESIDE
 
     def structure(self, schema: int, start: int, prefix: str, depth: int) -> tuple[list[Pair], int]:
         """Return the pairs of a structure and where it ends.
@@ -185,7 +196,9 @@ class _Layout:
             try:
                 decoded, position = self._entry(entry, at, name, values, depth)
             except (_UndecodableError, struct.error):
-                return [*pairs, (name, self._payload[at:].hex())], len(self._payload)
+                rest = self._payload[max(at, 0) :]
+                self._spend(len(rest))
+                return [*pairs, (name, rest.hex())], len(self._payload)
             pairs += decoded
             values.append(decoded[0][1] if decoded else 0)
         return pairs, position
@@ -202,8 +215,9 @@ class _Layout:
     def _entry(
         self, entry: Entry, at: int, name: str, values: Sequence[Value], depth: int
     ) -> tuple[list[Pair], int]:
+        self._spend(1)
         shape = (entry.flags >> 4) & 3
-        if entry.flags & _ELSEWHERE or at > len(self._payload) or depth > _MAX_DEPTH:
+        if entry.flags & _ELSEWHERE or not 0 <= at <= len(self._payload) or depth > _MAX_DEPTH:
             raise _UndecodableError
         if entry.type in _TEXTS:
             text, end = self._text(entry, at, shape, values)
@@ -234,8 +248,9 @@ class _Layout:
         """Return an array as JSON, of `count` elements or up to a zero."""
         elements: list[Value | dict[str, Value]] = []
         while count is None or len(elements) < count:
+            self._spend(1)
             pairs, end = self._scalar(entry, at, "", depth)
-            if end == at or not pairs:
+            if end <= at or not pairs:
                 raise _UndecodableError  # it would never end
             at = end
             if count is None and pairs[0][1] == 0:
@@ -255,6 +270,11 @@ class _Layout:
         if not count:
             end = min(at + stop + unit, len(self._payload))
         return raw[:stop].decode(encoding, "replace"), end
+
+    def _spend(self, much: int) -> None:
+        self._left -= much
+        if self._left < 0:
+            raise _EndlessError
 
     def _unpack(self, form: str, at: int) -> int | float:
         if not form:
