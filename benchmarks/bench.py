@@ -28,7 +28,7 @@ import numpy as np
 import peers
 from inputs import Inputs, add_argument, inputs_of
 from paired import Cost, compare, median, ratio
-from peers import Peers, warpline
+from peers import MISSING, Peers, warpline
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "docs" / "benchmarks.json"
@@ -150,8 +150,15 @@ def line(row: Row) -> str:
     return f"{start} {figures} {row['times_ours']:7.1f}x {row['runs']:3}"
 
 
-def conditions(found: Peers) -> dict[str, Any]:
-    """Return where and with what the figures were measured."""
+def conditions(found: Peers, data: Path) -> dict[str, Any]:
+    """Return where and with what the figures were measured.
+
+    Programs that are missing now keep the version of their figures in the file.
+    """
+    before = json.loads(data.read_text(encoding="utf-8"))["conditions"] if data.exists() else {}
+    versions = found.versions()
+    absent = {name for name, version in versions.items() if version == MISSING}
+    versions |= {k: v for k, v in before.get("peers", {}).items() if k in absent}
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     release = platform.freedesktop_os_release() if sys.platform == "linux" else {}
     return {
@@ -160,7 +167,7 @@ def conditions(found: Peers) -> dict[str, Any]:
         "system": release.get("PRETTY_NAME", sys.platform),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "peers": found.versions(),
+        "peers": versions,
     }
 
 
@@ -207,7 +214,7 @@ def main() -> None:
     peers.add_arguments(parser)
     options = parser.parse_args()
     found, inputs = peers.find(options), inputs_of(options)
-    where = conditions(found)
+    where = conditions(found, options.data)
     for name, version in where["peers"].items():
         print(f"{name}: {version}")
     print(f"{'work':20} {'size':>11} {'program':9}", end="")

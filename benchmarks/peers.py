@@ -26,6 +26,8 @@ _FOLDER = Path(__file__).parent
 _WASM = _FOLDER / "perfetto_wasm.js"
 _SQL = _FOLDER / "perfetto_kernels.sql"
 
+MISSING = "missing"
+
 
 @dataclass(frozen=True)
 class Peers:
@@ -62,7 +64,7 @@ class Peers:
         return commands
 
     def versions(self) -> dict[str, str]:
-        """Return the version of each program; "missing" for those that were not found."""
+        """Return the version of each program; `MISSING` for those that were not found."""
         commands = {
             "nsys": [self.nsys, "--version"] if self.nsys else None,
             "hta": [self.hta, "-c", _HTA_VERSION] if self.hta else None,
@@ -77,7 +79,7 @@ class Peers:
 
 def _said(command: list[str] | None) -> str:
     if command is None:
-        return "missing"
+        return MISSING
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0].strip()
 
