@@ -49,17 +49,17 @@ _AWAITED: Mapping[str, str] = {
     part.label: text
     for part, text in (
         (TimePart.LAUNCH_BOUND, "the CPU to launch work"),
-        (TimePart.HOST_SYNC, "a CPU that synchronizes with it before the next launch"),
+        (TimePart.HOST_SYNC, "the CPU to return from synchronization"),
         (TimePart.INPUT, "the CPU to load or prepare data"),
         (TimePart.OS_WAIT, "a CPU thread that is asleep, blocked or preempted"),
-        (TimePart.PAGEABLE_COPY, "a CPU that is blocked in pageable copies"),
+        (TimePart.PAGEABLE_COPY, "the CPU to finish pageable copies"),
         (TimePart.ALLOCATOR, "the CPU to allocate or free memory"),
         (TimePart.GRAPH_INSTANTIATION, "the CPU to capture or instantiate CUDA graphs"),
         (TimePart.MODULE_LOAD, "the driver to load or compile code"),
         (TimePart.DEPENDENCY, "earlier GPU operations to finish"),
         (TimePart.COMMUNICATION_WAIT, "a collective"),
         (TimePart.GRAPH_INTERNAL, "the next operation of a CUDA graph"),
-        (TimePart.PROFILER_OVERHEAD, "a CPU that is blocked by the profiler"),
+        (TimePart.PROFILER_OVERHEAD, "the CPU, which the profiler delays,"),
     )
 }
 _ADJECTIVES = ("launch-bound", "input-bound", "of unknown cause")

@@ -7,7 +7,7 @@ from warpline.units import format_ns
 
 # docs/findings.md has the measurements.
 BOUNDS_TEXT = (
-    "Bounds include run-to-run variation of CPU speed: they held in 29 of 34 measured programs."
+    "Bounds include variation of CPU speed. Fitted to 34 measured programs, they cover 29."
 )
 
 _LEAST_SAVING = 0.05  # of the step: smaller savings are within run-to-run variation

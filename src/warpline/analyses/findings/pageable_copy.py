@@ -38,8 +38,8 @@ _KEEP = "Keep data that the CPU does not change on the GPU from one iteration to
 _NEW_MEMORY_BYTES_PER_S = 3e9
 _TO_HOST = 0.9  # of the copied bytes: then they are results
 _IN_NEW_MEMORY = (
-    " So slow, the copies mostly take CPU time: results go to newly allocated memory. The saving"
-    " assumes that the program works on them in a pinned buffer that is allocated once."
+    " At this rate, the CPU takes most of the time: results go to newly allocated memory."
+    " The saving assumes that the program works on them in a pinned buffer that is allocated once."
 )
 _FIX_RESULTS = (
     "Copy less: select, reduce, or cast results on the GPU first. Copy them to a pinned tensor that"

@@ -154,7 +154,7 @@ def _finding(
         severity_of(weight.share + weight.around_share),
         f"Small copies: {many}{scope.each} of {format_bytes(each)} each on average",
         f"{many} {label}{scope.each}, {format_bytes(each)} each on average, take"
-        f" {weight.time}{weight.launching}, at {rate:.2g} GB/s. In one piece per row, they would"
+        f" {weight.time}{weight.launching}, at {rate:.2g} GB/s. Packed together, they would"
         f" take about {format_ratio(min(share, 1.0))} of that.",
         (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", places),),
         fix,

@@ -19,7 +19,7 @@ _BLOCKS_PER_SM = 4
 _LEAST_NS = 1_000, 2_000  # of a kernel that does next to nothing: at best, and likely
 _SHORT = " If they do not depend on each other, they could run at the same time."
 _LONG = " Divided among more blocks, their work could use all SMs."
-_NARROW = " Most have one or two warps per block, which wait for memory most of the time."
+_NARROW = " Most have one or two warps per block, too few to hide memory latency."
 _MOST = 0.5  # of the kernels' time
 _FIX_LONG = (
     "Divide the work of each kernel among more blocks: for example split-K for GEMMs and"
