@@ -37,7 +37,9 @@
 // pointers, which mean nothing later, and what they pointed to follows:
 //     [targets], then for each: [offset of the pointer in the payload (low 32) | bytes << 32]
 //     [the bytes, padded to words]
-// Texts in targets are UTF-8 whatever the entry's type, and registered strings are texts too.
+// Texts in targets are UTF-8 whatever the entry's type. A registered string is written once per log,
+// as kString: its target has kTargetInSlot for its bytes and, instead of them, a word with the slot.
+// Registered strings that slots do not cover are texts like others.
 // Other targets are elements of the entry's type. A pointer without a target was null, or was
 // left out (LogHeader::cut_texts counts those).
 #pragma once
@@ -48,6 +50,7 @@
 namespace warpline::raw {
 
 inline constexpr std::uint16_t kPayloadTextVersion = 1;
+inline constexpr std::uint32_t kTargetInSlot = 0xFFFFFFFF;
 
 // 0x0103 and 0x0104 have the same layouts. Headers of the first 0x0103 differ in two numbers:
 // entry flag 1 << 9 asks for a deep copy there, and types 67 and 68 are normalised integers.

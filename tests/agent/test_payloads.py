@@ -70,6 +70,16 @@ def test_structs_in_structs(payloads):
     assert len(targets) == 6
 
 
+def test_registered_strings_are_written_once(payloads):
+    log = payloads("registered")
+    assert log.cut == 0
+    assert len(log.events) == 100
+    for event in log.events:
+        (payload,) = event.payloads
+        assert payload.targets == {0: b"c" * 65330, 8: b"model.py:7"}
+    assert log.strings == 3  # with the name of the events
+
+
 def test_enums(payloads):
     log = payloads("enums", prints="1")
     paint = log.schemas[DOMAIN, _payload(log, "enum").schema_id].entries[0]

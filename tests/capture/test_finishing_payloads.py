@@ -34,6 +34,7 @@ INT32, UINT8, UINT64, DOUBLE, FLOAT, SIZE = 15, 12, 18, 20, 19, 22
 STRING, UTF16, REGISTERED, SELECTOR = 76, 77, 80, 100
 INNER, OUTER, ENUM = 1 << 24, (1 << 24) + 1, (1 << 24) + 2
 RAW = 1023
+IN_SLOT = 0xFFFFFFFF
 
 
 def read(folder: Path, *logs: Log) -> Trace:
@@ -119,6 +120,20 @@ def test_pointers_are_what_they_pointed_to(tmp_path: Path) -> None:
         ("list", "[3, -4]"),
         ("count", 2),
     ]
+
+
+def test_registered_strings_are_found_by_their_slots(tmp_path: Path) -> None:
+    log = Log()
+    log.schema(OUTER, [Entry(name, REGISTERED, 8) for name in ("code", "place", "lost", "far")])
+    slots = [log.slot("code" * 9000), log.slot("model.py:7"), 77, 1 << 40]
+    targets = struct.pack("<Q", 4)
+    targets += b"".join(
+        struct.pack("<IIQ", 8 * place, IN_SLOT, slot) for place, slot in enumerate(slots)
+    )
+    for _ in range(2):
+        attach(log, OUTER, struct.pack("<4Q", 1, 2, 3, 4), targets)
+    attach(log, OUTER, struct.pack("<4Q", 1, 2, 3, 4), struct.pack("<QII", 1, 8, IN_SLOT))  # cut
+    assert pairs(read(tmp_path, log)) == [("code", "code" * 9000), ("place", "model.py:7")] * 2
 
 
 def test_arrays_of_structures_and_texts_up_to_a_zero(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ EVENT_NAMES = {PUSH: "push", POP: "pop", START: "start", STOP: "stop", MARK: "ma
 
 HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME = 1, 2, 4, 8
 HAS_TARGETS = 1
+TARGET_IN_SLOT = 0xFFFFFFFF
 
 NOTE_NVTX_BOUND, NOTE_UNKNOWN_CALL, NOTE_PAYLOAD_UNKNOWN, NOTE_TOO_LONG, NOTE_FORK = range(1, 6)
 
@@ -135,6 +136,7 @@ class Log:
     resources: dict[tuple[int, int], str] = field(default_factory=dict)
     schemas: dict[tuple[str, int], Schema] = field(default_factory=dict)
     enums: dict[tuple[str, int], Enum] = field(default_factory=dict)
+    strings: int = 0
     notes: list[tuple[int, str]] = field(default_factory=list)
     windows: list[int] = field(default_factory=list)
     thread_ends: list[int] = field(default_factory=list)
@@ -187,7 +189,7 @@ class _Decoder:
             self.log.events.append(self.takes_payloads)
         elif record.kind == PAYLOAD:
             assert self.takes_payloads is not None
-            self.takes_payloads.payloads.append(_payload(record))
+            self.takes_payloads.payloads.append(_payload(record, self.texts))
         elif record.kind != PAD:
             self._define(record)
 
@@ -197,6 +199,7 @@ class _Decoder:
             self.tid = record.words[1]
         elif record.kind == STRING:
             self.texts[record.aux] = _text(record.body)
+            log.strings += 1
         elif record.kind == DOMAIN:
             self.domains[record.aux] = _text(record.body)
         elif record.kind == CATEGORY:
@@ -259,7 +262,7 @@ def _text(body: bytes) -> str:
     return _bytes(body).decode(errors="backslashreplace")
 
 
-def _payload(record: Record) -> Payload:
+def _payload(record: Record, texts: dict[int, str]) -> Payload:
     schema_id, size = record.words[:2]
     body = record.body[16:]
     data = body[:size]
@@ -271,6 +274,11 @@ def _payload(record: Record) -> Payload:
         at += 8
         for _ in range(count):
             offset, length = struct.unpack_from("<II", body, at)
+            if length == TARGET_IN_SLOT:
+                (slot,) = struct.unpack_from("<Q", body, at + 8)
+                targets[offset] = texts[slot].encode()
+                at += 16
+                continue
             targets[offset] = body[at + 8 : at + 8 + length]
             at += 8 + (length + 7) // 8 * 8
     assert at == len(body)

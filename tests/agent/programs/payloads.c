@@ -96,6 +96,20 @@ static void structs(void) {
   one("nested", pair, &two, sizeof two);
 }
 
+// As XLA annotates: the same long texts with each event.
+static void registered(void) {
+  const nvtxPayloadSchemaEntry_t entries[] = {
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "code"},
+      {0, NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE, "place"},
+  };
+  uint64_t id = schema(NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, "kernel", entries, LENGTH(entries), 0, 0);
+  static char code[65331];
+  memset(code, 'c', sizeof code - 1);
+  nvtxStringHandle_t handles[] = {nvtxDomainRegisterStringA(domain, code),
+                                  nvtxDomainRegisterStringA(domain, "model.py:7")};
+  for (int i = 0; i < 100; ++i) one("kernel", id, handles, sizeof handles);
+}
+
 static void enums(void) {
   const nvtxPayloadEnum_t values[] = {{"RED", 1, 0}, {"GREEN", 2, 0}, {"BOLD", 256, 1}};
   nvtxPayloadEnumAttr_t attributes = {0};
@@ -307,7 +321,7 @@ static const struct {
     {"structs", structs},         {"enums", enums},       {"ids", ids},
     {"plain_types", plain_types}, {"events", events},     {"dynamic", dynamic},
     {"pointers", pointers},       {"unions", unions},     {"deferred", deferred},
-    {"races", races},
+    {"races", races},             {"registered", registered},
 };
 
 int main(int count, char** arguments) {

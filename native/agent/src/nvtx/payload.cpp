@@ -25,8 +25,8 @@ constexpr int kMaxNesting = 8;
 // What a pointer in a payload leads to.
 struct Target {
   std::uint32_t offset;  // of the pointer
-  std::uint32_t bytes;
-  const void* data;
+  std::uint32_t bytes;   // kTargetInSlot: of a registered string that is written once per log
+  const void* data;      // RegisteredText then
 };
 
 // Goes through one payload by its schema: collects what pointers lead to, and gives the event what
@@ -107,7 +107,11 @@ class PayloadWalk {
     if (entry.type == raw::kTypeRegisteredString) {
       const RegisteredText* text = nullptr;
       if (!read(at, text) || text == nullptr) return;
-      add_target(at, text->text, text->bytes);
+      if (ThreadLog::writes_once(text->serial)) {
+        add_target_in_slot(at, *text);
+      } else {
+        add_target(at, text->text, text->bytes);
+      }
       if (event_ != nullptr && (entry.flags & raw::kEntryMessage) != 0) event_->set_name(text);
     } else if (event_ != nullptr) {
       std::uint32_t value = 0;
@@ -279,6 +283,14 @@ class PayloadWalk {
                                  data};
   }
 
+  void add_target_in_slot(std::size_t at, const RegisteredText& text) noexcept {
+    if (target_count_ == kMaxTargets) {
+      has_lost_ = true;
+      return;
+    }
+    targets_[target_count_++] = {static_cast<std::uint32_t>(at), raw::kTargetInSlot, &text};
+  }
+
   static constexpr std::size_t kMaxConverted = 4;
 
   const char* base_;
@@ -319,10 +331,27 @@ void put_padded(std::uint64_t*& to, const void* data, std::size_t bytes) noexcep
   to += words;
 }
 
+const RegisteredText& registered_text(const Target& target) noexcept {
+  return *static_cast<const RegisteredText*>(target.data);
+}
+
+// Writes the registered strings that the log does not have yet.
+bool define_texts(ThreadLog& log, const PayloadWalk& walk) noexcept {
+  for (std::size_t i = 0; i < walk.target_count(); ++i) {
+    const Target& target = walk.targets()[i];
+    if (target.bytes != raw::kTargetInSlot) continue;
+    const RegisteredText& text = registered_text(target);
+    std::uint32_t slot = 0;
+    if (!log.intern_registered(text.serial, text.view(), slot)) return false;
+  }
+  return true;
+}
+
 std::size_t words_of_targets(const PayloadWalk& walk) noexcept {
   std::size_t words = 1;
   for (std::size_t i = 0; i < walk.target_count(); ++i) {
-    words += 1 + raw::words_for(walk.targets()[i].bytes);
+    const std::uint32_t bytes = walk.targets()[i].bytes;
+    words += 1 + (bytes == raw::kTargetInSlot ? 1 : raw::words_for(bytes));
   }
   return words;
 }
@@ -332,7 +361,11 @@ void put_targets(std::uint64_t* to, const PayloadWalk& walk) noexcept {
   for (std::size_t i = 0; i < walk.target_count(); ++i) {
     const Target& target = walk.targets()[i];
     *to++ = std::uint64_t{target.bytes} << 32 | target.offset;
-    put_padded(to, target.data, target.bytes);
+    if (target.bytes == raw::kTargetInSlot) {
+      *to++ = ThreadLog::slot_of(registered_text(target).serial);
+    } else {
+      put_padded(to, target.data, target.bytes);
+    }
   }
 }
 
@@ -357,6 +390,7 @@ void put_payload(ThreadLog& log, std::uint32_t place, const Payload& payload,
                                             const Schema& schema) noexcept {
   PayloadWalk walk(payload, nullptr);
   walk.walk(schema);
+  if (!define_texts(log, walk)) return false;
   put_payload(log, place, payload, &walk);
   return !walk.has_lost();
 }

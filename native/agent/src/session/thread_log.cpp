@@ -488,8 +488,8 @@ bool ThreadLog::intern(std::string_view text, std::uint32_t& slot) noexcept {
 
 bool ThreadLog::intern_registered(std::uint32_t serial, std::string_view text,
                                   std::uint32_t& slot) noexcept {
-  const bool is_remembered = serial < kOnceBits;
-  slot = static_cast<std::uint32_t>(kTextSlots) + (is_remembered ? serial : 0);
+  const bool is_remembered = writes_once(serial);
+  slot = slot_of(serial);
   const auto bit = static_cast<std::uint8_t>(1u << serial % 8);
   if (is_remembered && (registered_once_[serial / 8] & bit) != 0) return true;
   if (!put_text(raw::Kind::kString, slot, nullptr, cut(text))) return false;

@@ -97,9 +97,14 @@ class ThreadLog {
   bool intern(std::string_view text, std::uint32_t& slot) noexcept;
 
   // The same for a text that lives as long as the process and has a serial, counted from 1 over
-  // the process (a registered string): it is written once per log.
+  // the process (a registered string): it is written once per log, and keeps its slot, unless
+  // there are too many of them.
   bool intern_registered(std::uint32_t serial, std::string_view text,
                          std::uint32_t& slot) noexcept;
+  static constexpr bool writes_once(std::uint32_t serial) noexcept { return serial < kOnceBits; }
+  static constexpr std::uint32_t slot_of(std::uint32_t serial) noexcept {
+    return static_cast<std::uint32_t>(kTextSlots) + (writes_once(serial) ? serial : 0);
+  }
 
   // Writes the kDomain record of a domain, counted from 1 over the process, once per log.
   bool define_domain(std::uint32_t domain, std::string_view name) noexcept;

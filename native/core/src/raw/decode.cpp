@@ -256,6 +256,7 @@ bool RawDecoder::on_mark(const uint64_t *record, std::size_t words) {
 bool RawDecoder::on_payload(const uint64_t *record, std::size_t words) {
   if (words < 3 || record[2] > (words - 3) * 8) return false;
   if (!has_owner_ || tables_.payloads.size() >= kMaxRows) return true;
+  has_payloads_ = true;
   tables_.payloads.push_back(
       {at_, owner_, static_cast<uint32_t>(log_place_), owner_domain_, owner_kind_});
   return true;
@@ -488,6 +489,7 @@ void RawDecoder::end() {
     return;
   }
   is_done_ = true;
+  if (has_payloads_) tables_.logs[log_place_].slots = std::move(slots_);
   note_silence();
   for (auto &[number, domain] : domains_) {
     for (const uint32_t open : domain.open) tables_.ranges[open].end_at(event_ns_);

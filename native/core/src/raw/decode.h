@@ -81,6 +81,7 @@ class RawDecoder {
   int64_t events_ = 0;
   int64_t now_ns_ = 0;    // of the last record with a time
   int64_t event_ns_ = 0;  // of the last event
+  bool has_payloads_ = false;
   // What a payload that comes next belongs to.
   bool has_owner_ = false;
   Owner owner_kind_ = Owner::kRange;

@@ -59,8 +59,15 @@ class ProcessLayouts final : public Layouts {
   std::map<Key, std::optional<RawEnum>> enums_;
 };
 
+std::optional<std::string_view> text_in_slot(const RawTables &tables, uint32_t log, uint64_t slot) {
+  const std::vector<int32_t> &slots = tables.logs[log].slots;
+  if (slot >= slots.size() || slots[slot] < 0) return std::nullopt;
+  return tables.texts.text(slots[slot]);
+}
+
 // Reads what pointers pointed to; what does not fit the record is left out.
-Targets read_targets(const uint64_t *at, std::size_t words) {
+Targets read_targets(const RawTables &tables, uint32_t log, const uint64_t *at,
+                     std::size_t words) {
   Targets targets;
   if (words == 0) return targets;
   const uint64_t count = *at++;
@@ -69,6 +76,13 @@ Targets read_targets(const uint64_t *at, std::size_t words) {
     const auto offset = static_cast<uint32_t>(*at);
     const std::size_t bytes = *at++ >> 32;
     --words;
+    if (bytes == raw::kTargetInSlot) {
+      if (words == 0) break;
+      if (const auto text = text_in_slot(tables, log, *at)) targets.try_emplace(offset, *text);
+      ++at;
+      --words;
+      continue;
+    }
     if (raw::words_for(bytes) > words) break;
     targets.try_emplace(offset, reinterpret_cast<const char *>(at), bytes);
     at += raw::words_for(bytes);
@@ -134,11 +148,12 @@ void decode_payloads(RawTables &tables) {
     const std::size_t behind = 3 + raw::words_for(bytes);
     const bool has_targets = (raw::flags_of(*record) & raw::kPayloadHasTargets) != 0;
     const Targets targets =
-        has_targets ? read_targets(record + behind, words - behind) : Targets();
+        has_targets ? read_targets(tables, open, record + behind, words - behind) : Targets();
     layouts.choose(process_of(tables, payload), payload.domain);
     const std::string_view data(reinterpret_cast<const char *>(record + 3), bytes);
     add_values(tables, payload, decode_payload(layouts, record[1], data, targets));
   }
+  for (RawLogFacts &facts : tables.logs) std::vector<int32_t>().swap(facts.slots);
 }
 
 }  // namespace warpline

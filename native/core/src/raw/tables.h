@@ -176,6 +176,7 @@ struct RawLogFacts {
   int64_t unread_events = 0;
   int64_t dropped_events = 0;
   int64_t cut_texts = 0;
+  std::vector<int32_t> slots;  // texts by slot, at the end of a log that has payloads
 };
 
 struct RawTables {
