@@ -21,6 +21,7 @@ from support.programs import (
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.replay import predict
+from warpline.replay.changing import TRACED_NODE_NS
 from warpline.result.changes import (
     CatchUp,
     DropCalls,
@@ -235,6 +236,21 @@ def test_the_cost_of_recording_is_taken_from_each_call() -> None:
     trace = small_kernels().trace()
     found = predicted(trace, RemoveProfilerCost(Estimate(1_000, 2_000, 4_000))).step_ns
     assert found.central == 100_000 - 10 * 2_000
+    assert found.low < found.central < found.high
+
+
+def test_the_cost_of_traced_nodes_is_taken_from_launches_of_graphs() -> None:
+    program = Program()
+    for step in range(4):
+        begin = step * 400_000
+        # 100 nodes of 1 us; the first starts 20 us before the end of the launch, which takes 200.
+        nodes = [(begin + 180_000 + at * 1_000, begin + 181_000 + at * 1_000) for at in range(100)]
+        program.launch_graph(begin, begin + 200_000, *nodes)
+        program.wait_for_stream(begin + 210_000, begin + 290_000)
+        program.step(step, begin, begin + 399_000)
+    trace = program.trace()
+    found = predicted(trace, RemoveProfilerCost(Estimate(0, 0, 0))).step_ns
+    assert found.central == 400_000 - 100 * TRACED_NODE_NS.central
     assert found.low < found.central < found.high
 
 

@@ -40,6 +40,9 @@ GRAPH_NODE_NS = Estimate(50, 100, 300)
 # 270 ns, and kernels are 50 ns longer: that is profiling overhead, which must not be predicted. At
 # worst, nodes follow each other like kernels of a stream.
 GRAPH_GAP_NS = Estimate(0, 60, 1_000)
+# CPU time that node-level tracing adds to a launch, per node: 0.3 to 1 us on an H100, 1.9 us in an
+# XLA program on an H200 with a slower CPU (graphs of 143 nodes; docs/benchmarks.md).
+TRACED_NODE_NS = Estimate(300, 1_000, 2_000)
 # CPU time that remains for each operation merged into a fused one, for example for its argument
 # list: measured on an optimizer with 290 tensors and 8 operations for each.
 FUSED_HOST_NS = Estimate(0, 400, 1_000)
@@ -216,9 +219,11 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
     records = np.bincount(inside[inside >= 0], minlength=len(host))
     cost = records * _of(change.call_ns, side, reverse=True)
     cost += _operators_before(trace, draft) * _of(change.operator_ns, side, reverse=True)
-    cost = np.rint(cost).astype(np.int64)
+    of_nodes = _cost_of_nodes(draft, side)
+    cost = np.rint(cost).astype(np.int64) + of_nodes
     calls = np.arange(len(host))
-    gap, own = draft.gaps_before(calls), draft.length_ns[calls] // 2
+    gap = draft.gaps_before(calls)
+    own = np.maximum(draft.length_ns[calls] // 2, of_nodes)
     # Overhead within a call that waits is waited for anyway: what counts is what follows its end.
     waits, late = draft.graph.call_return != calls, np.zeros_like(cost)
     for rows in by_group(host.thread):
@@ -229,6 +234,17 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
     of_gap = np.minimum(np.minimum(late, gap), cost)
     of_own = np.minimum(cost - of_gap, own)
     draft.remove_host_time(calls, cost - of_own, of_own)
+    # A traced graph begins when its launch has nearly ended.
+    draft.shorten_launches(np.minimum(of_nodes, of_own))
+
+
+def _cost_of_nodes(draft: Draft, side: Side) -> I64:
+    """Return what node-level tracing adds to each call: to launches of graphs with traced nodes."""
+    nodes = np.where(draft.launch_counts > 1, draft.launch_counts, 0)
+    plain = GRAPH_LAUNCH_NS + nodes * _of(GRAPH_NODE_NS, side)
+    most = np.maximum(draft.length_ns[: len(nodes)] - plain, 0.0)
+    cost = np.minimum(nodes * _of(TRACED_NODE_NS, side, reverse=True), most)
+    return np.rint(cost).astype(np.int64)
 
 
 def _operators_before(trace: Trace, draft: Draft) -> I64:

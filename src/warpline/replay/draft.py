@@ -74,6 +74,15 @@ class Draft:
         chosen = self._into(self.graph.item_node[items], EdgeKind.LAUNCH)
         self.weight_ns[chosen] = np.minimum(self.weight_ns[chosen], most[self._target[chosen]])
 
+    def shorten_launches(self, less_ns: I64) -> None:
+        """Shorten the launch latency of what each call launched, at most to 0; shape (calls,)."""
+        items = np.flatnonzero(self.graph.queued.call >= 0)
+        less = np.zeros(len(self.length_ns), np.int64)
+        less[self.graph.item_node[items]] = less_ns[self.graph.queued.call[items]]
+        chosen = self._into(self.graph.item_node[items], EdgeKind.LAUNCH)
+        shorter = self.weight_ns[chosen] - less[self._target[chosen]]
+        self.weight_ns[chosen] = np.maximum(shorter, np.minimum(self.weight_ns[chosen], 0))
+
     def narrow_gaps(self, items: I64, longest_ns: int) -> None:
         """Limit the gaps before items in their streams."""
         chosen = self._into(self.graph.item_node[items], EdgeKind.STREAM)
