@@ -2,7 +2,8 @@
 
 Usage: PYTHONPATH=benchmarks python benchmarks/blind/predict.py FOLDER [--fixed] > predictions.json
 
-FOLDER has the recordings and recorded.json of measure.py. Prints JSON per program: the step as
+FOLDER has the recordings of measure.py, and its recorded.json or, of programs that were recorded in
+turns (time --recorded), its times.json. Prints JSON per program: the step as
 recorded and without profiling, and all findings with their predicted steps, in ms of the program's
 own steps, whichever steps the analysis found. To be committed before the fixed programs are timed.
 With --fixed, the recordings are those of the fixed variants.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,16 @@ def predictions(diagnosis: Diagnosis, own_ms: float) -> Row:
     return row
 
 
+def recorded_steps(folder: Path, variant: str) -> dict[str, float]:
+    """Return the mean step in ms of each recorded program."""
+    once = folder / "recorded.json"
+    if once.exists():
+        return dict(json.loads(once.read_text()))
+    times = json.loads((folder / "times.json").read_text())
+    turns = {name: row.get(f"{variant} recorded", []) for name, row in times.items()}
+    return {name: statistics.median(found) for name, found in turns.items() if found}
+
+
 def main() -> None:
     """Print the predictions."""
     parser = argparse.ArgumentParser(description="Predict the fixed steps of the blind set.")
@@ -68,9 +80,8 @@ def main() -> None:
     parser.add_argument("--fixed", action="store_true", help="findings on the fixed variants")
     options = parser.parse_args()
     variant = "fixed" if options.fixed else "bad"
-    recorded = json.loads((options.folder / "recorded.json").read_text())
     rows = {}
-    for name, own_ms in recorded.items():
+    for name, own_ms in recorded_steps(options.folder, variant).items():
         trace = warpline.open(options.folder / f"{name}.{variant}.warpline")
         rows[name] = predictions(warpline.analyze(trace), own_ms)
     print(json.dumps(rows, indent=1))
