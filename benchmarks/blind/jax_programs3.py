@@ -16,7 +16,7 @@ Arrays = dict[str, jax.Array]
 
 
 def serial_series(setting: Setting) -> Step:
-    """A reservoir computes a batch of time series one after the other, as lax.map does."""
+    """A reservoir computes a batch of time series one at a time, as lax.map does."""
     series, length = setting.size(64, 4), setting.size(100, 12)
     units, readouts = setting.size(500, 16), 8
     keys = jax.random.split(jax.random.key(0), 4)

@@ -35,7 +35,7 @@ class SpeechDenoiser(nn.Module):
 
 
 def serial_guidance(setting: Setting) -> Step:
-    """Speech synthesis runs its model with and without the conditions, one after the other."""
+    """Speech synthesis runs its model with and without the conditions, one at a time."""
     channels, width = setting.size(100, 8), setting.size(1024, 32)
     length, layers = setting.size(512, 12), setting.size(22, 2)
     model = SpeechDenoiser(channels, width, setting.size(16, 4), layers)

@@ -40,7 +40,7 @@ def _slopes_of_row(shares, slopes, changes, columns, BLOCK: tl.constexpr):  # no
 
 def tall_tiles(setting: Setting) -> Step:
     """The backward pass of softmax holds 32 whole rows per program, which registers cannot."""
-    rows, columns = setting.size(8192, 64), setting.size(3000, 48)
+    rows, columns = setting.size(16_384, 64), setting.size(1000, 48)
     layers, tall = setting.size(4, 2), 32
     device = setting.device
     logits = torch.randn(layers, rows, columns, device=device)
