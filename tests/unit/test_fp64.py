@@ -47,6 +47,9 @@ NORMAL = (
         "stencil(double const *, double *, int)",
         "axpy(int, double, const double *, double *)",
         "reduce(cuDoubleComplex *)",
+        # Double literals in a kernel of floats.
+        "void <unnamed>::follow<double>(<unnamed>::Track const *, <unnamed>::Track *, float)",
+        "void sums<double, 256>(float const *, int)",
     ],
 )
 def test_names_of_double_precision(name: str) -> None:
@@ -62,6 +65,8 @@ def test_names_of_double_precision(name: str) -> None:
         ADAM,  # its learning rate and betas
         NORMAL,
         "scale(float *, double, int)",
+        "void mixed<double, float>(float *)",
+        "void scaled<float>(float *, double)",
         "void at::native::fill<at::BFloat16>(at::BFloat16 *, double)",
         "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32",
         "ampere_sgemm_64x64_nn",

@@ -24,6 +24,8 @@ _OTHER = re.compile(
     r"(?<!\w)(?:float[1-4]?|(?:__)?half2?|cuFloatComplex|Half|BFloat16|__nv_bfloat16\w*)(?!\w)"
     r"|f16|f32"
 )
+# The type that a template is for is the first of its arguments.
+_TEMPLATE_OF_DOUBLE = re.compile(r"(?:void )?(?:[\w:]|<unnamed>)+<double[,>]")
 
 
 @derived
@@ -31,7 +33,8 @@ def double_kernels(trace: Trace) -> BoolArray:
     """Return which operations are kernels in FP64, by name, except collectives.
 
     Shape (operations,). A kernel whose name has other floating-point types, too, does not count,
-    unless a library has named it after its type.
+    unless a library has named it after its type, or the other types are only its parameters' and
+    its template is for FP64.
     """
     found = kernels_named(trace, is_double)
     found &= operation_categories(trace) != TimePart.COLLECTIVE
@@ -42,4 +45,6 @@ def is_double(name: str) -> bool:
     """Return whether the name of a kernel indicates FP64."""
     if _OF_LIBRARIES.search(name):
         return True
+    if _TEMPLATE_OF_DOUBLE.match(name):
+        name = name[: name.rfind(">(") + 1] or name
     return bool(_DOUBLE.search(name)) and not _OTHER.search(name)
