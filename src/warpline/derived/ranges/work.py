@@ -21,9 +21,6 @@ from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
 from warpline.trace import Trace
 
-# Blocks of pairs that fit in the CPU cache are measured twice as fast as large ones.
-_PAIRS_PER_BLOCK = 2**17
-
 
 class Work(NamedTuple):
     """GPU operations with a known launch call, by the row of that call.
@@ -122,7 +119,7 @@ def range_work(trace: Trace) -> RangeWork:
     work, inside = launched_work(trace), work_inside(trace)
     calls = launched_inside(trace, "api_call")
     operations = inside.last - inside.first
-    took = work_timeline(trace).measure(inside.pairs(_PAIRS_PER_BLOCK), len(operations))
+    took = work_timeline(trace).measure_contents(inside, len(operations))
     innermost = innermost_of_work(trace)
     own = np.flatnonzero(innermost.found)
     self_operations = np.bincount(innermost.row[own], minlength=len(operations))
@@ -159,7 +156,7 @@ def _self_busy(trace: Trace, is_all_own: BoolArray, busy_ns: I64) -> I64:
     members = members[~is_all_own[innermost.row[members]]]
     sets = group_contents(innermost.row[members], len(busy_ns))
     own = Contents(members[sets.order], sets.first, sets.last)
-    took = work_timeline(trace).measure(own.pairs(_PAIRS_PER_BLOCK), len(busy_ns))
+    took = work_timeline(trace).measure_contents(own, len(busy_ns))
     return np.where(is_all_own, busy_ns, took.busy_ns)
 
 
