@@ -153,7 +153,7 @@ typedef struct wl_operations {
   int64_t count;
   const int64_t *start;
   const int64_t *end;
-  const int32_t *device;
+  const int64_t *device;
 } wl_operations;
 
 /* Sets of operations. Interval i has the operations member[first[i] .. last[i]) and belongs to

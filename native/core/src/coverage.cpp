@@ -57,7 +57,7 @@ class SetTimes {
   int64_t reach_ = 0;
   int64_t first_ = std::numeric_limits<int64_t>::max();
   int64_t last_ = std::numeric_limits<int64_t>::min();
-  int32_t device_ = 0;
+  int64_t device_ = 0;
   bool is_empty_ = true;
 };
 

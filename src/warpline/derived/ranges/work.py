@@ -14,12 +14,14 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.ranges.coverage import Coverage, Timeline
 from warpline.derived.ranges.stacks import innermost_range, launched_inside
-from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
-from warpline.derived.work.launches import launch_calls
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
 from warpline.trace import Trace
+
+_KERNEL = DEVICE_TABLES.index("kernel")
 
 
 class Work(NamedTuple):
@@ -27,16 +29,12 @@ class Work(NamedTuple):
 
     Attributes:
         call: Shape (n,), int64, rows of `api_call` in its total order, ascending.
-        start_ns: Shape (n,), int64, start of the operation on the GPU.
-        end_ns: Shape (n,), int64.
-        device: Shape (n,), rows of the device table.
+        operation: Shape (n,), int64, places in `operations`.
         is_kernel: Shape (n,), bool.
     """
 
     call: I64
-    start_ns: I64
-    end_ns: I64
-    device: Integers
+    operation: I64
     is_kernel: BoolArray
 
 
@@ -72,26 +70,17 @@ def launched_work(trace: Trace) -> Work:
 
     Graph launches count only if traced at graph level.
     """
-    parts = [_work_of(trace, table) for table in DEVICE_TABLES if trace.has(table)]
-    nothing = np.zeros(0, np.int64)
-    call, start, end, device, is_kernel = (
-        np.concatenate([nothing, *(part[column] for part in parts)]) for column in range(5)
-    )
-    order = np.argsort(call, kind="stable")
-    return Work(
-        call=call[order],
-        start_ns=start[order],
-        end_ns=end[order],
-        device=device[order],
-        is_kernel=is_kernel[order] > 0,
-    )
+    work = operations(trace)
+    operation = np.flatnonzero(work.call >= 0)
+    operation = operation[np.argsort(work.call[operation], kind="stable")]
+    return Work(work.call[operation], operation, work.table[operation] == _KERNEL)
 
 
 @derived
 def work_timeline(trace: Trace) -> Timeline:
     """Return the operations of `launched_work`, ready to be measured in sets."""
-    work = launched_work(trace)
-    return Timeline(work.start_ns, work.end_ns, work.device)
+    work = operations(trace)
+    return Timeline(work.start_ns, work.end_ns, work.device, launched_work(trace).operation)
 
 
 @derived
@@ -140,7 +129,7 @@ def work_notes(trace: Trace) -> tuple[str, ...]:
     n_open -= np.bincount(inside.last, minlength=len(inside.order) + 1)
     is_held = np.zeros(n_known, np.bool_)
     is_held[inside.order[np.cumsum(n_open)[:-1] > 0]] = True
-    n_all = sum(len(_rows_of(trace, table)) for table in DEVICE_TABLES if trace.has(table))
+    n_all = len(operations(trace))
     n_free = n_all - int(np.count_nonzero(is_held))
     if not n_free:
         return ()
@@ -169,27 +158,6 @@ def group_contents(codes: Integers, n_groups: int) -> Contents:
     """
     last = np.cumsum(np.bincount(codes, minlength=n_groups))
     return Contents(np.argsort(codes, kind="stable"), np.append(0, last[:-1])[:n_groups], last)
-
-
-def _work_of(trace: Trace, table: str) -> Work:
-    calls, kept = launch_calls(trace)[table], _rows_of(trace, table)
-    rows = kept[calls.found[kept]]
-    columns = trace.columns(table, "start_ns", "end_ns", "device_id")
-    start, end, device = (columns[name].values[rows] for name in columns)
-    return Work(
-        call=calls.row[rows],
-        start_ns=start,
-        end_ns=end,
-        device=device,
-        is_kernel=np.full(len(rows), table == "kernel"),
-    )
-
-
-def _rows_of(trace: Trace, table: str) -> I64:
-    """Return the rows of a table that count as operations."""
-    if table != "graph_launch":
-        return np.arange(trace.row_count(table))
-    return np.flatnonzero(trace.columns(table, "level")["level"].values == WHOLE_GRAPH)
 
 
 @derived
