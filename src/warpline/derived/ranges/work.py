@@ -17,6 +17,7 @@ from warpline.derived.ranges.stacks import innermost_range, launched_inside
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.group import factorize
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
 from warpline.trace import Trace
@@ -143,10 +144,13 @@ def _self_busy(trace: Trace, is_all_own: BoolArray, busy_ns: I64) -> I64:
     # Most ranges are leaves: all their work is their own, and its busy time is already known.
     members = np.flatnonzero(innermost.found)
     members = members[~is_all_own[innermost.row[members]]]
-    sets = group_contents(innermost.row[members], len(busy_ns))
+    owners = factorize(innermost.row[members])
+    sets = group_contents(owners.codes, owners.n_groups)
     own = Contents(members[sets.order], sets.first, sets.last)
-    took = work_timeline(trace).measure_contents(own, len(busy_ns))
-    return np.where(is_all_own, busy_ns, took.busy_ns)
+    busy = busy_ns.copy()
+    busy[~is_all_own] = 0
+    busy[owners.uniques] = work_timeline(trace).measure_contents(own, owners.n_groups).busy_ns
+    return busy
 
 
 def group_contents(codes: Integers, n_groups: int) -> Contents:
