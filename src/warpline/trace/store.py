@@ -18,7 +18,7 @@ I64 = npt.NDArray[np.int64]
 
 # Columns that are passed on and not kept are read about this many bytes at a time, because each
 # request of a source takes a pass over its file.
-_BATCH_BYTES = 2**25
+_BATCH_BYTES = 2**26
 
 # 73 years from the origin: beyond, differences and sums of times could exceed 64 bits.
 _FAR_NS = 1 << 61
