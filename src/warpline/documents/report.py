@@ -13,9 +13,8 @@ from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import range_paths
-from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
+from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.ranges.work import (
-    innermost_of_work,
     launched_work,
     range_work,
     work_inside,
@@ -59,10 +58,7 @@ _OF_TIMELINE = (
 # Large, and not needed after a table.
 _LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
     "layers": (range_paths,),
-    "range_gpu_sum": (
-        *(range_work, work_inside, work_timeline, launched_work, innermost_of_work),
-        launched_inside,
-    ),
+    "range_gpu_sum": (*(range_work, work_inside, work_timeline, launched_work),),
     "cuda_kern_exec_sum": (kernel_launches,),
     "step_differences": (step_of_operations,),
 }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived import derived
+from warpline.derived import derived, forget
 from warpline.derived.ranges.coverage import Coverage, Timeline
 from warpline.derived.ranges.stacks import innermost_range, launched_inside
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -95,8 +95,7 @@ def work_inside(trace: Trace) -> Contents:
     return Contents(order, reach[calls.first], reach[calls.last])
 
 
-@derived
-def innermost_of_work(trace: Trace) -> Lookup:
+def _innermost_of_work(trace: Trace) -> Lookup:
     """Return the innermost push/pop range around the launch of each operation."""
     call = launched_work(trace).call
     of_calls = innermost_range(trace, "api_call")
@@ -107,19 +106,19 @@ def innermost_of_work(trace: Trace) -> Lookup:
 def range_work(trace: Trace) -> RangeWork:
     """Return the GPU work of each range; raises MissingTableError without ranges or calls."""
     work, inside = launched_work(trace), work_inside(trace)
-    calls = launched_inside(trace, "api_call")
+    launches = _sums(launched_inside(trace, "api_call"), _operations_by_call(trace) > 0)
+    forget(trace, launched_inside)  # large, and only made for this
     operations = inside.last - inside.first
+    innermost = _innermost_of_work(trace)
+    self_operations = np.bincount(innermost.row[innermost.found], minlength=len(operations))
     took = work_timeline(trace).measure_contents(inside, len(operations))
-    innermost = innermost_of_work(trace)
-    own = np.flatnonzero(innermost.found)
-    self_operations = np.bincount(innermost.row[own], minlength=len(operations))
     return RangeWork(
         operations=operations,
         kernels=_sums(inside, work.is_kernel),
-        launches=_sums(calls, _operations_by_call(trace) > 0),
+        launches=launches,
         took=took,
         self_operations=self_operations,
-        self_busy_ns=_self_busy(trace, self_operations == operations, took.busy_ns),
+        self_busy_ns=_self_busy(trace, innermost, self_operations == operations, took.busy_ns),
     )
 
 
@@ -138,9 +137,8 @@ def work_notes(trace: Trace) -> tuple[str, ...]:
     return (f"{n_free:,} of {n_all:,} GPU operations belong to no range: {why}",)
 
 
-def _self_busy(trace: Trace, is_all_own: BoolArray, busy_ns: I64) -> I64:
+def _self_busy(trace: Trace, innermost: Lookup, is_all_own: BoolArray, busy_ns: I64) -> I64:
     """Return the busy time of the work launched directly in each range."""
-    innermost = innermost_of_work(trace)
     # Most ranges are leaves: all their work is their own, and its busy time is already known.
     members = np.flatnonzero(innermost.found)
     members = members[~is_all_own[innermost.row[members]]]
