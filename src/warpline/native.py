@@ -130,6 +130,42 @@ class RangeWork(ctypes.Structure):
     )
 
 
+class Operations(ctypes.Structure):
+    """``wl_operations``: operations of several devices."""
+
+    _fields_ = (
+        ("count", c_int64),
+        ("start", c_void_p),
+        ("end", c_void_p),
+        ("device", c_void_p),
+    )
+
+
+class Sets(ctypes.Structure):
+    """``wl_sets``: sets of operations."""
+
+    _fields_ = (
+        ("intervals", c_int64),
+        ("first", c_void_p),
+        ("last", c_void_p),
+        ("set", c_void_p),
+        ("sets", c_int32),
+        ("members", c_int64),
+        ("member", c_void_p),
+    )
+
+
+class Coverage(ctypes.Structure):
+    """``wl_coverage``: the times of each set, filled by the library."""
+
+    _fields_ = (
+        ("busy", c_void_p),
+        ("span", c_void_p),
+        ("first", c_void_p),
+        ("last", c_void_p),
+    )
+
+
 class Cells(ctypes.Structure):
     """``wl_cells``: the cells of one column of a table to write."""
 
@@ -181,6 +217,11 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p),
     ),
+    "wl_lanes_i64": (
+        c_int32,
+        (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_int32, c_void_p),
+    ),
+    "wl_coverage_i64": (c_int32, (POINTER(Operations), POINTER(Sets), POINTER(Coverage))),
     "wl_group_squares_i64": (c_int32, (c_void_p, c_void_p, c_int32, c_void_p, c_void_p)),
     "wl_range_kernels_open": (
         c_int32,
@@ -243,6 +284,9 @@ class Core:
     wl_covered_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, codes or None, n, n_groups, parent, depth, crosses -> status
     wl_nest_i64: Callable[[int, int, int | None, int, int, int, int, int], int]
+    # start, end, codes, n, n_groups, most, lane -> status
+    wl_lanes_i64: Callable[[int, int, int, int, int, int, int], int]
+    wl_coverage_i64: Callable[..., int]
     # sorted_values, starts, n_groups, centre, sums -> status
     wl_group_squares_i64: Callable[[int, int, int, int, int], int]
     wl_range_kernels_open: Callable[..., int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from warpline.derived.ranges.coverage import Timeline
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.ranges.work import range_work
-from warpline.ops.tree import Pairs
+from warpline.ops.tree import Contents, Pairs
 from warpline.result import Result, Skipped
 from warpline.trace import MemorySource, Trace
 
@@ -271,14 +272,22 @@ def test_the_summary_adds_up_outermost_instances(trace: Trace) -> None:
             assert row["self_busy_ns"] == sum(busy(own[i]) for i in alike)
 
 
+def timeline_of(items: list[dict[str, int]]) -> Timeline:
+    order = sorted(range(len(items)), key=lambda i: (items[i]["device_id"], items[i]["start_ns"]))
+    start, end, device = (
+        np.array([items[i][key] for i in order], np.int64)
+        for key in ("start_ns", "end_ns", "device_id")
+    )
+    return Timeline(start, end, device, np.argsort(np.array(order, np.int64)))
+
+
 @given(
     st.lists(st.tuples(times, st.integers(0, 6), st.integers(0, 2)), max_size=12),
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 11)), max_size=30, unique=True),
 )
 def test_coverage_of_any_sets(work: list[tuple[int, int, int]], pairs: list[Any]) -> None:
     items = [{"start_ns": s, "end_ns": s + n, "device_id": d} for s, n, d in work]
-    columns = (np.array([i[key] for i in items], np.int64) for key in items[0]) if items else ()
-    timeline = Timeline(*(tuple(columns) or (np.zeros(0, np.int64),) * 3))
+    timeline = timeline_of(items)
     kept = [(owner, member) for owner, member in pairs if member < len(items)]
     owners, members = (np.array([pair[k] for pair in kept], np.int64) for k in (0, 1))
     found = timeline.measure([Pairs(owners, members)], 5)
@@ -286,6 +295,47 @@ def test_coverage_of_any_sets(work: list[tuple[int, int, int]], pairs: list[Any]
         chosen = [items[member] for number, member in kept if number == owner]
         assert found.busy_ns[owner] == busy(chosen)
         assert found.span_ns[owner] == span(chosen)
+
+
+@given(
+    st.lists(st.tuples(times, st.integers(0, 6), st.integers(0, 2)), max_size=20),
+    st.lists(st.tuples(st.integers(0, 180), st.integers(0, 180), st.integers(0, 3)), max_size=12),
+    st.randoms(use_true_random=False),
+    st.booleans(),
+    st.booleans(),
+)
+def test_coverage_of_contents(
+    work: list[tuple[int, int, int]],
+    chosen: list[tuple[int, int, int]],
+    random: Random,
+    by_set: bool,
+    is_native: bool,
+) -> None:
+    items = [{"start_ns": s, "end_ns": s + n, "device_id": d} for s, n, d in work * 9]
+    order = random.sample(range(len(items)), len(items))
+    intervals = [(*sorted((min(a, len(items)), min(b, len(items)))), own) for a, b, own in chosen]
+    first, last, owner = (np.array([i[k] for i in intervals], np.int64) for k in range(3))
+    sets = owner if by_set else np.arange(len(intervals))
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_native:
+            patch.setattr("warpline.native.core", lambda: None)
+        found = timeline_of(items).measure_contents(
+            Contents(np.array(order, np.int64), first, last),
+            4 if by_set else len(intervals),
+            sets if by_set else None,
+        )
+    for number in range(len(found.busy_ns)):
+        rows = {
+            order[place]
+            for (low, high, _), own in zip(intervals, sets.tolist(), strict=True)
+            if own == number
+            for place in range(low, high)
+        }
+        members = [items[row] for row in rows]
+        assert found.busy_ns[number] == busy(members)
+        assert found.span_ns[number] == span(members)
+        assert found.first_start_ns[number] == min((i["start_ns"] for i in members), default=0)
+        assert found.last_end_ns[number] == max((i["end_ns"] for i in members), default=0)
 
 
 @settings(max_examples=60)

@@ -102,6 +102,15 @@ def test_columns_are_views_of_the_file(small):
         assert not values.flags.owndata
 
 
+def test_a_recording_too_large_for_memory_is_written_alike(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("warpline.trace.recording._MOST_IN_MEMORY", 1)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    write_recording(Trace(MemorySource(SMALL)), folder / small.name)
+    assert (folder / small.name).read_bytes() == small.read_bytes()
+    assert [*folder.iterdir()] == [folder / small.name]
+
+
 def test_numpy_alone_reads_it(small):
     found = np.load(small)
     assert found["kernel/start_ns"].tolist() == [10, 30]

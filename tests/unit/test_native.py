@@ -26,6 +26,9 @@ STRUCTURES = {
     "wl_call_work": native.CallWork,
     "wl_range_work": native.RangeWork,
     "wl_cells": native.Cells,
+    "wl_operations": native.Operations,
+    "wl_sets": native.Sets,
+    "wl_coverage": native.Coverage,
 }
 C_TYPES = {
     "void": None,

@@ -136,6 +136,50 @@ def test_only_the_columns_asked_for_are_read():
     assert spy.asked[2:] == ["kernel.process_id"]
 
 
+@pytest.mark.parametrize("batch_bytes", [1, 2**26])
+def test_columns_that_pass_are_as_others_and_not_kept(monkeypatch, trace, batch_bytes):
+    monkeypatch.setattr("warpline.trace.store._BATCH_BYTES", batch_bytes)
+    names = ("start_ns", "end_ns", "correlation_id", "name_id", "grid_x")
+    loads = []
+    load = MemorySource.load
+
+    def spied(source, table, columns):
+        loads.append([*columns])
+        return load(source, table, columns)
+
+    monkeypatch.setattr(MemorySource, "load", spied)
+    passed = {name: data.to_list() for name, data in trace.passing("kernel", *names)}
+    first = [*loads]
+    assert passed["start_ns"] == [10, 30, 50]
+    assert passed["correlation_id"] == [1, None, 3]
+    assert all(len(columns) <= 2 for columns in first) == (batch_bytes == 1)
+    kept = trace.columns("kernel", "start_ns")["start_ns"].values  # read again
+    assert len(loads) > len(first)
+    again = {name: data.to_list() for name, data in trace.passing("kernel", *names)}
+    assert again == passed
+    assert trace.columns("kernel", "start_ns")["start_ns"].values is kept
+    ordered = {name: data.to_list() for name, data in trace.columns("kernel", *names).items()}
+    assert ordered == passed
+
+
+def test_columns_that_pass_do_not_change_the_order_of_later_ones(trace):
+    unordered = trace.columns("kernel", "start_ns", ordered=False)["start_ns"].values
+    assert [data.to_list() for _, data in trace.passing("kernel", "end_ns")] == [[20, 40, 60]]
+    ends = trace.columns("kernel", "end_ns", ordered=False)["end_ns"].values
+    assert (ends - unordered).tolist() == [10, 10, 10]
+
+
+def test_the_first_order_holds_when_its_columns_are_gone(trace):
+    starts = next(data for _, data in trace.passing("kernel", "start_ns")).values
+    ends = trace.columns("kernel", "end_ns", ordered=False)["end_ns"].values
+    assert (ends - starts).tolist() == [10, 10, 10]
+
+
+def test_columns_of_a_part_pass(trace):
+    part = trace.window(0, 35)
+    assert [data.to_list() for _, data in part.passing("kernel", "end_ns")] == [[20, 40]]
+
+
 def test_never_recorded_differs_from_empty(trace):
     assert trace.has("memset")
     assert trace.row_count("memset") == 0

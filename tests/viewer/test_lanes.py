@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,27 @@ def test_nested_calls_stand_below_each_other():
 def test_partial_overlaps_take_the_first_free_lane():
     start, end = np.array([0, 5, 10, 12]), np.array([10, 15, 12, 20])
     assert lanes(start, end, np.zeros(4, np.int64)).tolist() == [0, 1, 0, 0]
+
+
+@given(INTERVALS)
+def test_lanes_are_the_same_without_the_native_core(intervals):
+    start, end, group = arrays(intervals)
+    expected = lanes(start, end, group).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warpline.native.core", lambda: None)
+        assert lanes(start, end, group).tolist() == expected
+
+
+@pytest.mark.parametrize("crosses", [False, True])
+@pytest.mark.parametrize("is_native", [False, True])
+def test_events_beyond_the_last_lane_are_too_deep(monkeypatch, is_native, crosses):
+    if not is_native:
+        monkeypatch.setattr("warpline.native.core", lambda: None)
+    count = MAX_LANES + 3
+    start = np.arange(count)
+    end = 10**6 + (start if crosses else -start)
+    expected = [*range(MAX_LANES), *[TOO_DEEP] * 3]
+    assert lanes(start, end, np.zeros(count, np.int64)).tolist() == expected
 
 
 def test_a_hostile_depth_ends():

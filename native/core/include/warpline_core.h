@@ -141,6 +141,46 @@ WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32
                            int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth,
                            int32_t *crosses);
 
+/* Spreads the intervals of each group over lanes, so that no two in a lane overlap: lane[n], 0 for the
+ * outermost, -1 for those beyond `most` lanes. An interval's lane is its nesting depth; in a group
+ * where that leaves overlaps, the first lane that is free when it starts. codes[n] are groups below
+ * `n_groups`. WL_BAD_ARGUMENT: a code out of range. WL_TOO_MANY: more than 2^31 - 1 rows. */
+WL_API int32_t wl_lanes_i64(const int64_t *start, const int64_t *end, const int32_t *codes,
+                            int64_t n, int32_t n_groups, int32_t most, int32_t *lane);
+
+/* Operations of several devices: ascending by device, then by start; none ends before its start. */
+typedef struct wl_operations {
+  int64_t count;
+  const int64_t *start;
+  const int64_t *end;
+  const int64_t *device;
+} wl_operations;
+
+/* Sets of operations. Interval i has the operations member[first[i] .. last[i]) and belongs to
+ * set[i]; with `set` NULL it is set i. */
+typedef struct wl_sets {
+  int64_t intervals;
+  const int64_t *first;
+  const int64_t *last;
+  const int32_t *set;
+  int32_t sets;
+  int64_t members;
+  const int32_t *member; /* rows of the operations */
+} wl_sets;
+
+/* By set: the time during which at least one operation runs, and from the first start to the last
+ * end, both added over devices; the first start and the last end of all. 0 for an empty set. */
+typedef struct wl_coverage {
+  int64_t *busy;
+  int64_t *span;
+  int64_t *first;
+  int64_t *last;
+} wl_coverage;
+
+/* Measures the sets. WL_BAD_ARGUMENT: a position, row or set out of range. */
+WL_API int32_t wl_coverage_i64(const wl_operations *operations, const wl_sets *sets,
+                               const wl_coverage *out);
+
 /* Sums of the squared distances d of sorted values, as wl_group_order_i64 leaves them, from the
  * centre of their group. With d = 2^32 * high + low, sums[i * n_groups + g] is, for i from 0 to 5,
  * the sum over group g of the upper and of the lower 32 bits of low * low, of high * low, and of

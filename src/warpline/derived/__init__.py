@@ -47,6 +47,13 @@ def forget(trace: Trace, *functions: Callable[..., object]) -> None:
         del trace.memo[key]
 
 
+def forget_others(trace: Trace, *functions: Callable[..., object]) -> None:
+    """Drop the results of all derived functions but these from the cache of a trace."""
+    kept = {getattr(function, "__wrapped__", function) for function in functions}
+    for key in [key for key in trace.memo if key[0] not in kept]:
+        del trace.memo[key]
+
+
 def _parts(subject: Trace | Run) -> tuple[Trace, str | None]:
     """Return the trace, which has the cache, and the choice of steps, which is part of the key."""
     return (subject.trace, subject.steps) if isinstance(subject, Run) else (subject, None)

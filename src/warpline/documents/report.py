@@ -8,20 +8,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from warpline import progress
-from warpline.derived import forget
-from warpline.derived.ranges.names import range_names
+from warpline.derived import forget, forget_others
+from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import range_paths
-from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.ranges.work import (
-    innermost_of_work,
     launched_work,
     range_work,
     work_inside,
     work_timeline,
 )
+from warpline.derived.steps.times import steps
 from warpline.derived.steps.work import step_of_operations
 from warpline.derived.work.kernel_launches import kernel_launches
-from warpline.derived.work.launches import launch_calls
+from warpline.derived.work.operations import operations
+from warpline.derived.work.ranks import rank_of_process
 from warpline.documents import failures
 from warpline.documents.diagnosis import diagnosis
 from warpline.documents.tables import compute
@@ -44,28 +47,36 @@ _TABLES = (
     *("recording", "profiling_cost"),
 )
 
-# Large tables that are not needed after a table of `_TABLES`, nor for the timeline.
+# These need most memory for a moment: they come first, while little else is kept.
+_COMPUTED_FIRST = ("layers", "range_gpu_sum")
+
+# What the timeline is made of.
+_OF_TIMELINE = (
+    *(operations, operation_categories, device_segments, steps, rank_of_process),
+    *(push_pop_ranges, range_nesting, innermost_range),
+)
+# Large, and not needed after a table.
 _LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
+    "layers": (range_paths,),
+    "range_gpu_sum": (*(range_work, work_inside, work_timeline, launched_work),),
     "cuda_kern_exec_sum": (kernel_launches,),
-    "layers": (range_paths, launched_inside, innermost_of_work, work_timeline),
-    "op_kern_sum": (range_work, work_inside, launched_work, range_names),
     "step_differences": (step_of_operations,),
-    "profiling_cost": (launch_calls,),
 }
 
 
 def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     """Return the diagnosis and the tables of a report, without tables that fail."""
     judged = diagnosis(run, keep_going=True)
-    tables = []
+    tables = {}
     with progress.task("Computing tables", len(_TABLES)) as advance:
-        for name in _TABLES:
-            tables.append(failures.marked(name, partial(compute, run.trace, name, run.steps)))
+        for name in sorted(_TABLES, key=lambda name: name not in _COMPUTED_FIRST):
+            tables[name] = failures.marked(name, partial(compute, run.trace, name, run.steps))
             forget(run.trace, *_LAST_USED_BY.get(name, ()))
             advance(1)
+    forget_others(run.trace, *_OF_TIMELINE)
     recordings = shlex.join(path.name for path in run.trace.meta.paths)
     return judged, [
         pack.TableOfStats(item, f"warpline stats -r {shlex.quote(item.name)} {recordings}")
-        for item in tables
+        for item in (tables[name] for name in _TABLES)
         if isinstance(item, Result) and len(item)
     ]

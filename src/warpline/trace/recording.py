@@ -9,10 +9,11 @@ all null. numpy alone can read the file.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,51 @@ from warpline.container import META, ContainerWriter
 from warpline.files import cannot_write
 from warpline.schema import TABLES, Column, dimensions
 from warpline.schema.recording import BLOB, FORMAT, MASK_ENDING, NPY_TYPES, OFFSETS, VERSION
-from warpline.trace.column import ColumnData
+from warpline.trace.column import Array, BoolArray, ColumnData
 from warpline.trace.meta import TraceMeta
 from warpline.trace.trace import Trace
 
-_Columns = dict[tuple[str, str], ColumnData]
+# Recordings up to this size are kept in memory while they are written.
+_MOST_IN_MEMORY = 2**25
+
+
+class _Place(NamedTuple):
+    """Where a column is kept, and how many rows it has."""
+
+    offset: int
+    rows: int
+    has_mask: bool
+
+
+class _Columns:
+    """Columns on their way from a trace to a recording file, in a file without a name.
+
+    What comes first in the recording is known only when all columns are read: warnings, and which
+    texts are used. Memory holds one column, however large the recording is.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._places: dict[tuple[str, str], _Place] = {}
+
+    def add(self, table: str, name: str, data: ColumnData) -> None:
+        """Keep a column."""
+        self._places[table, name] = _Place(self._file.tell(), len(data), data.valid is not None)
+        self._file.write(np.ascontiguousarray(data.values).data)
+        if data.valid is not None:
+            self._file.write(np.ascontiguousarray(data.valid).data)
+
+    def __iter__(self) -> Iterator[tuple[str, Column, ColumnData]]:
+        """Yield the columns in their order, with their tables."""
+        for (table, name), place in self._places.items():
+            column = TABLES[table].column(name)
+            self._file.seek(place.offset)
+            values = self._read(place.rows, np.dtype(column.dtype.value))
+            valid = self._read(place.rows, np.dtype(np.bool_)) if place.has_mask else None
+            yield table, column, ColumnData(values, valid)
+
+    def _read(self, rows: int, dtype: np.dtype[Any]) -> Array:
+        return np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
 
 
 def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = None) -> None:
@@ -43,22 +84,29 @@ def write_recording(trace: Trace, path: Path, tables: Collection[str] | None = N
     foreign = trace.foreign if tables is None else {}
     foreign_rows = trace.foreign_rows if tables is None else {}
     names = written_tables(trace, tables)
-    columns = _load(trace, names)
-    used = None if foreign else _use_texts(columns, len(trace.strings))
-    # After loading, because loading adds warnings.
-    meta = {
-        "format": FORMAT,
-        "version": ".".join(map(str, VERSION)),
-        "rows": {**{name: trace.row_count(name) for name in names}, **foreign_rows},
-        "recording": meta_to_json(trace.meta),
-    }
     try:
-        with ContainerWriter(path) as writer:
+        folder = path.absolute().parent
+        with (
+            tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY, dir=str(folder)) as file,
+            ContainerWriter(path) as writer,
+        ):
+            columns = _Columns(file)
+            used = _load(trace, names, columns)
+            places = np.cumsum(used, dtype=np.int32) - np.int32(1)
+            # After loading, because loading adds warnings.
+            meta = {
+                "format": FORMAT,
+                "version": ".".join(map(str, VERSION)),
+                "rows": {**{name: trace.row_count(name) for name in names}, **foreign_rows},
+                "recording": meta_to_json(trace.meta),
+            }
             writer.add_json(META, meta)
-            for (table, name), data in columns.items():
-                _add_column(writer, TABLES[table].column(name), f"{table}/{name}", data)
-            rows = range(len(trace.strings)) if used is None else used
-            _add_texts(writer, [trace.strings.raw(row) for row in rows])
+            for table, column, data in columns:
+                is_text = column.ref == "string" and not foreign
+                shown = _renumbered(data, places) if is_text else data
+                _add_column(writer, column, f"{table}/{column.name}", shown)
+            texts = range(len(trace.strings)) if foreign else np.flatnonzero(used).tolist()
+            _add_texts(writer, [trace.strings.raw(text) for text in texts])
             for name, content in foreign.items():
                 writer.add_bytes(name, [content], len(content))
     except OSError as error:
@@ -103,35 +151,28 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
     }
 
 
-def _load(trace: Trace, names: Collection[str]) -> _Columns:
-    """Return the columns that are not all null, by table and name."""
-    columns: _Columns = {}
+def _load(trace: Trace, names: Collection[str], columns: _Columns) -> BoolArray:
+    """Keep the columns that are not all null; return which texts they use."""
+    used = np.zeros(0, np.bool_)
     for table in names:
-        # All in one call, because a reader may scan its file in each call.
-        loaded = trace.columns(table, *(column.name for column in TABLES[table].columns))
-        for name, data in loaded.items():
-            if data.valid is None or bool(data.valid.any()):
-                columns[table, name] = data
-    return columns
+        spec = TABLES[table]
+        for name, data in trace.passing(table, *(column.name for column in spec.columns)):
+            if data.valid is not None and not bool(data.valid.any()):
+                continue
+            columns.add(table, name, data)
+            if spec.column(name).ref == "string":
+                used = np.concatenate((used, np.zeros(len(trace.strings) - len(used), np.bool_)))
+                used[data.values if data.valid is None else data.values[data.valid]] = True
+    return np.concatenate((used, np.zeros(len(trace.strings) - len(used), np.bool_)))
 
 
-def _use_texts(columns: _Columns, text_count: int) -> list[int]:
-    """Renumber texts in place so that only used ones remain; return their old numbers."""
-    named = [key for key in columns if TABLES[key[0]].column(key[1]).ref == "string"]
-    is_used = np.zeros(text_count, np.bool_)
-    for key in named:
-        data = columns[key]
-        is_used[data.values if data.valid is None else data.values[data.valid]] = True
-    places = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
-    for key in named:
-        data = columns[key]
-        if data.valid is None:
-            columns[key] = ColumnData(places[data.values])
-        else:
-            values = np.zeros(len(data), np.int32)
-            values[data.valid] = places[data.values[data.valid]]
-            columns[key] = ColumnData(values, data.valid)
-    return np.flatnonzero(is_used).tolist()
+def _renumbered(data: ColumnData, places: Array) -> ColumnData:
+    """Return the numbers of texts among the used ones."""
+    if data.valid is None:
+        return ColumnData(places[data.values])
+    values = np.zeros(len(data), np.int32)
+    values[data.valid] = places[data.values[data.valid]]
+    return ColumnData(values, data.valid)
 
 
 def _add_column(writer: ContainerWriter, column: Column, name: str, data: ColumnData) -> None:

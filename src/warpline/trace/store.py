@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from warpline.trace.source import TableSource
 from warpline.units import plural
 
 I64 = npt.NDArray[np.int64]
+
+# Columns that are passed on and not kept are read about this many bytes at a time, because each
+# request of a source takes a pass over its file.
+_BATCH_BYTES = 2**26
 
 # 73 years from the origin: beyond, differences and sums of times could exceed 64 bits.
 _FAR_NS = 1 << 61
@@ -29,6 +33,7 @@ class ColumnStore:
         self._raw: dict[tuple[str, str], ColumnData] = {}  # in file order
         self._sorted: dict[tuple[str, str], ColumnData] = {}
         self._unordered: set[str] = set()  # tables whose first reader took any order
+        self._ordered: set[str] = set()  # tables whose first reader took the total order
         self._order: dict[str, I64 | None] = {}
         self._rank: dict[str, I64 | None] = {}
         self._impossible: dict[str, int] = {}
@@ -71,11 +76,36 @@ class ColumnStore:
         spec = self.spec(table)
         with self._lock:
             self._load(spec, names)
-            if not ordered and not any(of == table for of, _ in self._sorted):
+            if not ordered and table not in self._ordered:
                 self._unordered.add(table)
             if not ordered and table in self._unordered:
                 return {name: self._raw[table, name] for name in names}
+            if names and table not in self._unordered:
+                self._ordered.add(table)
             return {name: self._in_order(table, name) for name in names}
+
+    def passing(self, table: str, names: Sequence[str]) -> Iterator[tuple[str, ColumnData]]:
+        """Yield columns in the table's total order, and keep none that was not kept before.
+
+        They are read a few at a time: memory is needed for some columns, not for all.
+        """
+        spec = self.spec(table)
+        row_bytes = max(self.source.row_count(table), 1) * 8
+        size = max(_BATCH_BYTES // row_bytes, 1)
+        for first in range(0, len(names), size):
+            batch = names[first : first + size]
+            with self._lock:
+                kept = {
+                    name
+                    for name in (column.name for column in spec.columns)
+                    if self._has(table, name)
+                }
+                columns = self.columns(table, batch)
+                for name in {column.name for column in spec.columns} - kept:
+                    self._raw.pop((table, name), None)
+                    self._sorted.pop((table, name), None)
+            for name in batch:
+                yield name, columns.pop(name)
 
     def _in_order(self, table: str, name: str) -> ColumnData:
         """Return a loaded column in the table's total order."""

@@ -176,6 +176,18 @@ class Trace:
             for name, data in loaded.items()
         }
 
+    def passing(self, table: str, *names: str) -> Iterator[tuple[str, ColumnData]]:
+        """Yield columns of a recorded table one by one, without keeping them in memory.
+
+        For columns that are used once. Rows are in the table's total order.
+        """
+        rows, spec = self._selection(table), self._store.spec(table)
+        for name, data in self._store.passing(table, names):
+            if self._filters:
+                yield name, self._renumber(spec.column(name).ref, data.take(rows))
+            else:
+                yield name, data
+
     def window(self, start_ns: int | None, end_ns: int | None) -> Trace:
         """Return the rows that overlap ``[start_ns, end_ns)``, not clipped; None is unbounded.
 

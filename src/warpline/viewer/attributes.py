@@ -51,7 +51,12 @@ def write_attributes(writer: BlockWriter, trace: Trace, names: Names) -> list[di
 def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
     """Return the attributes of one row: name, unit, meaning, and value of each column."""
     attributes = []
-    for spec, values, valid in _shown(trace, table):
+    specs = _shown(table)
+    columns = trace.columns(table, *(spec.name for spec in specs))
+    for spec in specs:
+        values, valid = columns[spec.name].values, columns[spec.name].valid
+        if valid is not None and not valid.any():
+            continue
         value = values[row].item() if valid is None or valid[row] else None
         unit = Unit.NONE if spec.ref == "string" else spec.unit
         if value is not None and spec.ref == "string":
@@ -64,35 +69,33 @@ def row_attributes(trace: Trace, table: str, row: int) -> list[dict[str, Any]]:
     return attributes
 
 
-def _shown(trace: Trace, table: str) -> Iterator[tuple[Column, Any, Any]]:
-    """Yield the shown columns with their values and validity masks."""
-    specs = [
+def _shown(table: str) -> list[Column]:
+    """Return the columns that are shown where they have values."""
+    return [
         spec
         for spec in TABLES[table].columns
         if spec.name not in _SHOWN_ELSEWHERE and spec.ref in {None, "string"}
     ]
-    columns = trace.columns(table, *(spec.name for spec in specs))
-    for spec in specs:
-        data = columns[spec.name]
-        if data.valid is None or data.valid.any():
-            yield spec, data.values, data.valid
 
 
 def _columns(trace: Trace, names: Names, table: str) -> Iterator[tuple[Packed, dict[str, Any]]]:
-    for spec, values, valid in _shown(trace, table):
+    for name, data in trace.passing(table, *(spec.name for spec in _shown(table))):
+        spec = TABLES[table].column(name)
+        if data.valid is not None and not data.valid.any():
+            continue
         facts: dict[str, Any] = {"unit": spec.unit.value or "none", "doc": spec.doc}
         if spec.labels is not None:
             facts["labels"] = {str(value): label for value, label in spec.labels.items()}
         if spec.ref == "string":
             facts = {**facts, "unit": Unit.NONE.value or "none", "texts": True}
-        yield _packed(names, spec, values, valid), facts
+        yield _packed(names, spec, data.values, data.valid), facts
 
 
 def _packed(names: Names, spec: Column, values: Any, valid: Any) -> Packed:
     name = spec.name
     if spec.ref == "string":
         chosen = np.where(valid, values, -1) if valid is not None else values
-        places = names.add_all(chosen, category("attribute"))
+        places = names.add_all(chosen, category("attribute")).astype(np.int64)
         return smallest(name.removesuffix(_TABLE_END), places, valid)
     if spec.dtype is DType.FLOAT64:
         return float64(name, values if valid is None else np.where(valid, values, np.nan))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +17,8 @@ from warpline.viewer.rows import Events
 VERSION = 1
 BLOCK_BYTES = 3_000_000  # size of a block before compression
 _PART_EVENTS = 2**18
-_LEVEL = 6
+_LEVEL = 4  # a quarter faster than 6, 2 to 4% larger
+_GZIP = 16  # of zlib: writes the header of gzip
 _THREADS = 4
 
 
@@ -117,8 +118,15 @@ class BlockWriter:
 
 
 def _compressed(kind: str, parts: list[bytes]) -> Block:
-    raw = b"".join(parts)
-    return Block(kind, len(raw), gzip.compress(raw, _LEVEL, mtime=0))
+    """Compress the parts of a block in order, and free each."""
+    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP)
+    raw_bytes, packed = 0, []
+    for place, part in enumerate(parts):
+        raw_bytes += len(part)
+        packed.append(compressor.compress(part))
+        parts[place] = b""
+    packed.append(compressor.flush())
+    return Block(kind, raw_bytes, b"".join(packed))
 
 
 def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[dict[str, Any]]:
@@ -137,7 +145,7 @@ def write_events(writer: BlockWriter, events: Events, offset_ns: int) -> list[di
     if is_long:
         writer.end_block()
     for begin in range(0, len(events), _PART_EVENTS):
-        part = events.taken(slice(begin, begin + _PART_EVENTS))
+        part = events.taken(slice(begin, begin + _PART_EVENTS)).loaded()
         first_ns = int(part.start_ns[0]) - offset_ns
         columns = event_columns(part)
         block, offset = writer.append("events", columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,7 @@ from warpline.derived.time_parts import IDLE, NOT_OF_CPU, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I32, I64
 from warpline.ops.tree import enclosing
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
@@ -22,7 +21,7 @@ from warpline.viewer.counter_rows import device_counters
 from warpline.viewer.lanes import lanes
 from warpline.viewer.names import MERGED, Names, category
 from warpline.viewer.projected import projected
-from warpline.viewer.rows import Events, Link, Row, lane_label, split
+from warpline.viewer.rows import Events, Link, Row, lane_label, narrow, split
 
 _SHOWN_PHASES = 6
 _OF_HOST = [cause for cause in IDLE if cause not in NOT_OF_CPU]
@@ -67,7 +66,7 @@ def _by_device(rows: Iterator[Row]) -> dict[int, list[Row]]:
 
 def _states(trace: Trace, names: Names) -> Iterator[Row]:
     segments = device_segments(trace)
-    of_part = np.array([names.add(part.label, int(part)) for part in TimePart], np.int64)
+    of_part = np.array([names.add(part.label, int(part)) for part in TimePart], np.int32)
     events = Events(
         segments.start_ns,
         segments.end_ns,
@@ -95,7 +94,7 @@ def _blame(trace: Trace) -> Link:
     synchronization or an allocation; otherwise, the call that launched the next operation.
     """
     segments, work = device_segments(trace), operations(trace)
-    row = np.zeros(len(segments), np.int64)
+    row = np.zeros(len(segments), np.int32)
     valid = np.zeros(len(segments), np.bool_)
     of_host = np.isin(segments.part, _OF_HOST)
     idle = np.flatnonzero(of_host & (segments.operation >= 0))
@@ -121,7 +120,10 @@ def _phases(trace: Trace, names: Names) -> Iterator[Row]:
         return
     ids = trace.columns("range", "name_id")["name_id"].filled(-1)[phases.range]
     events = Events(
-        phases.start_ns, phases.end_ns, names.add_all(ids, category("nvtx")), phases.range
+        phases.start_ns,
+        phases.end_ns,
+        names.add_all(ids, category("nvtx")),
+        narrow(phases.range),
     )
     depth = lanes(phases.start_ns, phases.end_ns, phases.device).astype(np.int64)
     merged = partial(names.add, MERGED, category("nvtx"))
@@ -145,9 +147,9 @@ def _streams(trace: Trace, names: Names) -> Iterator[Row]:
         work.start_ns,
         work.end_ns,
         _operation_names(trace, names),
-        work.row,
-        work.table.astype(np.int64),
-        {"launch": Link(np.maximum(work.call, 0), work.call >= 0)},
+        narrow(work.row),
+        work.table,
+        {"launch": Link(narrow(np.maximum(work.call, 0)), work.call >= 0)},
     )
     count = int(work.stream.max(initial=0)) + 1
     cell = work.device.astype(np.int64) * count + work.stream
@@ -159,18 +161,19 @@ def _streams(trace: Trace, names: Names) -> Iterator[Row]:
     for lane in split(events, cell, depth, merged):
         device, stream = divmod(lane.group, count)
         part = lane.events
-        is_mixed = part.table is None or bool((part.table != part.table[0]).any())
+        table = part.table
+        is_mixed = table is None or bool((table != table[0]).any())
         yield Row(
             f"gpu{device}/stream{stream}" + (f".{lane.depth}" if lane.depth else ""),
             f"gpu{device}",
             lane_label(labels(device, stream, process[lane.group]), lane),
             "stream",
-            None if is_mixed or part.table is None else DEVICE_TABLES[int(part.table[0])],
+            None if is_mixed or table is None else DEVICE_TABLES[int(table[0])],
             device,
             process[lane.group],
             stream=stream,
             depth=lane.depth,
-            events=part if is_mixed else replace(part, table=None),
+            events=part if is_mixed else part.without_table(),
         )
 
 
@@ -189,9 +192,9 @@ def _stream_labels(trace: Trace) -> Callable[[int, int, int], str]:
     return label
 
 
-def _operation_names(trace: Trace, names: Names) -> I64:
+def _operation_names(trace: Trace, names: Names) -> I32:
     work, categories = operations(trace), operation_categories(trace).astype(np.int64)
-    name = np.zeros(len(work), np.int64)
+    name = np.zeros(len(work), np.int32)
     kernels = work.of_table("kernel")
     if len(kernels):
         columns = trace.columns("kernel", "name_id", "short_name_id")

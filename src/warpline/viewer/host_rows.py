@@ -14,7 +14,7 @@ from warpline.ops.arrays import I64
 from warpline.trace import Trace
 from warpline.viewer.lanes import lanes
 from warpline.viewer.names import MERGED, Names, category
-from warpline.viewer.rows import Events, Row, lane_label, split
+from warpline.viewer.rows import Events, Row, lane_label, narrow, split
 
 _NO_THREAD = -1
 _UNKNOWN = "nothread"
@@ -124,12 +124,15 @@ def _rows_of(trace: Trace, names: Names, source: _Source) -> Iterator[Row]:
     is_instant = source.kind == "mark"
     keys = ("time_ns",) if is_instant else ("start_ns", "end_ns")
     columns = trace.columns(source.table, *keys, "thread_id", "name_id")
-    start = columns[keys[0]].values[rows]
-    end = np.maximum(start, columns[keys[-1]].values[rows])
-    thread = columns["thread_id"].filled(_NO_THREAD)[rows].astype(np.int64)
-    name = names.add_all(columns["name_id"].filled(-1)[rows], category(source.category))
+    if len(rows) < trace.row_count(source.table):
+        columns = {key: column.take(rows) for key, column in columns.items()}
+    start, end = columns[keys[0]].values, columns[keys[-1]].values
+    if bool((end < start).any()):
+        end = np.maximum(start, end)
+    thread = columns["thread_id"].filled(_NO_THREAD).astype(np.int64)
+    name = names.add_all(columns["name_id"].filled(-1), category(source.category))
     depth = lanes(start, end, thread).astype(np.int64)
-    events = Events(start, end, name, rows)
+    events = Events(start, end, name, narrow(rows))
     merged = partial(names.add, MERGED, category(source.category))
     for lane in split(events, thread, depth, merged):
         owner = _UNKNOWN if lane.group == _NO_THREAD else f"thread{lane.group}"

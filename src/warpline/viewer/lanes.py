@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline import native
 from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.group import factorize
 from warpline.ops.tree import nest
 
 MAX_LANES = 250
@@ -25,6 +27,30 @@ def lanes(start: I64, end: I64, group: I64) -> I32:
     Returns:
         Shape (n,); `TOO_DEEP` for intervals beyond `MAX_LANES` lanes, which are shown merged.
     """
+    lane = _natively(start, end, group)
+    return _by_numpy(start, end, group) if lane is None else lane
+
+
+def _natively(start: I64, end: I64, group: I64) -> I32 | None:
+    """Return the lanes, or None without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    starts, ends = np.ascontiguousarray(start), np.ascontiguousarray(end)
+    groups, lane = factorize(group), np.empty(len(start), np.int32)
+    status = core.wl_lanes_i64(
+        starts.ctypes.data,
+        ends.ctypes.data,
+        groups.codes.ctypes.data,
+        len(starts),
+        groups.n_groups,
+        MAX_LANES,
+        lane.ctypes.data,
+    )
+    return lane if status == native.OK else None
+
+
+def _by_numpy(start: I64, end: I64, group: I64) -> I32:
     depth = np.zeros(len(start), np.int32)
     rows = np.flatnonzero(np.isin(group, group[_overlapping(start, end, group, depth)]))
     if not len(rows):

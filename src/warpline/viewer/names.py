@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpline.derived.time_parts import TimePart
-from warpline.ops.arrays import I64, Integers
+from warpline.ops.arrays import I32, I64, Integers
 from warpline.trace import StringPool
 
 LONGEST = 1000
@@ -79,7 +79,7 @@ class Names:
 
     def add_all(
         self, ids: Integers, categories: Integers | int, labels: Integers | None = None
-    ) -> I64:
+    ) -> I32:
         """Return the numbers of many texts, shape (n,).
 
         Args:
@@ -97,7 +97,7 @@ class Names:
             first[codes[::-1]] = labels[::-1]
             short = dict(zip(used.tolist(), first.tolist(), strict=True))
         numbers = [self._number(key, short.get(key)) for key in used.tolist()]
-        return np.array(numbers, np.int64)[codes]
+        return np.array(numbers, np.int32)[codes]
 
     def _number(self, key: int, label: int | None) -> int:
         row, place = divmod(key, len(CATEGORIES))

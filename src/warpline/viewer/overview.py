@@ -54,13 +54,14 @@ def overview(rows: Sequence[Row], categories: I64, start_ns: int, end_ns: int) -
     coverage = np.zeros((len(rows), count), np.uint8)
     main = np.full((len(rows), count), NO_CATEGORY, np.uint8)
     for place, row in enumerate(rows):
-        if not len(row.events):
+        events = row.events.loaded()
+        if not len(events):
             continue
         if row.kind == "counter":
-            coverage[place] = _mean_of_counter(row.events, bins)
-            main[place] = categories[row.events.name[0]]
+            coverage[place] = _mean_of_counter(events, bins)
+            main[place] = categories[events.name[0]]
         else:
-            coverage[place], main[place] = _of_events(row.events, categories, bins)
+            coverage[place], main[place] = _of_events(events, categories, bins)
     return coverage.tobytes() + main.tobytes()
 
 
@@ -68,8 +69,8 @@ def _of_events(events: Events, categories: I64, bins: _Bins) -> tuple[U8, U8]:
     covered, touched = _covered(events.start_ns, events.end_ns, bins), _touched(events, bins)
     shade = np.clip(np.round(covered / bins.width * _FULL), 0, _FULL).astype(np.uint8)
     level: U8 = np.maximum(shade, touched)
-    category = categories[events.name]
-    present = np.unique(category)
+    category = categories.astype(np.uint8)[events.name]
+    present = np.flatnonzero(np.bincount(category))
     if len(present) == 1:
         main = np.where(level > 0, present[0], NO_CATEGORY)
         return level, main.astype(np.uint8)

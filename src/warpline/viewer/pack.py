@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpline import __version__
+from warpline.derived import forget_others
+from warpline.derived.steps.times import steps
 from warpline.result import Diagnosis, Result, source_name
 from warpline.schema.labels import SEVERITIES
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
+from warpline.viewer import focus
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes
 from warpline.viewer.clocks import with_clock_errors
 from warpline.viewer.container import VERSION, Block, BlockWriter, Container, write_events
 from warpline.viewer.device_rows import device_rows
-from warpline.viewer.focus import focuses, step_lists
 from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
 from warpline.viewer.overview import bin_count, overview
@@ -119,8 +121,9 @@ class Frame:
         return overview(self._rows, self._names.categories(), *self.span)
 
     @cached_property
-    def _step_lists(self) -> list[dict[str, Any]]:
-        return step_lists(self._run, self.offset_ns)
+    def step_lists(self) -> list[dict[str, Any]]:
+        """The steps on each device, as in the head."""
+        return focus.step_lists(self._run, self.offset_ns)
 
     @staticmethod
     def begin(writer: BlockWriter) -> None:
@@ -168,7 +171,8 @@ class Frame:
         trace, offset_ns = self._run.trace, self.offset_ns
         low, high = self.span
         origin = trace.meta.origin_utc_ns
-        ids = (row.id for row in self._rows)
+        ids = [row.id for row in self._rows]
+        views = [] if diagnosis is None else focus.focuses(trace, diagnosis, ids, offset_ns)
         return {
             "container_version": VERSION,
             "producer": f"warpline {__version__}",
@@ -181,8 +185,8 @@ class Frame:
             "tables": list(EVENT_TABLES),
             "categories": [category._asdict() for category in CATEGORIES],
             "links": list(LINKS),
-            "steps": self._step_lists,
-            "findings": [] if diagnosis is None else focuses(trace, diagnosis, ids, offset_ns),
+            "steps": self.step_lists,
+            "findings": views,
             "summary": {} if diagnosis is None else plain_json(diagnosis.to_dict()),
             "environment": [list(pair) for pair in environment(trace)],
             "losses": list(_losses(trace, offset_ns)),
@@ -202,6 +206,8 @@ class _Packer:
         self._names = Names(run.trace.strings)
         self.rows = tuple(timeline_rows(run.trace, self._names))
         self._frame = Frame(run, self._names, self.rows)
+        _ = self._frame.step_lists  # the last that needs what the rows were made of
+        forget_others(run.trace, steps)
 
     def pack(self, thinned: Thinned) -> _Packed:
         """Return the container of the remaining events."""
@@ -233,15 +239,16 @@ def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
     """Return start and end of the timeline: the trace's span, extended to include all events."""
     low, high = trace.span()
-    filled = [row.events for row in rows if len(row.events)]
-    low = min([low, *(int(events.start_ns[0]) for events in filled)])
-    high = max([high, *(int(events.end_ns[-1]) for events in filled)])
+    spans = [row.events.span_ns for row in rows if len(row.events)]
+    low = min([low, *(start for start, _ in spans)])
+    high = max([high, *(end for _, end in spans)])
     return low, max(high, low + 1)
 
 
 def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the description of a row in the head; counts and totals cover all its events."""
-    value = row.events.value
+    events = row.events.loaded()
+    value = events.value
     highest = None if value is None or not len(value) else float(value.max())
     return {
         "id": row.id,
@@ -253,8 +260,8 @@ def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
         "thread": row.thread,
         "stream": row.stream,
         "table": None if row.table is None else EVENT_TABLES.index(row.table),
-        "count": len(row.events),
-        "busy_ns": int((row.events.end_ns - row.events.start_ns).sum()) if value is None else 0,
+        "count": len(events),
+        "busy_ns": int((events.end_ns - events.start_ns).sum()) if value is None else 0,
         "depth": row.depth,
         "collapsed": row.is_collapsed,
         "hidden": highest == 0,

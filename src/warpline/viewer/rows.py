@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.arrays import F64, I32, I64, BoolArray, Integers
+from warpline.ops.group import factorize
 from warpline.ops.interval import union
 from warpline.units import plural
 from warpline.viewer.lanes import MAX_LANES, TOO_DEEP
@@ -20,18 +22,35 @@ from warpline.viewer.lanes import MAX_LANES, TOO_DEEP
 _NOTHING = np.zeros(0, np.int64)
 
 
+Values = TypeVar("Values", bound=npt.NDArray[Any])
+
+
 class Link(NamedTuple):
     """The linked row of each event in a table, where `valid`."""
 
-    row: I64
+    row: Integers
     valid: BoolArray
 
 
-@dataclass(frozen=True)
+class _Columns(NamedTuple):
+    """The arrays of events."""
+
+    start_ns: I64
+    end_ns: I64
+    name: Integers
+    row: Integers | None
+    table: Integers | None
+    links: Mapping[str, Link]
+    value: F64 | None
+
+
 class Events:
     """Events of one row, or of several before they are split; all arrays have shape (n,).
 
-    Attributes:
+    Events chosen from others are copied when an array is asked for, each time: the lanes of a
+    source take the memory of their row numbers. `loaded` copies all arrays once.
+
+    Args:
         start_ns: Start times.
         end_ns: End times, never before the start.
         name: Indices of names.
@@ -41,20 +60,94 @@ class Events:
         value: Counter values, each valid from `start_ns`.
     """
 
-    start_ns: I64 = field(default_factory=lambda: _NOTHING)
-    end_ns: I64 = field(default_factory=lambda: _NOTHING)
-    name: I64 = field(default_factory=lambda: _NOTHING)
-    row: I64 | None = None
-    table: I64 | None = None
-    links: Mapping[str, Link] = field(default_factory=dict)
-    value: F64 | None = None
+    def __init__(
+        self,
+        start_ns: I64 = _NOTHING,
+        end_ns: I64 = _NOTHING,
+        name: Integers = _NOTHING,
+        row: Integers | None = None,
+        table: Integers | None = None,
+        links: Mapping[str, Link] | None = None,
+        value: F64 | None = None,
+    ) -> None:
+        self._source = _Columns(start_ns, end_ns, name, row, table, links or {}, value)
+        self._chosen: Integers | None = None
 
     def __len__(self) -> int:
-        return len(self.start_ns)
+        return len(self._source.start_ns if self._chosen is None else self._chosen)
+
+    @property
+    def start_ns(self) -> I64:
+        """Start times."""
+        return self._own(self._source.start_ns)
+
+    @property
+    def end_ns(self) -> I64:
+        """End times, never before the start."""
+        return self._own(self._source.end_ns)
+
+    @property
+    def name(self) -> Integers:
+        """Indices of names."""
+        return self._own(self._source.name)
+
+    @property
+    def row(self) -> Integers | None:
+        """Table rows of the events; None for events without table rows."""
+        return None if self._source.row is None else self._own(self._source.row)
+
+    @property
+    def table(self) -> Integers | None:
+        """Indices in `EVENT_TABLES` if a row mixes tables; None for a single table."""
+        return None if self._source.table is None else self._own(self._source.table)
+
+    @property
+    def links(self) -> dict[str, Link]:
+        """Links by name."""
+        return {
+            key: Link(self._own(link.row), self._own(link.valid))
+            for key, link in self._source.links.items()
+        }
+
+    @property
+    def value(self) -> F64 | None:
+        """Counter values, each valid from `start_ns`."""
+        return None if self._source.value is None else self._own(self._source.value)
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """Start of the first event and end of the last."""
+        first, last = (0, -1) if self._chosen is None else self._chosen[[0, -1]].tolist()
+        return int(self._source.start_ns[first]), int(self._source.end_ns[last])
 
     def taken(self, chosen: I64 | slice) -> Events:
         """Return some of the events."""
-        return Events(
+        own = Events()
+        own._source = self._source
+        if self._chosen is not None:
+            own._chosen = self._chosen[chosen]
+        elif isinstance(chosen, slice):
+            own._source = self._cut(chosen)
+        else:
+            own._chosen = narrow(chosen)
+        return own
+
+    def loaded(self) -> Events:
+        """Return the events with arrays of their own."""
+        return self if self._chosen is None else Events(*self._cut(slice(None)))
+
+    def without_table(self) -> Events:
+        """Return the events as those of a single table."""
+        own = Events()
+        own._source, own._chosen = self._source._replace(table=None), self._chosen
+        return own
+
+    def linked(self, links: Mapping[str, Link]) -> Events:
+        """Return the events with these links instead of theirs."""
+        return Events(*self._cut(slice(None))._replace(links=links))
+
+    def _cut(self, chosen: slice) -> _Columns:
+        return _Columns(
             self.start_ns[chosen],
             self.end_ns[chosen],
             self.name[chosen],
@@ -63,6 +156,14 @@ class Events:
             {key: Link(link.row[chosen], link.valid[chosen]) for key, link in self.links.items()},
             None if self.value is None else self.value[chosen],
         )
+
+    def _own(self, values: Values) -> Values:
+        return values if self._chosen is None else cast("Values", values[self._chosen])
+
+
+def narrow(rows: Integers) -> Integers:
+    """Return nonnegative numbers in 32 bits if they fit."""
+    return rows.astype(np.int32) if int(rows.max(initial=0)) < 2**31 else rows
 
 
 @dataclass(frozen=True)
@@ -128,18 +229,32 @@ def split(events: Events, group: I64, lane: I64, merged_name: Callable[[], int])
         merged_name: Returns the index of the name for merged events; called if needed.
     """
     wanted = np.where(lane == TOO_DEEP, MAX_LANES, lane)
-    order = np.lexsort((events.end_ns, events.start_ns, wanted, group))
-    first = np.flatnonzero(
-        (np.diff(group[order], prepend=-2) != 0) | (np.diff(wanted[order], prepend=-1) != 0)
-    )
-    for rows in np.split(order, first[1:]) if len(order) else ():
-        one, depth, own = int(group[rows[0]]), int(wanted[rows[0]]), events.taken(rows)
+    lanes = factorize(group * (MAX_LANES + 1) + wanted)
+    order = _order(events, lanes.codes, lanes.n_groups)
+    last = np.cumsum(np.bincount(lanes.codes, minlength=lanes.n_groups))
+    for number, rows in enumerate(np.split(order, last[:-1]) if len(order) else ()):
+        one, depth = divmod(int(lanes.uniques[number]), MAX_LANES + 1)
+        own = events.taken(rows)
         if depth < MAX_LANES:
             yield Lane(one, depth, own)
         else:
             start, end = union(own.start_ns, own.end_ns)
             name = np.full(len(start), merged_name())
             yield Lane(one, depth, Events(start, end, name), len(rows))
+
+
+def _order(events: Events, codes: I32, n_codes: int) -> Integers:
+    """Return the events by code, start and end."""
+    start, end = events.start_ns, events.end_ns
+    rises, ties = start[1:] > start[:-1], start[1:] == start[:-1]
+    by_time = None
+    if not bool((rises | (ties & (end[1:] >= end[:-1]))).all()):
+        by_time = narrow(np.lexsort((end, start)))
+        codes = codes[by_time]
+    if n_codes < 2**15:
+        codes = codes.astype(np.int16)  # sorted by counting
+    order = narrow(np.argsort(codes, kind="stable"))
+    return order if by_time is None else by_time[order]
 
 
 def lane_label(label: str, lane: Lane) -> str:

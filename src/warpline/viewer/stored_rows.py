@@ -22,7 +22,7 @@ from warpline.units import format_bytes
 from warpline.viewer.attributes import EVENT_TABLES
 from warpline.viewer.name_sums import NameSums, name_sums
 from warpline.viewer.range_max import RangeMax
-from warpline.viewer.rows import Events, Row
+from warpline.viewer.rows import Events, Row, narrow
 
 _PIECE = 2**20
 _NO_END = -1
@@ -160,7 +160,7 @@ class StoredRow:
         columns: list[AnyArray] = []
         for key in present:
             events = np.flatnonzero(keys == key)
-            columns += [_small(events), np.append(0, np.cumsum(self.lengths(events)))]
+            columns += [narrow(events), np.append(0, np.cumsum(self.lengths(events)))]
         columns = _in_file(columns)
         return tuple(
             self._of_category(key, *columns[2 * place : 2 * place + 2])
@@ -356,30 +356,26 @@ def _no_room(error: Exception, size: int) -> InputError:
 
 def _columns(row: Row, idle_names: BoolArray) -> dict[str, AnyArray]:
     """Return the stored arrays of a row in their smallest types."""
-    events = row.events
+    events = row.events.loaded()
     length = events.end_ns - events.start_ns
     busy = np.where(idle_names[events.name], 0, length) if row.kind == "state" else length
     columns: dict[str, AnyArray] = {
         "start": events.start_ns,
         "end": events.end_ns,
         "busy": np.append(0, np.cumsum(busy)),
-        "name": _small(events.name),
+        "name": narrow(events.name),
     }
     if events.row is not None:
-        columns["number"] = _small(events.row)
+        columns["number"] = narrow(events.row)
     if events.table is not None:
-        columns["table"] = _small(events.table)
+        columns["table"] = narrow(events.table)
     for name, link in events.links.items():
         if link.valid.any():
-            columns[f"link {name}"] = _small(np.where(link.valid, link.row, _NO_END))
+            columns[f"link {name}"] = narrow(np.where(link.valid, link.row, _NO_END))
     if events.value is not None:
         columns["value"] = events.value
         columns["area"] = np.append(0.0, np.cumsum(events.value * length))[:-1]
     return columns
-
-
-def _small(values: I64) -> AnyArray:
-    return values.astype(np.int32) if int(np.max(values)) < 2**31 else values
 
 
 def _mapped(

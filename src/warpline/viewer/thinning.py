@@ -133,9 +133,10 @@ def thin(
 def _outside(row: Row, kept: tuple[I64, I64]) -> Any:
     """Return which events do not overlap the kept time ranges."""
     start, end = kept
-    upcoming = np.searchsorted(end, row.events.start_ns, side="right")
+    starts_ns = row.events.start_ns
+    upcoming = np.searchsorted(end, starts_ns, side="right")
     begins = np.append(start, np.iinfo(np.int64).max)[upcoming]
-    return begins >= np.maximum(row.events.end_ns, row.events.start_ns + 1)
+    return begins >= np.maximum(row.events.end_ns, starts_ns + 1)
 
 
 def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
@@ -157,7 +158,8 @@ def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
 
 def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[dict[str, Any]]:
     """Return where events of a row were omitted, between the kept time ranges."""
-    place = np.searchsorted(kept[1], row.events.start_ns[outside], side="right")
+    events = row.events.loaded()
+    place = np.searchsorted(kept[1], events.start_ns[outside], side="right")
     spans = []
     for gap in np.unique(place).tolist():
         rows = outside[place == gap]
@@ -166,8 +168,8 @@ def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[
             spans.append(
                 {
                     "rows": [row.id],
-                    "start_ns": int(row.events.start_ns[rows[0]]),
-                    "end_ns": int(row.events.end_ns[rows[-1]]),
+                    "start_ns": int(events.start_ns[rows[0]]),
+                    "end_ns": int(events.end_ns[rows[-1]]),
                     "kept": kept_count,
                     "total": len(rows),
                 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,7 +166,7 @@ def _with_links(row: StoredRow, first: int, last: int) -> Events:
     own = slice(first, last)
     ends = {name: row.links[name][own].astype(np.int64) for name in row.links}
     links = {name: Link(rows, rows >= 0) for name, rows in ends.items()}
-    return replace(row.row.events.taken(own), links=links)
+    return row.row.events.taken(own).linked(links)
 
 
 def _drawn(row: StoredRow, first: int, last: int) -> Events:

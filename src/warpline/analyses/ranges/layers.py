@@ -14,7 +14,7 @@ from warpline.derived.ranges.work import has_work, range_work, work_inside, work
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
 from warpline.ops.group import GroupStats, group_stats
-from warpline.ops.tree import Contents, Pairs
+from warpline.ops.tree import Contents
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit, plural
@@ -198,12 +198,8 @@ def _measure(trace: Trace, ranges: I64, sets: I64 | None, n_sets: int) -> Covera
     """Return the time of sets of ranges; one set without `sets`."""
     inside = work_inside(trace)
     contents = Contents(inside.order, inside.first[ranges], inside.last[ranges])
-    everything = int((contents.last - contents.first).sum())
-    blocks = [
-        Pairs(np.zeros_like(pairs.point) if sets is None else sets[pairs.interval], pairs.point)
-        for pairs in contents.pairs(max(everything, 1))
-    ]
-    return work_timeline(trace).measure(blocks, n_sets)
+    owners = np.zeros(len(ranges), np.int32) if sets is None else sets
+    return work_timeline(trace).measure_contents(contents, n_sets, owners)
 
 
 def _labels(trace: Trace, paths: Paths) -> dict[str, Values]:

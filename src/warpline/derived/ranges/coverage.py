@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from warpline import native
 from warpline.ops.arrays import I64, BoolArray, Integers
-from warpline.ops.tree import Pairs
+from warpline.ops.tree import Contents, Pairs
+
+# Without the native core: blocks of pairs that fit in the CPU cache are measured twice as fast as
+# large ones.
+_PAIRS_PER_BLOCK = 2**17
 
 
 class Coverage(NamedTuple):
@@ -30,28 +36,87 @@ class Coverage(NamedTuple):
 
 
 class Timeline:
-    """Operations of several GPUs, ranked once so that any sets of them are measured quickly.
+    """Operations of several GPUs, of which any sets are measured quickly.
 
     Args:
-        start_ns: Shape (n,), int64.
+        start_ns: Shape (n,), int64, ascending on each GPU.
         end_ns: Shape (n,), int64, none before its start.
-        device: Shape (n,).
+        device: Shape (n,), int64, ascending.
+        items: Shape (m,), int64, the operation of each item that sets consist of.
     """
 
-    def __init__(self, start_ns: I64, end_ns: I64, device: Integers) -> None:
-        order = np.lexsort((start_ns, device))
-        by_end = np.argsort(end_ns[order], kind="stable")
-        self._start, self._end, self._device = start_ns[order], end_ns[order], device[order]
-        self._place = _inverse(order)
-        self._end_rank = _inverse(by_end)
-        self._ends = self._end[by_end]
-        self._bits = len(order).bit_length()
+    def __init__(self, start_ns: I64, end_ns: I64, device: I64, items: I64) -> None:
+        self._start, self._end, self._device = start_ns, end_ns, device
+        self._items = items.astype(np.int32)
+        self._bits = len(start_ns).bit_length()
+
+    def measure_contents(
+        self, contents: Contents, n_sets: int, sets: Integers | None = None
+    ) -> Coverage:
+        """Return the times of the operations in intervals.
+
+        Args:
+            contents: Intervals, and the items in them.
+            n_sets: Number of sets; that of intervals without `sets`.
+            sets: Shape (intervals,), the set of each interval, in ``[0, n_sets)``. None: each
+                interval is a set.
+
+        Takes O(k) for k pairs of an interval and an item, and O(k log k) without the native
+        core.
+        """
+        coverage = self._measure_natively(contents, n_sets, sets)
+        if coverage is not None:
+            return coverage
+        if sets is None:
+            return self.measure(contents.pairs(_PAIRS_PER_BLOCK), n_sets)
+        everything = max(int((contents.last - contents.first).sum()), 1)
+        pairs = contents.pairs(everything)  # in one block, because a set may not be in two
+        return self.measure((Pairs(sets[each.interval], each.point) for each in pairs), n_sets)
+
+    def _measure_natively(
+        self, contents: Contents, n_sets: int, sets: Integers | None
+    ) -> Coverage | None:
+        """Return the same, or None without the native core."""
+        core = native.core()
+        if core is None:
+            return None
+        first, last = map(np.ascontiguousarray, (contents.first, contents.last))
+        members = self._items[contents.order]
+        owners = None if sets is None else np.ascontiguousarray(sets, np.int32)
+        coverage = Coverage(*(np.empty(n_sets, np.int64) for _ in Coverage._fields))
+        status = core.wl_coverage_i64(
+            native.Operations(
+                count=len(self._start),
+                start=self._start.ctypes.data,
+                end=self._end.ctypes.data,
+                device=self._device.ctypes.data,
+            ),
+            native.Sets(
+                intervals=len(first),
+                first=first.ctypes.data,
+                last=last.ctypes.data,
+                set=None if owners is None else owners.ctypes.data,
+                sets=n_sets,
+                members=len(members),
+                member=members.ctypes.data,
+            ),
+            native.Coverage(*(column.ctypes.data for column in coverage)),
+        )
+        return coverage if status == native.OK else None
+
+    @cached_property
+    def _ends(self) -> tuple[I64, I64]:
+        """Return the rank of each end, and the ends in ascending order."""
+        by_end = np.argsort(self._end, kind="stable")
+        rank = np.empty_like(by_end)
+        rank[by_end] = np.arange(len(by_end))
+        return rank, self._end[by_end]
 
     def measure(self, blocks: Iterable[Pairs], n_sets: int) -> Coverage:
         """Return the times of each set.
 
         Args:
-            blocks: Sets (`Pairs.interval`, in ``[0, n_sets)``) and the operations in them
+            blocks: Sets (`Pairs.interval`, in ``[0, n_sets)``) and the items in them
                 (`Pairs.point`), each pair once, in any order; no set is in two blocks.
             n_sets: Number of sets.
 
@@ -65,7 +130,7 @@ class Timeline:
 
     def _measure(self, pairs: Pairs, coverage: Coverage) -> None:
         # One sort key per pair: by set, then GPU, then start.
-        keys = (pairs.interval << self._bits) | self._place[pairs.point]
+        keys = (pairs.interval << self._bits) | self._items[pairs.point]
         keys.sort()
         owner, place = keys >> self._bits, keys & ((1 << self._bits) - 1)
         start, opens_set = self._start[place], _changes(owner)
@@ -88,18 +153,13 @@ class Timeline:
 
         With the run number in the high bits, one running maximum covers all runs.
         """
-        ranks = (np.cumsum(opens) << self._bits) | self._end_rank[place]
+        end_rank, ends = self._ends
+        ranks = (np.cumsum(opens) << self._bits) | end_rank[place]
         np.maximum.accumulate(ranks, out=ranks)
-        reach: I64 = self._ends[ranks & ((1 << self._bits) - 1)]
+        reach: I64 = ends[ranks & ((1 << self._bits) - 1)]
         return reach
 
 
 def _changes(values: Integers) -> BoolArray:
     """Return where a value differs from its predecessor; the first one always does."""
     return np.append(np.ones(1, np.bool_), values[1:] != values[:-1])
-
-
-def _inverse(order: I64) -> I64:
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return place

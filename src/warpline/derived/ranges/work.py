@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived import derived
+from warpline.derived import derived, forget
 from warpline.derived.ranges.coverage import Coverage, Timeline
 from warpline.derived.ranges.stacks import innermost_range, launched_inside
-from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
-from warpline.derived.work.launches import launch_calls
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.group import factorize
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
 from warpline.trace import Trace
 
-# Blocks of pairs that fit in the CPU cache are measured twice as fast as large ones.
-_PAIRS_PER_BLOCK = 2**17
+_KERNEL = DEVICE_TABLES.index("kernel")
 
 
 class Work(NamedTuple):
@@ -30,16 +30,12 @@ class Work(NamedTuple):
 
     Attributes:
         call: Shape (n,), int64, rows of `api_call` in its total order, ascending.
-        start_ns: Shape (n,), int64, start of the operation on the GPU.
-        end_ns: Shape (n,), int64.
-        device: Shape (n,), rows of the device table.
+        operation: Shape (n,), int64, places in `operations`.
         is_kernel: Shape (n,), bool.
     """
 
     call: I64
-    start_ns: I64
-    end_ns: I64
-    device: Integers
+    operation: I64
     is_kernel: BoolArray
 
 
@@ -75,26 +71,17 @@ def launched_work(trace: Trace) -> Work:
 
     Graph launches count only if traced at graph level.
     """
-    parts = [_work_of(trace, table) for table in DEVICE_TABLES if trace.has(table)]
-    nothing = np.zeros(0, np.int64)
-    call, start, end, device, is_kernel = (
-        np.concatenate([nothing, *(part[column] for part in parts)]) for column in range(5)
-    )
-    order = np.argsort(call, kind="stable")
-    return Work(
-        call=call[order],
-        start_ns=start[order],
-        end_ns=end[order],
-        device=device[order],
-        is_kernel=is_kernel[order] > 0,
-    )
+    work = operations(trace)
+    operation = np.flatnonzero(work.call >= 0)
+    operation = operation[np.argsort(work.call[operation], kind="stable")]
+    return Work(work.call[operation], operation, work.table[operation] == _KERNEL)
 
 
 @derived
 def work_timeline(trace: Trace) -> Timeline:
     """Return the operations of `launched_work`, ready to be measured in sets."""
-    work = launched_work(trace)
-    return Timeline(work.start_ns, work.end_ns, work.device)
+    work = operations(trace)
+    return Timeline(work.start_ns, work.end_ns, work.device, launched_work(trace).operation)
 
 
 @derived
@@ -108,8 +95,7 @@ def work_inside(trace: Trace) -> Contents:
     return Contents(order, reach[calls.first], reach[calls.last])
 
 
-@derived
-def innermost_of_work(trace: Trace) -> Lookup:
+def _innermost_of_work(trace: Trace) -> Lookup:
     """Return the innermost push/pop range around the launch of each operation."""
     call = launched_work(trace).call
     of_calls = innermost_range(trace, "api_call")
@@ -120,19 +106,19 @@ def innermost_of_work(trace: Trace) -> Lookup:
 def range_work(trace: Trace) -> RangeWork:
     """Return the GPU work of each range; raises MissingTableError without ranges or calls."""
     work, inside = launched_work(trace), work_inside(trace)
-    calls = launched_inside(trace, "api_call")
+    launches = _sums(launched_inside(trace, "api_call"), _operations_by_call(trace) > 0)
+    forget(trace, launched_inside)  # large, and only made for this
     operations = inside.last - inside.first
-    took = work_timeline(trace).measure(inside.pairs(_PAIRS_PER_BLOCK), len(operations))
-    innermost = innermost_of_work(trace)
-    own = np.flatnonzero(innermost.found)
-    self_operations = np.bincount(innermost.row[own], minlength=len(operations))
+    innermost = _innermost_of_work(trace)
+    self_operations = np.bincount(innermost.row[innermost.found], minlength=len(operations))
+    took = work_timeline(trace).measure_contents(inside, len(operations))
     return RangeWork(
         operations=operations,
         kernels=_sums(inside, work.is_kernel),
-        launches=_sums(calls, _operations_by_call(trace) > 0),
+        launches=launches,
         took=took,
         self_operations=self_operations,
-        self_busy_ns=_self_busy(trace, self_operations == operations, took.busy_ns),
+        self_busy_ns=_self_busy(trace, innermost, self_operations == operations, took.busy_ns),
     )
 
 
@@ -143,7 +129,7 @@ def work_notes(trace: Trace) -> tuple[str, ...]:
     n_open -= np.bincount(inside.last, minlength=len(inside.order) + 1)
     is_held = np.zeros(n_known, np.bool_)
     is_held[inside.order[np.cumsum(n_open)[:-1] > 0]] = True
-    n_all = sum(len(_rows_of(trace, table)) for table in DEVICE_TABLES if trace.has(table))
+    n_all = len(operations(trace))
     n_free = n_all - int(np.count_nonzero(is_held))
     if not n_free:
         return ()
@@ -151,16 +137,18 @@ def work_notes(trace: Trace) -> tuple[str, ...]:
     return (f"{n_free:,} of {n_all:,} GPU operations belong to no range: {why}",)
 
 
-def _self_busy(trace: Trace, is_all_own: BoolArray, busy_ns: I64) -> I64:
+def _self_busy(trace: Trace, innermost: Lookup, is_all_own: BoolArray, busy_ns: I64) -> I64:
     """Return the busy time of the work launched directly in each range."""
-    innermost = innermost_of_work(trace)
     # Most ranges are leaves: all their work is their own, and its busy time is already known.
     members = np.flatnonzero(innermost.found)
     members = members[~is_all_own[innermost.row[members]]]
-    sets = group_contents(innermost.row[members], len(busy_ns))
+    owners = factorize(innermost.row[members])
+    sets = group_contents(owners.codes, owners.n_groups)
     own = Contents(members[sets.order], sets.first, sets.last)
-    took = work_timeline(trace).measure(own.pairs(_PAIRS_PER_BLOCK), len(busy_ns))
-    return np.where(is_all_own, busy_ns, took.busy_ns)
+    busy = busy_ns.copy()
+    busy[~is_all_own] = 0
+    busy[owners.uniques] = work_timeline(trace).measure_contents(own, owners.n_groups).busy_ns
+    return busy
 
 
 def group_contents(codes: Integers, n_groups: int) -> Contents:
@@ -172,27 +160,6 @@ def group_contents(codes: Integers, n_groups: int) -> Contents:
     """
     last = np.cumsum(np.bincount(codes, minlength=n_groups))
     return Contents(np.argsort(codes, kind="stable"), np.append(0, last[:-1])[:n_groups], last)
-
-
-def _work_of(trace: Trace, table: str) -> Work:
-    calls, kept = launch_calls(trace)[table], _rows_of(trace, table)
-    rows = kept[calls.found[kept]]
-    columns = trace.columns(table, "start_ns", "end_ns", "device_id")
-    start, end, device = (columns[name].values[rows] for name in columns)
-    return Work(
-        call=calls.row[rows],
-        start_ns=start,
-        end_ns=end,
-        device=device,
-        is_kernel=np.full(len(rows), table == "kernel"),
-    )
-
-
-def _rows_of(trace: Trace, table: str) -> I64:
-    """Return the rows of a table that count as operations."""
-    if table != "graph_launch":
-        return np.arange(trace.row_count(table))
-    return np.flatnonzero(trace.columns(table, "level")["level"].values == WHOLE_GRAPH)
 
 
 @derived
