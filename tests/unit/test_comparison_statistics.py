@@ -168,6 +168,7 @@ def test_the_number_of_runs_that_is_needed_decides():
         after = 103.0 * np.exp(rng.normal(0.0, 0.01, runs))
         found = step_ratio(before[:, None], after[:, None], paired=True)
         decided += verdict(found) == "slower"
+    assert runs is not None
     assert 2 < runs < 10
     assert decided > 150  # 80% are promised
 

@@ -10,6 +10,7 @@ from warpline.comparison.statistics.decisions import (
     Verdict,
     false_discovery,
     runs_needed,
+    runs_to_decide,
     verdict,
 )
 from warpline.comparison.statistics.estimates import (
@@ -33,6 +34,7 @@ __all__ = [
     "Verdict",
     "false_discovery",
     "runs_needed",
+    "runs_to_decide",
     "step_difference",
     "step_ratio",
     "verdict",

@@ -60,20 +60,24 @@ def runs_needed(estimate: RatioEstimate, tolerance: float = DEFAULT_TOLERANCE) -
     return runs_to_decide(difference, math.log1p(tolerance), estimate.spread)
 
 
-def runs_to_decide(difference: float, limit: float, spread: Spread) -> int | None:
+def runs_to_decide(
+    difference: float, limit: float, spread: Spread, *, alpha: float = ALPHA
+) -> int | None:
     """Return how many runs on each side show that a difference is below a limit, or above it.
 
     Args:
-        difference: The difference, on the scale of the spread.
+        difference: The difference, on the scale of the spread; below 0, it is only compared with
+            the limit.
         limit: The limit, above 0, on the same scale.
         spread: How runs vary.
+        alpha: Probability with which a difference above the limit may be shown without any.
 
     Returns:
         As `runs_needed`.
     """
     is_beyond = difference > limit
     # Beyond the limit, a difference from 0 is to be shown, and the estimate must stay beyond.
-    level = 1.0 - ALPHA / 2.0 if is_beyond else (1.0 + CONFIDENCE) / 2.0
+    level = 1.0 - alpha / 2.0 if is_beyond else (1.0 + CONFIDENCE) / 2.0
     per_run = 1.0 if spread.is_paired else 2.0
 
     def decides(runs: int) -> bool:
