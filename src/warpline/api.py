@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 
     from warpline import exporters
     from warpline import sql as queries
+    from warpline.comparison import statistics
     from warpline.derived.ranks import clocks
-    from warpline.documents import diagnosis
+    from warpline.documents import comparison, diagnosis
     from warpline.documents import report as reports
+    from warpline.documents.comparison import Measured
     from warpline.render import display
     from warpline.result import Diagnosis, Finding
+    from warpline.result.comparison import Comparison
     from warpline.viewer import report as pages
     from warpline.viewer import serving
     from warpline.viewer.report import FirstPage, Inline, Report
@@ -37,7 +40,9 @@ if TYPE_CHECKING:
 else:
     exporters = lazy("warpline.exporters")
     queries = lazy("warpline.sql")
+    statistics = lazy("warpline.comparison.statistics")
     clocks = lazy("warpline.derived.ranks.clocks")
+    comparison = lazy("warpline.documents.comparison")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
     display = lazy("warpline.render.display")
@@ -205,6 +210,63 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
         UsageError: There are no ranges of that name.
     """
     return diagnosis.diagnosis(Run(opened(trace), steps), keep_going=keep_going)
+
+
+def compare(
+    before: Recordings,
+    after: Recordings,
+    *,
+    steps: str | None = None,
+    tolerance: float | None = None,
+    paired: bool = False,
+    tables: Sequence[str] = (),
+    keep_going: bool = False,
+) -> Comparison:
+    """Compare two sides: what differs, whether it is noise, and why.
+
+    Args:
+        before: A trace, a path, or a list of paths: several runs, or the ranks of one or several.
+            Recordings with distinct ranks are one run.
+        after: The other side. Any format on either side.
+        steps: Name of the NVTX ranges that are steps, or a pattern such as ``epoch_*``. None
+            detects steps.
+        tolerance: Relative difference of the step time that counts as the same: 0.02 is 2%. None
+            takes the default.
+        paired: Whether runs were made in turn, so that the first of each side belong together.
+        tables: Tables to compare by their keys, as in `stats`: ``cuda_api_sum``.
+        keep_going: If a rule fails because of a defect, leave it out instead of raising the error.
+
+    Returns:
+        The content of `warpline compare`. `Comparison.to_dict` is its JSON.
+
+    Raises:
+        UsageError: There are no ranges or tables of that name, or the tolerance is not a ratio.
+    """
+    limit = statistics.DEFAULT_TOLERANCE if tolerance is None else tolerance
+    if not 0 < limit < 1:
+        raise UsageError(f"tolerance {limit:g} is not between 0 and 1", hint="0.02 stands for 2%")
+    for table in tables:
+        split_name(table)  # a mistyped name fails before a large file is read
+    sides = []
+    for side in (before, after):
+        runs: list[Measured] = []
+        for trace in _runs(side):
+            names = () if runs else tables  # of several runs, the first one's
+            runs.append(comparison.measured(Run(trace, steps), names, keep_going=keep_going))
+            del trace  # one recording at a time in memory
+        sides.append(runs)
+    return comparison.comparison(*sides, tolerance=limit, paired=paired)
+
+
+def _runs(recordings: Recordings) -> Iterator[Trace]:
+    """Yield the trace of each run of a side, opened when it is needed."""
+    if isinstance(recordings, Trace | str | os.PathLike) or len(recordings) == 1:
+        yield opened(recordings)
+        return
+    if not _names_files(recordings):
+        raise TypeError("expected a Trace, a path, or a list of paths")
+    for places in comparison.runs_of([open(path) for path in recordings]):
+        yield open(*(recordings[place] for place in places))
 
 
 def report(
