@@ -14,7 +14,7 @@ from warpline.documents import tables
 from warpline.errors import MissingTableError, UsageError
 from warpline.files import check_output
 from warpline.lazy import lazy
-from warpline.result import Analysis, Document, Result, Skipped
+from warpline.result import RULES, SEVERITIES, Analysis, Document, Result, Skipped
 from warpline.result.display import DISPLAY
 from warpline.trace import READERS, Run, Trace, selection
 from warpline.trace.reading import read_all
@@ -25,14 +25,20 @@ if TYPE_CHECKING:
 
     from warpline import exporters
     from warpline import sql as queries
+    from warpline.comparison import gate as judging
     from warpline.comparison import statistics
+    from warpline.comparison import summary as summaries_of_runs
+    from warpline.comparison.limits import Limit
+    from warpline.comparison.summary import Summary
     from warpline.derived.ranks import clocks
     from warpline.documents import comparison, diagnosis
+    from warpline.documents import gate as gates
     from warpline.documents import report as reports
     from warpline.documents.comparison import Measured
     from warpline.render import display
     from warpline.result import Diagnosis, Finding
     from warpline.result.comparison import Comparison
+    from warpline.result.gate import Gate
     from warpline.viewer import report as pages
     from warpline.viewer import serving
     from warpline.viewer.report import FirstPage, Inline, Report
@@ -40,9 +46,12 @@ if TYPE_CHECKING:
 else:
     exporters = lazy("warpline.exporters")
     queries = lazy("warpline.sql")
+    judging = lazy("warpline.comparison.gate")
     statistics = lazy("warpline.comparison.statistics")
+    summaries_of_runs = lazy("warpline.comparison.summary")
     clocks = lazy("warpline.derived.ranks.clocks")
     comparison = lazy("warpline.documents.comparison")
+    gates = lazy("warpline.documents.gate")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
     display = lazy("warpline.render.display")
@@ -256,6 +265,47 @@ def compare(
             del trace  # one recording at a time in memory
         sides.append(runs)
     return comparison.comparison(*sides, tolerance=limit, paired=paired)
+
+
+def summarize(
+    recordings: Recordings, *, steps: str | None = None, keep_going: bool = False
+) -> Summary:
+    """Return what a baseline keeps of one or several runs.
+
+    Args:
+        recordings: A trace, a path, or a list of paths: several runs, or the ranks of one or
+            several. Recordings with distinct ranks are one run.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        keep_going: If a rule fails because of a defect, leave it out instead of raising the error.
+
+    Raises:
+        UsageError: There are no ranges of that name, or a run has neither GPU work nor steps.
+    """
+    runs = [gates.summary(Run(trace, steps), keep_going=keep_going) for trace in _runs(recordings)]
+    title = runs[0].title if len(runs) == 1 else f"{len(runs)} runs of {runs[0].title}"
+    return summaries_of_runs.joined(title, runs)
+
+
+def gate(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: bool = False) -> Gate:
+    """Return whether metrics of the second side stay within limits that the first one sets.
+
+    Args:
+        before: The side that the limits are relative to.
+        after: The other side.
+        limits: Of `warpline.comparison.limits.parse`.
+        paired: Whether runs were made in turn, so that the first of each side belong together.
+
+    Raises:
+        UsageError: There is no rule of the name that a limit of findings has.
+    """
+    plugins.load("analyses")
+    known = [
+        item._replace(pattern=RULES.get(item.pattern).name)
+        if item.kind == "finding" and item.pattern not in SEVERITIES
+        else item
+        for item in limits
+    ]
+    return judging.judge(before, after, known, paired=paired)
 
 
 def _runs(recordings: Recordings) -> Iterator[Trace]:

@@ -97,6 +97,11 @@ def joined(title: str, runs: Sequence[Summary]) -> Summary:
     )
 
 
+def timed(title: str, times_ns: Sequence[float]) -> Summary:
+    """Return the summary of commands that were only timed, each of which counts as one step."""
+    return Summary(title, "", COMMAND, (), tuple((ns,) for ns in times_ns))
+
+
 def _columns(
     runs: Sequence[tuple[Mapping[str, tuple[float, ...]], int]],
 ) -> dict[str, tuple[float, ...]]:
