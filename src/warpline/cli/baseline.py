@@ -1,4 +1,4 @@
-"""``warpline baseline``: summaries of runs by name, for ``warpline gate`` and ``warpline trend``."""
+"""``warpline baseline``: summaries of runs by name, for ``gate`` and ``trend``."""
 
 from __future__ import annotations
 

@@ -229,9 +229,12 @@ def _named(args: Namespace) -> tuple[list[str], list[str]]:
             f"--paired: {len(before)} recordings before, {len(after)} after",
             hint="pass as many recordings on both sides, in the order in which they were made",
         )
-    for word in (*before, *after):
-        if not Path(word).exists():
-            raise UsageError(f"{word}: no such file", hint="name recordings")
+    for side in (before, after):
+        for place, word in enumerate(side):
+            if not Path(word).exists():
+                raise UsageError(f"{word}: no such file", hint="name recordings")
+            if Path(word).resolve() in [Path(other).resolve() for other in side[:place]]:
+                raise UsageError(f"{word} is named twice", hint="name each run once")
     return before, after
 
 

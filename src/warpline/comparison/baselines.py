@@ -103,6 +103,15 @@ def names(folder: Path) -> list[str]:
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
+def is_baseline(path: Path) -> bool:
+    """Return whether the content of a file begins as that of a baseline does."""
+    try:
+        with path.open("rb") as file:
+            return b'"schema_version"' in file.read(64)
+    except OSError:
+        return False
+
+
 def read(path: Path) -> Summary:
     """Read a file that `save` wrote.
 

@@ -27,6 +27,7 @@ from warpline.units import format_bytes, format_ns, format_ratio, plural
 # Facts whose difference no statistics can separate from a change of the program.
 _SAME = ("GPU", "number of GPUs", "ranks", "profiler")
 _EXPOSED = "busy:collective"
+_MEMORY = "record with --cuda-memory-usage=true, or profile_memory=True of torch.profiler"
 _FEW_STEPS = 10
 
 
@@ -84,11 +85,11 @@ def judge(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: b
 def _judged(
     before: Summary, after: Summary, limit: Limit, *, paired: bool, alpha: float
 ) -> MetricResult:
-    values = [_values(side, limit) for side in (before, after)]
-    missing = [value for value in values if isinstance(value, str)]
-    if missing:
-        return _unknown(limit, missing[0])
-    old, new = (value for value in values if isinstance(value, _Values))
+    found = metric_values(before, limit), metric_values(after, limit)
+    for why in found:
+        if isinstance(why, str):
+            return _unknown(limit, why)
+    old, new = (_Values(runs) for runs in found if not isinstance(runs, str))
     if limit.kind in {"kernel", "busy", "idle"} and not old.mean and not new.mean:
         what = "kernel" if limit.kind == "kernel" else f"part of the {limit.kind} time"
         return _unknown(limit, f"no {what} matches {limit.pattern}")
@@ -256,14 +257,17 @@ def _unit(limit: Limit) -> MetricUnit:
     return "bytes" if limit.kind == "memory-peak" else "ns"
 
 
-def _values(side: Summary, limit: Limit) -> _Values | str:
-    """Return a metric of a side, or why it is unknown."""
+def metric_values(side: Summary, limit: Limit) -> list[Sequence[float]] | str:
+    """Return the values of a metric of each run, or why they are unknown.
+
+    Of steps, all of a run; of other metrics, one.
+    """
     if limit.kind == "step":
-        return _Values([*side.step_ns])
+        return [*side.step_ns]
     if limit.kind == "memory-peak":
         if not side.memory_peak_bytes:
             return f"{side.title} has no allocations: {_MEMORY}"
-        return _Values([[peak] for peak in side.memory_peak_bytes])
+        return [[peak] for peak in side.memory_peak_bytes]
     if not side.parts_ns:
         return f"{side.title} has no GPU work"
     if limit.kind == "kernel":
@@ -276,10 +280,7 @@ def _values(side: Summary, limit: Limit) -> _Values | str:
     else:
         name = f"{limit.kind}:{limit.pattern}" if limit.pattern else _EXPOSED
         found = _matching(side.parts_ns, name)
-    return _Values([[sum(values)] for values in zip(*found, strict=True)] or [[0.0]] * side.runs)
-
-
-_MEMORY = "record with --cuda-memory-usage=true, or profile_memory=True of torch.profiler"
+    return [[sum(values)] for values in zip(*found, strict=True)] or [[0.0]] * side.runs
 
 
 def _matching(values: Mapping[str, tuple[float, ...]], pattern: str) -> list[tuple[float, ...]]:

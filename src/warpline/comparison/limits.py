@@ -64,6 +64,17 @@ def parse(text: str) -> tuple[Limit, ...]:
     return limits
 
 
+def parse_metric(text: str) -> Limit:
+    """Return a metric without a limit: ``step``, ``kernel:*attention*``.
+
+    Raises:
+        UsageError: It is unknown, or about findings.
+    """
+    if text.partition(":")[0] == FINDING:
+        raise UsageError("findings are not numbers", hint="use step, memory-peak or kernel:PATTERN")
+    return _limit(f"{text}:1%")._replace(text="", value=0.0)
+
+
 def _limit(word: str) -> Limit:
     kind, _, rest = word.partition(":")
     if kind == FINDING:
