@@ -163,12 +163,12 @@ def test_the_number_of_runs_that_is_needed_decides():
     for seed in range(200):
         estimate = RatioEstimate(1.03, 0.0, 9.0, 1.0, True, Spread((3, 3), True, 0.01, 2.0))
         runs = runs_needed(estimate)
+        assert runs is not None
         rng = RNG(seed)
         before = np.full(runs, 100.0)
         after = 103.0 * np.exp(rng.normal(0.0, 0.01, runs))
-        found = step_ratio(before[:, None], after[:, None], paired=True)
+        found = step_ratio([*before[:, None]], [*after[:, None]], paired=True)
         decided += verdict(found) == "slower"
-    assert runs is not None
     assert 2 < runs < 10
     assert decided > 150  # 80% are promised
 
@@ -192,3 +192,28 @@ def test_false_discoveries_are_limited():
         shown = false_discovery(np.concatenate((noise, np.full(10, 1e-6))), 0.1)
         shares.append(shown[:90].sum() / shown.sum())
     assert np.mean(shares) < 0.1
+
+
+def _flagged(trials, runs, slowdown, *, paired):
+    """Return how many of resampled pairs of sides are called slower or faster."""
+    rng, found = RNG(runs), 0
+    for _ in range(trials):
+        levels = np.exp(rng.normal(0.0, rng.choice([0.0, 0.003, 0.01]), 2 * runs))
+        made = []
+        for level in levels.tolist():
+            noise = rng.normal(0.0, 0.02, 30)
+            noise[1:] += 0.6 * noise[:-1]  # successive steps resemble each other
+            noise += (rng.random(30) < 0.02) * rng.exponential(0.3, 30)  # outliers
+            made.append(level * np.exp(noise))
+        before, after = made[:runs], [steps * (1.0 + slowdown) for steps in made[runs:]]
+        found += verdict(step_ratio(before, after, paired=paired)) in {"faster", "slower"}
+    return found
+
+
+@pytest.mark.parametrize(("runs", "paired"), [(1, False), (3, True), (5, False), (10, True)])
+def test_runs_of_one_program_are_hardly_ever_called_different(runs, paired):
+    assert _flagged(300, runs, 0.0, paired=paired) <= 3  # 1%; benchmarks/compare measures more
+
+
+def test_a_slowdown_of_five_percent_is_found_in_ten_pairs():
+    assert _flagged(60, 10, 0.05, paired=True) >= 54  # 90%

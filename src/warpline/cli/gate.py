@@ -188,10 +188,16 @@ def _recorded(args: Namespace) -> tuple[Summary, Summary]:
     memory.reuse_freed_memory()
     saved = None
     if args.baseline is not None:
-        saved = baselines.load(Path(args.folder), args.baseline)
+        saved = _saved(args)
     with bar.shown(args):
         first = saved or api.summarize(before, steps=args.steps, keep_going=not args.debug)
         return first, api.summarize(after, steps=args.steps, keep_going=not args.debug)
+
+
+def _saved(args: Namespace) -> Summary:
+    """Return the baseline that the arguments name."""
+    found = baselines.load(Path(args.folder), args.baseline)
+    return summary.joined(f"baseline {args.baseline}", [found])
 
 
 def _named(args: Namespace) -> tuple[list[str], list[str]]:
@@ -257,7 +263,7 @@ def _ran(args: Namespace) -> tuple[Summary, Summary]:
         raise UsageError("--runs and --warm-up count runs", hint="use --runs 5 --warm-up 1")
     saved = None
     if args.baseline is not None:  # before anything runs
-        saved = baselines.load(Path(args.folder), args.baseline)
+        saved = _saved(args)
     with _folder(args) as folder:
         plan = turns.Plan(
             commands, runs, args.warm_up, args.interleave and needed > 1, args.bare, folder

@@ -17,7 +17,7 @@ from warpline.files import check_output, complete_file
 if TYPE_CHECKING:
     from warpline import api, render
     from warpline.cli import memory
-    from warpline.comparison import baselines, limits
+    from warpline.comparison import baselines, limits, summary
     from warpline.comparison import trend as trends
     from warpline.comparison.summary import Summary
     from warpline.render import trend as rendering
@@ -27,6 +27,7 @@ else:
     memory = lazy("warpline.cli.memory")
     baselines = lazy("warpline.comparison.baselines")
     limits = lazy("warpline.comparison.limits")
+    summary = lazy("warpline.comparison.summary")
     trends = lazy("warpline.comparison.trend")
     rendering = lazy("warpline.render.trend")
 
@@ -165,7 +166,7 @@ def _read(path: Path, args: Namespace) -> list[Summary]:
     if not is_of_folder and not baselines.is_baseline(path):
         return [api.summarize(str(path), steps=args.steps, keep_going=not args.debug)]
     try:
-        return [baselines.read(path)]
+        return [summary.joined(path.stem, [baselines.read(path)])]
     except InputError as error:
         if not is_of_folder:
             raise

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +25,21 @@ from warpline.comparison.statistics import (
 )
 from warpline.comparison.summary import Summary
 from warpline.errors import UsageError
+from warpline.lazy import lazy
 from warpline.result.trend import ChangePoint, Point, Trend
+
+if TYPE_CHECKING:
+    import ruptures
+else:
+    ruptures = lazy("ruptures")  # an extra
 
 F64 = npt.NDArray[np.float64]
 LEAST_POINTS = 6  # two segments
 _LEAST_SEGMENT = 3
-# Of a change point, in variances of the noise times the logarithm of the number of points. Without
-# a change, 0.5% of series of 100 points then have a candidate.
-_PENALTY = 3.0
+# Of a change point, in variances of the noise times the logarithm of the number of points: few
+# series without a change have a candidate then.
+_PENALTY = 4.0
+_ALPHA = 1e-3  # below that of two given sides, because the place of a candidate was chosen
 _OUTLIER = 5.0  # standard deviations from the median of the segment
 _LEAST_NOISE = 1e-9  # of series that repeat exactly
 _MAD_OF_NORMAL = 0.6745  # median absolute deviation of the normal distribution
@@ -121,7 +129,8 @@ def _change(
         high=estimate.high,
         p=estimate.p,
     )
-    return change, verdict(estimate, tolerance) in ("faster", "slower")
+    is_shown = verdict(estimate, tolerance) in ("faster", "slower") and estimate.p <= _ALPHA
+    return change, is_shown
 
 
 def _noise(logs: F64) -> float:
@@ -137,7 +146,8 @@ def _usual(values: F64, sd: float) -> F64:
     """Return the values of a segment without its outliers; at least half of them."""
     logs = np.log(values)
     distance = np.abs(logs - np.median(logs))
-    return values[distance <= max(_OUTLIER * sd, 3.0 * float(np.median(distance)))]
+    usual: F64 = values[distance <= max(_OUTLIER * sd, 3.0 * float(np.median(distance)))]
+    return usual
 
 
 def _candidates(logs: F64, sd: float) -> list[int]:
@@ -149,13 +159,12 @@ def _candidates(logs: F64, sd: float) -> list[int]:
     if len(logs) < LEAST_POINTS:
         return []
     try:
-        from ruptures import KernelCPD  # noqa: PLC0415 - an extra
+        search = ruptures.KernelCPD(kernel="linear", min_size=_LEAST_SEGMENT)
     except ImportError:
         raise UsageError(
             "trend needs the library ruptures", hint="pip install 'warpline[trend]'"
         ) from None
     smooth = logs.copy()  # single outliers removed; an edge between two levels stays where it is
     smooth[1:-1] = np.median(np.stack([logs[:-2], logs[1:-1], logs[2:]]), axis=0)
-    search = KernelCPD(kernel="linear", min_size=_LEAST_SEGMENT).fit(smooth[:, None])
-    found = search.predict(pen=_PENALTY * math.log(len(logs)) * sd * sd)
+    found = search.fit(smooth[:, None]).predict(pen=_PENALTY * math.log(len(logs)) * sd * sd)
     return [int(at) for at in found if at < len(logs)]
