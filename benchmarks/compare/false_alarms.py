@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,10 +152,8 @@ def noises(folders: Sequence[Path]) -> list[Noise]:
         except warpline.WarplineError:
             continue
         if len(series) >= 4:
-            shape = series / series.mean()
-            found.append(
-                Noise(path.name.split(".sqlite")[0], lambda rng, n, s=shape: blocks(rng, n, s))
-            )
+            name = path.name.removesuffix(".sqlite")
+            found.append(Noise(name, partial(blocks, series=series / series.mean())))
     return found
 
 
@@ -170,7 +169,8 @@ def step_times(path: Path) -> F64:
 def blocks(rng: np.random.Generator, count: int, series: F64) -> F64:
     """Return steps that are drawn in pairs of successive ones."""
     starts = rng.integers(0, len(series), (count + 1) // 2)
-    return series[(starts[:, None] + np.arange(2)) % len(series)].reshape(-1)[:count]
+    drawn: F64 = series[(starts[:, None] + np.arange(2)) % len(series)].reshape(-1)[:count]
+    return drawn
 
 
 def autoregressive(rng: np.random.Generator, count: int, share: float, sd: float) -> F64:
@@ -190,7 +190,8 @@ def with_outliers(rng: np.random.Generator, count: int) -> F64:
 def with_drift(rng: np.random.Generator, count: int) -> F64:
     """Return steps that become slower or faster by up to 5%."""
     slope: F64 = np.linspace(0.0, rng.uniform(-0.05, 0.05), count)
-    return rng.normal(1.0, 0.01, count) * np.exp(slope - slope.mean())
+    steps: F64 = rng.normal(1.0, 0.01, count) * np.exp(slope - slope.mean())
+    return steps
 
 
 def programs(trials: int, seed: int) -> None:
