@@ -6,9 +6,9 @@
 
 `resampled` makes runs of the noise of real step times (and of synthetic series with correlation,
 outliers and drift), with known variation between runs. `programs` runs a small program, a process
-for each run, once alone and once beside a neighbor that takes CPU time in bursts. `recorded` records
-a program with NVTX ranges by Warpline's own agent and reads its steps. Each prints a table with 95%
-limits (Clopper and Pearson).
+for each run, once alone and once beside a neighbor that takes CPU time in bursts. `recorded`
+records a program with NVTX ranges by Warpline's own agent and reads its steps. Each prints shares
+with 95% limits (Clopper and Pearson).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import itertools
 import math
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -32,12 +33,13 @@ import numpy as np
 import numpy.typing as npt
 
 import warpline
-from warpline.comparison.statistics import step_ratio, verdict
+from warpline.comparison.statistics import ALPHA, RatioEstimate, step_ratio, verdict
 from warpline.derived.steps.times import steps
 from warpline.trace import Run
 
 F64 = npt.NDArray[np.float64]
 RECORDINGS = Path(__file__).parents[2] / "tests" / "data"
+WORK = 4000  # of a step of the small program: 0.2 ms
 SLOWDOWNS = (0.01, 0.03, 0.05, 0.10)
 PROGRAM = """
 import warpline
@@ -201,32 +203,33 @@ def programs(trials: int, seed: int) -> None:
         try:
             where = "beside a neighbor" if has_neighbor else "alone"
             for pairs in (3, 5):
-                before = time.perf_counter()
-                flagged = undecided = 0
-                for _ in range(trials):
-                    said = compare_programs(pairs, 400, 400)
-                    flagged += said in ("faster", "slower")
-                    undecided += said == "undecided"
+                found = [compare_programs(pairs, WORK, WORK) for _ in range(trials)]
+                said = [verdict(item) for item in found]
+                flagged = trials - said.count("undecided") - said.count("same")
                 say(f"{pairs} pairs, {where}", flagged, trials)
-                took = time.perf_counter() - before
-                print(f"    undecided {undecided / trials:.0%}, took {took:.0f} s")
-            for work in (412, 440):
-                some = trials // 10
-                found = sum(compare_programs(10, 400, work) == "slower" for _ in range(some))
-                say(f"{work / 400 - 1:.0%} slower, 10 pairs, {where}", found, some)
+                say("    p at most 1%, any size", sum(item.p <= ALPHA for item in found), trials)
+                widths = sorted(math.log(item.high / item.low) / 2.0 for item in found)
+                print(f"    median interval +-{widths[trials // 2]:.0%}")
+            for share in (0.03, 0.10):
+                some = max(trials // 10, 20)
+                slower = [
+                    compare_programs(10, WORK, round(WORK * (1 + share))) for _ in range(some)
+                ]
+                count = sum(verdict(item) == "slower" for item in slower)
+                say(f"{share:.0%} slower, 10 pairs, {where}", count, some)
         finally:
             if neighbor is not None:
-                os.kill(neighbor, 9)
+                os.kill(neighbor, signal.SIGKILL)
                 os.waitpid(neighbor, 0)
 
 
-def compare_programs(pairs: int, work: int, other_work: int) -> str:
-    """Run two programs in turn and return the verdict."""
+def compare_programs(pairs: int, work: int, other_work: int) -> RatioEstimate:
+    """Run two programs in turn and return how they differ."""
     runs: tuple[list[F64], list[F64]] = ([], [])
     for pair in range(pairs):
         for side in (0, 1) if pair % 2 == 0 else (1, 0):
             runs[side].append(run_program(other_work if side else work))
-    return verdict(step_ratio(*runs, paired=True))
+    return step_ratio(*runs, paired=True)
 
 
 def run_program(work: int, count: int = 20) -> F64:
@@ -237,7 +240,7 @@ def run_program(work: int, count: int = 20) -> F64:
         times = []
         for _ in range(count + 2):
             times.append(time.perf_counter_ns())
-            sum(number * number for number in range(work * 10))
+            sum(number * number for number in range(work))
         os.write(write, struct.pack(f"{count + 2}q", *times))
         os._exit(0)
     os.close(write)
