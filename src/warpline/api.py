@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -253,7 +254,8 @@ def compare(
         for trace in _runs(side):
             names = () if runs else tables  # of several runs, the first one's
             runs.append(comparison.measured(Run(trace, steps), names, keep_going=keep_going))
-            del trace  # one recording at a time in memory
+            del trace
+            gc.collect()  # one recording at a time in memory: what is derived refers to its trace
         sides.append(runs)
     return comparison.comparison(*sides, tolerance=limit, paired=paired)
 
