@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from warpline import plugins, progress
 from warpline.documents import summary as summaries
@@ -53,6 +53,7 @@ else:
 PathLike: TypeAlias = str | os.PathLike[str]
 # The first argument of most functions below: an open trace, a file, or several files.
 Recordings: TypeAlias = Trace | PathLike | Sequence[PathLike]
+Side: TypeAlias = Recordings | Sequence[Trace]  # of a comparison
 
 
 def open(*paths: PathLike | Sequence[PathLike]) -> Trace:  # noqa: A001 - the name users expect
@@ -214,8 +215,8 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
 
 
 def compare(
-    before: Recordings,
-    after: Recordings,
+    before: Side,
+    after: Side,
     *,
     steps: str | None = None,
     tolerance: float | None = None,
@@ -226,8 +227,8 @@ def compare(
     """Compare two sides: what differs, whether it is noise, and why.
 
     Args:
-        before: A trace, a path, or a list of paths: several runs, or the ranks of one or several.
-            Recordings with distinct ranks are one run.
+        before: A trace, a path, or a list: several runs, or the ranks of one or several. Of
+            a list of paths, recordings with distinct ranks are one run; each trace is a run.
         after: The other side. Any format on either side.
         steps: Name of the NVTX ranges that are steps, or a pattern such as ``epoch_*``. None
             detects steps.
@@ -241,7 +242,8 @@ def compare(
         The content of `warpline compare`. `Comparison.to_dict` is its JSON.
 
     Raises:
-        UsageError: There are no ranges or tables of that name, or the tolerance is not a ratio.
+        UsageError: There are no ranges or tables of that name, the tolerance is not between 0 and 1,
+            or paired sides have different numbers of runs.
     """
     limit = statistics.DEFAULT_TOLERANCE if tolerance is None else tolerance
     if not 0 < limit < 1:
@@ -260,15 +262,18 @@ def compare(
     return comparison.comparison(*sides, tolerance=limit, paired=paired)
 
 
-def _runs(recordings: Recordings) -> Iterator[Trace]:
+def _runs(side: Side) -> Iterator[Trace]:
     """Yield the trace of each run of a side, opened when it is needed."""
-    if isinstance(recordings, Trace | str | os.PathLike) or len(recordings) == 1:
-        yield opened(recordings)
-        return
-    if not _names_files(recordings):
-        raise TypeError("expected a Trace, a path, or a list of paths")
-    for places in comparison.runs_of([open(path) for path in recordings]):
-        yield open(*(recordings[place] for place in places))
+    listed = list(side) if isinstance(side, Sequence) and not isinstance(side, str) else [side]
+    traces = [item for item in listed if isinstance(item, Trace)]
+    paths = [item for item in listed if isinstance(item, str | os.PathLike)]
+    if traces and len(traces) == len(listed):
+        yield from traces
+    elif len(paths) == len(listed) > 1:
+        for places in comparison.runs_of([open(path) for path in paths]):
+            yield open(*(paths[place] for place in places))
+    else:
+        yield opened(cast("Recordings", side))
 
 
 def report(

@@ -77,7 +77,8 @@ def _sides(comparison: Comparison) -> Iterator[Block]:
 
 
 def _side(side: Side) -> str:
-    said = f"{plural(side.steps, 'step')} ({side.source})" if side.steps else "no steps"
+    source = "inferred" if side.source == "periodicity" else side.source.removeprefix("range:")
+    said = f"{plural(side.steps, 'step')} ({source})" if side.steps else "no steps"
     if side.runs > 1:
         said += f" of {plural(side.runs, 'run')}"
     return f"{said}, {plural(side.ranks, 'rank')}" if side.ranks > 1 else said
@@ -198,6 +199,8 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
     if step is None:
         return
     least = _LEAST_SHARE * max(step.before_ns, step.after_ns)
+    if not any(item.before_ns and item.after_ns for item in comparison.phases if item.path):
+        return  # no range is on both sides
     every = [item for item in comparison.phases if item.path and abs(item.delta_ns) >= least]
     rows = tuple(
         Row(
@@ -247,13 +250,12 @@ def _environment(comparison: Comparison) -> Iterator[Block]:
     items = tuple(
         (
             Cell(
-                f"{fact.name}: {fact.before or 'not recorded'} before,"
-                f" {fact.after or 'not recorded'} after"
+                f"{fact.name}: {fact.before} before, {fact.after} after"
                 + ("" if fact.effect == "information" else f" ({fact.effect})")
             ),
         )
         for fact in comparison.environment
-        if fact.effect
+        if fact.effect and fact.before is not None and fact.after is not None
     )
     if items:
         yield Section("Environment", (Items(items),))
