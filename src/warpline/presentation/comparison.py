@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from warpline.presentation.blocks import (
     Block,
@@ -40,7 +41,8 @@ def screen(comparison: Comparison) -> Presentation:
 
 def markdown(comparison: Comparison) -> Presentation:
     """Return what Markdown shows, for a pull request."""
-    return _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
+    shown = _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
+    return shown._replace(blocks=tuple(map(_with_heading, shown.blocks)))
 
 
 def notebook(comparison: Comparison) -> Presentation:
@@ -68,6 +70,13 @@ def _presentation(
         *_limits(comparison),
     )
     return Presentation(blocks, (*comparison.before.paths, *comparison.after.paths))
+
+
+def _with_heading(block: Block) -> Block:
+    """Return a table with a title as a section: Markdown has no titles of tables."""
+    if not isinstance(block, Table) or not block.title:
+        return block
+    return Section(block.title, (replace(block, title=""),))
 
 
 def _sides(comparison: Comparison) -> Iterator[Block]:
