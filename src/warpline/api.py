@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from warpline import plugins, progress
 from warpline.documents import summary as summaries
@@ -61,6 +62,7 @@ else:
 PathLike: TypeAlias = str | os.PathLike[str]
 # The first argument of most functions below: an open trace, a file, or several files.
 Recordings: TypeAlias = Trace | PathLike | Sequence[PathLike]
+Side: TypeAlias = Recordings | Sequence[Trace]  # of a comparison
 
 
 def open(*paths: PathLike | Sequence[PathLike]) -> Trace:  # noqa: A001 - the name users expect
@@ -222,8 +224,8 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
 
 
 def compare(
-    before: Recordings,
-    after: Recordings,
+    before: Side,
+    after: Side,
     *,
     steps: str | None = None,
     tolerance: float | None = None,
@@ -234,8 +236,8 @@ def compare(
     """Compare two sides: what differs, whether it is noise, and why.
 
     Args:
-        before: A trace, a path, or a list of paths: several runs, or the ranks of one or several.
-            Recordings with distinct ranks are one run.
+        before: A trace, a path, or a list: several runs, or the ranks of one or several. Of
+            a list of paths, recordings with distinct ranks are one run; each trace is a run.
         after: The other side. Any format on either side.
         steps: Name of the NVTX ranges that are steps, or a pattern such as ``epoch_*``. None
             detects steps.
@@ -249,7 +251,8 @@ def compare(
         The content of `warpline compare`. `Comparison.to_dict` is its JSON.
 
     Raises:
-        UsageError: There are no ranges or tables of that name, or the tolerance is not a ratio.
+        UsageError: There are no ranges or tables of that name, the tolerance is not between 0 and 1,
+            or paired sides have different numbers of runs.
     """
     limit = statistics.DEFAULT_TOLERANCE if tolerance is None else tolerance
     if not 0 < limit < 1:
@@ -262,14 +265,13 @@ def compare(
         for trace in _runs(side):
             names = () if runs else tables  # of several runs, the first one's
             runs.append(comparison.measured(Run(trace, steps), names, keep_going=keep_going))
-            del trace  # one recording at a time in memory
+            del trace
+            gc.collect()  # one recording at a time in memory: what is derived refers to its trace
         sides.append(runs)
     return comparison.comparison(*sides, tolerance=limit, paired=paired)
 
 
-def summarize(
-    recordings: Recordings, *, steps: str | None = None, keep_going: bool = False
-) -> Summary:
+def summarize(recordings: Side, *, steps: str | None = None, keep_going: bool = False) -> Summary:
     """Return what a baseline keeps of one or several runs.
 
     Args:
@@ -281,7 +283,11 @@ def summarize(
     Raises:
         UsageError: There are no ranges of that name, or a run has neither GPU work nor steps.
     """
-    runs = [gates.summary(Run(trace, steps), keep_going=keep_going) for trace in _runs(recordings)]
+    runs = []
+    for trace in _runs(recordings):
+        runs.append(gates.summary(Run(trace, steps), keep_going=keep_going))
+        del trace
+        gc.collect()  # one recording at a time in memory
     title = runs[0].title if len(runs) == 1 else f"{len(runs)} runs of {runs[0].title}"
     return summaries_of_runs.joined(title, runs)
 
@@ -308,15 +314,18 @@ def gate(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: bo
     return judging.judge(before, after, known, paired=paired)
 
 
-def _runs(recordings: Recordings) -> Iterator[Trace]:
+def _runs(side: Side) -> Iterator[Trace]:
     """Yield the trace of each run of a side, opened when it is needed."""
-    if isinstance(recordings, Trace | str | os.PathLike) or len(recordings) == 1:
-        yield opened(recordings)
-        return
-    if not _names_files(recordings):
-        raise TypeError("expected a Trace, a path, or a list of paths")
-    for places in comparison.runs_of([open(path) for path in recordings]):
-        yield open(*(recordings[place] for place in places))
+    listed = list(side) if isinstance(side, Sequence) and not isinstance(side, str) else [side]
+    traces = [item for item in listed if isinstance(item, Trace)]
+    paths = [item for item in listed if isinstance(item, str | os.PathLike)]
+    if traces and len(traces) == len(listed):
+        yield from traces
+    elif len(paths) == len(listed) > 1:
+        for places in comparison.runs_of([open(path) for path in paths]):
+            yield open(*(paths[place] for place in places))
+    else:
+        yield opened(cast("Recordings", side))
 
 
 def report(

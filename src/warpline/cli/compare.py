@@ -81,11 +81,6 @@ def run(args: Namespace) -> int:
     before, after = _sides(args)
     limit = None if args.fail_on is None else _share("--fail-on", args.fail_on)
     tolerance = None if args.tolerance is None else _share("--tolerance", args.tolerance)
-    if args.paired and len(before) != len(after):
-        raise UsageError(
-            f"--paired: {len(before)} recordings before, {len(after)} after",
-            hint="pass as many recordings on both sides, in the order in which they were made",
-        )
     output = Output(
         args,
         {

@@ -8,7 +8,7 @@ from warpline.result.comparison import Effect, Fact
 from warpline.result.profile import Profile
 
 GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
-# Differences that no statistics can tell from a change of the program.
+# Differences that no statistics can separate from a change of the program.
 _FORBIDS = {GPU, GPUS, RANKS, PROFILER}
 _INFORMS = {"command", "profiler version", STEPS}
 _LEAST_SAME_WORK = 0.8  # of the smaller number of operations per step

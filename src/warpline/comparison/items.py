@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.comparison.matching import Match, match
+from warpline.comparison.matching import Listed, Match, match
 from warpline.comparison.statistics import false_discovery, step_difference
 from warpline.result.comparison import Change, ItemChange, Work
 from warpline.result.profile import F64, I64, ItemName, Items, Profile
@@ -83,12 +83,10 @@ def item_changes(
         paired: Whether the runs were made in turn.
     """
     sides = side_items(before), side_items(after)
-    matches = match(
-        sides[0].names,
-        sides[1].names,
-        sides[0].position_ns.tolist(),
-        sides[1].position_ns.tolist(),
+    before_items, after_items = (
+        Listed(side.names, side.executions.tolist(), side.position_ns.tolist()) for side in sides
     )
+    matches = match(before_items, after_items)
     changes = [_change(item, *sides) for item in matches]
     p_values = _p_values(matches, changes, (before, after), sides, paired=paired)
     tested = [place for place, p in enumerate(p_values) if p is not None]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from warpline.result.profile import ItemName
 
 _LONGEST = 4096  # characters of a name that are looked at: templates make names of many kB
-_OPEN, _CLOSE = "<([{", ">)]}"
+# How demanglers write a constant, such as ``(int)4`` for ``4``, and a lambda.
+_CAST = re.compile(r"\((?:unsigned |signed )?(?:bool|char|short|int|long|long long)\)(?=-?\d)")
+_LAMBDA = re.compile(r"\[(lambda[^\[\]]*?) ?\(instance (\d+)\)\]")
 
-Key = Callable[[ItemName], Hashable]
+Key = Callable[[ItemName, float], Hashable]
 
 
 class Match(NamedTuple):
@@ -36,6 +39,15 @@ def without_parameters(name: str) -> str:
     return head.removeprefix("void ").strip() or name
 
 
+def normalized(name: str) -> str:
+    """Return a demangled name as other demanglers write it: without casts, spaces and parameters.
+
+    Profilers demangle with different libraries: ``f<(int)4>`` and ``f<4>`` are one function.
+    """
+    plain = _LAMBDA.sub(r"{\1#\2}", _CAST.sub("", name[:_LONGEST]))
+    return without_parameters(plain).replace(" ", "")
+
+
 def base_name(name: str) -> str:
     """Return a demangled name without parameters, template arguments and namespaces.
 
@@ -58,26 +70,38 @@ def _outside(name: str, opening: str, closing: str) -> str:
     return "".join(kept) or name
 
 
-def match(
-    before: Sequence[ItemName],
-    after: Sequence[ItemName],
-    before_position: Sequence[float],
-    after_position: Sequence[float],
-) -> list[Match]:
+class Listed(NamedTuple):
+    """The items of one run.
+
+    Attributes:
+        names: What each item is.
+        executions: Number per step of each.
+        position: When each runs in a step.
+    """
+
+    names: Sequence[ItemName]
+    executions: Sequence[float]
+    position: Sequence[float]
+
+    def in_order(self) -> list[int]:
+        """Return the places of the items by position."""
+        return sorted(range(len(self.names)), key=lambda place: (self.position[place], place))
+
+
+def match(before: Listed, after: Listed) -> list[Match]:
     """Return which items correspond; each item is in exactly one match.
 
     Args:
-        before: What the items of one run are.
-        after: The same of the other run.
-        before_position: When each item runs in a step.
-        after_position: The same of the other run.
+        before: The items of one run.
+        after: The items of the other run.
 
     Items are matched on five levels, each for what the levels before left: by name and shape; by
     name, where one item may split into several shapes or several merge into one; by name without
-    parameters; without template arguments, if the category is the same; and by position, between
-    the same matched neighbors and with the same category. What is left is gone or new.
+    parameters; without template arguments, if the category is the same, first with the same shape
+    and number of executions; and by position, between the same matched neighbors and with the same
+    category. What is left is gone or new.
     """
-    left, right = _in_order(before_position), _in_order(after_position)
+    left, right = before.in_order(), after.in_order()
     matches: list[Match] = []
     for level, key, divides in _LEVELS:
         found = _by_key(before, after, left, right, key, divides=divides)
@@ -86,7 +110,7 @@ def match(
         left = [place for place in left if place not in used]
         used = {place for _, new in found for place in new}
         right = [place for place in right if place not in used]
-    placed = _by_position(before, after, left, right, matches, before_position, after_position)
+    placed = _by_position(before, after, left, right, matches)
     matches += placed
     gone = set(left) - {place for item in placed for place in item.before}
     new = set(right) - {place for item in placed for place in item.after}
@@ -96,20 +120,23 @@ def match(
 
 
 _LEVELS: tuple[tuple[str, Key, bool], ...] = (
-    ("shape", lambda item: (item.kind, item.name, item.shape), False),
-    ("name", lambda item: (item.kind, item.name), True),
-    ("signature", lambda item: (item.kind, without_parameters(item.name)), True),
-    ("base", lambda item: (item.kind, item.category, base_name(item.name)), False),
+    ("shape", lambda item, _: (item.kind, item.name, item.shape), False),
+    ("name", lambda item, _: (item.kind, item.name), True),
+    ("signature", lambda item, _: (item.kind, normalized(item.name), item.shape), False),
+    ("signature", lambda item, _: (item.kind, normalized(item.name)), True),
+    ("base", lambda item, number: (*_base(item), item.shape, round(number, 1)), False),
+    ("base", lambda item, number: (*_base(item), round(number, 1)), False),
+    ("base", lambda item, _: _base(item), False),
 )
 
 
-def _in_order(position: Sequence[float]) -> list[int]:
-    return sorted(range(len(position)), key=lambda place: (position[place], place))
+def _base(item: ItemName) -> tuple[str, str, str]:
+    return item.kind, item.category, base_name(item.name)
 
 
 def _by_key(
-    before: Sequence[ItemName],
-    after: Sequence[ItemName],
+    before: Listed,
+    after: Listed,
     left: Sequence[int],
     right: Sequence[int],
     key: Key,
@@ -119,9 +146,13 @@ def _by_key(
     """Return pairs of items with the same key, in order; one with several if `divides`."""
     groups: dict[Hashable, tuple[list[int], list[int]]] = {}
     for place in left:
-        groups.setdefault(key(before[place]), ([], []))[0].append(place)
+        groups.setdefault(key(before.names[place], before.executions[place]), ([], []))[0].append(
+            place
+        )
     for place in right:
-        groups.setdefault(key(after[place]), ([], []))[1].append(place)
+        groups.setdefault(key(after.names[place], after.executions[place]), ([], []))[1].append(
+            place
+        )
     found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for old, new in groups.values():
         if divides and old and new and 1 in (len(old), len(new)):
@@ -132,21 +163,19 @@ def _by_key(
 
 
 def _by_position(
-    before: Sequence[ItemName],
-    after: Sequence[ItemName],
+    before: Listed,
+    after: Listed,
     left: Sequence[int],
     right: Sequence[int],
     matches: Sequence[Match],
-    before_position: Sequence[float],
-    after_position: Sequence[float],
 ) -> list[Match]:
     """Match what lies between the same matched neighbors and has the same category."""
     if not left or not right:
         return []
     of_left = {place: number for number, item in enumerate(matches) for place in item.before}
     of_right = {place: number for number, item in enumerate(matches) for place in item.after}
-    old = _between(before, before_position, of_left)
-    new = _between(after, after_position, of_right)
+    old = _between(before, of_left)
+    new = _between(after, of_right)
     found = []
     for gap, places in old.items():
         others = new.get(gap, [])
@@ -155,11 +184,9 @@ def _by_position(
     return found
 
 
-def _between(
-    names: Sequence[ItemName], position: Sequence[float], number_of: dict[int, int]
-) -> dict[Hashable, list[int]]:
+def _between(listed: Listed, number_of: dict[int, int]) -> dict[Hashable, list[int]]:
     """Return the unmatched GPU work by its neighbors' matches, kind and category."""
-    order = [place for place in _in_order(position) if names[place].kind != "call"]
+    order = [place for place in listed.in_order() if listed.names[place].kind != "call"]
     follower, following = -1, [-1] * len(order)
     for at in reversed(range(len(order))):
         following[at] = follower
@@ -170,6 +197,6 @@ def _between(
         if place in number_of:
             leader = number_of[place]
             continue
-        item = names[place]
+        item = listed.names[place]
         gaps.setdefault((leader, following[at], item.kind, item.category), []).append(place)
     return gaps

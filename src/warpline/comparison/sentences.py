@@ -105,7 +105,9 @@ def limits(
 ) -> tuple[str, ...]:
     """Return what the recordings cannot show, one sentence each."""
     said: list[str] = []
-    if len(before) == 1 and len(after) == 1 and step is not None:
+    if set(before[0].paths) & set(after[0].paths):
+        said.append("Both sides have a recording in common.")
+    if len(before) == 1 and len(after) == 1 and step is not None and step.p is not None:
         said.append(
             "One run per side: how much runs of one program differ was not measured, but assumed"
             f" to be {format_ratio(UNSEEN_SD)}. Compare several: --before A1 A2 A3"
@@ -126,6 +128,14 @@ def limits(
             f"Steps {' and '.join(inferred)} are inferred from repeating launches, not named by"
             " ranges."
         )
+    if {run.recorder for run in before} != {run.recorder for run in after}:
+        said.append(
+            "Idle time and CUDA API calls include the overhead of each profiler; GPU operations"
+            " are comparable."
+        )
+    paths = [{path for run in side for path in run.phases if path} for side in (before, after)]
+    if any(paths) and not paths[0] & paths[1]:
+        said.append("The sides have no ranges in common, so phases are not compared.")
     known = {name for run in (*before, *after) for name in run.environment}
     unknown = [name for name in ("driver", "power limit", "clocks") if name not in known]
     if unknown:

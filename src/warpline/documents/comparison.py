@@ -27,12 +27,13 @@ from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_in_name, rank_of_process
 from warpline.documents import failures
 from warpline.documents.tables import compute
+from warpline.errors import UsageError
 from warpline.lazy import lazy
 from warpline.result import Result, Skipped, source_name, warnings_of
 from warpline.result.comparison import Comparison
 from warpline.result.profile import PartName, Phases, Profile
 from warpline.trace import Run, Trace
-from warpline.units import format_bytes
+from warpline.units import format_bytes, plural
 
 if TYPE_CHECKING:
     from warpline.comparison import compare, environment
@@ -60,7 +61,16 @@ class Measured(NamedTuple):
 def comparison(
     before: Sequence[Measured], after: Sequence[Measured], *, tolerance: float, paired: bool
 ) -> Comparison:
-    """Compare two sides, each of one or several runs."""
+    """Compare two sides, each of one or several runs.
+
+    Raises:
+        UsageError: They are paired, but have different numbers of runs.
+    """
+    if paired and len(before) != len(after):
+        raise UsageError(
+            f"{plural(len(before), 'run')} before cannot be paired with {len(after)} after",
+            hint="pass as many runs on both sides, in the order in which they were made",
+        )
     sections = tuple(
         by_key.compare_tables(old, new)
         for old, new in zip(before[0].tables, after[0].tables, strict=True)

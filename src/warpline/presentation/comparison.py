@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from warpline.presentation.blocks import (
     Block,
@@ -40,7 +41,8 @@ def screen(comparison: Comparison) -> Presentation:
 
 def markdown(comparison: Comparison) -> Presentation:
     """Return what Markdown shows, for a pull request."""
-    return _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
+    shown = _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
+    return shown._replace(blocks=tuple(map(_with_heading, shown.blocks)))
 
 
 def notebook(comparison: Comparison) -> Presentation:
@@ -70,6 +72,13 @@ def _presentation(
     return Presentation(blocks, (*comparison.before.paths, *comparison.after.paths))
 
 
+def _with_heading(block: Block) -> Block:
+    """Return a table with a title as a section: Markdown has no titles of tables."""
+    if not isinstance(block, Table) or not block.title:
+        return block
+    return Section(block.title, (replace(block, title=""),))
+
+
 def _sides(comparison: Comparison) -> Iterator[Block]:
     yield Line(
         f"Before: {_side(comparison.before)}. After: {_side(comparison.after)}.", is_faint=True
@@ -77,7 +86,8 @@ def _sides(comparison: Comparison) -> Iterator[Block]:
 
 
 def _side(side: Side) -> str:
-    said = f"{plural(side.steps, 'step')} ({side.source})" if side.steps else "no steps"
+    source = "inferred" if side.source == "periodicity" else side.source.removeprefix("range:")
+    said = f"{plural(side.steps, 'step')} ({source})" if side.steps else "no steps"
     if side.runs > 1:
         said += f" of {plural(side.runs, 'run')}"
     return f"{said}, {plural(side.ranks, 'rank')}" if side.ranks > 1 else said
@@ -198,6 +208,8 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
     if step is None:
         return
     least = _LEAST_SHARE * max(step.before_ns, step.after_ns)
+    if not any(item.before_ns and item.after_ns for item in comparison.phases if item.path):
+        return  # no range is on both sides
     every = [item for item in comparison.phases if item.path and abs(item.delta_ns) >= least]
     rows = tuple(
         Row(
@@ -247,13 +259,12 @@ def _environment(comparison: Comparison) -> Iterator[Block]:
     items = tuple(
         (
             Cell(
-                f"{fact.name}: {fact.before or 'not recorded'} before,"
-                f" {fact.after or 'not recorded'} after"
+                f"{fact.name}: {fact.before} before, {fact.after} after"
                 + ("" if fact.effect == "information" else f" ({fact.effect})")
             ),
         )
         for fact in comparison.environment
-        if fact.effect
+        if fact.effect and fact.before is not None and fact.after is not None
     )
     if items:
         yield Section("Environment", (Items(items),))

@@ -29,6 +29,7 @@ from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Run, Trace
 
 _SHAPE = tuple(f"{kind}_{axis}" for kind in ("grid", "block") for axis in "xyz")
+_DENSE = 4  # cells per value: more are not worth an array
 _DEVICE = next(value for value, label in MEMORY_KINDS.items() if label == "Device")
 
 
@@ -164,9 +165,14 @@ def function_items(run: Run) -> Items:
 def _cells(item: I64, place: I64, ns: F64, at: Places) -> tuple[I64, I64, F64]:
     """Return the sums by item and place, as three columns."""
     n_places = max(len(at.ranks), 1)
-    distinct, cell = np.unique(item * n_places + place, return_inverse=True)
-    sums = _sums(cell.reshape(-1), ns, len(distinct))
-    return distinct // n_places, distinct % n_places, sums
+    cell = item * n_places + place
+    size = int(cell.max(initial=-1)) + 1
+    if size <= _DENSE * (len(cell) + 1):  # much faster than sorting
+        sums = _sums(cell, ns, size)
+        distinct = np.flatnonzero(sums)
+        return distinct // n_places, distinct % n_places, sums[distinct]
+    distinct, number = np.unique(cell, return_inverse=True)
+    return distinct // n_places, distinct % n_places, _sums(number.reshape(-1), ns, len(distinct))
 
 
 def _sums(codes: I64, values: F64, size: int) -> F64:
