@@ -41,6 +41,9 @@ def test_versions_of_driver_and_cuda(opened):
     system = [{"name": name, "value": value} for name, value in facts.items()]
     meta = opened({"StringIds": strings("x"), "TARGET_INFO_SYSTEM_ENV": system}).meta
     assert meta.software == {"driver": "580.159.04", "CUDA": "13.0"}
+
+
+def test_odd_versions(opened):
     odd = [
         {"name": "CudaDriverVersion", "value": "x" * 9},
         {"name": "CpuDescription", "value": "y" * 999},
