@@ -18,6 +18,7 @@ from warpline.comparison.statistics.estimates import (
     DifferenceEstimate,
     RatioEstimate,
     Spread,
+    difference_p,
     step_difference,
     step_ratio,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "RatioEstimate",
     "Spread",
     "Verdict",
+    "difference_p",
     "false_discovery",
     "runs_needed",
     "step_difference",
