@@ -251,8 +251,8 @@ def compare(
         The content of `warpline compare`. `Comparison.to_dict` is its JSON.
 
     Raises:
-        UsageError: There are no ranges or tables of that name, the tolerance is not between 0 and 1,
-            or paired sides have different numbers of runs.
+        UsageError: There are no ranges or tables of that name, the tolerance is not between 0 and
+            1, or paired sides have different numbers of runs.
     """
     limit = statistics.DEFAULT_TOLERANCE if tolerance is None else tolerance
     if not 0 < limit < 1:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import lzma
 import sqlite3
-import statistics
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
 from support.json_schema import violations
@@ -86,7 +88,7 @@ def sql_step_ns(path: str) -> float:
     starts = []
     steps = database.execute(
         "SELECT start, LEAD(start, 1, end) OVER (ORDER BY start) FROM NVTX_EVENTS"
-        " LEFT JOIN StringIds ON id = textId WHERE coalesce(text, value) LIKE 'step\\_%' ESCAPE '\\'"
+        " LEFT JOIN StringIds ON id = textId WHERE coalesce(text, value) GLOB 'step_[0-9]*'"
     ).fetchall()
     for low, high in steps:
         starts += database.execute(
@@ -98,7 +100,7 @@ def sql_step_ns(path: str) -> float:
             (low, high),
         ).fetchone()
     database.close()
-    return statistics.mean(b - a for a, b in zip(starts, starts[1:], strict=False))
+    return fmean(b - a for a, b in itertools.pairwise(starts))
 
 
 def test_the_bad_step_is_that_of_plain_sql(pair, compared):
@@ -130,8 +132,9 @@ def test_items_of_a_category_sum_to_its_part(compared):
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_repaired_part_is_the_top_contribution(name, unpacked):
     rule, part = PAIRS[name]
-    sides = [unpacked(f"faults/{name}.{state}.warpline.xz") for state in ("bad", "fixed")]
-    found = warpline.compare(*sides)
+    before, after = (unpacked(f"faults/{name}.{state}.warpline.xz") for state in ("bad", "fixed"))
+    found = warpline.compare(before, after)
+    assert found.step is not None
     assert found.parts[0].category == part
     assert rule in [item.rule for item in found.findings if item.change == "fixed"]
     assert sum(item.delta_ns for item in found.parts) == found.step.delta_ns
@@ -152,7 +155,7 @@ def test_json_keeps_its_contract(run, pair, repository):
 
 def test_a_comparison_without_common_times_keeps_the_contract(repository):
     schema = json.loads((repository / "docs" / "compare.schema.json").read_text(encoding="utf-8"))
-    kernel = {"start_ns": [0], "end_ns": [9], "name": ["k"]}
+    kernel: dict[str, list[Any]] = {"start_ns": [0], "end_ns": [9], "name": ["k"]}
     for tables in ({}, {"kernel": kernel}):
         found = warpline.compare(*(Trace(MemorySource(tables)) for _ in range(2)))
         assert violations(json.loads(json.dumps(found.to_dict())), schema) == []
@@ -250,17 +253,21 @@ HOSTILE = "\x1b[2J<script>alert(1)</script>|\n`" * 3
 def test_hostile_names_do_nothing():
     def trace(length):
         starts = [i * 1000 for i in range(20)]
-        kernel = {
+        kernel: dict[str, list[Any]] = {
             "start_ns": starts,
             "end_ns": [start + length for start in starts],
             "name": [HOSTILE] * 20,
         }
-        ranges = {"start_ns": starts, "end_ns": [s + 900 for s in starts], "name": [HOSTILE] * 20}
+        ranges: dict[str, list[Any]] = {
+            "start_ns": starts,
+            "end_ns": [s + 900 for s in starts],
+            "name": [HOSTILE] * 20,
+        }
         return Trace(MemorySource({"kernel": kernel, "range": ranges}))
 
     found = warpline.compare(trace(100), trace(800))
     assert "\x1b" not in str(found)
-    html = found._repr_html_()
+    html = found._repr_html_() or ""
     assert "\x1b" not in html
     assert "<script" not in html
     assert "&lt;script" in html
@@ -268,9 +275,23 @@ def test_hostile_names_do_nothing():
 
 def test_a_name_of_megabytes_is_compared_quickly():
     name = "f<" * 500_000 + "(" * 500_000
-    table = {"start_ns": [0, 100], "end_ns": [50, 150], "name": [name, name + "x"]}
-    other = {"start_ns": [0, 100], "end_ns": [50, 150], "name": ["y" + name, "z"]}
+    table: dict[str, list[Any]] = {
+        "start_ns": [0, 100],
+        "end_ns": [50, 150],
+        "name": [name, name + "x"],
+    }
+    other: dict[str, list[Any]] = {
+        "start_ns": [0, 100],
+        "end_ns": [50, 150],
+        "name": ["y" + name, "z"],
+    }
     found = warpline.compare(
         Trace(MemorySource({"kernel": table})), Trace(MemorySource({"kernel": other}))
     )
     assert found.verdict == "undecided"
+
+
+def test_versions_are_part_of_the_environment(data_dir):
+    bad = data_dir / "kineto" / "pageable_h2d.bad.json.gz"
+    facts = {fact.name: fact.after for fact in warpline.compare(bad, bad).environment}
+    assert (facts["CUDA"], facts["CUDA runtime"]) == ("13.0", "13.0")

@@ -13,6 +13,7 @@ from warpline.comparison.findings import finding_differences
 from warpline.comparison.items import item_changes
 from warpline.comparison.matching import Listed, base_name, match, normalized, without_parameters
 from warpline.comparison.parts import rounded
+from warpline.comparison.statistics import difference_p, step_difference
 from warpline.comparison.tables import compare_tables
 from warpline.result import Field, Numbers, Result, Skipped, column_of
 from warpline.units import Unit
@@ -220,6 +221,16 @@ def test_an_item_changes_if_its_time_or_its_number_does():
     twice = profile(SLOW, work=items({kernel("b"): steady}, executions=2))
     once = profile(SLOW, work=items({kernel("b"): steady}))
     assert item_changes([once], [twice], paired=False)[0].change == "changed"
+
+
+def test_the_p_value_alone_is_that_of_the_difference():
+    for paired, before, after in (
+        (False, [SLOW], [FAST]),
+        (True, [SLOW, FAST, SLOW], [FAST, FAST, SLOW]),
+        (False, [SLOW, FAST], [SLOW]),
+    ):
+        alone = difference_p(before, after, paired=paired)
+        assert alone == step_difference(before, after, paired=paired).p
 
 
 def test_single_steps_are_not_tested():

@@ -142,8 +142,8 @@ def _incomparable(before: Sequence[Profile], after: Sequence[Profile]) -> str | 
     if any(has_steps[0] + has_steps[1]) and not all(has_steps[0] + has_steps[1]):
         without = next(run for run in (*before, *after) if not run.has_steps)
         return (
-            f"no steps were detected in {without.title}, but they were in other recordings. Name the"
-            " ranges that are steps with --steps-from NAME."
+            f"no steps were detected in {without.title}, but they were in other recordings. Name"
+            " the ranges that are steps with --steps-from NAME."
         )
     return None
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.comparison.matching import Listed, Match, match
-from warpline.comparison.statistics import false_discovery, step_difference
+from warpline.comparison.statistics import difference_p, false_discovery
 from warpline.result.comparison import Change, ItemChange, Work
 from warpline.result.profile import F64, I64, ItemName, Items, Profile
 
@@ -167,7 +167,7 @@ def _p_values(
                 runs, sides, (matches[place].before, matches[place].after), strict=True
             )
         ]
-        p_values[place] = step_difference(series[0], series[1], paired=paired).p
+        p_values[place] = difference_p(series[0], series[1], paired=paired)
     return p_values
 
 

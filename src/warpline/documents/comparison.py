@@ -170,6 +170,7 @@ def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
         "profiler version": meta.producer,
         environment.STEPS: steps(run).source if has_steps else "none",
         "host": meta.host,
+        **meta.software,
         "command": meta.command,
     }
     facts.update({f"variable {name}": value for name, value in meta.environment.items()})

@@ -19,6 +19,7 @@ from warpline.comparison.statistics.estimates import (
     DifferenceEstimate,
     RatioEstimate,
     Spread,
+    difference_p,
     step_difference,
     step_ratio,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "RatioEstimate",
     "Spread",
     "Verdict",
+    "difference_p",
     "false_discovery",
     "runs_needed",
     "runs_to_decide",

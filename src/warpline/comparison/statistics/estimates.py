@@ -152,6 +152,23 @@ def step_difference(
     )
 
 
+def difference_p(before: Sequence[Steps], after: Sequence[Steps], *, paired: bool = False) -> float:
+    """Return the p-value of `step_difference` alone, without its interval: much faster.
+
+    Args:
+        before: As for `step_difference`.
+        after: As for `step_difference`.
+        paired: As for `step_ratio`.
+
+    Raises:
+        ValueError: As `step_difference` does.
+    """
+    sides = _means(before, paired=paired, other=after), _means(after)
+    means = [float(np.mean([mean.value for mean in side])) for side in sides]
+    unseen = UNSEEN_SD * abs(means[0]), UNSEEN_SD * abs(means[1])
+    return _contrast(*sides, paired=paired, unseen_sd=unseen).p_of(means[1] - means[0])
+
+
 class _Contrast(NamedTuple):
     """The standard error of a difference of two sides."""
 

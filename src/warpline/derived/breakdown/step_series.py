@@ -18,7 +18,7 @@ from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.breakdown.step_differences import call_items
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import Windows, measure_windows, steps
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import number_texts, without_version
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import Operations, operations
@@ -148,16 +148,19 @@ def function_items(run: Run) -> Items:
     place[windows.step[known]] = at.of_window[known]
     calls = call_items(run.trace, run_steps)
     rows = np.flatnonzero(place[calls.step] >= 0) if len(calls.step) else np.zeros(0, np.int64)
-    item, step, ns = calls.item[rows], calls.step[rows], calls.ns[rows]
+    plain = [without_version(name) for _, _, name in calls.names]
+    number = {name: place for place, name in enumerate(dict.fromkeys(plain))}
+    codes = np.array([number[name] for name in plain], np.int64)
+    item, step, ns = codes[calls.item[rows]], calls.step[rows], calls.ns[rows]
     # The ranks with a place, as steps: a process with several devices runs one step.
     of_step = np.bincount(place[place >= 0], minlength=len(at.ranks))
     each = 1.0 / np.maximum(of_step[place[step]], 1)
-    n_items, n_places = len(calls.names), max(len(at.ranks), 1)
+    n_items, n_places = len(number), max(len(at.ranks), 1)
     count = _sums(item, each / n_places, n_items)
     total = _sums(item, ns * each / n_places, n_items)
     cells = _cells(item, place[step], ns * each, at)
     zeros = np.zeros(n_items)
-    names = tuple(ItemName("call", name, name, "", "") for _, _, name in calls.names)
+    names = tuple(ItemName("call", name, name, "", "") for name in number)
     each_ns = total / np.maximum(count, np.finfo(float).tiny)
     return Items(names, count, total, each_ns, zeros, zeros, *cells)
 
