@@ -47,7 +47,8 @@ TABLES_INTRODUCTION = (
 COMMANDS_INTRODUCTION = (
     "`warpline RECORDING` is short for `warpline summary RECORDING`. Data goes to standard output,"
     " everything else to standard error. The exit status is 0 on success, 1 on failure, 2 for usage"
-    " errors, and 3 if a finding reaches the severity given by --fail-on."
+    " errors, and 3 if a finding reaches the severity given by --fail-on, or a gate fails; 4 if a"
+    " gate cannot decide."
 )
 
 SHOWN = re.compile(
@@ -149,7 +150,7 @@ def _command_section(item: Command) -> str:
     parser = parser_of(item)
     usage = parser.usage or parser.format_usage().removeprefix("usage: ").strip()
     rows = (
-        (f"`{_option(action)}`", action.help or "")
+        (f"`{_option(action)}`", (action.help or "").replace("%%", "%"))
         for action in parser._actions  # noqa: SLF001 - argparse has no public way to list them
     )
     parts = [f"## {item.NAME}", parser.description or "", f"    {usage}"]

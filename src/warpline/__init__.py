@@ -7,6 +7,8 @@
     trace["kernel"]                               # a Polars DataFrame
     warpline.stats(trace, "cuda_gpu_kern_sum")    # the nsys table of this name
 
+    warpline.compare("before.sqlite", "after.sqlite")    # what changed, and whether it is noise
+
     with warpline.profile("run.warpline"):        # records this process
         with warpline.annotate("step"):
             ...
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     )
     from warpline.api import (
         analyze,
+        compare,
         export,
         open,  # noqa: A004
         query,
@@ -54,12 +57,14 @@ if TYPE_CHECKING:
         WarplineError,
     )
     from warpline.result import Diagnosis, Finding, Result
+    from warpline.result.comparison import Comparison
     from warpline.trace import Trace
 
 __version__ = "0.1.0"  # the only copy; the build reads it from here
 
 _PUBLIC = {
     "analyze": "warpline.api",
+    "compare": "warpline.api",
     "annotate": "warpline.annotate",  # a callable module
     "end_range": "warpline.annotate",
     "export": "warpline.api",
@@ -75,6 +80,7 @@ _PUBLIC = {
     "stats": "warpline.api",
     "summary": "warpline.api",
     "timeline": "warpline.api",
+    "Comparison": "warpline.result.comparison",
     "Diagnosis": "warpline.result",
     "Finding": "warpline.result",
     "Result": "warpline.result",
@@ -95,6 +101,7 @@ _PUBLIC = {
 __all__ = [
     "AgentMissingError",
     "CaptureError",
+    "Comparison",
     "CorruptTraceError",
     "Diagnosis",
     "Finding",
@@ -110,6 +117,7 @@ __all__ = [
     "WarplineError",
     "analyze",
     "annotate",
+    "compare",
     "end_range",
     "export",
     "mark",

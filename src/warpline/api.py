@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from warpline import plugins, progress
 from warpline.documents import summary as summaries
@@ -14,7 +15,7 @@ from warpline.documents import tables
 from warpline.errors import MissingTableError, UsageError
 from warpline.files import check_output
 from warpline.lazy import lazy
-from warpline.result import Analysis, Document, Result, Skipped
+from warpline.result import RULES, SEVERITIES, Analysis, Document, Result, Skipped
 from warpline.result.display import DISPLAY
 from warpline.trace import READERS, Run, Trace, selection
 from warpline.trace.reading import read_all
@@ -25,11 +26,20 @@ if TYPE_CHECKING:
 
     from warpline import exporters
     from warpline import sql as queries
+    from warpline.comparison import gate as judging
+    from warpline.comparison import statistics
+    from warpline.comparison import summary as summaries_of_runs
+    from warpline.comparison.limits import Limit
+    from warpline.comparison.summary import Summary
     from warpline.derived.ranks import clocks
-    from warpline.documents import diagnosis
+    from warpline.documents import comparison, diagnosis
+    from warpline.documents import gate as gates
     from warpline.documents import report as reports
+    from warpline.documents.comparison import Measured
     from warpline.render import display
     from warpline.result import Diagnosis, Finding
+    from warpline.result.comparison import Comparison
+    from warpline.result.gate import Gate
     from warpline.viewer import report as pages
     from warpline.viewer import serving
     from warpline.viewer.report import FirstPage, Inline, Report
@@ -37,7 +47,12 @@ if TYPE_CHECKING:
 else:
     exporters = lazy("warpline.exporters")
     queries = lazy("warpline.sql")
+    judging = lazy("warpline.comparison.gate")
+    statistics = lazy("warpline.comparison.statistics")
+    summaries_of_runs = lazy("warpline.comparison.summary")
     clocks = lazy("warpline.derived.ranks.clocks")
+    comparison = lazy("warpline.documents.comparison")
+    gates = lazy("warpline.documents.gate")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
     display = lazy("warpline.render.display")
@@ -47,6 +62,7 @@ else:
 PathLike: TypeAlias = str | os.PathLike[str]
 # The first argument of most functions below: an open trace, a file, or several files.
 Recordings: TypeAlias = Trace | PathLike | Sequence[PathLike]
+Side: TypeAlias = Recordings | Sequence[Trace]  # of a comparison
 
 
 def open(*paths: PathLike | Sequence[PathLike]) -> Trace:  # noqa: A001 - the name users expect
@@ -205,6 +221,111 @@ def analyze(trace: Recordings, *, steps: str | None = None, keep_going: bool = F
         UsageError: There are no ranges of that name.
     """
     return diagnosis.diagnosis(Run(opened(trace), steps), keep_going=keep_going)
+
+
+def compare(
+    before: Side,
+    after: Side,
+    *,
+    steps: str | None = None,
+    tolerance: float | None = None,
+    paired: bool = False,
+    tables: Sequence[str] = (),
+    keep_going: bool = False,
+) -> Comparison:
+    """Compare two sides: what differs, whether it is noise, and why.
+
+    Args:
+        before: A trace, a path, or a list: several runs, or the ranks of one or several. Of
+            a list of paths, recordings with distinct ranks are one run; each trace is a run.
+        after: The other side. Any format on either side.
+        steps: Name of the NVTX ranges that are steps, or a pattern such as ``epoch_*``. None
+            detects steps.
+        tolerance: Relative difference of the step time that counts as the same: 0.02 is 2%. None
+            takes the default.
+        paired: Whether runs were made in turn, so that the first of each side belong together.
+        tables: Tables to compare by their keys, as in `stats`: ``cuda_api_sum``.
+        keep_going: If a rule fails because of a defect, leave it out instead of raising the error.
+
+    Returns:
+        The content of `warpline compare`. `Comparison.to_dict` is its JSON.
+
+    Raises:
+        UsageError: There are no ranges or tables of that name, the tolerance is not between 0 and
+            1, or paired sides have different numbers of runs.
+    """
+    limit = statistics.DEFAULT_TOLERANCE if tolerance is None else tolerance
+    if not 0 < limit < 1:
+        raise UsageError(f"tolerance {limit:g} is not between 0 and 1", hint="0.02 stands for 2%")
+    for table in tables:
+        split_name(table)  # a mistyped name fails before a large file is read
+    sides = []
+    for side in (before, after):
+        runs: list[Measured] = []
+        for trace in _runs(side):
+            names = () if runs else tables  # of several runs, the first one's
+            runs.append(comparison.measured(Run(trace, steps), names, keep_going=keep_going))
+            del trace
+            gc.collect()  # one recording at a time in memory: what is derived refers to its trace
+        sides.append(runs)
+    return comparison.comparison(*sides, tolerance=limit, paired=paired)
+
+
+def summarize(recordings: Side, *, steps: str | None = None, keep_going: bool = False) -> Summary:
+    """Return what a baseline keeps of one or several runs.
+
+    Args:
+        recordings: A trace, a path, or a list of paths: several runs, or the ranks of one or
+            several. Recordings with distinct ranks are one run.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        keep_going: If a rule fails because of a defect, leave it out instead of raising the error.
+
+    Raises:
+        UsageError: There are no ranges of that name, or a run has neither GPU work nor steps.
+    """
+    runs = []
+    for trace in _runs(recordings):
+        runs.append(gates.summary(Run(trace, steps), keep_going=keep_going))
+        del trace
+        gc.collect()  # one recording at a time in memory
+    title = runs[0].title if len(runs) == 1 else f"{len(runs)} runs of {runs[0].title}"
+    return summaries_of_runs.joined(title, runs)
+
+
+def gate(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: bool = False) -> Gate:
+    """Return whether metrics of the second side stay within limits that the first one sets.
+
+    Args:
+        before: The side that the limits are relative to.
+        after: The other side.
+        limits: Of `warpline.comparison.limits.parse`.
+        paired: Whether runs were made in turn, so that the first of each side belong together.
+
+    Raises:
+        UsageError: There is no rule of the name that a limit of findings has.
+    """
+    plugins.load("analyses")
+    known = [
+        item._replace(pattern=RULES.get(item.pattern).name)
+        if item.kind == "finding" and item.pattern not in SEVERITIES
+        else item
+        for item in limits
+    ]
+    return judging.judge(before, after, known, paired=paired)
+
+
+def _runs(side: Side) -> Iterator[Trace]:
+    """Yield the trace of each run of a side, opened when it is needed."""
+    listed = list(side) if isinstance(side, Sequence) and not isinstance(side, str) else [side]
+    traces = [item for item in listed if isinstance(item, Trace)]
+    paths = [item for item in listed if isinstance(item, str | os.PathLike)]
+    if traces and len(traces) == len(listed):
+        yield from traces
+    elif len(paths) == len(listed) > 1:
+        for places in comparison.runs_of([open(path) for path in paths]):
+            yield open(*(paths[place] for place in places))
+    else:
+        yield opened(cast("Recordings", side))
 
 
 def report(

@@ -243,6 +243,7 @@ def write_session(folder: Path, *logs: Log, **facts: Any) -> Path:
         "started_monotonic_ns": ORIGIN_NS,
         "ended_monotonic_ns": ORIGIN_NS + 1000,
         "environment": {"CUDA_VISIBLE_DEVICES": "0"},
+        "software": {"driver": "580.1", "odd": 7},
         "output": str(folder.with_suffix("")),
         "launcher_pid": 0,
         "notes": [],

@@ -48,6 +48,7 @@ def test_the_facts_of_the_session(tmp_path: Path) -> None:
     assert meta.origin_utc_ns == ORIGIN_UTC_NS
     assert meta.span_ns == (0, 1000)
     assert meta.environment == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert meta.software == {"driver": "580.1"}
     assert meta.lost == {}
     assert meta.warnings == (
         "3 texts and payloads longer than 65,535 bytes were truncated or dropped",

@@ -16,6 +16,7 @@ from support import launching
 
 from warpline.capture.machine import checks, cupti
 from warpline.capture.machine.checks import Finding
+from warpline.capture.machine.driver import driver_version
 
 DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build\n"
 OLD_DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 22:20:39 UTC\n"
@@ -60,6 +61,7 @@ def test_a_machine_without_a_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "version"), [(DRIVER, "580.159.03"), (OLD_DRIVER, "535.54.03")])
 def test_the_driver_and_its_gpus(tmp_path: Path, text: str, version: str) -> None:
     put(tmp_path, "proc/driver/nvidia/version", text)
+    assert driver_version(tmp_path) == version
     assert found(tmp_path)["CUDA driver"].text == f"{version}, no GPU"
     for number, model in enumerate(("A", "H 100", "H 100")):
         name = f"proc/driver/nvidia/gpus/0000:0{number}:00.0/information"

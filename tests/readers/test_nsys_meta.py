@@ -36,6 +36,23 @@ def test_facts(opened):
     assert meta.producer is None
 
 
+def test_versions_of_driver_and_cuda(opened):
+    facts = {"NvDriverVersion": "580.159.04", "CudaDriverVersion": "13000", "OsDescription": ""}
+    system = [{"name": name, "value": value} for name, value in facts.items()]
+    meta = opened({"StringIds": strings("x"), "TARGET_INFO_SYSTEM_ENV": system}).meta
+    assert meta.software == {"driver": "580.159.04", "CUDA": "13.0"}
+
+
+def test_odd_versions(opened):
+    odd = [
+        {"name": "CudaDriverVersion", "value": "x" * 9},
+        {"name": "CpuDescription", "value": "y" * 999},
+    ]
+    meta = opened({"StringIds": strings("x"), "TARGET_INFO_SYSTEM_ENV": odd}).meta
+    assert list(meta.software) == ["CPU"]
+    assert len(meta.software["CPU"]) <= 300
+
+
 def test_a_duration_of_nothing_says_nothing(opened):
     details = [{"duration": 0, "startTime": 5, "stopTime": 5}]
     assert opened({"StringIds": strings("x"), "ANALYSIS_DETAILS": details}).meta.span_ns is None

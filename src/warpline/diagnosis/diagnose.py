@@ -85,7 +85,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         run: The trace, and the choice of its steps.
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
-    _read(run.trace)
+    read_large_tables(run.trace)
     # What needs most memory for a moment comes first, before other results are kept.
     of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
     forget(run.trace, *_FOR_PHASES)
@@ -134,7 +134,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     )
 
 
-def _read(trace: Trace) -> None:
+def read_large_tables(trace: Trace) -> None:
     """Read `_READ_AT_ONCE`. The parts of the diagnosis that need a damaged table report it."""
     for table, names in _READ_AT_ONCE.items():
         if trace.has(table):

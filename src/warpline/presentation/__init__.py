@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         StepTimes,
         Table,
         Warnings,
+        Waterfall,
+        WaterfallRow,
     )
 else:
     __getattr__ = lazy_names(
@@ -61,6 +63,8 @@ else:
                 "StepTimes",
                 "Table",
                 "Warnings",
+                "Waterfall",
+                "WaterfallRow",
             )
         },
     )
@@ -88,4 +92,6 @@ __all__ = [
     "StepTimes",
     "Table",
     "Warnings",
+    "Waterfall",
+    "WaterfallRow",
 ]

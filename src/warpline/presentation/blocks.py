@@ -157,6 +157,38 @@ class Bar:
     pieces: tuple[Piece, ...]
 
 
+class WaterfallRow(NamedTuple):
+    """A bar of a waterfall.
+
+    Attributes:
+        label: What it is.
+        before: Its value before, as text; may be empty.
+        after: Its value after, as text; may be empty.
+        delta: The difference, as text; empty for sums.
+        low: Where the bar begins, in thousandths of the width.
+        high: Where it ends, not before.
+        direction: 1 for a part that grew, -1 for one that shrank, 0 for a sum.
+        remark: What the part is, in a few words.
+    """
+
+    label: str
+    before: str
+    after: str
+    delta: str
+    low: int
+    high: int
+    direction: int
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Waterfall:
+    """How the parts of a difference add up: the sum before, each difference, the sum after."""
+
+    rows: tuple[WaterfallRow, ...]
+    heading: str = ""
+
+
 class Card(NamedTuple):
     """A number worth a frame of its own."""
 
@@ -284,6 +316,7 @@ Block: TypeAlias = (
     | StepTimes
     | Table
     | Warnings
+    | Waterfall
 )
 
 

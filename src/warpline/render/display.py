@@ -9,12 +9,23 @@ from __future__ import annotations
 import html as markup
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from warpline.presentation import Block, FindingBlock, Head, Line, Table
+from warpline.presentation import (
+    Block,
+    FindingBlock,
+    Head,
+    Items,
+    Line,
+    Section,
+    Table,
+    Waterfall,
+)
+from warpline.presentation import comparison as comparisons
 from warpline.presentation.findings import finding_alone
 from warpline.presentation.outlines import notebook
-from warpline.render import RENDERERS, TERMINAL_ROWS, Options, screen
+from warpline.render import RENDERERS, TERMINAL_ROWS, Options, comparison, screen
 from warpline.render.cells import cells_of
 from warpline.render.diagnosis import text as diagnosis_text
 from warpline.render.diagnosis.lines import GAP, Lines
@@ -28,6 +39,7 @@ from warpline.result import (
     Skipped,
     Texts,
 )
+from warpline.result.comparison import Comparison
 from warpline.units import (
     Unit,
     format_bytes,
@@ -60,6 +72,8 @@ def text(shown: Document | Result | Finding) -> str:
     render = RENDERERS.get("text").render
     if isinstance(document, Diagnosis):
         render = diagnosis_text.render
+    elif isinstance(document, Comparison):
+        render = comparison.render_text
     elif _is_summary(document):
         render = screen.render
     out = io.StringIO()
@@ -73,7 +87,12 @@ def html(shown: Document | Result | Finding) -> str:
         return "".join(_finding(finding_alone(shown), is_open=True))
     if isinstance(shown, Result):
         return "".join(_result(shown))
-    parts = _blocks(notebook(shown).blocks) if isinstance(shown, Diagnosis) else _document(shown)
+    if isinstance(shown, Diagnosis):
+        parts = _blocks(notebook(shown).blocks)
+    elif isinstance(shown, Comparison):
+        parts = chain(_blocks(comparisons.notebook(shown).blocks), _tables(shown))
+    else:
+        parts = _document(shown)
     return f"<div>{''.join(parts)}</div>"
 
 
@@ -108,6 +127,15 @@ def _blocks(blocks: Sequence[Block]) -> Iterator[str]:
                 yield f"<p><strong>{_text(verdict)}</strong></p>"
             case Line():
                 yield _paragraph(block.text)
+            case Section():
+                if block.title:
+                    yield f"<p><strong>{_text(block.title)}</strong></p>"
+                yield from _blocks(block.blocks)
+            case Items():
+                items = ("".join(cell.text for cell in item) for item in block.items)
+                yield f"<ul>{''.join(f'<li>{_text(item)}</li>' for item in items)}</ul>"
+            case Waterfall():
+                yield from _table("", *_waterfall(block))
             case Table():
                 heads = [column.heading for column in block.columns]
                 styles = [_RIGHT if column.is_number else _LEFT for column in block.columns]
@@ -118,8 +146,21 @@ def _blocks(blocks: Sequence[Block]) -> Iterator[str]:
                 is_first = False
 
 
+def _waterfall(
+    block: Waterfall,
+) -> tuple[Sequence[str], Sequence[str], Iterable[Sequence[str]]]:
+    """Return headings, styles and rows of a waterfall as a table."""
+    heads = (block.heading, "before", "after", "difference")
+    rows = ((row.label, row.before, row.after, row.delta) for row in block.rows)
+    return heads, (_LEFT, _RIGHT, _RIGHT, _RIGHT), rows
+
+
 def _document(document: Document) -> Iterator[str]:
     yield from _head(document.title, document.meta.get("ended"), document.warnings)
+    yield from _tables(document)
+
+
+def _tables(document: Document) -> Iterator[str]:
     for section in document.sections:
         if isinstance(section, Skipped):
             yield from _skipped(section)

@@ -32,9 +32,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
         out.write("{" if name == "schema_version" else ",")
         out.write(f"\n{encode(name)}: {encode(value)}")
     out.write(',\n"tables": [')
-    for index, result in enumerate(_results(document)):
-        out.write(",\n" if index else "\n")
-        _write_table(result, out, encode)
+    write_tables(document, out, encode)
     skipped = [
         {"table": section.name, "reason": section.reason, "hint": section.hint}
         for section in document.sections
@@ -42,6 +40,13 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     ]
     out.write(f'],\n"skipped": {encode(skipped)}')
     out.write(f',\n"warnings": {encode(document.warnings)}\n}}\n')
+
+
+def write_tables(document: Document, out: TextIO, encode: Callable[[Any], str]) -> None:
+    """Write the tables of a document as the items of a list."""
+    for index, result in enumerate(_results(document)):
+        out.write(",\n" if index else "\n")
+        _write_table(result, out, encode)
 
 
 def _results(document: Document) -> Iterator[Result]:

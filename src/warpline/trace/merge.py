@@ -241,6 +241,7 @@ def _merge_meta(
         unrecorded=tuple(dict.fromkeys(cause for meta in metas for cause in meta.unrecorded)),
         damaged={name: why for meta in metas for name, why in meta.damaged.items()},
         environment=_first_known([meta.environment for meta in metas]),
+        software=_first_known([meta.software for meta in metas]),
         record_cost_ns=_largest([meta.record_cost_ns for meta in metas]),
         call_cost_ns=_widest([meta.call_cost_ns for meta in metas]),
         operator_cost_ns=_widest([meta.operator_cost_ns for meta in metas]),

@@ -73,6 +73,8 @@ class TraceMeta:
         damaged: Tables of the trace that could not be read -> reason.
         environment: Environment variables that change what the recorded program does. Variables
             that may contain secrets are omitted or redacted.
+        software: Versions of what the program ran on, by name: ``driver``, ``CUDA``,
+            ``CUDA runtime``, ``operating system``; and its ``CPU``.
         record_cost_ns: Overhead of recording one row, in ns of program time, measured on the
             machine of the recording, by table.
         call_cost_ns: Profiling overhead on the CPU per recorded API call, as known for the profiler
@@ -100,6 +102,7 @@ class TraceMeta:
     unrecorded: tuple[Unrecorded, ...] = ()
     damaged: Mapping[str, str] = made(dict)
     environment: Mapping[str, str] = made(dict)
+    software: Mapping[str, str] = made(dict)
     record_cost_ns: Mapping[str, float] = made(dict)
     call_cost_ns: Estimate | None = None
     operator_cost_ns: Estimate | None = None

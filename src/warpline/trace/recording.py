@@ -145,6 +145,7 @@ def meta_to_json(meta: TraceMeta) -> dict[str, Any]:
         "unrecorded": [asdict(cause) for cause in meta.unrecorded],
         "damaged": dict(meta.damaged),
         "environment": dict(meta.environment),
+        "software": dict(meta.software),
         "record_cost_ns": dict(meta.record_cost_ns),
         "call_cost_ns": meta.call_cost_ns,
         "operator_cost_ns": meta.operator_cost_ns,

@@ -124,8 +124,6 @@ class Draft:
         """Return the metadata in the format of `trace.recording.meta_to_json`."""
         facts, told = self._facts, self._told
         command = facts.get("command")
-        environment = facts.get("environment")
-        pairs = environment.items() if isinstance(environment, dict) else ()
         # Drops are counted per log, not by kind of record.
         events = LOST_CUDA_EVENTS if self.rows["api_call"] or self.rows["kernel"] else LOST_EVENTS
         return {
@@ -144,10 +142,17 @@ class Draft:
             "warnings": told.warnings,
             "unrecorded": [asdict(cause) for cause in told.unrecorded],
             "damaged": {},
-            "environment": {name: value for name, value in pairs if isinstance(value, str)},
+            "environment": _texts_by_name(facts.get("environment")),
+            "software": _texts_by_name(facts.get("software")),
             "record_cost_ns": self._costs,
         }
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _texts_by_name(facts: object) -> dict[str, str]:
+    """Return the texts of an object of session.json; nothing if it is none."""
+    pairs = facts.items() if isinstance(facts, dict) else ()
+    return {name: text for name, text in pairs if isinstance(text, str)}

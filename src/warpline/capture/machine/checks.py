@@ -13,9 +13,9 @@ from pathlib import Path
 
 from warpline.capture.machine.agent import AGENT_NAME, CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
 from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.machine.driver import DRIVER, driver_version
 from warpline.units import format_bytes
 
-_DRIVER = Path("proc/driver/nvidia")
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
 _ADMIN = 1 << 21 | 1 << 38  # CAP_SYS_ADMIN, CAP_PERFMON
@@ -70,18 +70,16 @@ def findings(
 
 
 def _driver(root: Path) -> Finding:
-    version = re.search(
-        r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", _read(root / _DRIVER / "version")
-    )
+    version = driver_version(root)
     if version is None:
         return Finding.bad("CUDA driver", "not found; only NVTX can be recorded")
     models = [
         found[1].strip()
-        for path in sorted((root / _DRIVER / "gpus").glob("*/information"))
+        for path in sorted((root / DRIVER / "gpus").glob("*/information"))
         if (found := re.search(r"^Model:(.*)$", _read(path), re.MULTILINE))
     ]
     kinds = ", ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
-    return Finding.good("CUDA driver", f"{version[1]}, {kinds or 'no GPU'}")
+    return Finding.good("CUDA driver", f"{version}, {kinds or 'no GPU'}")
 
 
 def _cupti(environment: Mapping[str, str], *, has_driver: bool) -> Finding:
@@ -106,7 +104,7 @@ def _version(path: Path) -> str:
 def _counters(root: Path) -> Finding | None:
     """Return who may read the GPU's hardware counters; None without a driver."""
     said = re.search(
-        r"^RmProfilingAdminOnly:\s*(\d)", _read(root / _DRIVER / "params"), re.MULTILINE
+        r"^RmProfilingAdminOnly:\s*(\d)", _read(root / DRIVER / "params"), re.MULTILINE
     )
     if said is None:
         return None

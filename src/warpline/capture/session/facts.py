@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline import __version__
+from warpline.capture.machine.driver import driver_version
 from warpline.errors import CaptureError
 
 FACTS_NAME = "session.json"
@@ -45,6 +46,7 @@ def session_facts(
         collected: The traced APIs, such as "nvtx".
     """
     monotonic_ns, utc_ns = time.monotonic_ns(), time.time_ns()
+    driver = driver_version()
     return {
         "version": 1,
         "warpline": __version__,
@@ -55,6 +57,7 @@ def session_facts(
         "started_monotonic_ns": monotonic_ns,
         "options": dict(options),
         "environment": dict(environment),
+        "software": {} if driver is None else {"driver": driver},
         "output": str(output),
         "launcher_pid": os.getpid(),
         "notes": [],

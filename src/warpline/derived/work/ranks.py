@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +58,12 @@ def _by_file_name(trace: Trace, count: int) -> I64:
     files = trace.meta.file_of_process
     if len(files) != count or len(set(files)) < count:
         return np.full(count, UNKNOWN, np.int64)
-    return np.array([_number_in(trace.meta.paths, file) for file in files], np.int64)
+    return np.array([rank_in_name(trace.meta.paths[file]) for file in files], np.int64)
 
 
-def _number_in(paths: Sequence[Path], file: int) -> int:
-    found = _IN_FILE_NAME.search(paths[file].name)
+def rank_in_name(path: Path) -> int:
+    """Return the rank in the name of a file such as ``trace.rank1.json``, `UNKNOWN` without."""
+    found = _IN_FILE_NAME.search(path.name)
     return int(found.group(1)) if found else UNKNOWN
 
 

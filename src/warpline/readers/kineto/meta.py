@@ -54,6 +54,7 @@ def read_meta(events: Events, origin_ns: int) -> TraceMeta:
         operator_cost_ns=_OPERATOR_COST_NS,
         producer=_producer(scan.top),
         format_version=_text(scan.top.get("schemaVersion")),
+        software=_software(scan.top),
         host=_text(scan.top.get("host_name")),
         origin_utc_ns=_utc_ns(scan.top.get("baseTimeNanoseconds"), origin_ns),
         span_ns=_span(events, origin_ns),
@@ -83,6 +84,15 @@ def _producer(top: Mapping[str, Any]) -> str:
     }
     known = [f"{name} {value}" for name, value in facts.items() if value]
     return ", ".join(["PyTorch profiler", *known])
+
+
+def _software(top: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions of CUDA that the driver supports and that the program was built for."""
+    facts = {
+        "CUDA": _version(top.get("cuda_driver_version")),
+        "CUDA runtime": _version(top.get("cuda_runtime_version")),
+    }
+    return {name: version for name, version in facts.items() if version is not None}
 
 
 def _version(value: Any) -> str | None:

@@ -27,6 +27,14 @@ _CALL_COST_NS = Estimate(1_000, 2_000, 4_500)
 META_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 NEWEST_SCHEMA = (3, 25)
 
+_SYSTEM = "TARGET_INFO_SYSTEM_ENV"
+_SOFTWARE = {
+    "driver": "NvDriverVersion",
+    "operating system": "OsDescription",
+    "CPU": "CpuDescription",
+}
+_CUDA_VERSION = lazy_pattern(r"[0-9]{4,6}")
+
 # Tables that describe others. They are read, or have no meaning on their own.
 _DESCRIPTIVE = (
     "ENUM_",
@@ -105,6 +113,7 @@ def read_facts(export: Export, declared: Declared) -> Facts:
         format_version=version,
         command=_command(captured),
         host=declared.host,
+        software=_software(export),
         origin_utc_ns=_number(export, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"),
         span_ns=_span(export),
         windows_ns=noted["windows_ns"],
@@ -136,6 +145,16 @@ def _values(export: Export, name: str) -> dict[str, list[str]]:
     for key, value in zip(table.strings("name"), table.strings("value"), strict=True):
         values.setdefault(key or "", []).append(value or "")
     return values
+
+
+def _software(export: Export) -> dict[str, str]:
+    """Return the versions of the driver and the operating system, and the CPU."""
+    values = _values(export, _SYSTEM)
+    known = {name: _first(values, key) for name, key in _SOFTWARE.items()}
+    version = _first(values, "CudaDriverVersion") or ""
+    if _CUDA_VERSION.fullmatch(version):
+        known["CUDA"] = f"{int(version) // 1000}.{int(version) % 1000 // 10}"
+    return {name: text[:_SHOWN] for name, text in known.items() if text}
 
 
 def _first(values: Mapping[str, Sequence[str]], key: str) -> str | None:

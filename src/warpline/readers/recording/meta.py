@@ -71,6 +71,7 @@ class _MetaReader:
             unrecorded=self._unrecorded(),
             damaged=self._mapping("damaged", str),
             environment=self._mapping("environment", str),
+            software=self._mapping("software", str),
             record_cost_ns=self._costs(),
             call_cost_ns=self._call_cost(),
             operator_cost_ns=self._estimate("operator_cost_ns"),

@@ -15,6 +15,7 @@ from warpline.presentation import (
     Presentation,
     Section,
     Table,
+    Waterfall,
 )
 from warpline.presentation.outlines import checklist_markdown, markdown
 from warpline.render import Options
@@ -62,6 +63,8 @@ class _Writer:
                 yield "\n".join(f"- {''.join(map(self._cell, item))}" for item in block.items)
             case Table():
                 yield "\n".join(self._table(block))
+            case Waterfall():
+                yield "\n".join(self._waterfall(block))
             case FindingBlock():
                 yield from self._finding(block)
 
@@ -76,6 +79,15 @@ class _Writer:
         yield _row([self._text(column.heading) for column in table.columns])
         yield _row(["---:" if column.is_number else ":---" for column in table.columns])
         yield from (_row([self._cell(cell) for cell in row.cells]) for row in table.rows)
+
+    def _waterfall(self, block: Waterfall) -> Iterator[str]:
+        yield _row([self._text(block.heading), "before", "after", "difference"])
+        yield _row([":---", "---:", "---:", "---:"])
+        for item in block.rows:
+            texts = [self._text(text) for text in (item.label, *item[1:4])]
+            yield _row(
+                [f"**{text}**" if text else "" for text in texts] if not item.direction else texts
+            )
 
     def _finding(self, item: FindingBlock) -> Iterator[str]:
         rule = code(item.rule, self._options)

@@ -18,12 +18,14 @@ from warpline.presentation import (
     Presentation,
     Section,
     Table,
+    Waterfall,
 )
 from warpline.presentation.outlines import checklist_screen, screen
 from warpline.render import Options
 from warpline.render.diagnosis.bars import bar_lines
 from warpline.render.diagnosis.lines import BOLD, DIM, GAP, Lines
 from warpline.render.diagnosis.tables import table_lines
+from warpline.render.diagnosis.waterfall import waterfall_lines
 from warpline.render.escaping import display_width, pad
 from warpline.result import Diagnosis, Document
 
@@ -81,6 +83,8 @@ class _Writer:
                 yield from table_lines(self._lines, block, indent)
             case Bar():
                 yield from bar_lines(self._lines, block)
+            case Waterfall():
+                yield from waterfall_lines(self._lines, block)
             case FindingBlock():
                 yield from self._finding(block)
             case Entries():

@@ -1,0 +1,151 @@
+"""``warpline compare``: what differs between two runs, whether it is noise, and why."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpline.cli import talk
+from warpline.cli.arguments import add_output, add_steps
+from warpline.cli.output import Output
+from warpline.cli.startup import lazy
+from warpline.errors import UsageError
+
+if TYPE_CHECKING:
+    import dataclasses
+
+    from warpline import api, result
+    from warpline.cli import memory
+    from warpline.render import comparison as rendering
+    from warpline.result.comparison import Comparison
+else:
+    dataclasses = lazy("dataclasses")
+    api = lazy("warpline.api")
+    result = lazy("warpline.result")
+    memory = lazy("warpline.cli.memory")
+    rendering = lazy("warpline.render.comparison")
+
+NAME = "compare"
+HELP = "compare two runs: what changed, whether it is noise, and why"
+
+_SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on
+_SIDES = 2
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    parser.add_argument(
+        "recordings", nargs="*", metavar="RECORDING", help="one run before, one after the change"
+    )
+    parser.usage = (
+        f"{parser.prog} BEFORE AFTER [OPTIONS]\n"
+        f"       {parser.prog} --before A... --after B... [OPTIONS]"
+    )
+    sides = parser.add_argument_group("sides")
+    for name, text in (("before", "before the change"), ("after", "after the change")):
+        sides.add_argument(
+            f"--{name}",
+            nargs="+",
+            default=[],
+            metavar="RECORDING",
+            help=f"runs {text}; recordings with distinct ranks are one run",
+        )
+    sides.add_argument(
+        "--paired",
+        action="store_true",
+        help="the runs were made in turn: compare the first with the first, and so on",
+    )
+    group = parser.add_argument_group("comparison")
+    add_steps(group)
+    group.add_argument(
+        "--tolerance",
+        metavar="SHARE",
+        help="difference in step time that counts as the same, such as 2%% (default: 2%%)",
+    )
+    group.add_argument(
+        "--fail-on",
+        metavar="SHARE",
+        help="exit with status 3 if steps take this much more time, such as 5%%; 4 if undecided",
+    )
+    group.add_argument(
+        "--tables",
+        metavar="NAME[,NAME]",
+        help="also compare these tables by their keys, such as cuda_api_sum",
+    )
+    add_output(parser, formats="text, json, markdown, csv (the parts, or --tables)")
+
+
+def run(args: Namespace) -> int:
+    """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
+    before, after = _sides(args)
+    limit = None if args.fail_on is None else _share("--fail-on", args.fail_on)
+    tolerance = None if args.tolerance is None else _share("--tolerance", args.tolerance)
+    output = Output(
+        args,
+        {
+            "text": rendering.render_text,
+            "markdown": rendering.render_markdown,
+            "json": rendering.render_json,
+        },
+    )
+    memory.reuse_freed_memory()
+    compared = api.compare(
+        before,
+        after,
+        steps=args.steps,
+        tolerance=limit if tolerance is None else tolerance,
+        paired=args.paired,
+        tables=tuple(filter(None, (args.tables or "").split(","))),
+        keep_going=not args.debug,
+    )
+    for section in compared.sections:
+        if isinstance(section, result.Skipped):
+            talk.warning(f"{section.name}: {section.reason}")
+            if section.hint:
+                talk.hint(section.hint)
+    output.write(_with_parts(compared) if output.format == "csv" else compared)
+    if limit is None:
+        return 0
+    return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(compared.verdict, 0)
+
+
+def _sides(args: Namespace) -> tuple[list[str], list[str]]:
+    if args.before or args.after:
+        if args.recordings or not (args.before and args.after):
+            raise UsageError(
+                "name both sides: --before and --after",
+                hint=f"warpline {NAME} --before A1 A2 --after B1 B2",
+            )
+        sides = list(args.before), list(args.after)
+    elif len(args.recordings) != _SIDES:
+        raise UsageError(
+            f"two recordings are compared, {len(args.recordings)} named",
+            hint=f"warpline {NAME} BEFORE AFTER; for several, use --before and --after",
+        )
+    else:
+        sides = [args.recordings[0]], [args.recordings[1]]
+    for word in (*sides[0], *sides[1]):
+        if not Path(word).exists():
+            raise UsageError(f"{word}: no such file", hint="name two recordings")
+    return sides
+
+
+def _share(option: str, text: str) -> float:
+    """Parse ``2%`` or ``0.02``."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise UsageError(
+            f"{option}: {text!r} is not a share between 0 and 100%", hint=f"use {option} 5%"
+        )
+    return value
+
+
+def _with_parts(compared: Comparison) -> Comparison:
+    """Return the comparison with the parts as its only table, unless tables were asked for."""
+    if compared.sections:
+        return compared
+    return dataclasses.replace(compared, sections=(compared.parts_table(),))

@@ -1,0 +1,1 @@
+"""Comparison of two sides: pure functions over profiles of runs, and over tables by their keys."""

@@ -1,0 +1,58 @@
+"""The environment of both sides, and which differences forbid a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpline.result.comparison import Effect, Fact
+from warpline.result.profile import Profile
+
+GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
+# Differences that no statistics can separate from a change of the program.
+_FORBIDS = {GPU, GPUS, RANKS, PROFILER}
+_INFORMS = {"command", "profiler version", STEPS}
+_LEAST_SAME_WORK = 0.8  # of the smaller number of operations per step
+
+
+def environment(before: Sequence[Profile], after: Sequence[Profile]) -> tuple[Fact, ...]:
+    """Return the facts of both sides: those that forbid a verdict first, equal ones last."""
+    names = dict.fromkeys(name for run in (*before, *after) for name in run.environment)
+    facts = [_fact(name, before, after) for name in names]
+    order: list[Effect | str] = ["forbids a verdict", "may be the reason", "information", ""]
+    return tuple(sorted(facts, key=lambda fact: order.index(fact.effect)))
+
+
+def _fact(name: str, before: Sequence[Profile], after: Sequence[Profile]) -> Fact:
+    old, new = _value(name, before), _value(name, after)
+    if old == new:
+        return Fact(name, old, new, "")
+    if old is None or new is None:
+        return Fact(name, old, new, "information")
+    if name == STEPS and not _same_work(before, after):
+        return Fact(name, old, new, "forbids a verdict")
+    if name in _FORBIDS:
+        return Fact(name, old, new, "forbids a verdict")
+    return Fact(name, old, new, "information" if name in _INFORMS else "may be the reason")
+
+
+def _value(name: str, runs: Sequence[Profile]) -> str | None:
+    values = dict.fromkeys(run.environment.get(name) for run in runs)
+    known = [value for value in values if value is not None]
+    return ", ".join(known) if known else None
+
+
+def _same_work(before: Sequence[Profile], after: Sequence[Profile]) -> bool:
+    """Return whether steps that were found in different ways launch about as many operations."""
+    counts = [_operations(runs) for runs in (before, after)]
+    return min(counts) >= _LEAST_SAME_WORK * max(counts)
+
+
+def _operations(runs: Sequence[Profile]) -> float:
+    """Return the number of GPU operations per step."""
+    counts: list[float] = [
+        count
+        for run in runs
+        for name, count in zip(run.items.names, run.items.executions.tolist(), strict=True)
+        if name.kind != "call"
+    ]
+    return sum(counts) / len(runs)

@@ -1,0 +1,84 @@
+"""What became of each finding: fixed, new, better or worse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from warpline.result.comparison import FindingChange, FindingDifference
+from warpline.result.diagnosis import Finding, Severity, severity_rank
+from warpline.result.profile import Profile
+
+_LEAST = 0.1  # relative difference of a saving that counts as better or worse
+_NUMBER = re.compile(r"\d+")
+_ORDER: tuple[FindingChange, ...] = ("fixed", "new", "worse", "better", "same")
+
+
+def finding_differences(
+    before: Sequence[Profile], after: Sequence[Profile]
+) -> tuple[FindingDifference, ...]:
+    """Return what became of each finding: fixed first, then new, worse, better, same.
+
+    A side has a finding if most of its runs have it. Findings of one rule with the same title are
+    one, apart from numbers; the one with the highest severity, then the largest saving,
+    represents them.
+    """
+    old, new = _found(before), _found(after)
+    differences = [
+        _difference(old.get(name), new.get(name)) for name in dict.fromkeys([*old, *new])
+    ]
+
+    def order(item: FindingDifference) -> tuple[int, int, int]:
+        saving = max(item.before_saving_ns or 0, item.after_saving_ns or 0)
+        return _ORDER.index(item.change), severity_rank(item.severity), -saving
+
+    return tuple(sorted(differences, key=order))
+
+
+def _found(runs: Sequence[Profile]) -> Mapping[tuple[str, str], Finding]:
+    """Return the findings that more than half of the runs have, by rule and title."""
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for run in runs:
+        own: dict[tuple[str, str], Finding] = {}
+        for item in run.findings:
+            name = item.rule, _NUMBER.sub("", item.title)
+            own[name] = min(own.get(name, item), item, key=_weight)
+        for name, item in own.items():
+            found.setdefault(name, []).append(item)
+    return {
+        name: sorted(items, key=_weight)[len(items) // 2]
+        for name, items in found.items()
+        if 2 * len(items) > len(runs)
+    }
+
+
+def _weight(item: Finding) -> tuple[int, int]:
+    return severity_rank(item.severity), -(item.saving_ns or 0)
+
+
+def _difference(old: Finding | None, new: Finding | None) -> FindingDifference:
+    shown = new or old
+    assert shown is not None
+    severity: Severity = min(
+        (item.severity for item in (old, new) if item is not None), key=severity_rank
+    )
+    return FindingDifference(
+        shown.rule,
+        _change(old, new),
+        shown.title,
+        severity,
+        old.saving_ns if old else None,
+        new.saving_ns if new else None,
+    )
+
+
+def _change(old: Finding | None, new: Finding | None) -> FindingChange:
+    if old is None or new is None:
+        return "new" if old is None else "fixed"
+    if old.saving_ns is None or new.saving_ns is None:
+        rise = severity_rank(old.severity) - severity_rank(new.severity)
+        return "same" if not rise else "worse" if rise > 0 else "better"
+    extra = new.saving_ns - old.saving_ns
+    if abs(extra) <= _LEAST * max(old.saving_ns, new.saving_ns):
+        return "same"
+    return "worse" if extra > 0 else "better"

@@ -1,0 +1,218 @@
+"""The comparison of two sides: profiles of their runs, and tables by key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from warpline import plugins, progress
+from warpline.derived import forget
+from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.breakdown.phases import phases
+from warpline.derived.breakdown.step_series import (
+    function_items,
+    joined,
+    mean_parts,
+    places,
+    step_times_ns,
+    work_items,
+)
+from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
+from warpline.derived.steps.times import steps
+from warpline.derived.time_parts import TimePart
+from warpline.derived.work.operations import operations
+from warpline.derived.work.ranks import UNKNOWN, rank_in_name, rank_of_process
+from warpline.documents import failures
+from warpline.documents.tables import compute
+from warpline.errors import UsageError
+from warpline.lazy import lazy
+from warpline.result import Result, Skipped, source_name, warnings_of
+from warpline.result.comparison import Comparison
+from warpline.result.profile import PartName, Phases, Profile
+from warpline.trace import Run, Trace
+from warpline.units import format_bytes, plural
+
+if TYPE_CHECKING:
+    from warpline.comparison import compare, environment
+    from warpline.comparison import tables as by_key
+    from warpline.diagnosis import diagnose, judgment
+else:
+    compare = lazy("warpline.comparison.compare")
+    by_key = lazy("warpline.comparison.tables")
+    environment = lazy("warpline.comparison.environment")
+    diagnose = lazy("warpline.diagnosis.diagnose")
+    judgment = lazy("warpline.diagnosis.judgment")
+
+_PROFILER = re.compile(r"[^0-9,]*[^0-9, ]")
+_LEAST_PHASE = 1e-4  # phases below this share of the step are left out
+_MOST_PHASES = 400
+
+
+class Measured(NamedTuple):
+    """A run as a side of a comparison, and its tables that are compared by key."""
+
+    profile: Profile
+    tables: tuple[Result | Skipped, ...]
+
+
+def comparison(
+    before: Sequence[Measured], after: Sequence[Measured], *, tolerance: float, paired: bool
+) -> Comparison:
+    """Compare two sides, each of one or several runs.
+
+    Raises:
+        UsageError: They are paired, but have different numbers of runs.
+    """
+    if paired and len(before) != len(after):
+        raise UsageError(
+            f"{plural(len(before), 'run')} before cannot be paired with {len(after)} after",
+            hint="pass as many runs on both sides, in the order in which they were made",
+        )
+    sections = tuple(
+        by_key.compare_tables(old, new)
+        for old, new in zip(before[0].tables, after[0].tables, strict=True)
+    )
+    with progress.task("Comparing"):
+        return compare.compare(
+            [run.profile for run in before],
+            [run.profile for run in after],
+            tolerance=tolerance,
+            paired=paired,
+            sections=sections,
+        )
+
+
+def measured(run: Run, tables: Sequence[str], *, keep_going: bool) -> Measured:
+    """Return a run as a side of a comparison, with some of its tables."""
+    with progress.task("Analyzing"):
+        shown = profile(run, keep_going=keep_going)
+    attempt = failures.marked_if_damaged if keep_going else failures.raised
+    computed = (attempt(name, partial(compute, run.trace, name, run.steps)) for name in tables)
+    return Measured(shown, tuple(computed))
+
+
+def profile(run: Run, *, keep_going: bool = True) -> Profile:
+    """Return what a comparison needs to know about a run.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        keep_going: Whether a rule with a defect is left out; else its error is raised.
+    """
+    trace = run.trace
+    plugins.load("analyses")
+    diagnose.read_large_tables(trace)
+    of_ranges = _phases(run)
+    forget(trace, phases, range_paths, innermost_range, range_nesting)
+    exact = mean_parts(run)
+    parts = {
+        PartName(part.label, "busy" if part.is_busy else "idle", part.meaning): ns
+        for part, ns in zip(TimePart, exact, strict=True)
+    }
+    items = joined(work_items(run), function_items(run))
+    forget(trace, launched_inside)
+    judged = judgment.judge(run, failures.marked if keep_going else failures.raised)
+    run_steps = steps(run)
+    has_steps = bool(run_steps.included[run_steps.window_step].any())
+    return Profile(
+        title=source_name(trace.meta.paths),
+        paths=tuple(str(path) for path in trace.meta.paths),
+        source=run_steps.source if has_steps else "none",
+        step_ns=step_times_ns(run),
+        parts=parts,
+        items=items,
+        phases=of_ranges,
+        findings=judged.findings,
+        environment=_environment(run, has_steps=has_steps),
+        ranks=len(step_partition(run).ranks),
+        recorder=_profiler(trace),
+        warnings=warnings_of(trace),
+        unread=dict(trace.meta.unread),
+    )
+
+
+def _phases(run: Run) -> Phases:
+    """Return the time of each path of ranges per step, the longest ones."""
+    if not step_partition(run).ranks:
+        return {}
+    tree, at = phases(run), places(run)
+    totals = tree.total_ns.sum(axis=1)
+    least = _LEAST_PHASE * float(tree.self_ns.sum())
+    rows = sorted(range(len(totals)), key=lambda row: -totals[row])[:_MOST_PHASES]
+    # Ranks that run together make one step.
+    scale = 1.0 / max(int(at.ranks.sum()), 1)
+    labels = [(part.label, "busy" if part.is_busy else "idle") for part in TimePart]
+    return {
+        tree.path(row): {
+            label: ns * scale
+            for label, ns in zip(labels, tree.total_ns[row].tolist(), strict=True)
+            if ns
+        }
+        for row in sorted(rows)
+        if totals[row] > 0 and totals[row] >= least
+    }
+
+
+def _profiler(trace: Trace) -> str:
+    found = _PROFILER.match(trace.meta.producer or "")
+    return found[0].strip() if found else trace.meta.format
+
+
+def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
+    """Return the facts about machine, software and settings."""
+    trace, meta = run.trace, run.trace.meta
+    facts: dict[str, str | None] = {
+        **_devices(trace),
+        environment.RANKS: str(len(step_partition(run).ranks)),
+        environment.PROFILER: _profiler(trace),
+        "profiler version": meta.producer,
+        environment.STEPS: steps(run).source if has_steps else "none",
+        "host": meta.host,
+        **meta.software,
+        "command": meta.command,
+    }
+    facts.update({f"variable {name}": value for name, value in meta.environment.items()})
+    return facts
+
+
+def _devices(trace: Trace) -> Mapping[str, str | None]:
+    """Return the facts about the GPUs that ran work."""
+    used = sorted(set(operations(trace).device.tolist()))
+    if not used or not trace.has("device"):
+        return {environment.GPU: None, environment.GPUS: str(len(used))}
+    columns = trace.columns("device", "name_id", "memory_bytes", "clock_hz", "sm_count")
+
+    def values(name: str) -> list[int]:
+        column = columns[name].filled(-1)
+        return list(dict.fromkeys(int(column[row]) for row in used if column[row] >= 0))
+
+    def text(texts: Sequence[str]) -> str | None:
+        return ", ".join(dict.fromkeys(texts)) or None
+
+    return {
+        environment.GPU: text([trace.strings.text(name) for name in values("name_id")]),
+        environment.GPUS: str(len(used)),
+        "GPU memory": text([format_bytes(size) for size in values("memory_bytes")]),
+        "SMs": text([str(count) for count in values("sm_count")]),
+        "maximum GPU clock": text([f"{hz / 1e6:.0f} MHz" for hz in values("clock_hz")]),
+    }
+
+
+def runs_of(traces: Sequence[Trace]) -> list[list[int]]:
+    """Return which recordings of a side are the ranks of one run: those with distinct ranks.
+
+    A recording without a rank, or with one that the current run has already, begins another run.
+    """
+    groups: list[list[int]] = []
+    seen: set[int] = set()
+    for place, trace in enumerate(traces):
+        ranks = set(rank_of_process(trace).tolist()) - {UNKNOWN}
+        ranks = ranks or set(map(rank_in_name, trace.meta.paths)) - {UNKNOWN}
+        if not groups or not ranks or not seen or ranks & seen:
+            groups.append([])
+            seen = set()
+        groups[-1].append(place)
+        seen |= ranks
+    return groups

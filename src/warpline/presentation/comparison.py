@@ -1,0 +1,275 @@
+"""How a comparison is presented: verdict, waterfall, work, ranges, findings, environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from warpline.presentation.blocks import (
+    Block,
+    Cell,
+    Column,
+    Fit,
+    Head,
+    Items,
+    Line,
+    Presentation,
+    Row,
+    Section,
+    Table,
+    Waterfall,
+    WaterfallRow,
+)
+from warpline.result.comparison import Comparison, ItemChange, PartChange, Side
+from warpline.units import format_bytes, format_ns, plural
+
+_WHOLE = 1000
+_LEAST_SHARE = 1e-3  # of the step: smaller differences are left to JSON
+_OTHERS = "all others"
+_WORK = (
+    ("Kernels", ("kernel", "graph")),
+    ("Collectives", ("collective",)),
+    ("Copies", ("copy", "memset")),
+    ("CUDA API calls", ("call",)),
+)
+
+
+def screen(comparison: Comparison) -> Presentation:
+    """Return what a terminal shows, in about a screen."""
+    return _presentation(comparison, parts=8, items=6, phases=6)
+
+
+def markdown(comparison: Comparison) -> Presentation:
+    """Return what Markdown shows, for a pull request."""
+    shown = _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
+    return shown._replace(blocks=tuple(map(_with_heading, shown.blocks)))
+
+
+def notebook(comparison: Comparison) -> Presentation:
+    """Return what a notebook shows."""
+    return _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
+
+
+def _presentation(
+    comparison: Comparison, *, parts: int, items: int, phases: int, has_warnings: bool = False
+) -> Presentation:
+    blocks = (
+        Head(
+            title=f"{comparison.after.title} compared with {comparison.before.title}",
+            ended="",
+            verdict=comparison.sentence,
+            advice="",
+            warnings=comparison.warnings if has_warnings else (),
+        ),
+        *_sides(comparison),
+        *_waterfall(comparison, parts),
+        *_work(comparison, items),
+        *_phases(comparison, phases),
+        *_findings(comparison),
+        *_environment(comparison),
+        *_limits(comparison),
+    )
+    return Presentation(blocks, (*comparison.before.paths, *comparison.after.paths))
+
+
+def _with_heading(block: Block) -> Block:
+    """Return a table with a title as a section: Markdown has no titles of tables."""
+    if not isinstance(block, Table) or not block.title:
+        return block
+    return Section(block.title, (replace(block, title=""),))
+
+
+def _sides(comparison: Comparison) -> Iterator[Block]:
+    yield Line(
+        f"Before: {_side(comparison.before)}. After: {_side(comparison.after)}.", is_faint=True
+    )
+
+
+def _side(side: Side) -> str:
+    source = "inferred" if side.source == "periodicity" else side.source.removeprefix("range:")
+    said = f"{plural(side.steps, 'step')} ({source})" if side.steps else "no steps"
+    if side.runs > 1:
+        said += f" of {plural(side.runs, 'run')}"
+    return f"{said}, {plural(side.ranks, 'rank')}" if side.ranks > 1 else said
+
+
+def _waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
+    step, parts = comparison.step, comparison.parts
+    if step is None or not parts:
+        return
+    least = _LEAST_SHARE * max(step.before_ns, step.after_ns)
+    shown = [part for part in parts if abs(part.delta_ns) >= least][:most]
+    rest = [part for part in parts if part not in shown]
+    steps = [(_name(part), part.before_ns, part.after_ns, part.meaning) for part in shown]
+    if rest:
+        sums = (sum(part.before_ns for part in rest), sum(part.after_ns for part in rest))
+        steps.append((_OTHERS, *sums, ""))
+    top, at = max(step.before_ns, step.after_ns), step.before_ns
+    for _, old, new, _ in steps:
+        at += new - old
+        top = max(top, at)
+
+    def place(ns: int) -> int:
+        return min(max(ns, 0) * _WHOLE // max(top, 1), _WHOLE)
+
+    unit = "per step" if comparison.before.steps else "in all"
+    rows = [WaterfallRow("before", format_ns(step.before_ns), "", "", 0, place(step.before_ns), 0)]
+    at = step.before_ns
+    for name, old, new, meaning in steps:
+        ends = sorted((at, at + new - old))
+        direction = 1 if new > old else -1
+        texts = format_ns(old), format_ns(new), _signed_ns(new - old)
+        rows.append(WaterfallRow(name, *texts, place(ends[0]), place(ends[1]), direction, meaning))
+        at += new - old
+    whole = _signed_ns(step.delta_ns)
+    rows.append(
+        WaterfallRow("after", "", format_ns(step.after_ns), whole, 0, place(step.after_ns), 0)
+    )
+    yield Waterfall(tuple(rows), unit)
+
+
+def _name(part: PartChange) -> str:
+    return f"{part.category} (idle)" if part.kind == "idle" else part.category
+
+
+def _signed_ns(ns: float) -> str:
+    return f"{'+' if ns >= 0 else '-'}{format_ns(abs(round(ns)))}"
+
+
+def _work(comparison: Comparison, most: int) -> Iterator[Block]:
+    step = comparison.step
+    if step is None:
+        return
+    least = _LEAST_SHARE * max(step.before_ns, step.after_ns)
+    for title, kinds in _WORK:
+        every = [item for item in comparison.items if item.kind in kinds]
+        differing = [
+            item for item in every if item.change != "same" and abs(item.delta_ns) >= least
+        ]
+        shown = differing[:most]
+        if shown:
+            yield _work_table(title, shown, len(differing))
+
+
+def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
+    columns = (
+        Column("change", width=8),
+        Column("before", width=8, is_number=True),
+        Column("after", width=8, is_number=True),
+        Column("difference", short="diff", width=10, is_number=True),
+        Column("calls", width=12, is_number=True),
+        Column("name", width=20, fit=Fit.CUT),
+    )
+    rows = tuple(
+        Row(
+            (
+                Cell(item.change + ("" if item.is_significant or item.p is None else " ?")),
+                Cell(format_ns(round(item.before.ns)) if item.before else "-"),
+                Cell(format_ns(round(item.after.ns)) if item.after else "-"),
+                Cell(_signed_ns(item.delta_ns)),
+                Cell(_calls(item)),
+                Cell(_item_name(item), is_code=True),
+            )
+        )
+        for item in items
+    )
+    more = f", {len(items)} of {count}" if count > len(items) else ""
+    return Table(columns=columns, rows=rows, title=title + more)
+
+
+def _calls(item: ItemChange) -> str:
+    counts = [_count(side.count) if side else "0" for side in (item.before, item.after)]
+    return counts[0] if counts[0] == counts[1] else f"{counts[0]} to {counts[1]}"
+
+
+def _count(count: float) -> str:
+    return f"{count:.4g}" if count < 1000 else f"{count:.0f}"
+
+
+def _item_name(item: ItemChange) -> str:
+    """Return the name, and what differs: another name, another shape, or another size."""
+    old, new = item.before, item.after
+    if old is None or new is None:
+        side = old or new
+        assert side is not None
+        shape = f" [{', '.join(side.shapes)}]" if any(side.shapes) else ""
+        return f"{item.name}{shape}"
+    said = new.names[0] if old.names == new.names else f"{new.names[0]} (was {old.names[0]})"
+    if old.shapes != new.shapes:
+        shapes = (", ".join(filter(None, side.shapes)) or "none" for side in (old, new))
+        said += f" [{' -> '.join(shapes)}]"
+    if item.kind == "copy" and round(old.bytes) != round(new.bytes):
+        said += f" ({format_bytes(round(old.bytes))} to {format_bytes(round(new.bytes))})"
+    return said
+
+
+def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
+    step = comparison.step
+    if step is None:
+        return
+    least = _LEAST_SHARE * max(step.before_ns, step.after_ns)
+    if not any(item.before_ns and item.after_ns for item in comparison.phases if item.path):
+        return  # no range is on both sides
+    every = [item for item in comparison.phases if item.path and abs(item.delta_ns) >= least]
+    rows = tuple(
+        Row(
+            (
+                Cell(" > ".join(item.path)),
+                *(
+                    Cell("-" if ns is None else format_ns(ns))
+                    for ns in (item.before_ns, item.after_ns)
+                ),
+                Cell(_signed_ns(item.delta_ns)),
+            )
+        )
+        for item in every[:most]
+    )
+    if rows:
+        columns = (
+            Column("", width=24, fit=Fit.SHORTEN),
+            Column("before", width=9, is_number=True),
+            Column("after", width=9, is_number=True),
+            Column("difference", short="diff", width=10, is_number=True),
+        )
+        more = f", {len(rows)} of {len(every)}" if len(every) > len(rows) else ""
+        yield Table(columns=columns, rows=rows, title=f"Phases{more}")
+
+
+def _findings(comparison: Comparison) -> Iterator[Block]:
+    items = []
+    for item in comparison.findings:
+        if item.change == "same" or item.severity == "info":
+            continue
+        savings = [
+            format_ns(ns) if ns is not None else "none"
+            for ns in (item.before_saving_ns, item.after_saving_ns)
+        ]
+        said = f"{item.change}: {item.title} ({item.rule})"
+        if item.change in ("better", "worse"):
+            said += f", estimated saving {savings[0]} to {savings[1]} per step"
+        elif savings != ["none", "none"]:
+            saving = savings[0] if item.change == "fixed" else savings[1]
+            said += f", estimated saving {saving} per step"
+        items.append((Cell(said),))
+    if items:
+        yield Section("Findings", (Items(tuple(items)),))
+
+
+def _environment(comparison: Comparison) -> Iterator[Block]:
+    items = tuple(
+        (
+            Cell(
+                f"{fact.name}: {fact.before} before, {fact.after} after"
+                + ("" if fact.effect == "information" else f" ({fact.effect})")
+            ),
+        )
+        for fact in comparison.environment
+        if fact.effect and fact.before is not None and fact.after is not None
+    )
+    if items:
+        yield Section("Environment", (Items(items),))
+
+
+def _limits(comparison: Comparison) -> Iterator[Block]:
+    if comparison.limits:
+        yield Section("Limits", (Items(tuple((Cell(text),) for text in comparison.limits)),))

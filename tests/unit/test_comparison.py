@@ -1,0 +1,322 @@
+"""Comparisons of two sides: verdicts, reasons, matching of kernels, findings, environment."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from support.profiles import COPY, GEMM, MACHINE, SYNC, finding, items, kernel, profile
+
+from warpline.comparison.compare import compare
+from warpline.comparison.findings import finding_differences
+from warpline.comparison.items import item_changes
+from warpline.comparison.matching import Listed, base_name, match, normalized, without_parameters
+from warpline.comparison.parts import rounded
+from warpline.comparison.statistics import difference_p, step_difference
+from warpline.comparison.tables import compare_tables
+from warpline.result import Field, Numbers, Result, Skipped, column_of
+from warpline.units import Unit
+
+SLOW = [100_000.0, 101_000.0, 99_000.0, 100_500.0, 99_500.0] * 4
+FAST = [ns * 0.8 for ns in SLOW]
+
+
+def test_the_verdict_names_change_interval_and_reason():
+    before = profile(SLOW, {COPY: 40_000, GEMM: 60_000})
+    after = profile(FAST, {COPY: 21_000, GEMM: 59_000})
+    found = compare([before], [after])
+    assert found.verdict == "faster"
+    assert found.sentence.startswith("Faster: 20.0% less time (")
+    assert "100 us to 80.0 us per step. 95% of it is copy-h2d" in found.sentence
+    assert [(part.category, part.delta_ns) for part in found.parts] == [
+        ("copy-h2d", -19_000),
+        ("gemm", -1_000),
+    ]
+
+
+def test_exchanged_sides_are_slower():
+    found = compare([profile(FAST)], [profile(SLOW)])
+    assert found.verdict == "slower"
+    assert found.sentence.startswith("Slower: 25.0% more time (")
+
+
+def test_a_part_larger_than_the_difference_is_stated_as_time():
+    before = profile(SLOW, {SYNC: 50_000, GEMM: 50_000})
+    after = profile(FAST, {GEMM: 80_000})
+    found = compare([before], [after])
+    assert "The main reason is host-sync: 50.0 us less" in found.sentence
+
+
+def test_equal_runs_are_the_same_only_if_runs_show_it():
+    one = compare([profile(SLOW)], [profile(SLOW)])
+    assert one.verdict == "undecided"
+    assert "of each side would decide" in one.sentence
+    several = compare([profile(SLOW)] * 4, [profile(SLOW)] * 4)
+    assert several.verdict == "same"
+    assert several.sentence.startswith("Same within 2%: ")
+
+
+def test_one_run_per_side_says_what_it_cannot_see():
+    assert any(
+        "One run per side" in text for text in compare([profile(SLOW)], [profile(FAST)]).limits
+    )
+    several = compare([profile(SLOW)] * 2, [profile(FAST)] * 2)
+    assert not any("One run per side" in text for text in several.limits)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("GPU", "H100", "the GPUs differ (H200 and H100)"),
+        ("number of GPUs", "2", "different numbers of GPUs (1 and 2)"),
+        ("ranks", "8", "different numbers of ranks (1 and 8)"),
+        ("profiler", "Nsight Systems", "different profilers"),
+    ],
+)
+def test_another_machine_forbids_a_verdict(name, value, word):
+    found = compare([profile(SLOW)], [profile(FAST, environment={**MACHINE, name: value})])
+    assert found.verdict == "undecided"
+    assert word in found.sentence
+    assert found.environment[0].effect == "forbids a verdict"
+    assert found.step is not None
+    assert found.step.p is None
+
+
+def test_another_setting_may_be_the_reason_but_allows_a_verdict():
+    after = profile(FAST, environment={**MACHINE, "variable NCCL_ALGO": "Ring", "host": "b"})
+    before = profile(SLOW, environment={**MACHINE, "variable NCCL_ALGO": "Tree", "host": None})
+    found = compare([before], [after])
+    assert found.verdict == "faster"
+    effects = {fact.name: fact.effect for fact in found.environment}
+    assert effects["variable NCCL_ALGO"] == "may be the reason"
+    assert effects["host"] == "information"  # not recorded on one side
+    assert effects["GPU"] == ""
+
+
+def test_steps_of_another_kind_with_other_work_forbid_a_verdict():
+    few = items({kernel("k"): SLOW}, executions=10)
+    many = items({kernel("k"): FAST}, executions=20)
+    facts = [{**MACHINE, "steps": source} for source in ("range:step_*", "periodicity")]
+    before = profile(SLOW, work=few, environment=facts[0])
+    after = profile(FAST, work=many, environment=facts[1], source="periodicity")
+    assert "a step is not the same work" in compare([before], [after]).sentence
+    after = profile(FAST, work=few, environment=facts[1], source="periodicity")
+    assert compare([before], [after]).verdict == "faster"
+
+
+def test_sides_without_comparable_times_get_a_sentence():
+    nothing = profile([], {}, title="empty")
+    found = compare([profile(SLOW)], [nothing])
+    assert (found.verdict, found.step, found.parts) == ("undecided", None, ())
+    assert found.sentence == "Cannot decide: no GPU work was recorded after (empty)."
+    without = profile([50.0], source="none", title="plain")
+    found = compare([profile(SLOW)], [without])
+    assert "no steps were detected in plain" in found.sentence
+    assert (found.verdict, found.step) == ("undecided", None)
+    both = compare([without], [without])
+    assert both.verdict == "undecided"
+    assert "shows no variation" in both.sentence
+
+
+def test_whole_recordings_are_compared_by_runs():
+    slow = [profile([ns], source="none") for ns in SLOW[:5]]
+    fast = [profile([ns], source="none") for ns in FAST[:5]]
+    found = compare(slow, fast)
+    assert found.verdict == "faster"
+    assert "100 us to 80.0 us in all" in found.sentence
+
+
+def test_means_are_means_over_runs():
+    runs = [profile([10.0] * 10), profile([40.0])]
+    found = compare(runs, runs)
+    assert found.step is not None
+    assert found.step.before_ns == 25
+
+
+def test_rounding_by_largest_remainder():
+    thirds = [Fraction(10, 3)] * 3
+    assert rounded(thirds) == [4, 3, 3]
+    assert rounded([Fraction(7, 10), Fraction(7, 10), Fraction(-4, 10)]) == [1, 1, -1]
+    assert rounded([]) == []
+
+
+# --- Matching
+
+
+def listed(*names, executions=1.0):
+    return Listed(names, [executions] * len(names), list(range(len(names))))
+
+
+def test_names_without_what_differs_between_compilations():
+    name = "void ns::gemm<float, (int)4>(float *, int)"
+    assert without_parameters("void f<int>(float *, int)") == "f<int>"
+    assert normalized(name) == normalized("void ns::gemm<float, 4>(float*, int)")
+    assert base_name(name) == "gemm"
+    assert base_name("nvjet_sm90_tst_128x256") == "nvjet_sm90_tst_128x256"
+    assert base_name("(((") == "((("
+    assert base_name("") == ""
+    lambdas = "f<op()::[lambda() (instance 3)]>", "f<op()::{lambda()#3}>"
+    assert normalized(lambdas[0]) == normalized(lambdas[1])
+
+
+def levels(before, after):
+    return {(item.before, item.after): item.matched_by for item in match(before, after)}
+
+
+def test_each_level_matches_what_the_ones_before_left():
+    before = listed(
+        kernel("same"), kernel("resized"), kernel("void t<4>(int)"), kernel("gone", "1 of 32", "x")
+    )
+    after = listed(
+        kernel("same"),
+        kernel("resized", "2 of 32"),
+        kernel("void t<8>(int)"),
+        kernel("new", "1 of 32", "y"),
+    )
+    assert levels(before, after) == {
+        ((0,), (0,)): "shape",
+        ((1,), (1,)): "name",
+        ((2,), (2,)): "base",
+        ((3,), ()): "",
+        ((), (3,)): "",
+    }
+
+
+def test_one_shape_splits_into_several_and_back():
+    one, two = listed(kernel("k")), listed(kernel("k", "2 of 32"), kernel("k", "3 of 32"))
+    assert levels(one, two) == {((0,), (0, 1)): "name"}
+    assert levels(two, one) == {((0, 1), (0,)): "name"}
+
+
+def test_position_matches_between_the_same_neighbors_only():
+    first, last = kernel("first"), kernel("last")
+    before = listed(first, kernel("old"), last)
+    assert levels(before, listed(first, kernel("renamed"), last))[((1,), (1,))] == "position"
+    moved = levels(before, listed(first, last, kernel("renamed")))
+    assert ((1,), ()) in moved
+    other = levels(before, listed(first, kernel("renamed", category="copy"), last))
+    assert ((1,), ()) in other
+    fused = levels(listed(first, kernel("a"), kernel("b"), last), listed(first, kernel("ab"), last))
+    assert fused[((1, 2), (1,))] == "position"
+
+
+def test_instances_of_a_template_are_matched_by_their_number_of_executions():
+    before = Listed((kernel("t<1>"), kernel("t<2>")), [8.0, 16.0], [0.0, 1.0])
+    after = Listed((kernel("t<3>"), kernel("t<4>")), [16.0, 8.0], [0.0, 1.0])
+    assert levels(before, after) == {((0,), (1,)): "base", ((1,), (0,)): "base"}
+
+
+def test_an_item_changes_if_its_time_or_its_number_does():
+    steady = [50_000.0 + ns / 100 for ns in SLOW]
+    before = profile(
+        SLOW, work=items({kernel("a"): SLOW, kernel("b"): steady, kernel("c"): steady})
+    )
+    after = profile(SLOW, work=items({kernel("a"): FAST, kernel("b"): steady, kernel("d"): steady}))
+    found = {item.name: item for item in item_changes([before], [after], paired=False)}
+    assert found["a"].change == "changed"
+    assert found["a"].is_significant
+    assert found["a"].delta_ns == pytest.approx(-20_000)
+    assert (found["b"].change, found["b"].is_significant) == ("same", False)
+    twice = profile(SLOW, work=items({kernel("b"): steady}, executions=2))
+    once = profile(SLOW, work=items({kernel("b"): steady}))
+    assert item_changes([once], [twice], paired=False)[0].change == "changed"
+
+
+def test_the_p_value_alone_is_that_of_the_difference():
+    for paired, before, after in (
+        (False, [SLOW], [FAST]),
+        (True, [SLOW, FAST, SLOW], [FAST, FAST, SLOW]),
+        (False, [SLOW, FAST], [SLOW]),
+    ):
+        alone = difference_p(before, after, paired=paired)
+        assert alone == step_difference(before, after, paired=paired).p
+
+
+def test_single_steps_are_not_tested():
+    run = profile([100.0], work=items({kernel("a"): [100.0]}))
+    assert item_changes([run], [run], paired=False)[0].p is None
+
+
+# --- Findings
+
+
+def test_findings_are_fixed_new_better_worse_or_the_same():
+    before = profile(
+        SLOW,
+        findings=(
+            finding("a", "A 12 times"),
+            finding("b", "B", 1000),
+            finding("c", "C", 1000),
+            finding("d", "D", 1000),
+        ),
+    )
+    after = profile(
+        SLOW,
+        findings=(
+            finding("b", "B", 2000),
+            finding("c", "C", 500),
+            finding("d", "D", 1050),
+            finding("e", "E"),
+        ),
+    )
+    found = {item.rule: item.change for item in finding_differences([before], [after])}
+    assert found == {"a": "fixed", "b": "worse", "c": "better", "d": "same", "e": "new"}
+
+
+def test_numbers_in_titles_do_not_make_findings_new():
+    sides = [profile(SLOW, findings=(finding("a", f"A {n} times"),)) for n in (3, 40)]
+    assert [item.change for item in finding_differences(sides[:1], sides[1:])] == ["same"]
+
+
+def test_a_side_has_what_most_of_its_runs_have():
+    has, lacks = profile(SLOW, findings=(finding("a", "A"),)), profile(SLOW)
+    assert finding_differences([has, lacks, lacks], [lacks]) == ()
+    assert finding_differences([has, has, lacks], [lacks])[0].change == "fixed"
+
+
+# --- Tables
+
+
+def table(rows, key=("pid", "name")):
+    fields = (
+        Field("total_ns", Unit.NS, "Total."),
+        Field("pid", Unit.ID, "Process."),
+        Field("name", Unit.NONE, "Name."),
+    )
+    columns = {
+        field.name: column_of([row[place] for row in rows]) if rows else Numbers(np.zeros(0))
+        for place, field in enumerate(fields)
+    }
+    return Result("made", "Made", fields, columns, key)
+
+
+def test_a_table_is_compared_by_its_key():
+    before = table([(10, 1, "a"), (20, 1, "b")])
+    after = table([(15, 1, "a"), (7, 1, "c")])
+    found = compare_tables(before, after)
+    assert isinstance(found, Result)
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows()]
+    assert [(row["name"], row["change"], row["delta_total_ns"]) for row in rows] == [
+        ("b", "gone", -20),
+        ("c", "new", 7),
+        ("a", "changed", 5),
+    ]
+    assert [row["before_total_ns"] for row in rows] == [20, None, 10]
+
+
+def test_ids_that_the_system_assigned_are_matched_in_order():
+    found = compare_tables(
+        table([(10, 71, "a"), (20, 72, "a")]), table([(10, 93, "a"), (25, 94, "a")])
+    )
+    assert isinstance(found, Result)
+    assert [row[0] for row in found.rows()] == ["changed", "same"]
+
+
+def test_tables_that_cannot_be_compared_say_why():
+    made = table([(10, 1, "a")])
+    skipped = Skipped("made", "no copies", "profile again")
+    assert compare_tables(skipped, made) == Skipped("made", "before: no copies", "profile again")
+    keyless = compare_tables(table([(10, 1, "a")], ()), table([(10, 1, "a")], ()))
+    assert isinstance(keyless, Skipped)
+    assert "no key" in keyless.reason
