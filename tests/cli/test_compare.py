@@ -120,6 +120,18 @@ def test_copied_bytes_are_those_of_plain_sql(pair, compared):
     assert largest.after.shapes == ("Pinned to Device",)
 
 
+def test_ranges_inside_steps_are_those_of_plain_sql(pair, compared):
+    database = sqlite3.connect(pair[0])
+    lengths = database.execute(
+        "SELECT end - start FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId"
+        " WHERE coalesce(text, value) = 'data' ORDER BY start"
+    ).fetchall()
+    database.close()
+    (data,) = [item for item in compared.items if item.kind == "range" and item.name == "data"]
+    assert data.before.ns == pytest.approx(fmean(ns for (ns,) in lengths[:-1]))
+    assert (data.change, data.is_significant) == ("changed", True)
+
+
 def test_items_of_a_category_sum_to_its_part(compared):
     for part in compared.parts:
         if part.kind == "busy":

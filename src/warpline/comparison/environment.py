@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpline.result.comparison import Effect, Fact
-from warpline.result.profile import Profile
+from warpline.result.profile import OF_CPU, Profile
 
 GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
 # Differences that no statistics can separate from a change of the program.
@@ -53,6 +53,6 @@ def _operations(runs: Sequence[Profile]) -> float:
         count
         for run in runs
         for name, count in zip(run.items.names, run.items.executions.tolist(), strict=True)
-        if name.kind != "call"
+        if name.kind not in OF_CPU
     ]
     return sum(counts) / len(runs)
