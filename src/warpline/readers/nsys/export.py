@@ -35,12 +35,14 @@ _READ_TOGETHER: Mapping[str, tuple[str, ...]] = {
 
 # What the rest of a table needs to be understood: what an event is, where and in which thread it
 # ran. The native core reads these columns in the first pass over their table, whatever it is for.
-_READ_FIRST: Mapping[str, tuple[str, ...]] = {
-    "NVTX_EVENTS": ("eventType", "globalTid", "endGlobalTid"),
-    "CUPTI_ACTIVITY_KIND_RUNTIME": ("globalTid",),
-    "CUPTI_ACTIVITY_KIND_KERNEL": (
-        *("globalPid", "deviceId", "contextId", "streamId", "graphNodeId"),
-    ),
+_READ_FIRST: Mapping[str, Mapping[str, Kind]] = {
+    "NVTX_EVENTS": dict.fromkeys(("eventType", "globalTid", "endGlobalTid"), Kind.INT64_CODES),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": {"globalTid": Kind.INT64_CODES},
+    "CUPTI_ACTIVITY_KIND_KERNEL": {
+        **dict.fromkeys(("globalPid", "deviceId", "contextId", "streamId"), Kind.INT64_CODES),
+        **dict.fromkeys(("start", "end"), Kind.INT64),
+        "graphNodeId": Kind.INT64_CODES,
+    },
 }
 
 
@@ -147,7 +149,7 @@ class Export:
         missing = {name: kind for name, kind in present.items() if name not in known}
         if not missing:
             return known
-        first = dict.fromkeys(_READ_FIRST.get(table, ()) if is_first else (), Kind.INT64_CODES)
+        first = _READ_FIRST.get(table, {}) if is_first else {}
         others = {
             name: kind
             for name, kind in {**first, **self._foreseen.pop(table, {})}.items()
