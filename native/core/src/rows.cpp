@@ -34,9 +34,9 @@ char *write_digits(char *at, int64_t value) { return std::to_chars(at, at + kMax
 
 // How many bytes `write_digits` writes.
 int64_t count_digits(int64_t value) {
-  const bool is_negative = value < 0;
-  auto rest = is_negative ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  int64_t digits = is_negative ? 2 : 1;
+  auto rest = static_cast<uint64_t>(value);
+  if (value < 0) rest = 0 - rest;
+  int64_t digits = value < 0 ? 2 : 1;
   for (; rest >= 10'000; rest /= 10'000) digits += 4;
   return digits + (rest >= 10) + (rest >= 100) + (rest >= 1000);
 }

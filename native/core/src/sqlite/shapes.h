@@ -65,11 +65,13 @@ class Shapes {
     std::array<uint8_t, kMostHeaderBytes> header;
   };
 
-  // kSlots for a record that has no slot: its header is long, or not on the leaf page itself.
+  // kSlots for a record without a slot: its header is long, or not on the leaf page itself, or
+  // nothing in it is wanted.
   std::size_t slot_of(const RecordReader &record) const {
     const uint64_t local = record.local_bytes();
     const uint8_t *header = record.local();
-    if (header == nullptr || local == 0 || header[0] >= 0x80 || header[0] > local) return kSlots;
+    if (hashed_bytes_ == 0 || header == nullptr || local == 0) return kSlots;
+    if (header[0] >= 0x80 || header[0] > local) return kSlots;
     const std::size_t bytes = header[0] < hashed_bytes_ ? header[0] : hashed_bytes_;
     uint64_t hash = bytes;
     for (std::size_t at = 0; at < bytes; at += 8) {
