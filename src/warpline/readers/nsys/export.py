@@ -133,7 +133,7 @@ class Export:
     def foresee(self, table: str, columns: Mapping[str, Kind]) -> None:
         """Note columns that will be read: the next pass over the table reads them, too."""
         if self.database.is_scanned:
-            self._foreseen[table] = dict(columns)
+            self._foreseen[table] = {**self._foreseen.get(table, {}), **columns}
 
     def forget(self, table: str) -> None:
         """Drop what was foreseen and not read after all."""
