@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +19,14 @@ import pytest
 
 from warpline import native
 from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
-from warpline.readers.nsys.database import Database, Kind, RawColumn, RawText
+from warpline.readers.nsys.database import (
+    Database,
+    Kind,
+    Raw,
+    RawCodes,
+    RawColumn,
+    RawText,
+)
 
 
 @pytest.fixture(params=["native", "sqlite3"], autouse=True)
@@ -88,6 +97,66 @@ def test_columns_and_their_masks(tmp_path: Path) -> None:
     for raw, valid in ((a, [True, False, False]), (b, [True] * 2 + [False])):
         assert raw.valid is not None
         assert raw.valid.tolist() == valid
+
+
+@pytest.mark.parametrize("before", [0, 70])
+def test_rows_that_are_stored_in_many_ways(tmp_path: Path, before: int) -> None:
+    """Integers of each width, reals, texts, blobs, gaps and overflow pages, over many leaves."""
+    choose = random.Random(before)
+    common: list[object] = [None, 0, 1, -1, 200, 40_000, 2**31, 2**40, -(2**62), "a", "bc" * 40]
+    rare: list[object] = [2.0, 0.5, 2.0**60, b"blob", "long" * 300, ""]
+    stored = [
+        [choose.choice(rare if choose.random() < 0.02 else common) for _ in range(3)]
+        if choose.random() < 0.5
+        else [7, row, "text"]
+        for row in range(12_000)
+    ]
+    path, nulls = tmp_path / "t.sqlite", "NULL, " * before
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA page_size = 512")
+        columns = "".join(f"n{number}, " for number in range(before))
+        connection.execute(f"CREATE TABLE t ({columns}a, b, c)")
+        connection.executemany(f"INSERT INTO t VALUES ({nulls}?, ?, ?)", stored)
+        connection.commit()
+    kinds = {"a": Kind.INT64_CODES, "b": Kind.INT64, "c": Kind.TEXT_CODES}
+    with opened(path) as database:
+        codes, ints, texts = database.read("t", kinds).values()
+        sizes = database.read("t", {"a": Kind.BLOB, "b": Kind.TEXT})
+        reals = database.read("t", {"c": Kind.FLOAT64})["c"]
+
+    def integer(value: object) -> int | None:
+        whole = isinstance(value, float) and value.is_integer() and abs(value) <= 2**53
+        return int(value) if isinstance(value, int) or whole else None  # type: ignore[call-overload]
+
+    def read(raw: Raw, values: Sequence[object]) -> list[object]:
+        valid = [True] * len(values) if raw.valid is None else raw.valid.tolist()
+        return [value if ok else None for value, ok in zip(values, valid, strict=True)]
+
+    assert isinstance(codes, RawCodes)
+    assert isinstance(ints, RawColumn)
+    assert isinstance(texts, RawCodes)
+    assert isinstance(reals, RawColumn)
+    keys = np.asarray(codes.keys)
+    assert read(codes, keys[codes.codes].tolist()) == [integer(a) for a, _, _ in stored]
+    assert sorted(set(keys.tolist())) == keys.tolist()
+    assert read(ints, ints.values.tolist()) == [integer(b) for _, b, _ in stored]
+    expected = [c.encode() if isinstance(c, str) else None for *_, c in stored]
+    assert read(texts, [texts.keys[code] for code in texts.codes]) == expected
+    assert list(texts.keys) == [text for text in dict.fromkeys(expected) if text is not None]
+    assert read(reals, reals.values.tolist()) == [
+        float(c) if isinstance(c, (int, float)) else None for *_, c in stored
+    ]
+    for place, (name, fitting) in enumerate([("a", (str, bytes)), ("b", (str,))]):
+        raw = sizes[name]
+        assert isinstance(raw, RawText)
+        content, ends = raw.blob.tobytes(), raw.offsets.tolist()
+        parts = [content[begin:end] for begin, end in pairwise(ends)]
+        wanted = [row[place] if isinstance(row[place], fitting) else None for row in stored]
+        assert read(raw, parts) == [
+            value.encode() if isinstance(value, str) else value for value in wanted
+        ]
+    unfit = [value for _, value, _ in stored if value is not None and integer(value) is None]
+    assert ints.mismatched == len(unfit)
 
 
 def test_minus_zero_beside_a_gap_keeps_its_sign(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ typedef struct wl_range_kernels wl_range_kernels;
 typedef struct wl_sqlite_column {
   void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1];
                         * codes: int32 [rows], without a value that of 0, or -1 for texts */
-  uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit */
+  uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit;
+                        * means nothing if `invalid` is 0 */
   int64_t invalid;     /* out: rows without a value, for whatever reason */
   int64_t mismatched;  /* out: of these, rows whose value does not fit the kind */
   int64_t short_rows;  /* out: of these, rows older than the column: its default applies */

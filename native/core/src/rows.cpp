@@ -12,19 +12,34 @@ namespace {
 constexpr int64_t kMaxDigits = 20;  // of an int64, with its sign
 constexpr std::size_t kMinRowsPerThread = 8 * 1024;
 
-// A cell of digits has a bound, so that only texts are measured.
-int64_t bound_of(const wl_cells &cells, int64_t row) {
+// The most bytes that the cells of rows [begin, end) can take: of digits so many each, so that only
+// texts are measured.
+int64_t bound_of(const wl_cells &cells, std::size_t begin, std::size_t end) {
+  int64_t bound = 0;
   switch (cells.kind) {
     case WL_CELLS_TEXTS: {
-      const int32_t code = static_cast<const int32_t *>(cells.values)[row];
-      return code < 0 ? 0 : cells.offsets[code + 1] - cells.offsets[code];
+      const auto *codes = static_cast<const int32_t *>(cells.values);
+      for (std::size_t row = begin; row < end; ++row) {
+        const int32_t code = codes[row];
+        if (code >= 0) bound += cells.offsets[code + 1] - cells.offsets[code];
+      }
+      return bound;
     }
-    case WL_CELLS_LINES: return cells.offsets[row + 1] - cells.offsets[row];
-    default: return kMaxDigits;
+    case WL_CELLS_LINES: return cells.offsets[end] - cells.offsets[begin];
+    default: return kMaxDigits * static_cast<int64_t>(end - begin);
   }
 }
 
 char *write_digits(char *at, int64_t value) { return std::to_chars(at, at + kMaxDigits, value).ptr; }
+
+// How many bytes `write_digits` writes.
+int64_t count_digits(int64_t value) {
+  auto rest = static_cast<uint64_t>(value);
+  if (value < 0) rest = 0 - rest;
+  int64_t digits = value < 0 ? 2 : 1;
+  for (; rest >= 10'000; rest /= 10'000) digits += 4;
+  return digits + (rest >= 10) + (rest >= 100) + (rest >= 1000);
+}
 
 char *write_text(char *at, const wl_cells &cells, int64_t text) {
   const int64_t begin = cells.offsets[text];
@@ -72,11 +87,9 @@ char *write_rows(const wl_cells *columns, std::size_t n_columns, std::size_t beg
 // The most bytes that rows [begin, end) can take.
 std::size_t bound_rows(const wl_cells *columns, std::size_t n_columns, std::size_t begin,
                        std::size_t end) {
-  int64_t bound = 0;
+  auto bound = static_cast<int64_t>(n_columns * (end - begin));  // separators
   for (std::size_t column = 0; column < n_columns; ++column) {
-    for (std::size_t row = begin; row < end; ++row) {
-      bound += 1 + bound_of(columns[column], static_cast<int64_t>(row));
-    }
+    bound += bound_of(columns[column], begin, end);
   }
   return static_cast<std::size_t>(bound);
 }
@@ -89,9 +102,8 @@ struct IdPaths {
 
   int64_t length_of(int64_t row) const {
     int64_t length = 0;
-    char digits[kMaxDigits];
     for (;; row = parent[row]) {
-      length += 1 + (write_digits(digits, ids[row]) - digits);
+      length += 1 + count_digits(ids[row]);
       if (has_parent[row] == 0) return length;
     }
   }

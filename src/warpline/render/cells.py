@@ -242,8 +242,8 @@ class TextCells:
 
     def _pack(self) -> PackedCells:
         """Return the texts in use, and empty ones in the place of others."""
-        numbers = np.unique(self._texts.codes)
-        used = set(numbers[numbers >= 0].tolist())
+        counts = np.bincount(self._texts.codes + 1, minlength=1)  # np.unique imports numpy.ma
+        used = set(np.flatnonzero(counts[1:]).tolist())
         texts = [
             self._convert(text) if number in used else ""
             for number, text in enumerate(self._texts.values)

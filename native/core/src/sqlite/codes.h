@@ -31,7 +31,13 @@ class DistinctValues {
     return std::string_view(bytes_).substr(ends_[id], ends_[id + 1] - ends_[id]);
   }
 
-  int32_t add(int64_t value) { return checked(ids_.add(value)); }
+  int32_t add(int64_t value) {
+    if (value != last_ || last_id_ < 0) {  // neighbours are often equal
+      last_id_ = checked(ids_.add(value));
+      last_ = value;
+    }
+    return last_id_;
+  }
 
   int32_t add(std::string_view value) {
     const std::size_t known = count();
@@ -102,6 +108,8 @@ class DistinctValues {
   bool is_text_;
   bool is_full_ = false;
   int64_t room_;
+  int64_t last_ = 0;
+  int32_t last_id_ = -1;  // of last_; negative: there is none
   DenseIds ids_;
   std::string bytes_;
   std::vector<std::size_t> ends_{0};

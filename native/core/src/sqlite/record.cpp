@@ -13,7 +13,7 @@ constexpr uint32_t kInteriorHeaderBytes = 12;
 constexpr uint32_t kSmallestCell = 4;
 
 // The bytes of a record that its leaf page holds itself, from the file format's formulas.
-uint64_t local_bytes(uint64_t payload, uint64_t usable) {
+uint64_t bytes_on_leaf(uint64_t payload, uint64_t usable) {
   const uint64_t most = usable - 35;
   if (payload <= most) return payload;
   const uint64_t least = (usable - 12) * 32 / 255 - 23;
@@ -56,7 +56,7 @@ void RecordReader::open_cell(uint32_t page_number, const uint8_t *page, uint32_t
   budget_ -= payload_bytes_;
   rowid_ = static_cast<int64_t>(rowid);
   data_ = at;
-  available_ = local_bytes(payload_bytes_, file_.usable_size());
+  available_ = bytes_on_leaf(payload_bytes_, file_.usable_size());
   overflow_page_ = 0;
   const bool overflows = available_ < payload_bytes_;
   const auto room = static_cast<uint64_t>(end - at);

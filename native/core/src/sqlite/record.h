@@ -61,9 +61,15 @@ class RecordReader {
 
   int64_t rowid() const { return rowid_; }
 
-  // Calls on_field(i, field) for each of the ascending, non-negative positions.
+  // The bytes of the record on its leaf page, and how many there are; nullptr once `front` has
+  // joined them with those of overflow pages.
+  const uint8_t *local() const { return data_ == joined_.data() ? nullptr : data_; }
+  uint64_t local_bytes() const { return available_; }
+
+  // Calls on_field(i, field) for each of the ascending, non-negative positions. Returns how many
+  // bytes of the header it has read.
   template <typename OnField>
-  void for_each_field(const std::vector<int32_t> &positions, const OnField &on_field);
+  uint64_t for_each_field(const std::vector<int32_t> &positions, const OnField &on_field);
 
   // The first bytes of the record, at least `bytes` of them, overflow pages included. The pointer
   // holds until the next call; kPadding more bytes may be read, and mean nothing.
@@ -96,8 +102,9 @@ class RecordReader {
 };
 
 template <typename OnField>
-void RecordReader::for_each_field(const std::vector<int32_t> &positions, const OnField &on_field) {
-  if (positions.empty()) return;
+uint64_t RecordReader::for_each_field(const std::vector<int32_t> &positions,
+                                      const OnField &on_field) {
+  if (positions.empty()) return 0;
   const uint8_t *header = front(available_);
   uint64_t header_bytes = 0;
   const uint8_t *at = load_varint(header, header + available_, header_bytes);
@@ -126,6 +133,7 @@ void RecordReader::for_each_field(const std::vector<int32_t> &positions, const O
     while (i < positions.size() && positions[i] == position) on_field(i++, field);
     ++position;
   }
+  return header_at;
 }
 
 }  // namespace warpline

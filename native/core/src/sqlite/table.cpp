@@ -1,7 +1,6 @@
 #include "sqlite/table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -9,6 +8,7 @@
 #include "failure.h"
 #include "parallel.h"
 #include "sqlite/record.h"
+#include "sqlite/shapes.h"
 
 namespace warpline {
 namespace {
@@ -17,8 +17,7 @@ constexpr int kMaxTreeDepth = 20;  // sqlite3's own limit
 constexpr uint8_t kIndexInterior = 0x02;
 constexpr uint8_t kIndexLeaf = 0x0a;
 constexpr std::size_t kRunBytes = 256 * 1024;  // read at once: stays in the second-level cache
-constexpr std::size_t kMinLeavesPerThread = 64;
-constexpr double kExactReals = 9007199254740992.0;  // 2^53: whole reals up to here are exact
+constexpr std::size_t kMinLeavesPerThread = 256;  // a millisecond's work
 
 // Calls on_page(index, page) for pages[begin..end), reading neighbours in the file at one go.
 template <typename OnPage>
@@ -101,108 +100,6 @@ class Visited {
   std::vector<bool> seen_;
 };
 
-enum class Fit { kValue, kNull, kMismatch };
-
-// The one place where a stored value meets the kind that was asked for.
-class ColumnWriter {
- public:
-  ColumnWriter(const wl_sqlite_column &column, Tally &tally, DistinctValues &distinct)
-      : column_(column), tally_(tally), distinct_(distinct) {}
-
-  void write(RecordReader &record, Field field, int64_t row) const {
-    Fit fit = Fit::kNull;
-    switch (column_.kind) {
-      case WL_KIND_INT64: fit = write_int64(record, field, row); break;
-      case WL_KIND_FLOAT64: fit = write_float64(record, field, row); break;
-      case WL_KIND_INT64_CODES: fit = write_int64_code(record, field, row); break;
-      case WL_KIND_TEXT_CODES: fit = write_text_code(record, field, row); break;
-      default: fit = write_length(field, row);
-    }
-    column_.valid[row] = fit == Fit::kValue;
-    if (fit == Fit::kValue) return;
-    ++tally_.invalid;
-    tally_.mismatched += fit == Fit::kMismatch;
-    tally_.short_rows += field.type == kAbsent;
-  }
-
- private:
-  // sqlite3 stores whole numbers of REAL columns as integers, and gives them back as reals.
-  bool is_plain_integer(Field field) const { return is_integer(field.type) && !column_.is_real; }
-
-  bool load_real(RecordReader &record, Field field, double &value) const {
-    if (is_integer(field.type)) {
-      value = static_cast<double>(record.integer(field));
-    } else if (field.type == kReal) {
-      value = record.real(field);
-    } else {
-      return false;
-    }
-    return true;
-  }
-
-  static Fit unfit(Field field) { return is_null(field.type) ? Fit::kNull : Fit::kMismatch; }
-
-  Fit write_int64(RecordReader &record, Field field, int64_t row) const {
-    return load_int64(record, field, static_cast<int64_t *>(column_.values)[row]);
-  }
-
-  Fit write_int64_code(RecordReader &record, Field field, int64_t row) const {
-    if (distinct_.is_full()) return Fit::kValue;
-    int64_t value = 0;
-    const Fit fit = load_int64(record, field, value);
-    static_cast<int32_t *>(column_.values)[row] = distinct_.add(value);
-    return fit;
-  }
-
-  Fit write_text_code(RecordReader &record, Field field, int64_t row) const {
-    if (distinct_.is_full()) return Fit::kValue;
-    int32_t &out = static_cast<int32_t *>(column_.values)[row];
-    out = -1;
-    if (!is_text(field.type)) return unfit(field);
-    const uint64_t size = stored_size(field.type);
-    const uint8_t *text = record.front(field.offset + size) + field.offset;
-    out = distinct_.add(std::string_view(reinterpret_cast<const char *>(text), size));
-    return Fit::kValue;
-  }
-
-  Fit load_int64(RecordReader &record, Field field, int64_t &out) const {
-    if (is_plain_integer(field)) {
-      out = record.integer(field);
-      return Fit::kValue;
-    }
-    out = 0;
-    double value = 0;
-    if (!load_real(record, field, value)) return unfit(field);
-    if (std::isnan(value)) return Fit::kNull;  // sqlite3 knows no other NaN
-    if (std::fabs(value) > kExactReals || std::trunc(value) != value) return Fit::kMismatch;
-    out = static_cast<int64_t>(value);
-    return Fit::kValue;
-  }
-
-  Fit write_float64(RecordReader &record, Field field, int64_t row) const {
-    double &out = static_cast<double *>(column_.values)[row];
-    double value = 0;
-    const bool is_number = load_real(record, field, value);
-    out = is_number && !std::isnan(value) ? value : 0;
-    if (!is_number) return unfit(field);
-    return std::isnan(value) ? Fit::kNull : Fit::kValue;
-  }
-
-  Fit write_length(Field field, int64_t row) const {
-    int64_t &out = static_cast<int64_t *>(column_.values)[row + 1];
-    out = 0;
-    if (is_text(field.type) || (column_.kind == WL_KIND_BLOB && is_blob_or_text(field.type))) {
-      out = static_cast<int64_t>(stored_size(field.type));
-      return Fit::kValue;
-    }
-    return unfit(field);
-  }
-
-  const wl_sqlite_column &column_;
-  Tally &tally_;
-  DistinctValues &distinct_;
-};
-
 bool holds_codes(const wl_sqlite_column &column) {
   return column.kind == WL_KIND_INT64_CODES || column.kind == WL_KIND_TEXT_CODES;
 }
@@ -274,41 +171,88 @@ void SqliteTable::count_rows(const std::vector<uint32_t> &cell_counts) {
   for (const uint32_t count : cell_counts) first_rows_.push_back(first_rows_.back() + count);
 }
 
+// Calls on_leaf(record, leaf, page, header) for some leaves; `record` opens their cells.
+template <typename OnLeaf>
+void SqliteTable::for_each_leaf(std::size_t first_leaf, std::size_t last_leaf,
+                                const OnLeaf &on_leaf) const {
+  RecordReader record(file_);
+  for_each_page(file_, leaves_, first_leaf, last_leaf, [&](std::size_t leaf, const uint8_t *page) {
+    const PageHeader header = parse_page_header(file_, leaves_[leaf], page);
+    if (header.type != kTableLeaf ||
+        first_rows_[leaf] + header.cell_count != first_rows_[leaf + 1]) {
+      throw Failure(WL_CHANGED, "another program modified the file");
+    }
+    on_leaf(record, leaf, page, header);
+  });
+}
+
 // Calls on_row(record, row) for the rows of some leaves.
 template <typename OnRow>
 void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
                                const OnRow &on_row) const {
-  RecordReader record(file_);
-  for_each_page(file_, leaves_, first_leaf, last_leaf, [&](std::size_t leaf, const uint8_t *page) {
-    const PageHeader header = parse_page_header(file_, leaves_[leaf], page);
-    const int64_t first = first_rows_[leaf];
-    if (header.type != kTableLeaf || first + header.cell_count != first_rows_[leaf + 1]) {
-      throw Failure(WL_CHANGED, "another program modified the file");
-    }
+  for_each_leaf(first_leaf, last_leaf, [&](RecordReader &record, std::size_t leaf,
+                                           const uint8_t *page, const PageHeader &header) {
     for (uint32_t i = 0; i < header.cell_count; ++i) {
       record.open_cell(leaves_[leaf], page, cell_position(file_, leaves_[leaf], page, header, i));
-      on_row(record, first + i);
+      on_row(record, first_rows_[leaf] + i);
     }
   });
 }
 
+// Rows whose places are known are written a page and a column at a time; before another one is, so
+// that texts are met in the order of rows.
 std::vector<Tally> SqliteTable::read_leaves(const wl_sqlite_column *columns, const Plan &plan,
                                             std::size_t begin, std::size_t end,
                                             std::vector<DistinctValues> &distinct) const {
   const std::size_t count = plan.fields.size() + plan.rowids.size();
+  const int64_t first_row = first_rows_[begin];
   std::vector<Tally> tally(count);
   for (std::size_t i = 0; i < count; ++i) {
-    distinct.emplace_back(columns[i], first_rows_[end] - first_rows_[begin]);
+    distinct.emplace_back(columns[i], first_rows_[end] - first_row);
   }
   std::vector<ColumnWriter> writers;
-  for (const std::size_t i : plan.fields) writers.emplace_back(columns[i], tally[i], distinct[i]);
-  for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
+  for (const std::size_t i : plan.fields) {
+    writers.emplace_back(columns[i], tally[i], distinct[i], first_row);
+  }
+  Shapes shapes(writers, plan.positions);
+  std::vector<PlacedRow> placed;
+  const auto write_placed = [&] {
+    for (std::size_t i = 0; i < writers.size(); ++i) writers[i].write_placed(placed, i);
+    placed.clear();
+  };
+  const auto write_row = [&](RecordReader &record, int64_t row) {
     for (const std::size_t i : plan.rowids) write_rowid(columns[i], record.rowid(), row, tally[i]);
+    if (const ValuePlace *places = shapes.find(record)) {
+      placed.push_back({record.local(), places, row});
+      return;
+    }
+    write_placed();
     record.for_each_field(plan.positions, [&](std::size_t i, Field field) {
       writers[i].write(record, field, row);
     });
+    shapes.learn(record);
+  };
+  for_each_leaf(begin, end, [&](RecordReader &record, std::size_t leaf, const uint8_t *page,
+                                const PageHeader &header) {
+    for (uint32_t i = 0; i < header.cell_count; ++i) {
+      record.open_cell(leaves_[leaf], page, cell_position(file_, leaves_[leaf], page, header, i));
+      write_row(record, first_rows_[leaf] + i);
+    }
+    write_placed();
   });
   return tally;
+}
+
+// Writes the mask where a part had a value in every row, if another had not.
+void SqliteTable::complete_mask(wl_sqlite_column &column, std::size_t index,
+                                const std::vector<std::vector<Tally>> &tallies) const {
+  if (column.invalid == 0) return;
+  for_each_slice(leaves_.size(), tallies.size(), [&](std::size_t slice, std::size_t begin,
+                                                     std::size_t end) {
+    if (tallies[slice][index].invalid != 0) return;
+    const auto rows = static_cast<std::size_t>(first_rows_[end] - first_rows_[begin]);
+    std::memset(column.valid + first_rows_[begin], 1, rows);
+  });
 }
 
 void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int threads) const {
@@ -329,6 +273,7 @@ void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int thre
       column.mismatched += tally[i].mismatched;
       column.short_rows += tally[i].short_rows;
     }
+    if (column.position != WL_ROWID) complete_mask(column, i, tallies);
     if (holds_codes(column)) number_codes(column, i, slices, distinct);
     if (!holds_bytes(column)) continue;
     auto *offsets = static_cast<int64_t *>(column.values);

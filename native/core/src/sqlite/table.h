@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sqlite/codes.h"
+#include "sqlite/column_writer.h"
 #include "sqlite/file.h"
 #include "warpline_core.h"
 
@@ -16,13 +17,6 @@ struct Plan {
   std::vector<std::size_t> rowids;
   std::vector<std::size_t> fields;
   std::vector<int32_t> positions;  // of fields
-};
-
-// What one thread met in one column.
-struct Tally {
-  int64_t invalid = 0;
-  int64_t mismatched = 0;
-  int64_t short_rows = 0;
 };
 
 class SqliteTable {
@@ -42,7 +36,11 @@ class SqliteTable {
                                  std::vector<DistinctValues> &distinct) const;
   void number_codes(wl_sqlite_column &column, std::size_t index, std::size_t slices,
                     std::vector<std::vector<DistinctValues>> &distinct) const;
+  void complete_mask(wl_sqlite_column &column, std::size_t index,
+                     const std::vector<std::vector<Tally>> &tallies) const;
   void count_rows(const std::vector<uint32_t> &cell_counts);
+  template <typename OnLeaf>
+  void for_each_leaf(std::size_t first_leaf, std::size_t last_leaf, const OnLeaf &on_leaf) const;
   template <typename OnRow>
   void for_each_row(std::size_t first_leaf, std::size_t last_leaf, const OnRow &on_row) const;
 

@@ -10,6 +10,7 @@ from warpline.derived.ranges.stack_texts import id_stacks
 from warpline.derived.ranges.threads import thread_range_nesting
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
+from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -67,8 +68,8 @@ def nvtx_gpu_proj_trace(trace: Trace, arguments: Arguments) -> Result:
     """
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "source_id")
     projected = projected_ranges(trace)
-    in_order = np.lexsort(
-        (columns["source_id"].values[projected.row], columns["start_ns"].values[projected.row])
+    in_order = _by_start(
+        columns["start_ns"].values[projected.row], columns["source_id"].values[projected.row]
     )
     rows = projected.row[in_order]
     start, end, thread, ids = (columns[name].values[rows] for name in columns)
@@ -97,3 +98,11 @@ def nvtx_gpu_proj_trace(trace: Trace, arguments: Arguments) -> Result:
     }
     key = ("start_range_ns", "tid", "range_id")
     return Result(NAME, TITLE, FIELDS, values, key, graph_notes(trace))
+
+
+def _by_start(start_ns: I64, ids: I64) -> I64 | slice:
+    """Return the order by start and id, which most recordings have."""
+    later, tied = start_ns[1:] > start_ns[:-1], start_ns[1:] == start_ns[:-1]
+    if bool((later | (tied & (ids[1:] > ids[:-1]))).all()):
+        return slice(None)
+    return np.lexsort((ids, start_ns))

@@ -64,8 +64,8 @@ def projected_ranges(trace: Trace) -> Projection:
     work = _swept(trace, calls) or _by_pairs(trace, calls)
     row = np.flatnonzero(work.launches)
     nesting = thread_range_nesting(trace, push_pop_only=False)
-    children = np.zeros(n_ranges, np.int32)
-    np.add.at(children, nesting.parent[nesting.has_parent & (work.launches > 0)], 1)
+    inner = nesting.parent[nesting.has_parent & (work.launches > 0)]
+    children = np.bincount(inner, minlength=n_ranges).astype(np.int32)
     kept = slice(None) if len(row) == n_ranges else row
     return Projection(
         row=row,
@@ -130,10 +130,20 @@ def _work_of_calls(trace: Trace) -> _Work:
             if len(call) and int(call.min()) < 0:
                 rows = np.flatnonzero(call >= 0)
                 call, start, end = call[rows], start[rows], end[rows]
-            np.minimum.at(work.first, call, start)
-            np.maximum.at(work.last, call, end)
-            np.add.at(work.operations, call, 1)
+            _add_operations(work, call, start, end)
     return work
+
+
+def _add_operations(work: _Work, call: I32, start: I64, end: I64) -> None:
+    """Add operations to the work of their calls."""
+    counts = np.bincount(call, minlength=len(work.operations))
+    work.operations[:] += counts
+    if counts.max(initial=0) <= 1:  # as without CUDA graphs: ten times as fast as `ufunc.at`
+        work.first[call] = np.minimum(work.first[call], start)
+        work.last[call] = np.maximum(work.last[call], end)
+    else:
+        np.minimum.at(work.first, call, start)
+        np.maximum.at(work.last, call, end)
 
 
 def _nothing(count: int) -> tuple[I64, I64, I64]:

@@ -58,11 +58,10 @@ class Events:
     def joined(parts: Sequence[Events]) -> Events:
         """Return the events of several parts; groups with equal labels are merged."""
         labels = [label for part in parts for label in part.labels]
-        before = np.cumsum([0, *(len(part.labels) for part in parts)])
+        before = np.cumsum([0, *(len(part.labels) for part in parts)], dtype=np.int32)
         codes = [part.codes + first for part, first in zip(parts, before, strict=False)]
-        nothing = np.zeros(0, np.int64)
-        values = np.concatenate([nothing, *(part.values for part in parts)])
-        return Events.grouped(values, np.concatenate([nothing, *codes]), labels)
+        values = np.concatenate([np.zeros(0, np.int64), *(part.values for part in parts)])
+        return Events.grouped(values, np.concatenate([np.zeros(0, np.int32), *codes]), labels)
 
     def relabelled(self, label: Callable[[str], Label]) -> Events:
         """Return the same events with new labels, computed from the first part of each label."""

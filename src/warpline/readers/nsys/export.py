@@ -33,6 +33,18 @@ _READ_TOGETHER: Mapping[str, tuple[str, ...]] = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId", "nameId"),
 }
 
+# What the rest of a table needs to be understood: what an event is, where and in which thread it
+# ran. The native core reads these columns in the first pass over their table, whatever it is for.
+_READ_FIRST: Mapping[str, Mapping[str, Kind]] = {
+    "NVTX_EVENTS": dict.fromkeys(("eventType", "globalTid", "endGlobalTid"), Kind.INT64_CODES),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": {"globalTid": Kind.INT64_CODES},
+    "CUPTI_ACTIVITY_KIND_KERNEL": {
+        **dict.fromkeys(("globalPid", "deviceId", "contextId", "streamId"), Kind.INT64_CODES),
+        **dict.fromkeys(("start", "end"), Kind.INT64),
+        "graphNodeId": Kind.INT64_CODES,
+    },
+}
+
 
 class Ints(NamedTuple):
     """A column of integers.
@@ -74,6 +86,8 @@ class Export:
         self.damaged: dict[str, str] = {}
         self.mismatched: dict[str, int] = {}
         self._kept: dict[str, dict[str, Raw]] = {}
+        self._foreseen: dict[str, dict[str, Kind]] = {}
+        self._ahead: dict[str, dict[tuple[str, Kind], Raw]] = {}
         self._tables = {name.lower(): name for name in database.tables}
         self._columns = {
             name.lower(): {column.name.lower() for column in columns}
@@ -109,10 +123,41 @@ class Export:
         Raises CorruptTraceError if the table's rows cannot be read.
         """
         present = {name: kind for name, kind in columns.items() if self.has_column(table, name)}
-        kept = {} if self.database.is_scanned else self._read_together(table)
+        if self.database.is_scanned:
+            return self._read_ahead(table, present)
+        kept = self._read_together(table)
         known = {name for name, kind in present.items() if name in kept and kind is Kind.INT64}
         missing = {name: kind for name, kind in present.items() if name not in known}
         return {**{name: kept[name] for name in known}, **self._read(table, missing)}
+
+    def foresee(self, table: str, columns: Mapping[str, Kind]) -> None:
+        """Note columns that will be read: the next pass over the table reads them, too."""
+        if self.database.is_scanned:
+            self._foreseen[table] = {**self._foreseen.get(table, {}), **columns}
+
+    def forget(self, table: str) -> None:
+        """Drop what was foreseen and not read after all."""
+        self._foreseen.pop(table, None)
+
+    def _read_ahead(self, table: str, present: Mapping[str, Kind]) -> dict[str, Raw]:
+        """Return columns, and keep others that were read in the same pass until they are asked."""
+        is_first = table not in self._ahead
+        ahead = self._ahead.setdefault(table, {})
+        known = {
+            name: ahead.pop((name, kind)) for name, kind in present.items() if (name, kind) in ahead
+        }
+        missing = {name: kind for name, kind in present.items() if name not in known}
+        if not missing:
+            return known
+        first = _READ_FIRST.get(table, {}) if is_first else {}
+        others = {
+            name: kind
+            for name, kind in {**first, **self._foreseen.pop(table, {})}.items()
+            if self.has_column(table, name) and name not in present and (name, kind) not in ahead
+        }
+        raws = self._read(table, {**missing, **others})
+        ahead.update({(name, kind): raws.pop(name) for name, kind in others.items()})
+        return {**known, **raws}
 
     def _read_together(self, table: str) -> dict[str, Raw]:
         """Return the columns of `_READ_TOGETHER`."""
@@ -143,6 +188,7 @@ class Export:
                 self.read(table, columns)
         self.mismatched.clear()  # the caller did not request these values
         self._kept.clear()
+        self._ahead.clear()
 
 
 def _kind_of(column: SourceColumn) -> Kind:

@@ -94,7 +94,8 @@ class NodeLaunches:
 
     def _nodes_of(self, name: str) -> dict[str, I64]:
         whole = SourceTable(self._reading.export, name)
-        is_node = whole.ints("graphNodeId").is_valid()
+        valid = whole.codes("graphNodeId").valid
+        is_node = np.ones(len(whole), np.bool_) if valid is None else valid
         if is_node.any():
             is_node = is_node & whole.ints("correlationId").is_valid()
         rows = np.flatnonzero(is_node)

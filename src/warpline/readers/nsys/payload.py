@@ -166,8 +166,7 @@ class Payloads:
         """Every event of the file with JSON or a binary payload."""
         table = SourceTable(self._export, EVENTS)
         texts = {"jsonText": Kind.BLOB, "binaryData": Kind.BLOB}
-        table.fetch({**texts, "jsonTextId": Kind.INT64, "domainId": Kind.INT64})
-        domains = table.ints("domainId").filled(0)
+        table.fetch({**texts, "jsonTextId": Kind.INT64})
         parse: dict[str, Callable[[bytes, int], Sequence[Pair]]] = {
             "jsonText": lambda content, _: parse_json(content),
             "binaryData": self._decoder.decode,
@@ -177,6 +176,9 @@ class Payloads:
             raw = table.texts(column, Kind.BLOB)
             codes = factorize_texts(raw.blob, raw.offsets, raw.valid).codes
             rows = np.flatnonzero(codes >= 0)
+            if not len(rows):  # the domains are not read for nothing
+                continue
+            domains = table.ints("domainId").filled(0)
             groups = factorize_rows(codes[rows], domains[rows])
             lists = [
                 decode(raw.blob[raw.offsets[row] : raw.offsets[row + 1]].tobytes(), domain)

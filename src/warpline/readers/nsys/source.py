@@ -256,10 +256,14 @@ class MappedPart:
         fields = {
             name: self._mapped.fields[name] for name in columns if name in self._mapped.fields
         }
+        kinds = {column: kind for field in fields.values() for column, kind in field.kinds.items()}
+        export = self._reading.export
+        export.foresee(
+            self._mapped.source, kinds
+        )  # in the pass that finds the rows, if there is one
         table = self._table()
-        table.fetch(
-            {column: kind for field in fields.values() for column, kind in field.kinds.items()}
-        )
+        table.fetch(kinds)
+        export.forget(self._mapped.source)
         spec = TABLES[self._mapped.table]
         return {
             name: field.load(self._reading, table, spec.column(name))
