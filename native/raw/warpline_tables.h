@@ -28,6 +28,7 @@ struct ApiCallRow {
   static constexpr std::string_view kTable = "api_call";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -37,6 +38,7 @@ struct ApiCallRow {
   std::uint32_t correlation = 0;
   std::uint32_t status = 0;
   std::uint8_t flags = 0;
+  std::uint8_t unused[3] = {};  // no gap: rows are compared by their bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -96,6 +98,7 @@ struct KernelRow {
   static constexpr std::string_view kTable = "kernel";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -120,6 +123,7 @@ struct KernelRow {
   std::uint16_t cluster_y = 0;
   std::uint16_t cluster_z = 0;
   std::uint8_t flags = 0;
+  std::uint8_t unused[1] = {};  // no gap: rows are compared by their bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -257,6 +261,7 @@ struct MemcpyRow {
   static constexpr std::string_view kTable = "memcpy";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -361,6 +366,7 @@ struct MemsetRow {
   static constexpr std::string_view kTable = "memset";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -371,6 +377,7 @@ struct MemsetRow {
   std::uint32_t correlation = 0;
   std::uint32_t memory = 0;
   std::uint32_t graph = 0;
+  std::uint8_t unused[4] = {};  // no gap: rows are compared by their bytes
 
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
     value = static_cast<std::uint32_t>(record.value);
@@ -442,6 +449,7 @@ struct GraphLaunchRow {
   static constexpr std::string_view kTable = "graph_launch";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -514,6 +522,7 @@ struct HostWaitRow {
   static constexpr std::string_view kTable = "host_wait";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -589,6 +598,7 @@ struct StreamWaitRow {
   static constexpr std::string_view kTable = "stream_wait";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -659,6 +669,7 @@ struct EventRecordRow {
   static constexpr std::string_view kTable = "event_record";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::uint64_t event_sync = 0;
   std::int64_t device_time_ns = 0;
@@ -725,6 +736,7 @@ struct MemoryEventRow {
   static constexpr std::string_view kTable = "memory_event";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t time_ns = 0;
   std::uint64_t address = 0;
@@ -808,6 +820,7 @@ struct OverheadRow {
   static constexpr std::string_view kTable = "overhead";
   static constexpr RowOf kOwner = RowOf::kProcess;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -861,6 +874,7 @@ struct GraphNodeRow {
   static constexpr std::string_view kTable = "graph_node";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t time_ns = 0;
   std::uint64_t graph_node_id = 0;

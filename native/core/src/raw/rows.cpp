@@ -80,8 +80,11 @@ class Table final : public RowsOf<Row> {
 
   void settle_times(const RawTables &tables, int32_t process, const CudaClock &clock) override {
     if constexpr (Row::kIsOnGpuClock) {
-      for (Row &row : rows) {
-        if (process_of(tables, row) == process) convert(row, clock);
+      for (std::size_t place = 0; place < rows.size(); ++place) {
+        Row row = rows[place];
+        if (process_of(tables, row) != process) continue;
+        convert(row, clock);
+        put(place, row);
       }
     }
   }
@@ -134,6 +137,14 @@ class Table final : public RowsOf<Row> {
       nulls = copy_values<int32_t>(part, [&](std::size_t) { return row_or_null(text); });
     }
   };
+
+  void put(std::size_t place, const Row &row) {
+    if constexpr (Row::kIsAlike) {
+      rows.put(place, row);
+    } else {
+      rows[place] = row;
+    }
+  }
 
   static void convert(Row &row, const CudaClock &clock) {
     if constexpr (HasSpan<Row>) {
