@@ -24,11 +24,14 @@ enum class RowOf : std::uint8_t { kProcess, kThread, kPlace };
 
 // In a row `take` copies what it has of its record; `text_of` returns the text of a CudaName
 // record's number. In ColumnsOf a row, `visit` calls visitor(name, a function of a row) for every
-// column, and visitor.constant(name, text); `first` and `others` are what rows are sorted by. The
-// functions that make a column are those of raw/conversions.h.
+// column, visitor.shared instead where that needs only what rows of AlikeRows share, and
+// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions that
+// make a column are those of raw/conversions.h.
 template <typename Row>
 struct ColumnsOf;
 """
+
+_OWN = {"start_ns", "end_ns", "correlation"}  # what each row of AlikeRows has for itself
 
 
 def header_file(declared: Declarations) -> str:
@@ -109,7 +112,9 @@ def _columns(record: Record, table: Table) -> Iterator[str]:
     row = f"const {_struct_name(table)} &row"
     yield "  static void visit(const auto &visitor) {"
     for column in table.columns:
-        yield f'    visitor("{column.name}", [](const auto &in, {row}) {{'
+        is_shared = table.is_alike and _OWN.isdisjoint(column.arguments)
+        visit = "visitor.shared" if is_shared else "visitor"
+        yield f'    {visit}("{column.name}", [](const auto &in, {row}) {{'
         yield f"      return {_call(record, column)};"
         yield "    });"
     for name, text in table.constants.items():

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -26,19 +27,34 @@ class AlikeRows {
   std::size_t size() const { return moments_.size(); }
   bool empty() const { return size() == 0; }
 
-  Row operator[](std::size_t place) const {
+  // Inlined, so that of a row only what is used is made.
+  [[gnu::always_inline]] Row operator[](std::size_t place) const {
     const Moment moment = moments_[place];
-    Row row = shared_[moment.shared];
+    Row row = shared_[numbers_[place]];
     // A shared row begins at 0, and ends where its rows' lengths have more than 32 bits.
     const auto high = static_cast<uint64_t>(row.end_ns) << 32;
-    row.start_ns = moment.start_ns();
+    row.start_ns = moment.start_ns;
     row.end_ns = row.start_ns + static_cast<int64_t>(high | moment.length_low);
     row.correlation = moment.correlation;
     return row;
   }
 
-  void push_back(const Row &row) { moments_.push(moment_of(row)); }
-  void put(std::size_t place, const Row &row) { moments_[place] = moment_of(row); }
+  void push_back(const Row &row) {
+    moments_.push(moment_of(row));
+    numbers_.push(number_of(row));
+  }
+  void put(std::size_t place, const Row &row) {
+    moments_[place] = moment_of(row);
+    numbers_[place] = number_of(row);
+  }
+
+  // What rows share, which shared_number counts from 0: rows without times and correlation.
+  std::size_t shared_size() const { return shared_.size(); }
+  uint32_t shared_number(std::size_t place) const { return numbers_[place]; }
+  template <typename Look>
+  void for_shared(const Look &look) const {
+    for (std::size_t number = 0; number < shared_.size(); ++number) look(shared_[number]);
+  }
 
   // Calls change(row) for what rows share. No row can be added or written after that.
   template <typename Change>
@@ -49,13 +65,18 @@ class AlikeRows {
 
   // Moves rows into an order; uses the order up.
   friend void apply_order(AlikeRows &rows, std::vector<uint32_t> order) {
-    apply_order(rows.moments_, std::move(order));
+    apply_order(
+        std::move(order),
+        [&](uint32_t place) { return std::pair(rows.moments_[place], rows.numbers_[place]); },
+        [&](uint32_t place, const std::pair<Moment, uint32_t> &row) {
+          std::tie(rows.moments_[place], rows.numbers_[place]) = row;
+        });
   }
 
   class Iterator {
    public:
     Iterator(const AlikeRows &rows, std::size_t place) : rows_(&rows), place_(place) {}
-    Row operator*() const { return (*rows_)[place_]; }
+    [[gnu::always_inline]] Row operator*() const { return (*rows_)[place_]; }
     Iterator &operator++() {
       ++place_;
       return *this;
@@ -71,15 +92,9 @@ class AlikeRows {
 
  private:
   struct Moment {
-    uint32_t start_low;  // halves, as 64 bits would align the struct to 24 bytes
-    uint32_t start_high;
+    int64_t start_ns;
     uint32_t length_low;
     uint32_t correlation;
-    uint32_t shared;
-
-    int64_t start_ns() const {
-      return static_cast<int64_t>(uint64_t{start_high} << 32 | start_low);
-    }
   };
 
   using Words = std::array<uint64_t, sizeof(Row) / sizeof(uint64_t)>;
@@ -89,15 +104,12 @@ class AlikeRows {
   static constexpr std::size_t kMostSlots = 1U << 22;
   static constexpr std::size_t kLooks = 16;
 
-  Moment moment_of(Row row) {
-    const auto start = static_cast<uint64_t>(row.start_ns);
-    const uint64_t length = static_cast<uint64_t>(row.end_ns) - start;
-    const uint32_t correlation = row.correlation;
-    row.start_ns = 0;
-    row.end_ns = static_cast<int64_t>(length >> 32);
-    row.correlation = 0;
-    return {static_cast<uint32_t>(start), static_cast<uint32_t>(start >> 32),
-            static_cast<uint32_t>(length), correlation, number_of(row)};
+  static uint64_t length_of(const Row &row) {
+    return static_cast<uint64_t>(row.end_ns) - static_cast<uint64_t>(row.start_ns);
+  }
+
+  static Moment moment_of(const Row &row) {
+    return {row.start_ns, static_cast<uint32_t>(length_of(row)), row.correlation};
   }
 
   static std::size_t hash_of(const Words &words) {
@@ -110,7 +122,10 @@ class AlikeRows {
 
   // Few looks, even if a log was made so that all rows meet at one slot: one that is not found is
   // stored again.
-  uint32_t number_of(const Row &row) {
+  uint32_t number_of(Row row) {
+    row.end_ns = static_cast<int64_t>(length_of(row) >> 32);
+    row.start_ns = 0;
+    row.correlation = 0;
     if (shared_.size() * 2 >= slots_.size() && slots_.size() < kMostSlots) grow();
     const auto words = std::bit_cast<Words>(row);
     const std::size_t first = hash_of(words);
@@ -141,6 +156,7 @@ class AlikeRows {
   }
 
   Growing<Moment> moments_;
+  Growing<uint32_t> numbers_;  // of shared rows, apart: most columns need nothing else
   Growing<Row> shared_;
   std::vector<uint32_t> slots_;  // by a hash: numbers of shared rows
 };

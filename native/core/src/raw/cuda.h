@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "growing.h"
 #include "raw/chains.h"
 #include "raw/correlations.h"
 #include "raw/rows.h"
@@ -157,7 +158,7 @@ struct CudaFacts {
 using CudaPlaceKey = std::tuple<int32_t, uint32_t, uint32_t, uint32_t>;
 
 struct CudaTables {
-  std::vector<CudaTarget> targets;  // until they are made into waits and event records
+  Growing<CudaTarget> targets;  // until they are made into waits and event records
   std::vector<CudaPlace> places;
   std::vector<CudaCallName> call_names;
   std::vector<CudaKernelName> names;
@@ -245,7 +246,7 @@ class CudaDecoder {
   void add_target(const raw::Call &record, const ApiCallRow &call);
 
   template <typename Row>
-  void add_wait(const raw::Wait &record, std::vector<Row> &rows);
+  void add_wait(const raw::Wait &record, Growing<Row> &rows);
   uint32_t place_of(uint32_t device, uint32_t context, uint32_t stream);
 
   struct RecentPlace {

@@ -214,7 +214,7 @@ bool CudaDecoder::on(const raw::Wait &record) {
 }
 
 template <typename Row>
-void CudaDecoder::add_wait(const raw::Wait &record, std::vector<Row> &rows) {
+void CudaDecoder::add_wait(const raw::Wait &record, Growing<Row> &rows) {
   Row wait;
   wait.take(record, nullptr);
   wait.end_ns = std::max(wait.start_ns, wait.end_ns);

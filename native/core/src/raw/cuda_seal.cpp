@@ -36,6 +36,12 @@ void for_work(Tables &tables, const Visit &visit) {
   visit(tables.rows.template of<GraphLaunchRow>());
 }
 
+template <typename Row, typename Is>
+void remove_if(Growing<Row> &rows, const Is &is_unwanted) {
+  const Row *kept = std::remove_if(rows.begin(), rows.end(), is_unwanted);
+  rows.cut_to(static_cast<std::size_t>(kept - rows.begin()));
+}
+
 // What calls that only ask waited is no wait: it stays among the calls.
 void remove_polls(RawTables &tables) {
   const CudaTables &cuda = tables.cuda;
@@ -45,7 +51,7 @@ void remove_polls(RawTables &tables) {
     polls.add(tables.threads[call.thread].process, call.correlation);
   }
   if (polls.empty()) return;
-  std::erase_if(tables.rows.of<HostWaitRow>(), [&](const HostWaitRow &wait) {
+  remove_if(tables.rows.of<HostWaitRow>(), [&](const HostWaitRow &wait) {
     return polls.contains(wait.process, wait.correlation);
   });
 }
@@ -53,14 +59,14 @@ void remove_polls(RawTables &tables) {
 // Graphs stay recorded while recording rests: one launched then has no call, and is left out.
 void remove_graphs_at_rest(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
-  std::vector<GraphLaunchRow> &graphs = tables.rows.of<GraphLaunchRow>();
+  Growing<GraphLaunchRow> &graphs = tables.rows.of<GraphLaunchRow>();
   if (graphs.empty()) return;
   Correlations launches;
   for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
     if ((call.flags & raw::Call::kIsGraph) == 0) continue;
     launches.add(tables.threads[call.thread].process, call.correlation);
   }
-  std::erase_if(graphs, [&](const GraphLaunchRow &graph) {
+  remove_if(graphs, [&](const GraphLaunchRow &graph) {
     const int32_t process = cuda.places[graph.place].process;
     if ((cuda.facts_of(process).collected & raw::kCollectsCalls) == 0) return false;
     return !launches.contains(process, graph.correlation);
@@ -183,8 +189,7 @@ class NodeLaunches {
     }
   }
 
-  void move_to(std::vector<GraphLaunchRow> &rows) const {
-    rows.reserve(rows.size() + launches_.size());
+  void move_to(Growing<GraphLaunchRow> &rows) const {
     for (const auto &[key, launch] : launches_) rows.push_back(launch);
   }
 

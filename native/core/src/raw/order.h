@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "growing.h"
 #include "radix_sort.h"
 
 namespace warpline {
@@ -135,20 +136,27 @@ std::vector<uint32_t> by_time(const Rows &rows, const TimeOf &time_of) {
 }
 
 // Moves the rows themselves into an order, without a second copy of them; uses the order up.
-template <typename Rows>
-void apply_order(Rows &rows, std::vector<uint32_t> order) {
+// `get(place)` is what stands at a place, and `set(place, row)` puts it there.
+template <typename Get, typename Set>
+void apply_order(std::vector<uint32_t> order, const Get &get, const Set &set) {
   for (uint32_t begin = 0; begin < order.size(); ++begin) {
     if (order[begin] == begin) continue;
-    auto moved = std::move(rows[begin]);
+    const auto moved = get(begin);
     uint32_t place = begin;
     while (order[place] != begin) {
       const uint32_t from = std::exchange(order[place], place);
-      rows[place] = std::move(rows[from]);
+      set(place, get(from));
       place = from;
     }
     order[place] = place;
-    rows[place] = std::move(moved);
+    set(place, moved);
   }
+}
+
+template <typename Row>
+void apply_order(Growing<Row> &rows, std::vector<uint32_t> order) {
+  apply_order(std::move(order), [&](uint32_t place) { return rows[place]; },
+              [&](uint32_t place, const Row &row) { rows[place] = row; });
 }
 
 // Sorts rows by a time, and those of equal times by `key`, which returns something comparable.

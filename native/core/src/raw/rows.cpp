@@ -112,6 +112,7 @@ class Table final : public RowsOf<Row> {
     Each each;
 
     void operator()(std::string_view, const auto &) const {}
+    void shared(std::string_view, const auto &) const {}
     void constant(std::string_view name, std::string_view text) const { each(name, text); }
   };
 
@@ -128,6 +129,18 @@ class Table final : public RowsOf<Row> {
       if (name != column) return;
       using Stored = typename decltype(get(in, table.rows[0]))::Stored;
       nulls = copy_values<Stored>(part, [&](std::size_t row) { return get(in, table.rows[row]); });
+    }
+
+    // Such a column is made of the shared rows, of which there are far fewer.
+    template <typename Get>
+    void shared(std::string_view name, const Get &get) const {
+      if (name != column) return;
+      if (table.rows.shared_size() > static_cast<std::size_t>(part.count)) return (*this)(name, get);
+      using Stored = typename decltype(get(in, table.rows[0]))::Stored;
+      std::vector<Maybe> values;
+      table.rows.for_shared([&](const Row &row) { values.push_back(get(in, row)); });
+      nulls = copy_values<Stored>(
+          part, [&](std::size_t row) { return values[table.rows.shared_number(row)]; });
     }
 
     void constant(std::string_view name, std::string_view) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "growing.h"
 #include "raw/alike_rows.h"
 #include "warpline_tables.h"
 
@@ -47,10 +48,10 @@ class AnyRows {
                        const RawPart &part) const = 0;
 };
 
-// How the rows of a table are stored. A vector has what differs in more than AlikeRows expects.
+// How the rows of a table are stored: as they are where they differ in more than AlikeRows expects.
 template <bool IsAlike, typename Row>
 struct Stored {
-  using Rows = std::vector<Row>;
+  using Rows = Growing<Row>;
 };
 template <typename Row>
 struct Stored<true, Row> {
