@@ -16,8 +16,9 @@ enum class RowOf : std::uint8_t { kProcess, kThread, kPlace };
 
 // In a row `take` copies what it has of its record; `text_of` returns the text of a CudaName
 // record's number. In ColumnsOf a row, `visit` calls visitor(name, a function of a row) for every
-// column, and visitor.constant(name, text); `first` and `others` are what rows are sorted by. The
-// functions that make a column are those of raw/conversions.h.
+// column, visitor.shared instead where that needs only what rows of AlikeRows share, and
+// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions that
+// make a column are those of raw/conversions.h.
 template <typename Row>
 struct ColumnsOf;
 
@@ -28,6 +29,7 @@ struct ApiCallRow {
   static constexpr std::string_view kTable = "api_call";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -37,6 +39,7 @@ struct ApiCallRow {
   std::uint32_t correlation = 0;
   std::uint32_t status = 0;
   std::uint8_t flags = 0;
+  std::uint8_t unused[3] = {};  // no gap: rows are compared by their bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -51,10 +54,10 @@ struct ApiCallRow {
 template <>
 struct ColumnsOf<ApiCallRow> {
   static void visit(const auto &visitor) {
-    visitor("process_id", [](const auto &in, const ApiCallRow &row) {
+    visitor.shared("process_id", [](const auto &in, const ApiCallRow &row) {
       return process_of_thread(in, row.thread);
     });
-    visitor("thread_id", [](const auto &in, const ApiCallRow &row) {
+    visitor.shared("thread_id", [](const auto &in, const ApiCallRow &row) {
       return row_id(in, row.thread);
     });
     visitor("start_ns", [](const auto &in, const ApiCallRow &row) {
@@ -66,16 +69,16 @@ struct ColumnsOf<ApiCallRow> {
     visitor("correlation_id", [](const auto &in, const ApiCallRow &row) {
       return number_or_null(in, row.correlation);
     });
-    visitor("name_id", [](const auto &in, const ApiCallRow &row) {
+    visitor.shared("name_id", [](const auto &in, const ApiCallRow &row) {
       return call_text(in, row.call_name);
     });
-    visitor("api", [](const auto &in, const ApiCallRow &row) {
+    visitor.shared("api", [](const auto &in, const ApiCallRow &row) {
       return call_api(in, row.call_name);
     });
-    visitor("return_value", [](const auto &in, const ApiCallRow &row) {
+    visitor.shared("return_value", [](const auto &in, const ApiCallRow &row) {
       return signed_number(in, row.status);
     });
-    visitor("stack_id", [](const auto &in, const ApiCallRow &row) {
+    visitor.shared("stack_id", [](const auto &in, const ApiCallRow &row) {
       return stack_of(in, row.chain_number);
     });
   }
@@ -96,6 +99,7 @@ struct KernelRow {
   static constexpr std::string_view kTable = "kernel";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -120,6 +124,7 @@ struct KernelRow {
   std::uint16_t cluster_y = 0;
   std::uint16_t cluster_z = 0;
   std::uint8_t flags = 0;
+  std::uint8_t unused[1] = {};  // no gap: rows are compared by their bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -151,16 +156,16 @@ struct KernelRow {
 template <>
 struct ColumnsOf<KernelRow> {
   static void visit(const auto &visitor) {
-    visitor("device_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("device_id", [](const auto &in, const KernelRow &row) {
       return device_of(in, row.place);
     });
-    visitor("context_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("context_id", [](const auto &in, const KernelRow &row) {
       return context_of(in, row.place);
     });
-    visitor("stream_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("stream_id", [](const auto &in, const KernelRow &row) {
       return stream_of(in, row.place);
     });
-    visitor("process_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("process_id", [](const auto &in, const KernelRow &row) {
       return process_of_place(in, row.place);
     });
     visitor("start_ns", [](const auto &in, const KernelRow &row) {
@@ -172,70 +177,70 @@ struct ColumnsOf<KernelRow> {
     visitor("correlation_id", [](const auto &in, const KernelRow &row) {
       return number_or_null(in, row.correlation);
     });
-    visitor("name_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("name_id", [](const auto &in, const KernelRow &row) {
       return kernel_name(in, row.name);
     });
-    visitor("short_name_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("short_name_id", [](const auto &in, const KernelRow &row) {
       return kernel_short_name(in, row.name);
     });
-    visitor("mangled_name_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("mangled_name_id", [](const auto &in, const KernelRow &row) {
       return kernel_mangled_name(in, row.name);
     });
-    visitor("grid_x", [](const auto &in, const KernelRow &row) {
+    visitor.shared("grid_x", [](const auto &in, const KernelRow &row) {
       return number(in, row.grid_x);
     });
-    visitor("grid_y", [](const auto &in, const KernelRow &row) {
+    visitor.shared("grid_y", [](const auto &in, const KernelRow &row) {
       return number(in, row.grid_y);
     });
-    visitor("grid_z", [](const auto &in, const KernelRow &row) {
+    visitor.shared("grid_z", [](const auto &in, const KernelRow &row) {
       return number(in, row.grid_z);
     });
-    visitor("block_x", [](const auto &in, const KernelRow &row) {
+    visitor.shared("block_x", [](const auto &in, const KernelRow &row) {
       return number(in, row.block_x);
     });
-    visitor("block_y", [](const auto &in, const KernelRow &row) {
+    visitor.shared("block_y", [](const auto &in, const KernelRow &row) {
       return number(in, row.block_y);
     });
-    visitor("block_z", [](const auto &in, const KernelRow &row) {
+    visitor.shared("block_z", [](const auto &in, const KernelRow &row) {
       return number(in, row.block_z);
     });
-    visitor("cluster_x", [](const auto &in, const KernelRow &row) {
+    visitor.shared("cluster_x", [](const auto &in, const KernelRow &row) {
       return number_or_null(in, row.cluster_x);
     });
-    visitor("cluster_y", [](const auto &in, const KernelRow &row) {
+    visitor.shared("cluster_y", [](const auto &in, const KernelRow &row) {
       return number_or_null(in, row.cluster_y);
     });
-    visitor("cluster_z", [](const auto &in, const KernelRow &row) {
+    visitor.shared("cluster_z", [](const auto &in, const KernelRow &row) {
       return number_or_null(in, row.cluster_z);
     });
-    visitor("registers_per_thread", [](const auto &in, const KernelRow &row) {
+    visitor.shared("registers_per_thread", [](const auto &in, const KernelRow &row) {
       return number(in, row.registers);
     });
-    visitor("static_shared_bytes", [](const auto &in, const KernelRow &row) {
+    visitor.shared("static_shared_bytes", [](const auto &in, const KernelRow &row) {
       return number(in, row.static_shared_bytes);
     });
-    visitor("dynamic_shared_bytes", [](const auto &in, const KernelRow &row) {
+    visitor.shared("dynamic_shared_bytes", [](const auto &in, const KernelRow &row) {
       return number(in, row.dynamic_shared_bytes);
     });
-    visitor("executed_shared_bytes", [](const auto &in, const KernelRow &row) {
+    visitor.shared("executed_shared_bytes", [](const auto &in, const KernelRow &row) {
       return number(in, row.executed_shared_bytes);
     });
-    visitor("local_per_thread_bytes", [](const auto &in, const KernelRow &row) {
+    visitor.shared("local_per_thread_bytes", [](const auto &in, const KernelRow &row) {
       return number(in, row.local_bytes_per_thread);
     });
-    visitor("local_total_bytes", [](const auto &in, const KernelRow &row) {
+    visitor.shared("local_total_bytes", [](const auto &in, const KernelRow &row) {
       return number(in, row.local_bytes);
     });
-    visitor("launch_kind", [](const auto &in, const KernelRow &row) {
+    visitor.shared("launch_kind", [](const auto &in, const KernelRow &row) {
       return launch_kind(in, row.has(raw::Kernel::kIsCooperative), row.has(raw::Kernel::kIsCooperativeMulti));
     });
-    visitor("graph_node_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("graph_node_id", [](const auto &in, const KernelRow &row) {
       return number_or_null(in, row.graph_node);
     });
-    visitor("graph_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("graph_id", [](const auto &in, const KernelRow &row) {
       return number_or_null(in, row.graph);
     });
-    visitor("green_context_id", [](const auto &in, const KernelRow &row) {
+    visitor.shared("green_context_id", [](const auto &in, const KernelRow &row) {
       return green_context_of(in, row.place);
     });
   }
@@ -257,6 +262,7 @@ struct MemcpyRow {
   static constexpr std::string_view kTable = "memcpy";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -294,16 +300,16 @@ struct MemcpyRow {
 template <>
 struct ColumnsOf<MemcpyRow> {
   static void visit(const auto &visitor) {
-    visitor("device_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("device_id", [](const auto &in, const MemcpyRow &row) {
       return device_of(in, row.place);
     });
-    visitor("context_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("context_id", [](const auto &in, const MemcpyRow &row) {
       return context_of(in, row.place);
     });
-    visitor("stream_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("stream_id", [](const auto &in, const MemcpyRow &row) {
       return stream_of(in, row.place);
     });
-    visitor("process_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("process_id", [](const auto &in, const MemcpyRow &row) {
       return process_of_place(in, row.place);
     });
     visitor("start_ns", [](const auto &in, const MemcpyRow &row) {
@@ -315,31 +321,31 @@ struct ColumnsOf<MemcpyRow> {
     visitor("correlation_id", [](const auto &in, const MemcpyRow &row) {
       return number_or_null(in, row.correlation);
     });
-    visitor("bytes", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("bytes", [](const auto &in, const MemcpyRow &row) {
       return number(in, row.bytes);
     });
-    visitor("kind", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("kind", [](const auto &in, const MemcpyRow &row) {
       return copy_kind(in, row.copy_kind);
     });
-    visitor("src_memory", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("src_memory", [](const auto &in, const MemcpyRow &row) {
       return memory_kind(in, row.source_memory);
     });
-    visitor("dst_memory", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("dst_memory", [](const auto &in, const MemcpyRow &row) {
       return memory_kind(in, row.destination_memory);
     });
-    visitor("src_device_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("src_device_id", [](const auto &in, const MemcpyRow &row) {
       return peer_device(in, row.has(raw::Copy::kHasPeer), row.place, row.source_device);
     });
-    visitor("dst_device_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("dst_device_id", [](const auto &in, const MemcpyRow &row) {
       return peer_device(in, row.has(raw::Copy::kHasPeer), row.place, row.destination_device);
     });
-    visitor("copy_count", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("copy_count", [](const auto &in, const MemcpyRow &row) {
       return copy_count(in, row.has(raw::Copy::kHasCount), row.copies);
     });
-    visitor("graph_node_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("graph_node_id", [](const auto &in, const MemcpyRow &row) {
       return number_or_null(in, row.graph_node);
     });
-    visitor("green_context_id", [](const auto &in, const MemcpyRow &row) {
+    visitor.shared("green_context_id", [](const auto &in, const MemcpyRow &row) {
       return green_context_of(in, row.place);
     });
   }
@@ -361,6 +367,7 @@ struct MemsetRow {
   static constexpr std::string_view kTable = "memset";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = true;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -371,6 +378,7 @@ struct MemsetRow {
   std::uint32_t correlation = 0;
   std::uint32_t memory = 0;
   std::uint32_t graph = 0;
+  std::uint8_t unused[4] = {};  // no gap: rows are compared by their bytes
 
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
     value = static_cast<std::uint32_t>(record.value);
@@ -387,16 +395,16 @@ struct MemsetRow {
 template <>
 struct ColumnsOf<MemsetRow> {
   static void visit(const auto &visitor) {
-    visitor("device_id", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("device_id", [](const auto &in, const MemsetRow &row) {
       return device_of(in, row.place);
     });
-    visitor("context_id", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("context_id", [](const auto &in, const MemsetRow &row) {
       return context_of(in, row.place);
     });
-    visitor("stream_id", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("stream_id", [](const auto &in, const MemsetRow &row) {
       return stream_of(in, row.place);
     });
-    visitor("process_id", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("process_id", [](const auto &in, const MemsetRow &row) {
       return process_of_place(in, row.place);
     });
     visitor("start_ns", [](const auto &in, const MemsetRow &row) {
@@ -408,19 +416,19 @@ struct ColumnsOf<MemsetRow> {
     visitor("correlation_id", [](const auto &in, const MemsetRow &row) {
       return number_or_null(in, row.correlation);
     });
-    visitor("bytes", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("bytes", [](const auto &in, const MemsetRow &row) {
       return number(in, row.bytes);
     });
-    visitor("value", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("value", [](const auto &in, const MemsetRow &row) {
       return number(in, row.value);
     });
-    visitor("memory", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("memory", [](const auto &in, const MemsetRow &row) {
       return memory_kind(in, row.memory);
     });
-    visitor("graph_node_id", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("graph_node_id", [](const auto &in, const MemsetRow &row) {
       return number_or_null(in, row.graph_node);
     });
-    visitor("green_context_id", [](const auto &in, const MemsetRow &row) {
+    visitor.shared("green_context_id", [](const auto &in, const MemsetRow &row) {
       return green_context_of(in, row.place);
     });
   }
@@ -442,6 +450,7 @@ struct GraphLaunchRow {
   static constexpr std::string_view kTable = "graph_launch";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -514,6 +523,7 @@ struct HostWaitRow {
   static constexpr std::string_view kTable = "host_wait";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -589,6 +599,7 @@ struct StreamWaitRow {
   static constexpr std::string_view kTable = "stream_wait";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -659,6 +670,7 @@ struct EventRecordRow {
   static constexpr std::string_view kTable = "event_record";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::uint64_t event_sync = 0;
   std::int64_t device_time_ns = 0;
@@ -725,6 +737,7 @@ struct MemoryEventRow {
   static constexpr std::string_view kTable = "memory_event";
   static constexpr RowOf kOwner = RowOf::kPlace;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t time_ns = 0;
   std::uint64_t address = 0;
@@ -808,6 +821,7 @@ struct OverheadRow {
   static constexpr std::string_view kTable = "overhead";
   static constexpr RowOf kOwner = RowOf::kProcess;
   static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -861,6 +875,7 @@ struct GraphNodeRow {
   static constexpr std::string_view kTable = "graph_node";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
 
   std::int64_t time_ns = 0;
   std::uint64_t graph_node_id = 0;

@@ -82,6 +82,7 @@ class Table:
         constants: Columns with one text.
         order: The columns by which rows are sorted.
         is_on_gpu_clock: Whether its times are CUPTI's.
+        is_alike: Whether rows differ in their times and correlation only.
         collector: The name that `-t` has for it.
         collected: Bits of CudaCollects: what was collected if the table was recorded.
     """
@@ -94,6 +95,7 @@ class Table:
     constants: dict[str, str]
     order: tuple[str, ...]
     is_on_gpu_clock: bool
+    is_alike: bool
     collector: str | None
     collected: tuple[str, ...]
 
@@ -268,6 +270,7 @@ def _table(record: Record, entry: dict[str, Any]) -> Table:
         constants=entry.get("constants", {}),
         order=order,
         is_on_gpu_clock={"host": False, "gpu": True}[entry.get("clock", "host")],
+        is_alike=entry.get("alike", False),
         collector=entry.get("collector"),
         collected=tuple(entry.get("collected", ())),
     )

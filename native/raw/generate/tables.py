@@ -24,11 +24,14 @@ enum class RowOf : std::uint8_t { kProcess, kThread, kPlace };
 
 // In a row `take` copies what it has of its record; `text_of` returns the text of a CudaName
 // record's number. In ColumnsOf a row, `visit` calls visitor(name, a function of a row) for every
-// column, and visitor.constant(name, text); `first` and `others` are what rows are sorted by. The
-// functions that make a column are those of raw/conversions.h.
+// column, visitor.shared instead where that needs only what rows of AlikeRows share, and
+// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions that
+// make a column are those of raw/conversions.h.
 template <typename Row>
 struct ColumnsOf;
 """
+
+_OWN = {"start_ns", "end_ns", "correlation"}  # what each row of AlikeRows has for itself
 
 
 def header_file(declared: Declarations) -> str:
@@ -54,12 +57,16 @@ def _struct(number: int, record: Record, table: Table) -> Iterator[str]:
     yield f"  static constexpr std::size_t kNumber = {number};"
     yield f'  static constexpr std::string_view kTable = "{table.name}";'
     yield f"  static constexpr RowOf kOwner = RowOf::k{table.owner.capitalize()};"
-    yield f"  static constexpr bool kIsOnGpuClock = {str(table.is_on_gpu_clock).lower()};\n"
+    yield f"  static constexpr bool kIsOnGpuClock = {str(table.is_on_gpu_clock).lower()};"
+    yield f"  static constexpr bool kIsAlike = {str(table.is_alike).lower()};\n"
     owner = Part(table.owner, 0, 0, 32, is_signed=table.owner == "process")
     members = [owner, *table.joined, *table.kept]
     for part in sorted(members, key=lambda part: -part.bits):
         none = "-1" if part.kind == "text" or (part.is_signed and part in table.joined) else "0"
         yield f"  {_type(part)} {part.name} = {none};"
+    unused = -sum(_bytes(part) for part in members) % 8
+    if table.is_alike and unused:
+        yield f"  std::uint8_t unused[{unused}] = {{}};  // no gap: rows are compared by their bytes"
     yield ""
     if table.has_flags:
         yield "  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }"
@@ -79,8 +86,11 @@ def _type(part: Part) -> str:
     if part.kind == "real":
         return "double"
     is_signed = part.is_signed or part.kind in {"text", "time"}
-    bits = next(bits for bits in (8, 16, 32, 64) if bits >= part.bits)
-    return f"std::{'' if is_signed else 'u'}int{bits}_t"
+    return f"std::{'' if is_signed else 'u'}int{_bytes(part) * 8}_t"
+
+
+def _bytes(part: Part) -> int:
+    return next(size for size in (1, 2, 4, 8) if size * 8 >= part.bits)
 
 
 def _taken(part: Part) -> str:
@@ -102,7 +112,9 @@ def _columns(record: Record, table: Table) -> Iterator[str]:
     row = f"const {_struct_name(table)} &row"
     yield "  static void visit(const auto &visitor) {"
     for column in table.columns:
-        yield f'    visitor("{column.name}", [](const auto &in, {row}) {{'
+        is_shared = table.is_alike and _OWN.isdisjoint(column.arguments)
+        visit = "visitor.shared" if is_shared else "visitor"
+        yield f'    {visit}("{column.name}", [](const auto &in, {row}) {{'
         yield f"      return {_call(record, column)};"
         yield "    });"
     for name, text in table.constants.items():

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "growing.h"
 #include "raw/chains.h"
+#include "raw/correlations.h"
 #include "raw/rows.h"
 #include "warpline_cuda.h"
 
@@ -156,12 +158,12 @@ struct CudaFacts {
 using CudaPlaceKey = std::tuple<int32_t, uint32_t, uint32_t, uint32_t>;
 
 struct CudaTables {
-  std::vector<CudaTarget> targets;  // until they are made into waits and event records
+  Growing<CudaTarget> targets;  // until they are made into waits and event records
   std::vector<CudaPlace> places;
   std::vector<CudaCallName> call_names;
   std::vector<CudaKernelName> names;
   std::vector<CudaFacts> facts;       // by process; grows as processes do
-  std::vector<uint64_t> lost_launches;  // process << 32 | correlation of work without times
+  Correlations lost_launches;         // of work without times
   // What was declared, by process and CUDA's number.
   std::map<std::pair<int32_t, uint32_t>, CudaDeviceFacts> declared_devices;
   std::map<std::pair<int32_t, uint32_t>, CudaContext> declared_contexts;
@@ -216,8 +218,8 @@ class CudaDecoder {
   // Notes that a device had work, and whether CUPTI knew its times.
   void see_work(uint32_t correlation, bool has_times);
 
-  template <typename Row>
-  void add(std::vector<Row> &rows, const Row &row);
+  template <typename Rows, typename Row>
+  void add(Rows &rows, const Row &row);
 
  private:
   // What runs on a device has a context and a stream, even if nobody says which.
@@ -244,7 +246,7 @@ class CudaDecoder {
   void add_target(const raw::Call &record, const ApiCallRow &call);
 
   template <typename Row>
-  void add_wait(const raw::Wait &record, std::vector<Row> &rows);
+  void add_wait(const raw::Wait &record, Growing<Row> &rows);
   uint32_t place_of(uint32_t device, uint32_t context, uint32_t stream);
 
   struct RecentPlace {
@@ -265,8 +267,8 @@ class CudaDecoder {
   std::array<RecentPlace, 64> recent_{};
 };
 
-template <typename Row>
-void CudaDecoder::add(std::vector<Row> &rows, const Row &row) {
+template <typename Rows, typename Row>
+void CudaDecoder::add(Rows &rows, const Row &row) {
   if (rows.size() < kMaxRows) {
     rows.push_back(row);
   } else {

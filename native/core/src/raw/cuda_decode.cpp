@@ -214,7 +214,7 @@ bool CudaDecoder::on(const raw::Wait &record) {
 }
 
 template <typename Row>
-void CudaDecoder::add_wait(const raw::Wait &record, std::vector<Row> &rows) {
+void CudaDecoder::add_wait(const raw::Wait &record, Growing<Row> &rows) {
   Row wait;
   wait.take(record, nullptr);
   wait.end_ns = std::max(wait.start_ns, wait.end_ns);
@@ -315,9 +315,7 @@ void CudaDecoder::see_work(uint32_t correlation, bool has_times) {
   facts.is_used = true;
   if (has_times) return;
   ++facts.without_time;
-  if (cuda_.lost_launches.size() < kMaxRows) {
-    cuda_.lost_launches.push_back(uint64_t{static_cast<uint32_t>(process_)} << 32 | correlation);
-  }
+  cuda_.lost_launches.add(process_, correlation);
 }
 
 // Memory is of no stream, and not always of a context.

@@ -60,7 +60,7 @@ void place_waits(CudaTables &cuda, const ContextDevices &devices, auto &waits) {
 }
 
 void place_events(CudaTables &cuda, const ContextDevices &devices,
-                  std::vector<EventRecordRow> &events) {
+                  Growing<EventRecordRow> &events) {
   for (EventRecordRow &event : events) {
     if (event.context == raw::kCudaNone) event.context = devices.first_of(event.process);
     if (event.device == raw::kCudaNone) {

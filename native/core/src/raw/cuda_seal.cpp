@@ -1,15 +1,17 @@
 // Joins what the CUDA records of a session say in several places, and sorts the rows.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
-#include "radix_sort.h"
+#include "raw/correlations.h"
 #include "raw/cuda.h"
 #include "raw/cuda_clock.h"
 #include "raw/cuda_dimensions.h"
 #include "raw/cuda_waits.h"
 #include "raw/demangle.h"
-#include "raw/order.h"
 #include "raw/tables.h"
 
 namespace warpline {
@@ -34,46 +36,40 @@ void for_work(Tables &tables, const Visit &visit) {
   visit(tables.rows.template of<GraphLaunchRow>());
 }
 
-uint64_t join_key(int32_t process, uint32_t correlation) {
-  return uint64_t{static_cast<uint32_t>(process)} << 32 | correlation;
-}
-
-void sort_keys(std::vector<uint64_t> &keys) {
-  std::vector<uint64_t> scratch(keys.size());
-  radix_sort(keys.data(), scratch.data(), keys.size(), [](uint64_t key) { return key; });
+template <typename Row, typename Is>
+void remove_if(Growing<Row> &rows, const Is &is_unwanted) {
+  const Row *kept = std::remove_if(rows.begin(), rows.end(), is_unwanted);
+  rows.cut_to(static_cast<std::size_t>(kept - rows.begin()));
 }
 
 // What calls that only ask waited is no wait: it stays among the calls.
 void remove_polls(RawTables &tables) {
   const CudaTables &cuda = tables.cuda;
-  std::vector<uint64_t> polls;
+  Correlations polls;
   for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
     if (!cuda.call_names[static_cast<std::size_t>(call.call_name)].is_poll) continue;
-    polls.push_back(join_key(tables.threads[call.thread].process, call.correlation));
+    polls.add(tables.threads[call.thread].process, call.correlation);
   }
   if (polls.empty()) return;
-  sort_keys(polls);
-  std::erase_if(tables.rows.of<HostWaitRow>(), [&](const HostWaitRow &wait) {
-    return std::binary_search(polls.begin(), polls.end(), join_key(wait.process, wait.correlation));
+  remove_if(tables.rows.of<HostWaitRow>(), [&](const HostWaitRow &wait) {
+    return polls.contains(wait.process, wait.correlation);
   });
 }
 
 // Graphs stay recorded while recording rests: one launched then has no call, and is left out.
 void remove_graphs_at_rest(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
-  std::vector<GraphLaunchRow> &graphs = tables.rows.of<GraphLaunchRow>();
+  Growing<GraphLaunchRow> &graphs = tables.rows.of<GraphLaunchRow>();
   if (graphs.empty()) return;
-  std::vector<uint64_t> launches;
+  Correlations launches;
   for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
     if ((call.flags & raw::Call::kIsGraph) == 0) continue;
-    launches.push_back(join_key(tables.threads[call.thread].process, call.correlation));
+    launches.add(tables.threads[call.thread].process, call.correlation);
   }
-  sort_keys(launches);
-  std::erase_if(graphs, [&](const GraphLaunchRow &graph) {
+  remove_if(graphs, [&](const GraphLaunchRow &graph) {
     const int32_t process = cuda.places[graph.place].process;
     if ((cuda.facts_of(process).collected & raw::kCollectsCalls) == 0) return false;
-    return !std::binary_search(launches.begin(), launches.end(),
-                               join_key(process, graph.correlation));
+    return !launches.contains(process, graph.correlation);
   });
 }
 
@@ -126,19 +122,15 @@ uint32_t collected_at(const CudaFacts &facts, int64_t time_ns) {
   return after == facts.collecting.begin() ? 0 : (after - 1)->second;
 }
 
-std::vector<uint64_t> work_keys(RawTables &tables) {
-  CudaTables &cuda = tables.cuda;
-  std::vector<uint64_t> keys = std::exchange(cuda.lost_launches, {});
-  std::size_t count = keys.size();
-  for_work(tables, [&](const auto &rows) { count += rows.size(); });
-  keys.reserve(count);
+// The correlations of all work on devices, with those of work whose times CUPTI did not know.
+Correlations correlations_of_work(RawTables &tables) {
+  Correlations found = std::move(tables.cuda.lost_launches);
   for_work(tables, [&](const auto &rows) {
     for (const auto &work : rows) {
-      keys.push_back(join_key(cuda.places[work.place].process, work.correlation));
+      found.add(tables.cuda.places[work.place].process, work.correlation);
     }
   });
-  sort_keys(keys);
-  return keys;
+  return found;
 }
 
 // What device work a call should have led to: the bits of what must be collected for that, and the
@@ -163,89 +155,70 @@ Expected expected_of(const ApiCallRow &call, const CudaCallName &name) {
 // Counts calls that succeeded and should have led to work on a device, but did not.
 void count_missing(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
-  const std::vector<ApiCallRow> &calls = tables.rows.of<ApiCallRow>();
-  const auto expected = [&](const ApiCallRow &call) {
-    return expected_of(call, cuda.call_names[static_cast<std::size_t>(call.call_name)]);
-  };
-  std::vector<Keyed> launches;
-  for (std::size_t row = 0; row < calls.size(); ++row) {
-    const ApiCallRow &call = calls[row];
-    if (expected(call).collected == 0) continue;
-    launches.push_back({join_key(tables.threads[call.thread].process, call.correlation),
-                        static_cast<uint32_t>(row)});
-  }
-  const std::vector<uint64_t> keys = work_keys(tables);
+  const Correlations recorded = correlations_of_work(tables);
   const std::vector<Captures> captures = find_captures(tables);
-  const std::vector<uint32_t> rows = rows_of(launches);
-  auto key = keys.begin();
-  for (const uint32_t row : rows) {
-    const ApiCallRow &call = calls[row];
-    const auto process = static_cast<std::size_t>(tables.threads[call.thread].process);
-    const uint64_t wanted = join_key(static_cast<int32_t>(process), call.correlation);
-    while (key != keys.end() && *key < wanted) ++key;
-    if (key != keys.end() && *key == wanted) continue;
-    const Expected work = expected(call);
-    CudaFacts &facts = cuda.facts_of(static_cast<int32_t>(process));
+  for (const ApiCallRow &call : tables.rows.of<ApiCallRow>()) {
+    const Expected work =
+        expected_of(call, cuda.call_names[static_cast<std::size_t>(call.call_name)]);
+    if (work.collected == 0) continue;
+    const int32_t process = tables.threads[call.thread].process;
+    if (recorded.contains(process, call.correlation)) continue;
+    CudaFacts &facts = cuda.facts_of(process);
     if ((collected_at(facts, call.start_ns) & work.collected) == 0) continue;
-    if (captures[process].holds(call.start_ns)) continue;
+    if (captures[static_cast<std::size_t>(process)].holds(call.start_ns)) continue;
     ++(facts.*work.missing);
   }
 }
 
-// One operation of a graph that was recorded node by node.
-struct NodeWork {
-  int64_t start_ns;
-  int64_t end_ns;
-  uint32_t place;
-  uint32_t correlation;
-  uint32_t graph;
-  uint32_t device;
-  int32_t process;
-};
+// Launches of graphs that were recorded node by node: of a call, one for every device.
+class NodeLaunches {
+ public:
+  explicit NodeLaunches(const CudaTables &cuda) : cuda_(cuda) {}
 
-void add_nodes(const CudaTables &cuda, const auto &rows, std::vector<NodeWork> &nodes) {
-  for (const auto &work : rows) {
-    if (work.graph_node == 0 || work.correlation == 0) continue;
-    const CudaPlace &place = cuda.places[work.place];
-    nodes.push_back({work.start_ns, work.end_ns, work.place, work.correlation, work.graph,
-                     place.device, place.process});
-  }
-}
-
-// Adds a launch for every call and device whose work names nodes. It spans the work; context and
-// stream are those of what began first.
-void add_node_launches(RawTables &tables) {
-  std::vector<NodeWork> nodes;
-  add_nodes(tables.cuda, tables.rows.of<KernelRow>(), nodes);
-  add_nodes(tables.cuda, tables.rows.of<MemcpyRow>(), nodes);
-  add_nodes(tables.cuda, tables.rows.of<MemsetRow>(), nodes);
-  if (nodes.empty()) return;
-  std::vector<NodeWork> scratch(nodes.size());
-  const auto sort = [&](const auto &key) {
-    radix_sort(nodes.data(), scratch.data(), nodes.size(), key);
-  };
-  sort([](const NodeWork &n) { return ordered_bits(n.start_ns); });
-  sort([](const NodeWork &n) { return uint64_t{n.device}; });
-  sort([](const NodeWork &n) { return join_key(n.process, n.correlation); });
-  std::vector<GraphLaunchRow> &launches = tables.rows.of<GraphLaunchRow>();
-  const NodeWork *before = nullptr;
-  for (const NodeWork &node : nodes) {
-    const bool is_same = before != nullptr && before->process == node.process &&
-                         before->correlation == node.correlation && before->device == node.device;
-    before = &node;
-    if (!is_same) {
-      GraphLaunchRow launch;
-      launch.start_ns = node.start_ns;
-      launch.end_ns = node.end_ns;
-      launch.place = node.place;
-      launch.correlation = node.correlation;
-      launches.push_back(launch);
+  // Adds rows of work on devices to the launches that they name.
+  void add(const auto &rows) {
+    for (const auto &work : rows) {
+      if (work.graph_node == 0 || work.correlation == 0) continue;
+      const CudaPlace &place = cuda_.places[work.place];
+      const Key key{place.process, work.correlation, place.device};
+      // The nodes of a launch most often follow each other.
+      if (last_ == launches_.end() || last_->first != key) {
+        last_ = launches_.try_emplace(key).first;
+      }
+      add(last_->second, work);
     }
-    GraphLaunchRow &launch = launches.back();
-    launch.end_ns = std::max(launch.end_ns, node.end_ns);
-    launch.source_graph = std::max(launch.source_graph, node.graph);
+  }
+
+  void move_to(Growing<GraphLaunchRow> &rows) const {
+    for (const auto &[key, launch] : launches_) rows.push_back(launch);
+  }
+
+ private:
+  using Key = std::tuple<int32_t, uint32_t, uint32_t>;  // process, correlation, device
+
+  // A launch spans its work; context and stream are those of what began first.
+  static void add(GraphLaunchRow &launch, const auto &work) {
+    if (launch.nodes == 0 || work.start_ns < launch.start_ns) {
+      launch.start_ns = work.start_ns;
+      launch.place = work.place;
+    }
+    launch.end_ns = launch.nodes == 0 ? work.end_ns : std::max(launch.end_ns, work.end_ns);
+    launch.correlation = work.correlation;
+    launch.source_graph = std::max(launch.source_graph, work.graph);
     ++launch.nodes;
   }
+
+  const CudaTables &cuda_;
+  std::map<Key, GraphLaunchRow> launches_;
+  std::map<Key, GraphLaunchRow>::iterator last_ = launches_.end();
+};
+
+void add_node_launches(RawTables &tables) {
+  NodeLaunches launches(tables.cuda);
+  launches.add(tables.rows.of<KernelRow>());
+  launches.add(tables.rows.of<MemcpyRow>());
+  launches.add(tables.rows.of<MemsetRow>());
+  launches.move_to(tables.rows.of<GraphLaunchRow>());
 }
 
 constexpr std::string_view kNoName = "[unknown]";
@@ -255,7 +228,7 @@ void name_kernels(RawTables &tables) {
   std::unordered_map<int32_t, int32_t> name_of;
   int32_t last_text = -2;
   int32_t last_name = -1;
-  for (KernelRow &kernel : tables.rows.of<KernelRow>()) {
+  tables.rows.of<KernelRow>().change_shared([&](KernelRow &kernel) {
     if (kernel.name != last_text) {
       last_text = kernel.name;
       const auto [found, is_new] =
@@ -275,7 +248,7 @@ void name_kernels(RawTables &tables) {
       last_name = found->second;
     }
     kernel.name = last_name;
-  }
+  });
 }
 
 std::string overhead_name(uint32_t kind) {

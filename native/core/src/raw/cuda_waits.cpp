@@ -214,7 +214,7 @@ class Replay {
 
 void derive_waits(RawTables &tables) {
   CudaTables &cuda = tables.cuda;
-  std::vector<CudaTarget> targets = std::exchange(cuda.targets, {});
+  Growing<CudaTarget> targets = std::move(cuda.targets);
   if (targets.empty()) return;
   const KnownStreams known(cuda);
   for (CudaTarget &target : targets) known.complete(target);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "growing.h"
 #include "radix_sort.h"
 
 namespace warpline {
@@ -46,27 +47,28 @@ void sort_ties(std::vector<uint32_t> &rows, const TimeOf &time_of, const Before 
   });
 }
 
-// Merges stretches of rows whose times ascend; equal times stay in the order of their rows.
-// `ends` has the end of each stretch, and each begins where the one before it ends.
-template <typename Rows, typename TimeOf>
-std::vector<uint32_t> merge_by_time(const Rows &rows, const TimeOf &time_of,
+// Merges stretches whose times ascend: row_at(place) is the row at a place, and equal times stay in
+// the order of places. `ends` has the end of each stretch, and each begins where the one before it
+// ends.
+template <typename RowAt, typename TimeOf>
+std::vector<uint32_t> merge_by_time(const RowAt &row_at, const TimeOf &time_of,
                                     const std::vector<uint32_t> &ends) {
   struct Next {
     int64_t time;
-    uint32_t row;
+    uint32_t place;
     uint32_t end;
     bool operator>(const Next &other) const {
-      return time != other.time ? time > other.time : row > other.row;
+      return time != other.time ? time > other.time : place > other.place;
     }
   };
   std::vector<Next> heap;
   for (std::size_t stretch = 0; stretch < ends.size(); ++stretch) {
     const uint32_t begin = stretch == 0 ? 0 : ends[stretch - 1];
-    heap.push_back({time_of(rows[begin]), begin, ends[stretch]});
+    heap.push_back({time_of(row_at(begin)), begin, ends[stretch]});
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
   std::vector<uint32_t> order;
-  order.reserve(rows.size());
+  order.reserve(ends.empty() ? 0 : ends.back());
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), std::greater<>());
     Next next = heap.back();
@@ -74,63 +76,100 @@ std::vector<uint32_t> merge_by_time(const Rows &rows, const TimeOf &time_of,
     // Most often the stretch goes on before another one comes.
     const bool is_last = heap.empty();
     do {
-      order.push_back(next.row++);
-      if (next.row == next.end) break;
-      next.time = time_of(rows[next.row]);
+      order.push_back(row_at(next.place++));
+      if (next.place == next.end) break;
+      next.time = time_of(row_at(next.place));
     } while (is_last || heap.front() > next);
-    if (next.row == next.end) continue;
+    if (next.place == next.end) continue;
     heap.push_back(next);
     std::push_heap(heap.begin(), heap.end(), std::greater<>());
   }
   return order;
 }
 
+// Returns the ends of stretches whose times ascend, of `count` rows; more than `most` of them are
+// not looked for.
+template <typename Row, typename TimeOf>
+std::vector<uint32_t> stretches(std::size_t count, const Row &row_at, const TimeOf &time_of,
+                                std::size_t most) {
+  std::vector<uint32_t> ends;
+  for (std::size_t place = 1; place <= count && ends.size() <= most; ++place) {
+    const auto at = static_cast<uint32_t>(place);
+    if (place == count || time_of(row_at(at)) < time_of(row_at(at - 1))) ends.push_back(at);
+  }
+  return ends;
+}
+
+// Returns rows whose times ascend within blocks.
+template <typename TimeOf>
+std::vector<uint32_t> by_time_in_blocks(std::size_t count, const TimeOf &time_of) {
+  constexpr std::size_t kBlockRows = std::size_t{1} << 16;
+  std::vector<uint32_t> rows;
+  rows.reserve(count);
+  std::vector<Keyed> items, scratch(std::min(count, kBlockRows));
+  for (std::size_t first = 0; first < count; first += kBlockRows) {
+    items.clear();
+    for (std::size_t row = first; row < std::min(first + kBlockRows, count); ++row) {
+      const auto number = static_cast<uint32_t>(row);
+      items.push_back({ordered_bits(time_of(number)), number});
+    }
+    radix_sort(items.data(), scratch.data(), items.size(), [](const Keyed &k) { return k.key; });
+    for (const Keyed &item : items) rows.push_back(item.row);
+  }
+  return rows;
+}
+
 // Returns the rows with times ascending; rows with equal times stay as they were.
 template <typename Rows, typename TimeOf>
 std::vector<uint32_t> by_time(const Rows &rows, const TimeOf &time_of) {
-  // Each log is in order of time, and merging needs less time and memory than sorting.
+  // Each log is in order of time, and merging needs less time and memory than sorting. Work on
+  // devices is nearly so: what CUPTI returns together is not ordered, but hardly overlaps the rest.
   constexpr std::size_t kMostStretches = 256;
-  std::vector<uint32_t> ends;
-  for (std::size_t row = 1; row <= rows.size() && ends.size() <= kMostStretches; ++row) {
-    if (row == rows.size() || time_of(rows[row]) < time_of(rows[row - 1])) {
-      ends.push_back(static_cast<uint32_t>(row));
-    }
-  }
-  if (ends.size() <= kMostStretches) return merge_by_time(rows, time_of, ends);
-  std::vector<Keyed> items;
-  items.reserve(rows.size());
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    items.push_back({ordered_bits(time_of(rows[row])), static_cast<uint32_t>(row)});
-  }
-  return rows_of(items);
+  const auto same = [](uint32_t place) { return place; };
+  const auto time_at = [&](uint32_t row) { return time_of(rows[row]); };
+  const std::vector<uint32_t> ends = stretches(rows.size(), same, time_at, kMostStretches);
+  if (ends.size() <= kMostStretches) return merge_by_time(same, time_at, ends);
+  std::vector<uint32_t> sorted = by_time_in_blocks(rows.size(), time_at);
+  const auto row_at = [&](uint32_t place) { return sorted[place]; };
+  const std::vector<uint32_t> merged = stretches(rows.size(), row_at, time_at, rows.size());
+  return merged.size() == 1 ? sorted : merge_by_time(row_at, time_at, merged);
 }
 
 // Moves the rows themselves into an order, without a second copy of them; uses the order up.
-template <typename Row>
-void apply_order(std::vector<Row> &rows, std::vector<uint32_t> order) {
+// `get(place)` is what stands at a place, and `set(place, row)` puts it there.
+template <typename Get, typename Set>
+void apply_order(std::vector<uint32_t> order, const Get &get, const Set &set) {
   for (uint32_t begin = 0; begin < order.size(); ++begin) {
     if (order[begin] == begin) continue;
-    Row moved = std::move(rows[begin]);
+    const auto moved = get(begin);
     uint32_t place = begin;
     while (order[place] != begin) {
       const uint32_t from = std::exchange(order[place], place);
-      rows[place] = std::move(rows[from]);
+      set(place, get(from));
       place = from;
     }
     order[place] = place;
-    rows[place] = std::move(moved);
+    set(place, moved);
   }
 }
 
+template <typename Row>
+void apply_order(Growing<Row> &rows, std::vector<uint32_t> order) {
+  apply_order(std::move(order), [&](uint32_t place) { return rows[place]; },
+              [&](uint32_t place, const Row &row) { rows[place] = row; });
+}
+
 // Sorts rows by a time, and those of equal times by `key`, which returns something comparable.
-template <typename Row, typename TimeOf, typename Key>
-void sort_rows(std::vector<Row> &rows, const TimeOf &time_of, const Key &key) {
-  const auto is_before = [&](const Row &a, const Row &b) {
-    const int64_t left = time_of(a);
-    const int64_t right = time_of(b);
-    return left != right ? left < right : key(a) < key(b);
+template <typename Rows, typename TimeOf, typename Key>
+void sort_rows(Rows &rows, const TimeOf &time_of, const Key &key) {
+  const auto is_before = [&](std::size_t a, std::size_t b) {
+    const int64_t left = time_of(rows[a]);
+    const int64_t right = time_of(rows[b]);
+    return left != right ? left < right : key(rows[a]) < key(rows[b]);
   };
-  if (std::is_sorted(rows.begin(), rows.end(), is_before)) return;
+  std::size_t sorted = 1;
+  while (sorted < rows.size() && !is_before(sorted, sorted - 1)) ++sorted;
+  if (sorted >= rows.size()) return;
   std::vector<uint32_t> order = by_time(rows, time_of);
   sort_ties(order, [&](uint32_t row) { return time_of(rows[row]); },
             [&](uint32_t a, uint32_t b) { return key(rows[a]) < key(rows[b]); });

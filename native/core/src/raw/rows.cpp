@@ -80,8 +80,11 @@ class Table final : public RowsOf<Row> {
 
   void settle_times(const RawTables &tables, int32_t process, const CudaClock &clock) override {
     if constexpr (Row::kIsOnGpuClock) {
-      for (Row &row : rows) {
-        if (process_of(tables, row) == process) convert(row, clock);
+      for (std::size_t place = 0; place < rows.size(); ++place) {
+        Row row = rows[place];
+        if (process_of(tables, row) != process) continue;
+        convert(row, clock);
+        put(place, row);
       }
     }
   }
@@ -109,6 +112,7 @@ class Table final : public RowsOf<Row> {
     Each each;
 
     void operator()(std::string_view, const auto &) const {}
+    void shared(std::string_view, const auto &) const {}
     void constant(std::string_view name, std::string_view text) const { each(name, text); }
   };
 
@@ -127,6 +131,18 @@ class Table final : public RowsOf<Row> {
       nulls = copy_values<Stored>(part, [&](std::size_t row) { return get(in, table.rows[row]); });
     }
 
+    // Such a column is made of the shared rows, of which there are far fewer.
+    template <typename Get>
+    void shared(std::string_view name, const Get &get) const {
+      if (name != column) return;
+      if (table.rows.shared_size() > static_cast<std::size_t>(part.count)) return (*this)(name, get);
+      using Stored = typename decltype(get(in, table.rows[0]))::Stored;
+      std::vector<Maybe> values;
+      table.rows.for_shared([&](const Row &row) { values.push_back(get(in, row)); });
+      nulls = copy_values<Stored>(
+          part, [&](std::size_t row) { return values[table.rows.shared_number(row)]; });
+    }
+
     void constant(std::string_view name, std::string_view) const {
       if (name != column) return;
       const auto found = table.constants_.find(name);
@@ -134,6 +150,14 @@ class Table final : public RowsOf<Row> {
       nulls = copy_values<int32_t>(part, [&](std::size_t) { return row_or_null(text); });
     }
   };
+
+  void put(std::size_t place, const Row &row) {
+    if constexpr (Row::kIsAlike) {
+      rows.put(place, row);
+    } else {
+      rows[place] = row;
+    }
+  }
 
   static void convert(Row &row, const CudaClock &clock) {
     if constexpr (HasSpan<Row>) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "growing.h"
+#include "raw/alike_rows.h"
 #include "warpline_tables.h"
 
 namespace warpline {
@@ -46,11 +48,21 @@ class AnyRows {
                        const RawPart &part) const = 0;
 };
 
+// How the rows of a table are stored: as they are where they differ in more than AlikeRows expects.
+template <bool IsAlike, typename Row>
+struct Stored {
+  using Rows = Growing<Row>;
+};
+template <typename Row>
+struct Stored<true, Row> {
+  using Rows = AlikeRows<Row>;
+};
+
 // The rows of a table, for code that joins them.
 template <typename Row>
 class RowsOf : public AnyRows {
  public:
-  std::vector<Row> rows;
+  typename Stored<Row::kIsAlike, Row>::Rows rows;
 };
 
 class RawRows {
@@ -58,11 +70,11 @@ class RawRows {
   RawRows();
 
   template <typename Row>
-  std::vector<Row> &of() {
+  auto &of() {
     return static_cast<RowsOf<Row> &>(*tables_[Row::kNumber]).rows;
   }
   template <typename Row>
-  const std::vector<Row> &of() const {
+  const auto &of() const {
     return static_cast<const RowsOf<Row> &>(*tables_[Row::kNumber]).rows;
   }
 
