@@ -15,6 +15,7 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.steps.times import step_of_operations
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import F64, I64, BoolArray, Integers
 from warpline.trace import Run, Trace
 
@@ -27,7 +28,7 @@ _LONGEST = 64  # kernels that compilers fuse into one
 _PLAIN_INSTRUCTIONS, _MANY_INSTRUCTIONS = 4, 40
 _PER_SM_AND_CLOCK = 128
 _USUAL_CLOCK_HZ = 1.5e9
-_BACKWARD = re.compile(r"backward|bwd|bprop|dgrad|wgrad|_bw_", re.IGNORECASE)
+_BACKWARD = lazy_pattern(r"backward|bwd|bprop|dgrad|wgrad|_bw_", re.IGNORECASE)
 
 
 class Chains(NamedTuple):

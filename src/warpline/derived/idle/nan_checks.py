@@ -10,16 +10,17 @@ from warpline.derived import derived
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.trace import Trace
 
 _MOST_BETWEEN = 3  # operations from the comparison to the copy, such as a memset
 # PyTorch's isnan() compares a tensor of floats with itself; any() follows.
-_WITH_ITSELF = re.compile(
+_WITH_ITSELF = lazy_pattern(
     r"BinaryFunctor<(float|double|c10::Half|c10::BFloat16), ?\1, ?bool,"
     r" ?at::native::(?:<unnamed>::|\(anonymous namespace\)::)?CompareEqFunctor<"
 )
-_ANY = re.compile(r"\bor_kernel_cuda\b")
+_ANY = lazy_pattern(r"\bor_kernel_cuda\b")
 _LONGEST_NAME = 4096
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.ops.join import Lookup, lookup_rows
@@ -25,7 +26,7 @@ SHOWN_FRAMES = 5
 
 _FUNCTION = next(value for value, label in FRAME_KINDS.items() if label == "Function")
 _NOTHING = -1
-_SPACES = re.compile(r"(,?)\s+")
+_SPACES = lazy_pattern(r"(,?)\s+")
 
 
 def _one_or_none(match: re.Match[str]) -> str:

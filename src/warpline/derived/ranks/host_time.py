@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.ranks.peers import Compared, Ranks, compared, step_label, working_ranks
 from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.ops.interval import covered
@@ -31,7 +31,7 @@ from warpline.trace import Run, Trace
 _MOST_OF = 0.6
 # Of the additional time; the time before the first recorded call is unknown.
 _MOST_OF_IT = 0.75
-_DIGITS = re.compile("[0-9]+")
+_DIGITS = lazy_pattern("[0-9]+")
 
 
 class HostTime(NamedTuple):

@@ -15,8 +15,6 @@ longest repetitions are its layers. They differ from steps by these signs, in th
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from warpline.derived import derived
@@ -33,6 +31,7 @@ from warpline.derived.texts import number_texts
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tree import enclosing, nest
 from warpline.schema.ranges import MODULE_DOMAIN
@@ -53,7 +52,7 @@ _KERNEL = DEVICE_TABLES.index("kernel")
 _MEMCPY = DEVICE_TABLES.index("memcpy")
 _GRAPH_LAUNCH = DEVICE_TABLES.index("graph_launch")
 _HOST_COPIES = (1, 2)  # CUPTI's kinds: host to device, device to host
-_WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!Async|\w*Async)|^cuMemcpy(?!\w*Async)")
+_WAITS = lazy_pattern(r"Synchronize|^(cuda|hip)Memcpy(?!Async|\w*Async)|^cuMemcpy(?!\w*Async)")
 
 
 @derived

@@ -8,7 +8,6 @@ streams of the device differ in pace, for example one that copies ahead, the slo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from warpline.derived.steps.work import (
 )
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import group_stats
 from warpline.result import Texts
@@ -52,7 +52,7 @@ _ONE_BY_ONE = (
 )
 
 # Setup calls of a program: loading code, allocating memory, instantiating graphs.
-_SETS_UP = re.compile(
+_SETS_UP = lazy_pattern(
     r"^(cu(Module|Library)Load|cu(da)?Graph\w*Instantiate|nvrtc"
     r"|cuda(Malloc|HostAlloc|MallocHost)(?!Async)|cuMem(Alloc|HostAlloc|Create)(?!Async))"
 )

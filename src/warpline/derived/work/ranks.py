@@ -10,12 +10,13 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 
 UNKNOWN = -1
 
-_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
+_IN_FILE_NAME = lazy_pattern(r"(?<![a-z])rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
 
 
 @derived
