@@ -17,6 +17,7 @@ from warpline.derived.steps.times import step_of_operations
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import F64, I64, BoolArray, Integers
+from warpline.ops.group import distinct_values
 from warpline.trace import Run, Trace
 
 _SAME_ELEMENTS = 4_096  # grids round up
@@ -184,5 +185,5 @@ def _is_training(trace: Trace) -> bool:
     """Return whether a kernel's name says that it computes gradients."""
     if not trace.has("kernel"):
         return False
-    ids = np.unique(trace.columns("kernel", "name_id")["name_id"].values)
+    ids = distinct_values(trace.columns("kernel", "name_id")["name_id"].values)
     return any(_BACKWARD.search(text[:4096]) for text in trace.strings.texts(ids.tolist()))

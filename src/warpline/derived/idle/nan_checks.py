@@ -12,6 +12,7 @@ from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 _MOST_BETWEEN = 3  # operations from the comparison to the copy, such as a memset
@@ -34,7 +35,7 @@ def nan_checks(trace: Trace) -> I64:
     Returns:
         Shape (n,), int64, indices into `operations`.
     """
-    copies, work = np.unique(result_reads(trace).copy), operations(trace)
+    copies, work = distinct_values(result_reads(trace).copy), operations(trace)
     is_compared, is_any = _named(trace, _WITH_ITSELF), _named(trace, _ANY)
     if not (len(copies) and is_compared.any() and is_any.any()):
         return np.zeros(0, np.int64)

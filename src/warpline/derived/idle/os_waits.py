@@ -29,6 +29,7 @@ from warpline.derived.idle.silences import SHORTEST_WAIT_NS, ThreadTimes, joined
 from warpline.derived.texts import number_texts
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import Grouped, by_group, cut, tile
 from warpline.schema.labels import FRAME_KINDS
 from warpline.trace import Trace
@@ -238,7 +239,7 @@ def _between_samples(trace: Trace) -> ThreadTimes:
     switched = np.zeros(0, np.int64)
     if _recorded(trace, "sched_event"):
         events = trace.columns("sched_event", "thread_id")["thread_id"].values
-        switched = np.unique(events[_of_launching(trace, "sched_event")])
+        switched = distinct_values(events[_of_launching(trace, "sched_event")])
     parts = []
     for place in by_group(thread):
         sampled = np.sort(time[place])

@@ -15,7 +15,7 @@ from warpline.derived import derived
 from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.join import Lookup, lookup_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.schema.labels import FRAME_KINDS
@@ -136,7 +136,7 @@ def _recorded(trace: Trace, column: str) -> Labels:
     own = calls.kind == OPERATOR
     ids: ColumnData = trace.columns("op", column)[column]
     values, valid = ids.values[calls.row[own]], ids.is_valid()[calls.row[own]]
-    used = np.unique(values[valid])
+    used = distinct_values(values[valid])
     codes[own] = np.where(valid, np.searchsorted(used, values), _NOTHING)
     return Labels(codes, tuple(trace.strings.texts(used.tolist())))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from warpline.analyses.diagnosis.capture_quality.problem import ROWS_SHOWN, grade, problem
 from warpline.lazy import lazy_pattern
+from warpline.ops.group import distinct_values
 from warpline.result import Evidence, Finding
 from warpline.schema import TABLES
 from warpline.trace import Trace
@@ -93,7 +94,7 @@ def missing_ranks(trace: Trace) -> Iterator[Finding]:
     rank, size = columns["rank"].values[known], columns["rank_count"].values[known]
     widest = int(np.argmax(size))
     same = communicator == communicator[widest]
-    present = len(np.unique(rank[same]))
+    present = len(distinct_values(rank[same]))
     ranks = f"{present} of {int(size[widest])} ranks"
     if present < int(size[widest]):
         yield problem(
