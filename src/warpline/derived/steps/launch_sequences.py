@@ -85,7 +85,6 @@ def steps_repeat(run: Run) -> bool:
     return min(counts, default=0) >= _LEAST_STEPS and most >= _SAME_RATIO * sum(counts)
 
 
-@derived
 def _what(trace: Trace) -> I64:
     """Return a number for each operation, equal for kernels of one name."""
     work = operations(trace)
