@@ -9,41 +9,42 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
+from warpline.lazy import lazy_pattern
 from warpline.trace import Trace
 
 if TYPE_CHECKING:
     from warpline.result import Program
 
 # An optimizer as a word, also in CamelCase: torch.compile calls every module OptimizedModule.
-OPTIMIZER = re.compile(
+OPTIMIZER = lazy_pattern(
     r"(?:(?<![A-Za-z])(?:optim|OPTIM)|(?<![A-Z])Optim)(?:i[sz]ers?|I[SZ]ERS?)?(?![a-z])"
 )
-_BACKWARD = re.compile(
+_BACKWARD = lazy_pattern(
     r"[Bb]ackward|autograd::engine|pt_autograd|_bwd|dgrad|wgrad|multi_tensor_apply"
 )
 # PyTorch's own kernels, also mangled ones, and those that its compiler writes.
-_PYTORCH_KERNELS = re.compile(
+_PYTORCH_KERNELS = lazy_pattern(
     r"\b(?:at|c10|at_cuda_detail)::|_ZNK?(?:2at|3c10)|^triton_[a-z]+_fused_"
 )
-_PYTORCH_RANGES = re.compile(
+_PYTORCH_RANGES = lazy_pattern(
     r"aten::|autograd::engine::|Optimizer\.(?:step|zero_grad)#|ProfilerStep#"
     r"|Torch-Compiled Region|DistributedDataParallel\.|nccl:[a-z_]+$"
 )
-_PYTORCH_THREADS = re.compile(r"pt_[a-z]+")
+_PYTORCH_THREADS = lazy_pattern(r"pt_[a-z]+")
 # What torch.compile makes: Inductor's kernels, and the ranges of its compiled functions.
-_COMPILED_KERNELS = re.compile(r"triton_(?:poi|red|per|tem|for|spl|unk)_|triton_(?:mm|bmm)")
+_COMPILED_KERNELS = lazy_pattern(r"triton_(?:poi|red|per|tem|for|spl|unk)_|triton_(?:mm|bmm)")
 _COMPILED_RANGES = ("Torch-Compiled Region", "CompiledFxGraph")
 # XLA names its kernels after the kind of fusion, or after the one instruction that they wrap.
-_JAX_KERNELS = re.compile(
+_JAX_KERNELS = lazy_pattern(
     r"(?:(?:loop|input)_(?:\w+_)?|gemm_)fusion(?:_|$)"
     r"|wrapped_(?:add|broadcast|concatenate|convert|copy|gather|multiply|pad|reduce|reverse|scatter"
     r"|slice|sort|transpose)(?:_\d+)?$"
 )
-_JAX_RANGES = re.compile(r"TSL:|XlaModule\b|Thunk:|PjitFunction\b|PjRt|jit\(")
+_JAX_RANGES = lazy_pattern(r"TSL:|XlaModule\b|Thunk:|PjitFunction\b|PjRt|jit\(")
 # CuPy's and Numba's.
-_OTHER_PYTHON_KERNELS = re.compile(r"cupy_|cudapy::|_ZN6cudapy")
-_PYTHON = re.compile(r"(?:.*/)?python[\d.]*$")
-_JAX_THREADS = re.compile(r"py_xla|tf_xla|jax|pjrt", re.IGNORECASE)
+_OTHER_PYTHON_KERNELS = lazy_pattern(r"cupy_|cudapy::|_ZN6cudapy")
+_PYTHON = lazy_pattern(r"(?:.*/)?python[\d.]*$")
+_JAX_THREADS = lazy_pattern(r"py_xla|tf_xla|jax|pjrt", re.IGNORECASE)
 _LEAST_COMPILED = 0.05  # of the kernels
 _LONGEST_NAME = 4096  # the start of a name identifies it; templates make names of many kB
 

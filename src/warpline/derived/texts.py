@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray, Integers
 from warpline.result import Texts
 from warpline.trace import ColumnData, StringPool
 
 # The endings of versioned functions, backwards: a name of megabytes is then looked at once.
-_ENDINGS = re.compile(r"(?:[0-9]++v_|zstp_|sdtp_|tps_)*+")
+_ENDINGS = lazy_pattern(r"(?:[0-9]++v_|zstp_|sdtp_|tps_)*+")
 
 
 def without_version(name: str) -> str:

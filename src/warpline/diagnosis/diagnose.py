@@ -12,18 +12,14 @@ from warpline.derived.breakdown.input_waits import input_waits
 from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
-from warpline.derived.efficiency.half_precision import float_kernels
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
 from warpline.derived.efficiency.profiler import counter_profiler
-from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.idle.host_calls import host_calls, working_calls
-from warpline.derived.kernels.collective_launches import collective_of_kernel
 from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
 from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
-from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.steps.times import steps
 from warpline.derived.work.launch_order import launch_order
 from warpline.diagnosis.judgment import Attempt, judge
@@ -67,14 +63,9 @@ _READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # Large, and not used by the next part, or quickly computed again.
-_FOR_PHASES = (
-    *(range_paths, innermost_range, range_nesting),
-    *(launch_order, working_calls, host_calls),
-)
-_ONLY_FOR_RULES = (
-    *(launch_sequences, launch_order, working_calls, host_calls),
-    *(range_nesting, range_names, collective_of_kernel, kernels_by_stream, float_kernels),
-)
+_FOR_BREAKDOWNS = (launch_order, working_calls, host_calls)
+_FOR_PHASES = (range_paths, innermost_range, range_nesting, range_names)
+_FOR_REPLAY = (working_calls, host_calls)
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
 
 
@@ -86,13 +77,14 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         attempt: Runs each table and rule, so that a defect in one does not affect the others.
     """
     read_large_tables(run.trace)
-    # What needs most memory for a moment comes first, before other results are kept.
-    of_ranges, devices, together = phases(run), breakdowns(run), overlaps(run)
+    devices, together = breakdowns(run), overlaps(run)
+    forget(run.trace, *_FOR_BREAKDOWNS)
+    of_ranges = phases(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     forget(run.trace, launched_inside)
     judged = judge(run, attempt)
-    forget(run.trace, *_ONLY_FOR_RULES)
+    forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)
     waits = attempt("input_waits", partial(input_waits, run))
     said = verdict(

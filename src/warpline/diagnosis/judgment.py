@@ -7,8 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
+from warpline.derived import forget
+from warpline.derived.efficiency.half_precision import float_kernels
+from warpline.derived.efficiency.stream_order import kernels_by_stream
+from warpline.derived.kernels.collective_launches import collective_of_kernel
 from warpline.derived.program import calls_hip, program_kind
+from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.ranks.naming import named
+from warpline.derived.steps.launch_sequences import launch_sequences
+from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.diagnosis.verdict import GRAVE
 from warpline.replay import predict, replay_quality
@@ -21,6 +29,11 @@ T = TypeVar("T")
 
 _MOST = 0.5
 _OF_RECORDING, _OF_DEBUGGING = "capture-quality", "debug-switch"
+# Large, and not used by the simulation.
+_ONLY_FOR_RULES = (
+    *(launch_sequences, launch_order, range_nesting, range_names),
+    *(collective_of_kernel, kernels_by_stream, float_kernels),
+)
 _WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
 
 
@@ -49,6 +62,7 @@ class Judgment(NamedTuple):
 def judge(run: Run, attempt: Attempt) -> Judgment:
     """Ask all rules, and estimate the savings if the simulation is accurate enough."""
     findings, not_judged = _judged(run, attempt)
+    forget(run.trace, *_ONLY_FOR_RULES)
     replay = attempt("replay", partial(_replay, run))
     if isinstance(replay, Skipped):
         return Judgment(_ranked(findings), (*not_judged, replay), None)

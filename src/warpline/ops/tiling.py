@@ -8,6 +8,7 @@ import numpy as np
 
 from warpline.errors import SchemaError
 from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import checked
 
 # One bit of an int64 for each level; the sign bit is not used.
@@ -45,7 +46,9 @@ def tile(start_ns: I64, end_ns: I64, level: Integers) -> Tiles:
     start, end = checked(start_ns, end_ns)
     if len(level) and not 0 <= int(level.min()) <= int(level.max()) < MAX_LEVELS:
         raise SchemaError(f"a level outside [0, {MAX_LEVELS})")
-    parts = [_of_level(start, end, np.flatnonzero(level == each)) for each in np.unique(level)]
+    parts = [
+        _of_level(start, end, np.flatnonzero(level == each)) for each in distinct_values(level)
+    ]
     parts = [part for part in parts if len(part.owner)]
     if not parts:
         nothing = np.zeros(0, np.int64)

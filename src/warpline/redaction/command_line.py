@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from warpline.lazy import lazy_pattern
 from warpline.redaction import flags, programs, values
 from warpline.redaction.environment import redact_assignment
 from warpline.redaction.known_secrets import LONGEST, MASK, holds_known_secret
@@ -13,11 +14,11 @@ from warpline.redaction.names import is_bare_name, is_flag_name, is_module_name
 from warpline.redaction.programs import LAUNCHERS, MODULES, SHELLS, Launcher
 from warpline.redaction.project import Project
 
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = lazy_pattern(
     r"(?P<sign>\+{0,2})(?P<name>[A-Za-z][\w./-]*)=(?P<value>.*)", re.ASCII | re.DOTALL
 )
-_NEGATIVE = re.compile(r"-[0-9.].*", re.ASCII | re.DOTALL)
-_SHOWN_PLAIN = re.compile(r"[\w@%+=:,./*~-]+", re.ASCII)
+_NEGATIVE = lazy_pattern(r"-[0-9.].*", re.ASCII | re.DOTALL)
+_SHOWN_PLAIN = lazy_pattern(r"[\w@%+=:,./*~-]+", re.ASCII)
 _ORGANISATION = "/"
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from warpline.lazy import lazy_pattern
 from warpline.redaction import values
 from warpline.redaction.known_secrets import LONGEST, MASK, holds_known_secret, is_secret_name
 from warpline.redaction.variables import KEPT_NAMES, KEPT_PREFIXES, WORDS
 
-_NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}", re.ASCII)
-_BETWEEN = re.compile(r"[,;: +=^\[\]]", re.ASCII)
-_PIECE = re.compile(
+_NAME = lazy_pattern(r"[A-Z][A-Z0-9_]{0,63}", re.ASCII)
+_BETWEEN = lazy_pattern(r"[,;: +=^\[\]]", re.ASCII)
+_PIECE = lazy_pattern(
     r"[+-]?[0-9]{1,10}(?:\.[0-9]{1,10}){0,3}(?:[kKmMgGtT]i?[bB]?|%|s|ms)?|0x[0-9a-fA-F]{1,8}"
     r"|[0-9]{1,3}-[0-9]{1,3}|[0-9]{1,2}\.[0-9]a?"
     # Network devices: eth0, ib0, enp0s31f6, mlx5_0.
     r"|(?:eth|ib|ibp|ibs|bond|docker|hsn|mlx[45]_|en[ops]|rdma)[0-9]{1,4}(?:[fsnd][0-9]{1,4}){0,3}",
     re.ASCII,
 )
-_GPUS = re.compile(r"(?:(?:GPU|MIG)-[0-9a-fA-F-]{8,40},?)+", re.ASCII)
+_GPUS = lazy_pattern(r"(?:(?:GPU|MIG)-[0-9a-fA-F-]{8,40},?)+", re.ASCII)
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _ADDRESSES = ("_ADDR", "_ADDRESS", "_HOST", "_IP")
 

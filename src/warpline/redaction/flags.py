@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from warpline.lazy import lazy_pattern
 from warpline.redaction.known_secrets import is_secret_name
 from warpline.redaction.word_lists import words
 
@@ -91,7 +92,7 @@ WORD_FLAGS = words(
     use_amp use_cache use_cpu use_cuda variant verbose verbosity
     """
 )
-_SWITCH = re.compile(r"(?:use|enable|disable|do|with|no|allow|is)_[a-z0-9_]{1,40}", re.ASCII)
+_SWITCH = lazy_pattern(r"(?:use|enable|disable|do|with|no|allow|is)_[a-z0-9_]{1,40}", re.ASCII)
 
 # Configurations and scripts of the project.
 PATH_FLAGS = words(

@@ -5,7 +5,7 @@ The second line of defence: what the lists let through is masked if it looks lik
 
 from __future__ import annotations
 
-import re
+from warpline.lazy import lazy_pattern
 
 MASK = "***"
 LONGEST = 256  # letters of a value that may be kept
@@ -20,9 +20,9 @@ _SECRET_WORDS = frozenset(
     }
 )
 _SECRET_PARTS = ("apikey", "passcode", "passwd", "password", "secret")  # of a word
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-_SECRET_VALUES = re.compile(
+_SECRET_VALUES = lazy_pattern(
     r"(?:AKIA|ASIA)[0-9A-Z]{12}"  # AWS
     r"|hf_[A-Za-z0-9]{6}"  # Hugging Face
     r"|sk-[A-Za-z0-9_-]{8}"  # OpenAI, Anthropic

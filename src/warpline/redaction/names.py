@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from warpline.lazy import lazy_pattern
 from warpline.redaction.flags import is_listed
 from warpline.redaction.known_secrets import holds_known_secret
 
@@ -18,10 +19,10 @@ _MIDDLE = (
 )
 _CAPITAL = r"(?:[A-Z][a-z]{2,15}|Lr|Id|GPUs?|CPUs?|CUDA|FP[0-9]{1,2}|BF16|ID|LR|LRs|KV|IO)"
 _CAMEL = rf"(?:[a-z]{{2,16}})?{_CAPITAL}{{1,4}}[0-9]{{0,2}}"
-_PART = re.compile(rf"{_LOWER}|{_SHORT}|{_MIDDLE}|{_CAMEL}|{_UPPER}", re.ASCII)
-_BARE_PART = re.compile(rf"{_LOWER}|{_SHORT}|{_MIDDLE}", re.ASCII)
-_VARIABLE_PART = re.compile(r"[A-Z]{1,20}[0-9]{0,2}|[0-9]{1,2}[A-Z]?", re.ASCII)
-_NO_WORD = re.compile(r"[b-df-hj-np-tv-xz]{6}", re.IGNORECASE)
+_PART = lazy_pattern(rf"{_LOWER}|{_SHORT}|{_MIDDLE}|{_CAMEL}|{_UPPER}", re.ASCII)
+_BARE_PART = lazy_pattern(rf"{_LOWER}|{_SHORT}|{_MIDDLE}", re.ASCII)
+_VARIABLE_PART = lazy_pattern(r"[A-Z]{1,20}[0-9]{0,2}|[0-9]{1,2}[A-Z]?", re.ASCII)
+_NO_WORD = lazy_pattern(r"[b-df-hj-np-tv-xz]{6}", re.IGNORECASE)
 
 
 def is_flag_name(name: str) -> bool:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 
 from warpline.frozen import frozen
+from warpline.lazy import lazy_pattern
 from warpline.redaction.word_lists import words
 
-PYTHON = re.compile(r"python(?:[0-9](?:\.[0-9]{1,2}t?)?)?(?:-dbg)?|pypy3?|ipython3?", re.ASCII)
+PYTHON = lazy_pattern(r"python(?:[0-9](?:\.[0-9]{1,2}t?)?)?(?:-dbg)?|pypy3?|ipython3?", re.ASCII)
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 
 PYTHON_SWITCHES = frozenset("bBdEiIOPqRsSuvx")  # letters that take no value
@@ -20,7 +21,7 @@ PYTHON_WORDS = words(
     tracemalloc utf8 utf8=0 utf8=1 warn_default_encoding
     """
 )
-SHELL_SWITCHES = re.compile(r"-[abefilnuvx]{0,5}c?", re.ASCII)
+SHELL_SWITCHES = lazy_pattern(r"-[abefilnuvx]{0,5}c?", re.ASCII)
 
 
 @frozen

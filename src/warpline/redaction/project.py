@@ -7,6 +7,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from warpline.frozen import frozen
+from warpline.lazy import lazy_pattern
 from warpline.redaction.known_secrets import holds_known_secret
 
 # Files that are programs or configurations, not data.
@@ -14,7 +15,7 @@ _HARMLESS_ENDINGS = frozenset(
     {".bash", ".cfg", ".ini", ".ipynb", ".json", ".jsonnet", ".py", ".sh", ".toml", ".yaml", ".yml"}
 )
 _SCRIPT_ENDINGS = frozenset({".bash", ".ipynb", ".py", ".sh"})
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,47}", re.ASCII)
+_PART = lazy_pattern(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,47}", re.ASCII)
 _MOST_PARTS = 8
 _LONGEST = 128
 

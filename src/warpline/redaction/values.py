@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from warpline.lazy import lazy_pattern
 from warpline.redaction.word_lists import words
 
 _WORDS = words(
@@ -49,12 +50,12 @@ _WORDS = words(
 _NUMBER = r"[+-]?(?:[0-9]{1,10}(?:\.[0-9]{0,10})?|\.[0-9]{1,10})(?:[eE][+-]?[0-9]{1,3})?"
 _UNIT = r"(?:[kKmMgGbBtT]|[kKmMgG]i?[bB]|%|s|ms|min|h)?"
 _LISTED = r"[+-]?[0-9]{0,6}(?:\.[0-9]{1,8})?(?:[eE][+-]?[0-9]{1,3})?"
-_NUMBERS = re.compile(
+_NUMBERS = lazy_pattern(
     rf"{_NUMBER}{_UNIT}|[\[(]?{_LISTED}(?:, ?{_LISTED}){{0,15}}[\])]?"
     r"|[0-9]{1,5}(?:[x:-][0-9]{1,5}){1,3}",
     re.ASCII,
 )
-_DEVICE = re.compile(r"(?:cuda|gpu|cpu|xpu|npu|mps):[0-9]{1,3}", re.ASCII)
+_DEVICE = lazy_pattern(r"(?:cuda|gpu|cpu|xpu|npu|mps):[0-9]{1,3}", re.ASCII)
 # Public models: the name of a family, then sizes and versions.
 _ORGANISATION = (
     r"(?:meta-llama|facebook|google|google-bert|openai|openai-community|mistralai|microsoft"
@@ -76,7 +77,7 @@ _VARIANT = (
     r"|patch[0-9]{1,2}|coder|math|distill|distilled|vision|turbo|preview|r1|moe|en|multilingual|fpn"
     r"|dev|schnell|awq|gptq|gguf|neo|refiner|window[0-9]{1,2}|bottleneck|llama|qwen|[0-9]{4})"
 )
-_MODEL = re.compile(
+_MODEL = lazy_pattern(
     rf"(?:{_ORGANISATION}/)?(?:meta-)?{_FAMILY}(?:[0-9]{{1,3}}(?:\.[0-9]{{1,2}})?[bmkn]?)?"
     rf"(?:[-_.]{_VARIANT}){{0,7}}",
     re.ASCII | re.IGNORECASE,

@@ -18,6 +18,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import union
 from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
@@ -153,7 +154,7 @@ def _(change: kinds.LaunchAsGraph, trace: Trace, draft: Draft, side: Side) -> No
     rows = np.concatenate([np.zeros(0, np.int64), *change.groups])
     places = outermost_of(trace, draft.graph.host, rows)
     ends = np.cumsum([len(group) for group in change.groups])
-    every = [np.unique(part[part >= 0]) for part in np.split(places, ends[:-1])]
+    every = [distinct_values(part[part >= 0]) for part in np.split(places, ends[:-1])]
     groups = [(calls, _items_of_calls(draft, calls)) for calls in every if len(calls)]
     _drop_all_but_first(draft, groups)
     for calls, items in groups:
@@ -173,7 +174,7 @@ def _(change: kinds.FuseOperations, trace: Trace, draft: Draft, side: Side) -> N
         items = _items(draft, group)
         items = items[np.argsort(queue.asked_ns[items], kind="stable")]
         calls = queue.call[items]
-        groups.append((np.unique(calls[calls >= 0]), items))
+        groups.append((distinct_values(calls[calls >= 0]), items))
     _drop_all_but_first(draft, groups)
     none = np.zeros(0, np.int64)
     first, others = (
@@ -280,7 +281,7 @@ def _of(value: Estimate, side: Side, *, reverse: bool = False) -> float:
 def _places(trace: Trace, draft: Draft, rows: I64) -> I64:
     """Return the simulated calls among rows of api_call, ascending and unique."""
     places = outermost_of(trace, draft.graph.host, rows)
-    return np.unique(places[places >= 0])
+    return distinct_values(places[places >= 0])
 
 
 def _items(draft: Draft, places: I64) -> I64:
@@ -352,11 +353,11 @@ def _drop_all_but_first(draft: Draft, groups: Sequence[tuple[I64, I64]]) -> None
     Calls in between on the first call's thread that launched nothing else are removed too.
     """
     gone = [
-        np.union1d(calls, draft.calls_between(calls, items))[1:]
+        distinct_values(np.append(calls, draft.calls_between(calls, items)))[1:]
         for calls, items in groups
         if len(calls)
     ]
-    _drop(draft, np.unique(np.concatenate([np.zeros(0, np.int64), *gone])))
+    _drop(draft, distinct_values(np.concatenate([np.zeros(0, np.int64), *gone])))
 
 
 def _launches_nothing(draft: Draft) -> BoolArray:

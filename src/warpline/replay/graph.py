@@ -18,6 +18,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.replay.edges import NEVER, EdgeKind, Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.inferred import Inferred, inferred_room, inferred_waits
@@ -172,7 +173,7 @@ def _layout(run: Run) -> _Layout:
     met, waits = meetings(run), host_waits(run)
     n_calls, n_items = len(host), len(queue)
     call_return = np.arange(n_calls)
-    waiting = np.unique(waits.call)
+    waiting = distinct_values(waits.call)
     call_return[waiting] = n_calls + n_items + np.arange(len(waiting))
     item_done = n_calls + np.arange(n_items)
     meeting = np.flatnonzero(met.of_item >= 0)
@@ -198,7 +199,7 @@ def _host_edges(run: Run, layout: _Layout) -> list[_Built]:
     gap = layout.call_start_ns[follows] - layout.call_end_ns[before]
     resumes = np.flatnonzero((host.previous >= 0) & (host.previous != host.before))
     previous = layout.call_return[host.previous[resumes]]
-    waiting = np.unique(waits.call)
+    waiting = distinct_values(waits.call)
     return [
         _edges(follows, layout.call_return[before], gap, EdgeKind.HOST),
         _edges(resumes, previous, 0, EdgeKind.THREAD),

@@ -18,6 +18,7 @@ from warpline.derived import derived
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import call_kind
 from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import Intervals, covered_until
 from warpline.ops.tiling import by_group
 from warpline.replay.window import replay_window
@@ -124,7 +125,7 @@ def _order(start: I64, end: I64, thread: I64, process: I64) -> tuple[I64, I64]:
         previous[rows[1:]] = rows[:-1]
     for rows in by_group(process):
         of_thread = thread[rows]
-        if len(np.unique(of_thread)) == 1:
+        if len(distinct_values(of_thread)) == 1:
             before[rows] = previous[rows]
         else:
             before[rows] = _with_handovers(start, end, thread, rows, previous)
@@ -167,7 +168,7 @@ def _concurrent(start: I64, end: I64, thread: I64, rows: I64) -> I64:
     share = calls / len(rows)
     may_wake = (share[first] >= _LEAST_OF_WOKEN) & (share[second] >= _LEAST_OF_WAKER)
     is_woken = share[first] < _LEAST_OF_WOKEN  # a thread with few calls sets no pace
-    own = {each: rows[thread[rows] == each] for each in np.unique(second[may_wake]).tolist()}
+    own = {each: rows[thread[rows] == each] for each in distinct_values(second[may_wake]).tolist()}
     for pair in np.flatnonzero(may_wake).tolist():
         woken = rows[thread[rows] == first[pair]]
         is_woken[pair] = _is_woken(start, end, woken, own[int(second[pair])])

@@ -8,7 +8,6 @@ waited for free SMs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
@@ -27,7 +27,7 @@ from warpline.trace import Run
 _LATE_NS = 3_000
 _JUST_NS = 60_000
 _NEXT_ENDS = 32
-_WAIT = re.compile(r"\A(cuda|cu|hip)StreamWaitEvent(_|\Z)")
+_WAIT = lazy_pattern(r"\A(cuda|cu|hip)StreamWaitEvent(_|\Z)")
 
 
 class Inferred(NamedTuple):

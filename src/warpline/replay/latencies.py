@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived.idle.causes import launch_latency_ns
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.replay.edges import NEVER
 from warpline.replay.host import host_side
 from warpline.replay.queued import queued
@@ -86,7 +87,7 @@ def _usual(value: I64, sample: BoolArray, kind: I64, default: int) -> I64:
     everything = value[sane]
     common = int(np.median(everything)) if len(everything) >= _FEWEST_SAMPLES else default
     usual = np.full(len(value), common)
-    for each in np.unique(kind).tolist():
+    for each in distinct_values(kind).tolist():
         own = value[sane & (kind == each)]
         if len(own) >= _FEWEST_SAMPLES:
             usual[kind == each] = int(np.median(own))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
 from warpline.replay.host import NONE
@@ -182,7 +183,7 @@ def _others(draft: Draft, group: I64, collective: BoolArray) -> I64:
     queue = draft.graph.queued
     launched = (queue.operation >= 0) & (queue.call >= 0)
     launched &= queue.process == queue.process[group[0]]
-    own = np.isin(queue.stream, np.unique(queue.stream[group]))
+    own = np.isin(queue.stream, distinct_values(queue.stream[group]))
     others = launched & ~collective
     if np.count_nonzero(others & own) < np.count_nonzero(others & ~own):
         others &= ~own

@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import INT64_MAX
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import union
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, event_graph, timing
@@ -59,7 +60,7 @@ def _unexplained(graph: EventGraph, trace: Trace) -> float:
     span = int(graph.item_end_ns[work].max()) - begun
     device = operations(trace).device[graph.queued.operation[late]]
     worst = 0
-    for each in np.unique(device).tolist():
+    for each in distinct_values(device).tolist():
         own = late[device == each]
         lost = union(expected[own], start[own])
         worst = max(worst, int((lost.end - lost.start).sum()))

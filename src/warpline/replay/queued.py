@@ -13,7 +13,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64, Integers
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.join import lookup_rows
 from warpline.replay.edges import Edges, times
 from warpline.replay.host import NONE, HostSide, host_side
@@ -53,7 +53,7 @@ class Queued(NamedTuple):
         """Return the last item enqueued in each stream by a given time, NONE without one."""
         bounds = np.searchsorted(self.stream, [stream, stream + 1])
         last = np.full(len(stream), NONE)
-        for each in np.unique(stream).tolist():
+        for each in distinct_values(stream).tolist():
             rows = np.flatnonzero(stream == each)
             low, high = bounds[0][rows[0]], bounds[1][rows[0]]
             place = low + np.searchsorted(self.asked_ns[low:high], time_ns[rows], side="right") - 1
@@ -189,7 +189,7 @@ def outermost_of(trace: Trace, host: HostSide, rows: I64) -> I64:
     by_thread = np.argsort(host.thread, kind="stable")
     outermost = np.full(len(rows), NONE)
     bounds = np.searchsorted(host.thread[by_thread], np.arange(host.thread.max() + 2))
-    for each in np.unique(thread).tolist():
+    for each in distinct_values(thread).tolist():
         if each > host.thread.max():
             continue
         own = by_thread[bounds[each] : bounds[each + 1]]

@@ -17,6 +17,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import begins_anew, step_of_operations, steps
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.ops.arrays import I64, INT64_MAX, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, Timing, event_graph
@@ -74,7 +75,7 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     done, chosen = done_ns(run, graph, at), replay_window(run).step
     length, loop = done[counted] - done[counted - 1], steps(run).loop[chosen[counted]]
     slowest, n, longest = 0, 0, int(loop[0])
-    for each in np.unique(loop).tolist():
+    for each in distinct_values(loop).tolist():
         own = length[loop == each]
         if (median := round(float(np.median(own)))) >= slowest:
             slowest, n, longest = median, len(own), each
@@ -197,7 +198,7 @@ def _is_whole(run: Run) -> BoolArray:
     host, whole = graph.host, np.ones(len(chosen), np.bool_)
     idle = np.isin(np.arange(len(host)), graph.queued.call, invert=True)
     lost = np.flatnonzero((host.kind == CallKind.LAUNCH) & idle)
-    for loop in np.unique(run_steps.loop[chosen]).tolist():
+    for loop in distinct_values(run_steps.loop[chosen]).tolist():
         mine = np.flatnonzero(run_steps.loop[chosen] == loop)
         own = host.start_ns[lost[host.process[lost] == run_steps.process[chosen[mine[0]]]]]
         ends = np.append(run_steps.host_start_ns[chosen[mine]], INT64_MAX)
@@ -233,7 +234,7 @@ def _anchors(run: Run) -> _Anchors:
     step[_launched_before(graph)] = NONE
     of_item = np.where(step >= 0, of_step[step], NONE)
     call, rest = np.full(len(chosen), NONE), np.zeros(len(chosen), np.int64)
-    for process in np.unique(run_steps.process[chosen]).tolist():
+    for process in distinct_values(run_steps.process[chosen]).tolist():
         own = np.flatnonzero(graph.host.process == process)
         if not len(own):
             continue

@@ -8,7 +8,6 @@ did not wait for it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.texts import without_version
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
 from warpline.ops.tiling import by_group
@@ -47,7 +47,7 @@ _EVERYTHING = (
     *("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize"),
     *("Free", "FreeHost", "MemFree", "MemFreeHost", "HostUnregister", "MemHostUnregister"),
 )
-_PREFIX = re.compile(r"\A(cuda|cu|hip)")
+_PREFIX = lazy_pattern(r"\A(cuda|cu|hip)")
 
 
 class WaitsFor(Vocabulary):

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from warpline.derived import derived
 from warpline.derived.steps.times import Steps, steps
 from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values
 from warpline.trace import Run
 
 MOST_STEPS = 20
@@ -42,7 +43,9 @@ def replay_window(run: Run) -> ReplayWindow:
     are simulated from the same time.
     """
     run_steps = steps(run)
-    places = [np.flatnonzero(run_steps.loop == loop) for loop in np.unique(run_steps.loop).tolist()]
+    places = [
+        np.flatnonzero(run_steps.loop == loop) for loop in distinct_values(run_steps.loop).tolist()
+    ]
     included = [own[run_steps.included[own]] for own in places]
     period = _period_ns(run_steps)
     main = max(included, key=lambda own: int(period[own].sum()), default=np.zeros(0, np.int64))

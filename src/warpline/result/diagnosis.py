@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from warpline.estimate import Estimate
+from warpline.lazy import lazy_pattern
 from warpline.result.changes import Change
 from warpline.result.display import Displayed
 from warpline.result.tables import Document, Skipped
@@ -27,7 +27,7 @@ CheckState = Literal["pass", "fail", "unknown"]
 CHECK_STATES: tuple[CheckState, ...] = get_args(CheckState)
 # The cause of idle time before the first and after the last operation.
 TAIL = "tail"
-_CUDA_FUNCTION = re.compile(r"\bcuda(?=[A-Z])")
+_CUDA_FUNCTION = lazy_pattern(r"\bcuda(?=[A-Z])")
 
 
 def severity_rank(severity: Severity) -> int:

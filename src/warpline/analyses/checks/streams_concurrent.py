@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.measured_time import measured_time
 from warpline.derived.breakdown.overlaps import OverlapKind
+from warpline.ops.group import distinct_values
 from warpline.result.checks import Outcome, check
 from warpline.trace import Run
 from warpline.units import format_ratio
@@ -30,7 +31,7 @@ def streams_concurrent(run: Run) -> Outcome:
         (measured.work.end_ns - measured.work.start_ns)[measured.counted].astype(np.float64),
     )
     used = int(np.count_nonzero(busy_ns > _SECOND_STREAM * busy_ns.sum()))
-    devices = len(np.unique(measured.work.device[measured.counted]))
+    devices = len(distinct_values(measured.work.device[measured.counted]))
     ratio = measured.worst(measured.together_ns(OverlapKind.SEVERAL_STREAMS), measured.busy_ns)
     if used <= devices:
         return Outcome("pass", "one stream per GPU", ratio)

@@ -16,6 +16,7 @@ from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values
 from warpline.result import Evidence, Finding, Severity, rule, severity_rank
 from warpline.trace import Run, Trace
 
@@ -325,7 +326,7 @@ def _anomaly_mode(trace: Trace) -> Finding | None:
     functions = np.flatnonzero(is_backward[names.codes])
     checks = np.flatnonzero(is_check[names.codes] & nesting.has_parent)
     checks = checks[is_backward[names.codes[nesting.parent[checks]]]]
-    checked = np.unique(nesting.parent[checks])
+    checked = distinct_values(nesting.parent[checks])
     if 2 * len(checked) < len(functions):
         return None
     times = trace.columns("range", "start_ns", "end_ns")

@@ -17,7 +17,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import IDLE, TimePart
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
-from warpline.ops.group import group_stats
+from warpline.ops.group import distinct_values, group_stats
 from warpline.ops.tree import enclosing
 from warpline.result import Evidence, Finding, OnDevice, Skipped, rule
 from warpline.result.changes import Change, RemoveHostTime
@@ -214,7 +214,7 @@ def _found(run: Run) -> _Found:
         group=run_steps.process[rows],
     )
     affected = [at.row[at.found] for at in (place[0], place[1], tuned)]
-    with_any = rows[np.unique(np.concatenate(affected))]
+    with_any = rows[distinct_values(np.concatenate(affected))]
     return _Found(loading, compiled, tuning, run_steps.process[with_any])
 
 
@@ -268,6 +268,6 @@ def _changes(found: _Found) -> list[Change]:
     return [
         RemoveHostTime(thread, spans.start_ns[own], spans.end_ns[own], remaining)
         for spans, remaining in ((found.loading, _LOADED), (found.compiling, _COMPILED))
-        for thread in np.unique(spans.thread).tolist()
+        for thread in distinct_values(spans.thread).tolist()
         for own in (spans.thread == thread,)
     ]

@@ -17,6 +17,7 @@ from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.estimate import exactly
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, MakeAsync
 from warpline.schema.labels import MEMORY_KINDS
@@ -167,4 +168,4 @@ def _bytes_of(trace: Trace, chosen: BoolArray) -> int:
 def _changes(trace: Trace, copies: BoolArray) -> tuple[Change, ...]:
     places = np.flatnonzero(copies)
     calls: I64 = operations(trace).call[places]
-    return (MakeAsync(np.unique(calls[calls >= 0]), places),)
+    return (MakeAsync(distinct_values(calls[calls >= 0]), places),)

@@ -22,6 +22,7 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate, exactly
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import Change, DropCalls, DropOperations, MakeAsync
@@ -172,7 +173,7 @@ def _blocked(trace: Trace) -> _Blocked:
     work, waits, (large, waited_ns) = operations(trace), _waits(trace), _large_reads(trace)
     reads = result_reads(trace).copy
     small = reads[np.isin(reads, blocking_copies(trace).operation)]
-    call = np.unique(np.concatenate((waits, work.call[small], work.call[large])))
+    call = distinct_values(np.concatenate((waits, work.call[small], work.call[large])))
     times = trace.columns("api_call", "start_ns", "end_ns")
     start, end = (times[key].values[call] for key in ("start_ns", "end_ns"))
     ns = np.maximum(end - start, 0)
@@ -193,7 +194,7 @@ def _waits(trace: Trace) -> I64:
     large = operations(trace).call[_large_copies(trace)]
     behind = np.isin(waits, waits_behind(trace, large[np.isin(large, held)]))
     synchronous = reads.call[(reads.wait < 0) & np.isin(reads.call, held)]
-    return np.unique(np.append(waits[~behind], synchronous))
+    return distinct_values(np.append(waits[~behind], synchronous))
 
 
 def _large_copies(trace: Trace) -> I64:
@@ -294,9 +295,11 @@ def _changes(trace: Trace) -> tuple[Change, ...]:
     if len(masks.using):
         changes.append(DropOperations(masks.using, _WHERE_INSTEAD))
     if len(waits) or len(gone):
-        changes.append(DropCalls(np.union1d(waits, gone), keeps_gap=_is_native(trace)))
+        changes.append(
+            DropCalls(distinct_values(np.append(waits, gone)), keeps_gap=_is_native(trace))
+        )
     if len(large):
-        calls = np.unique(operations(trace).call[large])
+        calls = distinct_values(operations(trace).call[large])
         changes.append(MakeAsync(calls, large, own_stream=False))
     return tuple(changes)
 

@@ -17,6 +17,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
+from warpline.ops.group import distinct_values
 from warpline.replay import overhead_ratio
 from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
@@ -112,7 +113,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
 def _repeat(scope: StepScope) -> bool:
     """Return whether launches recur: in steps, or during the whole recording."""
     call = operations(scope.run.trace).call
-    calls = np.unique(call[call >= 0])
+    calls = distinct_values(call[call >= 0])
     return scope.has_steps or (len(calls) > 0 and recurs(scope.run, calls))
 
 

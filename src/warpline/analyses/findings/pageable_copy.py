@@ -16,6 +16,7 @@ from warpline.derived.work.device_peaks import device_peaks
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.result import Finding, Skipped, rule
 from warpline.result.changes import DropCalls, MakeAsync
 from warpline.schema.labels import MEMORY_KINDS
@@ -136,7 +137,7 @@ def pageable_copy(run: Run) -> list[Finding] | Skipped:
             fix_cuda=keep + (_FIX_CUDA_RESULTS if are_results else _FIX_CUDA),
             fix_in={"jax": _FIX_JAX_RESULTS if are_results else _FIX_JAX},
             changes=(
-                MakeAsync(np.unique(calls[calls >= 0]), places, speed),
+                MakeAsync(distinct_values(calls[calls >= 0]), places, speed),
                 DropCalls(waits_behind(trace, calls)),
             ),
             most_ns=_most_ns(run, places, each, rate, speed),
@@ -211,7 +212,7 @@ def _held_ns(trace: Trace, scope: StepScope, calls: I64) -> float:
     """Return the time per step in these calls, which also wait for earlier GPU work."""
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return 0.0
-    return scope.call_ns_of(np.unique(calls[calls >= 0]))
+    return scope.call_ns_of(distinct_values(calls[calls >= 0]))
 
 
 def _speed(trace: Trace, scope: StepScope) -> Estimate:

@@ -17,7 +17,7 @@ from warpline.derived.texts import number_texts
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import F64, I64, BoolArray
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.interval import concurrency
 from warpline.result import Finding, Skipped, rule
 from warpline.schema.labels import STREAM_KINDS
@@ -155,7 +155,7 @@ def _serialized(trace: Trace, scope: StepScope) -> _Serialized:
     )
     nothing = np.zeros(0, np.int64)
     parts = [_Serialized(nothing, nothing, nothing, nothing.astype(np.bool_))]
-    for device in np.unique(work.device[rows]).tolist():
+    for device in distinct_values(work.device[rows]).tolist():
         own = _on_used_streams(work, rows[work.device[rows] == device])
         if not len(own):
             continue
@@ -259,7 +259,7 @@ def _has_wait_between(trace: Trace, before: I64, place: I64) -> BoolArray:
     rows = np.flatnonzero(np.array(waits, np.bool_)[codes])
     start, owner = calls["start_ns"].values[rows], calls["process_id"].values[rows]
     found = np.zeros(len(place), np.bool_)
-    for process in np.unique(work.process[place]).tolist():
+    for process in distinct_values(work.process[place]).tolist():
         own, times = work.process[place] == process, np.sort(start[owner == process])
         low, high = (np.searchsorted(times, launched.time_ns[at[own]]) for at in (before, place))
         found[own] = high > low
@@ -282,6 +282,6 @@ def _wait_for_each_other(trace: Trace, before: I64, place: I64) -> BoolArray:
 
 def _names(trace: Trace, places: I64) -> str:
     native = trace.columns("stream", "native_id")["native_id"].values
-    ids = np.unique(native[operations(trace).stream[places]]).tolist()
+    ids = distinct_values(native[operations(trace).stream[places]]).tolist()
     names = ", ".join(map(str, ids[:-1])) if len(ids) < 4 else f"{ids[0]}, {ids[1]}, ..."
     return f"{names} and {ids[-1]}"

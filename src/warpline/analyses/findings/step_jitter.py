@@ -18,6 +18,7 @@ from warpline.derived.recorder import hints
 from warpline.derived.steps.exclusion import OUTLIER
 from warpline.derived.steps.times import Steps, step_of_operations, steps
 from warpline.ops.arrays import F64, I64
+from warpline.ops.group import distinct_values
 from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio
@@ -78,7 +79,7 @@ def step_jitter(run: Run) -> list[Finding]:
     """
     run_steps = steps(run)
     usual_ns = usual_period_ns(run_steps)
-    loops = [_slow(run_steps, usual_ns, loop) for loop in np.unique(run_steps.loop).tolist()]
+    loops = [_slow(run_steps, usual_ns, loop) for loop in distinct_values(run_steps.loop).tolist()]
     slow = max(loops, key=lambda each: each.share, default=None)
     if slow is None or slow.share < _LEAST_SHARE:
         return []

@@ -21,6 +21,7 @@ from warpline.derived.severity import severity_of
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.result import Finding, rule
 from warpline.result.changes import Change, DropOperations, SetDurations
 from warpline.trace import Run, Trace
@@ -128,7 +129,7 @@ def _makes_causal_masks(trace: Trace) -> bool:
     """Return whether a kernel anywhere makes triangular matrices."""
     if not trace.has("kernel"):
         return False
-    ids = np.unique(trace.columns("kernel", "name_id")["name_id"].values)
+    ids = distinct_values(trace.columns("kernel", "name_id")["name_id"].values)
     return any("triu_tril_kernel" in text for text in trace.strings.texts(ids.tolist()))
 
 

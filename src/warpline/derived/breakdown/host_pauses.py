@@ -16,6 +16,7 @@ from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import union
 from warpline.ops.tiling import Grouped, cut, rest
 from warpline.trace import Run, Trace
@@ -91,8 +92,8 @@ def _by_device(trace: Trace, times: ThreadTimes) -> Grouped:
     """Return the CPU gaps of each device's processes, by device and start."""
     work, process = operations(trace), _process_of(trace, times)
     parts: list[tuple[I64, I64, I64]] = []
-    for device in np.unique(work.device).tolist():
-        own = np.isin(process, np.unique(work.process[work.device == device]))
+    for device in distinct_values(work.device).tolist():
+        own = np.isin(process, distinct_values(work.process[work.device == device]))
         joined = union(times.start_ns[own], times.end_ns[own])
         parts.append((joined.start, joined.end, np.full(len(joined.start), device)))
     none = np.zeros(0, np.int64)

@@ -16,6 +16,7 @@ from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import union
 from warpline.ops.tiling import Grouped, by_group, cut
 from warpline.result import Evidence
@@ -38,7 +39,7 @@ def longest_first(text: str, times: ThreadTimes) -> Evidence:
 
 def without(times: ThreadTimes, remaining: Estimate) -> tuple[RemoveHostTime, ...]:
     """Return the changes that remove times of threads, except for a share that may remain."""
-    threads = np.unique(times.thread).tolist()
+    threads = distinct_values(times.thread).tolist()
     of_threads = [(thread, times.taken(times.thread == thread)) for thread in threads]
     return tuple(
         RemoveHostTime(thread, own.start_ns, own.end_ns, remaining) for thread, own in of_threads

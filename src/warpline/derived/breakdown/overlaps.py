@@ -12,6 +12,7 @@ from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
 from warpline.ops.tiling import Grouped, cut
 from warpline.trace import Run, Trace
@@ -149,7 +150,7 @@ def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Interva
     if not len(stream) or stream.min() == stream.max():
         return _NEVER
     stream = operations(trace).stream[rows]
-    each = [_union(trace, rows, chosen & (stream == number)) for number in np.unique(stream)]
+    each = [_union(trace, rows, chosen & (stream == number)) for number in distinct_values(stream)]
     joined = [np.concatenate(side) for side in zip(*each, strict=True)]
     running = concurrency(*joined)
     several = running.depth >= 2

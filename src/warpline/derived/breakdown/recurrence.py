@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.trace import Run
 
 _PARTS = 10
@@ -41,7 +42,7 @@ def recurs(run: Run, calls: I64) -> bool:
     start = np.sort(run.trace.columns("api_call", "start_ns")["start_ns"].values[calls])
     begun = np.searchsorted(np.sort(operations(run.trace).start_ns), start)
     start = start[np.diff(begun, prepend=-1) > 0]
-    parts = np.unique((start - low) * _PARTS // max(high - low, 1))
+    parts = distinct_values((start - low) * _PARTS // max(high - low, 1))
     return len(start) >= _LEAST and len(parts) >= _LEAST_PARTS
 
 

@@ -11,7 +11,7 @@ from warpline.derived.idle.causes import idle_pieces
 from warpline.derived.idle.gaps import Gaps, Pieces
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
-from warpline.derived.work.operations import operations
+from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.interval import clip
 from warpline.ops.tiling import Tiles, tile
@@ -56,6 +56,15 @@ def device_segments(trace: Trace) -> Segments:
     work, category = operations(trace), operation_categories(trace)
     is_migration = category == TimePart.COPY_MANAGED
     low, high = trace.span()
+    busy, idle = _busy_and_idle(work, category, is_migration, low, high)
+    pieces = idle_pieces(trace, idle)
+    return _assembled(busy, work.device[busy.owner], category[busy.owner], idle, pieces)
+
+
+def _busy_and_idle(
+    work: Operations, category: I8, is_migration: BoolArray, low: int, high: int
+) -> tuple[Tiles, Gaps]:
+    """Return the time of each device with and without work, between `low` and `high`."""
     bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
     tiles: list[Tiles] = []
     gaps: list[Gaps] = []
@@ -65,10 +74,10 @@ def device_segments(trace: Trace) -> Segments:
         tiled = tile(start, end, category[rows])
         tiles.append(tiled._replace(owner=tiled.owner + first))
         gaps.append(_gaps(tiles[-1], is_migration[tiles[-1].owner], low, high, device))
-    busy = _joined_tiles(tiles)
-    idle = Gaps(*_concatenated(gaps, len(Gaps._fields)))
-    pieces = idle_pieces(trace, idle)
-    return _assembled(busy, work.device[busy.owner], category[busy.owner], idle, pieces)
+    return (
+        Tiles(*_concatenated(tiles, len(Tiles._fields))),
+        Gaps(*_concatenated(gaps, len(Gaps._fields))),
+    )
 
 
 def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -> Gaps:
@@ -91,25 +100,22 @@ def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -
 def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Pieces) -> Segments:
     """Return busy and idle pieces in one list."""
     start = np.append(busy.start_ns, pieces.start_ns)
-    end = np.append(busy.end_ns, pieces.end_ns)
     where = np.append(device, gaps.device[pieces.gap])
-    part = np.append(category, pieces.cause).astype(np.int8)
-    owner = np.append(busy.owner, gaps.after[pieces.gap])
     order = np.lexsort((start, where))
+    start, where = start[order], where[order]
+    # Column by column: unordered columns of all of them would take as much memory as the result.
     return Segments(
-        device=where[order],
-        start_ns=start[order],
-        end_ns=end[order],
-        part=part[order],
-        operation=owner[order],
+        device=where,
+        start_ns=start,
+        end_ns=np.append(busy.end_ns, pieces.end_ns)[order],
+        part=np.append(category, pieces.cause).astype(np.int8)[order],
+        operation=np.append(busy.owner, gaps.after[pieces.gap])[order],
     )
 
 
-def _joined_tiles(parts: list[Tiles]) -> Tiles:
-    return Tiles(*_concatenated(parts, len(Tiles._fields)))
-
-
 def _concatenated(parts: list[Tiles] | list[Gaps], width: int) -> list[I64]:
-    """Return the concatenated columns of several tables."""
+    """Return the concatenated columns of several tables; those of a single one as they are."""
+    if len(parts) == 1:
+        return list(parts[0])
     nothing = np.zeros(0, np.int64)
     return [np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(width)]

@@ -16,7 +16,7 @@ from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64, BoolArray
-from warpline.ops.group import factorize, factorize_rows, group_stats
+from warpline.ops.group import distinct_values, factorize, factorize_rows, group_stats
 from warpline.schema.labels import COPY_KINDS
 from warpline.trace import Trace
 
@@ -53,7 +53,7 @@ class Differences(NamedTuple):
 def usual_period_ns(run_steps: Steps) -> F64:
     """Return for each step the median period of the included steps of its loop."""
     usual = np.zeros(len(run_steps), np.float64)
-    for loop in np.unique(run_steps.loop).tolist():
+    for loop in distinct_values(run_steps.loop).tolist():
         own = run_steps.loop == loop
         counted = own & run_steps.included & (run_steps.slowest_window >= 0)
         usual[own] = np.median(run_steps.period_ns[counted]) if counted.any() else np.inf

@@ -12,7 +12,7 @@ from warpline.derived.kernels.collective_names import operation_name
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.trace import Trace
 
 UNKNOWN = -1
@@ -81,7 +81,7 @@ def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, .
     kernels = [collective_kernel(text) for text in trace.strings.texts(distinct.tolist())]
     own = [(kind.operation if kind else None) or "" for kind in kernels]
     text = _of_calls(trace, "operation_id", call)
-    texts = np.unique(text[text >= 0])
+    texts = distinct_values(text[text >= 0])
     told = [operation_name(trace.strings.text(row)) or "" for row in texts.tolist()]
     names = tuple(sorted({*own, *told}))
     place_own = np.array([names.index(name) for name in own], np.int64)

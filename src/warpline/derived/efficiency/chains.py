@@ -15,7 +15,9 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.steps.times import step_of_operations
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import F64, I64, BoolArray, Integers
+from warpline.ops.group import distinct_values
 from warpline.trace import Run, Trace
 
 _SAME_ELEMENTS = 4_096  # grids round up
@@ -27,7 +29,7 @@ _LONGEST = 64  # kernels that compilers fuse into one
 _PLAIN_INSTRUCTIONS, _MANY_INSTRUCTIONS = 4, 40
 _PER_SM_AND_CLOCK = 128
 _USUAL_CLOCK_HZ = 1.5e9
-_BACKWARD = re.compile(r"backward|bwd|bprop|dgrad|wgrad|_bw_", re.IGNORECASE)
+_BACKWARD = lazy_pattern(r"backward|bwd|bprop|dgrad|wgrad|_bw_", re.IGNORECASE)
 
 
 class Chains(NamedTuple):
@@ -183,5 +185,5 @@ def _is_training(trace: Trace) -> bool:
     """Return whether a kernel's name says that it computes gradients."""
     if not trace.has("kernel"):
         return False
-    ids = np.unique(trace.columns("kernel", "name_id")["name_id"].values)
+    ids = distinct_values(trace.columns("kernel", "name_id")["name_id"].values)
     return any(_BACKWARD.search(text[:4096]) for text in trace.strings.texts(ids.tolist()))

@@ -18,6 +18,7 @@ from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 _ABOVE_PEAK = 1.02  # of the data sheet's bandwidth: clocks differ a little
@@ -115,7 +116,7 @@ def memory_rates(trace: Trace) -> tuple[Estimate | None, ...]:
         Estimate(*(of * peak for of in _OF_PEAK)) if peak else None
         for peak in limits.bytes_per_s.tolist()
     ]
-    for device in np.unique(work.device[is_large]).tolist():
+    for device in distinct_values(work.device[is_large]).tolist():
         peak = int(limits.bytes_per_s[device])
         of_device = rate[is_large & (work.device == device)]
         reached = float(np.percentile(of_device, _QUARTER_FASTEST))

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from warpline.lazy import lazy_pattern
 from warpline.vocabulary import Vocabulary
 
 _LONGEST_NAME = 4096
@@ -25,32 +26,32 @@ _BYTES = {
     "double": 8,
 }
 # CuPy: cupy_add__float32_float_float32 adds a scalar to an array; the last type is the result's.
-_CUPY = re.compile(r"cupy_([a-z0-9_]+?)__([a-z0-9_]+)")
-_CUPY_OTHERS = re.compile(
+_CUPY = lazy_pattern(r"cupy_([a-z0-9_]+?)__([a-z0-9_]+)")
+_CUPY_OTHERS = lazy_pattern(
     r"(?:nan)?(?:sum|prod|mean|var|std|cumsum|cumprod)|a?(?:max|min)(?!imum)|arg|all$|any$"
     r"|take|scatter|getitem|where|copy_?from"
 )
-_CUPY_ARRAY = re.compile(r"(?:bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))")
+_CUPY_ARRAY = lazy_pattern(r"(?:bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))")
 _CUPY_SCALARS = frozenset({"float", "double", "int", "long", "complex"})
-_KERNEL = re.compile(
+_KERNEL = lazy_pattern(
     r"\b(?:(vectorized)_elementwise_kernel<(?:\(int\))?(\d{1,3})(?!\d)"
     r"|(unrolled)_elementwise_kernel<"
     r"|(elementwise)_kernel<(?:\(int\))?\d+, ?(?:\(int\))?(\d{1,3})(?!\d))"
 )
 # Pointers of the tensors, output first: std::array<char*, 3ul>, at::detail::Array<char *, (int)3>.
-_POINTERS = re.compile(
+_POINTERS = lazy_pattern(
     r"[aA]rray<char ?\*, ?(?:\([a-z ]+\))?(\d{1,3})(?:ul)?>(?:, ?(?:\(int\))?(\d{1,3})(?!\d))?"
 )
-_FUNCTOR = re.compile(
+_FUNCTOR = lazy_pattern(
     r"(BinaryFunctor|AUnaryFunctor|BUnaryFunctor|CUDAFunctor_\w+|CUDAFunctorOnSelf_\w+"
     r"|CompareFunctor|FillFunctor)<([^<>]*)"
 )
-_LAMBDA = re.compile(r"lambda ?\(([^()]+)\)")
-_TRANSCENDENTAL = re.compile(
+_LAMBDA = lazy_pattern(r"lambda ?\(([^()]+)\)")
+_TRANSCENDENTAL = lazy_pattern(
     r"gelu|sigmoid|silu|tanh|softplus|mish|_?exp|log|pow_|sqrt|erf|sin_|cos_|atan", re.IGNORECASE
 )
 # Copies into 16-bit floats have kernels of their own, which compute in FP32.
-_HALF_COPY = re.compile(r"(?:bfloat16|float16)_copy_kernel")
+_HALF_COPY = lazy_pattern(r"(?:bfloat16|float16)_copy_kernel")
 
 
 class ElementwiseKind(Vocabulary):

@@ -16,6 +16,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import BoolArray
 from warpline.trace import Trace
 
@@ -24,9 +25,9 @@ _SHORTEST_NS = 20_000
 _NEAR_TRANSFORM = 3  # kernels
 _NEAR_BANDWIDTH = 0.7  # of what vectorized kernels reach
 _FLOATS = 4
-_FLOAT = re.compile(r"(?<!\w)float(?!\w)")
-_HALF = re.compile(r"bfloat16|half|f16", re.IGNORECASE)
-_LAYOUT = re.compile(r"(?:nchwToNhwc|nhwcToNchw)Kernel<float, ?float")
+_FLOAT = lazy_pattern(r"(?<!\w)float(?!\w)")
+_HALF = lazy_pattern(r"bfloat16|half|f16", re.IGNORECASE)
+_LAYOUT = lazy_pattern(r"(?:nchwToNhwc|nhwcToNchw)Kernel<float, ?float")
 
 
 class FloatKernels(NamedTuple):

@@ -10,14 +10,15 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.trace import Trace
 
 _LONGEST_NAME = 4096
-_ADD = re.compile(r"\bindexing_backward_kernel")
-_SORT = re.compile(r"\bDeviceRadixSort\w*Kernel|\bradixSortKVInPlace")
+_ADD = lazy_pattern(r"\bindexing_backward_kernel")
+_SORT = lazy_pattern(r"\bDeviceRadixSort\w*Kernel|\bradixSortKVInPlace")
 # PyTorch's own preparation: linear indices, positions, and a contiguous copy of the gradients.
-_PREPARE = re.compile(
+_PREPARE = lazy_pattern(
     r"\barange_cuda_out|\bdiv_trunc_kernel|\bremainder_kernel|\bdirect_copy_kernel|MulFunctor<long"
 )
 

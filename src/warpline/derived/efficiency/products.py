@@ -14,33 +14,34 @@ from warpline.derived.kernels.nouns import PLAIN_FP32
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64
 from warpline.trace import Trace
 from warpline.vocabulary import Vocabulary
 
 _LONGEST_NAME = 4096
 # Names that cuDNN gives FP32 convolutions without Tensor Cores.
-_PLAIN_CONVOLUTION = re.compile(
+_PLAIN_CONVOLUTION = lazy_pattern(
     r"_scudnn_|^scudnn_|(?:dgrad|wgrad_alg0|wgrad_alg1|dgrad2d|wgrad2d)\w*_engine<float"
     r"|implicit_convolve_sgemm<float|implicit_convolveNd_sgemm<float|explicit_convolve_sgemm<float"
 )
 # Convolutions that transform tensors, and multiply less than direct ones.
-_TRANSFORM = re.compile(r"fft[12]d_|cf32cf32|cgemm|winograd", re.IGNORECASE)
-_TENSOR = re.compile(
+_TRANSFORM = lazy_pattern(r"fft[12]d_|cf32cf32|cgemm|winograd", re.IGNORECASE)
+_TENSOR = lazy_pattern(
     r"nvjet|tensorop|wmma|wgmma|h884|s884|h1688|s1688|s16816|h16816|s161616|h161616|hmma|imma"
     r"|xmma_\w*(?:b?f16|tf32|e4m3|e5m2|[su]?i8)|gemm_\w*(?:e4m3|e5m2|fp8)|umma|_MxE[24]m"
 )
-_MISALIGNED = re.compile(
+_MISALIGNED = lazy_pattern(
     r"(?:cutlass|sm)_?(\d\d)\w{0,200}?(?:tensorop|wmma|xmma)\w{0,200}?_aligna?([124])(?!\d)"
 )
-_SIXTEEN_BITS = re.compile(r"b?f16|h1688|h16816|s16816|h884|s884|161616")
-_OLD_INSTRUCTIONS = re.compile(r"(?:cutlass|sm)_?7\d|wmma")
-_OLD_OF_SIXTEEN_BITS = re.compile(r"s1688|h1688")  # TF32 has s1688 since the A100
-_TF32 = re.compile(r"tf32|tensorop_s1688gemm_\d|nvjet(?:_sm\d+)?_s(?!m\d)")
-_TILE = re.compile(r"(?:tilesize|_)(\d{2,3})x(\d{2,3})(?:x|_)")
+_SIXTEEN_BITS = lazy_pattern(r"b?f16|h1688|h16816|s16816|h884|s884|161616")
+_OLD_INSTRUCTIONS = lazy_pattern(r"(?:cutlass|sm)_?7\d|wmma")
+_OLD_OF_SIXTEEN_BITS = lazy_pattern(r"s1688|h1688")  # TF32 has s1688 since the A100
+_TF32 = lazy_pattern(r"tf32|tensorop_s1688gemm_\d|nvjet(?:_sm\d+)?_s(?!m\d)")
+_TILE = lazy_pattern(r"(?:tilesize|_)(\d{2,3})x(\d{2,3})(?:x|_)")
 # Kernels whose blocks compute several tiles each: their grids do not show the size of the work.
-PERSISTENT = re.compile(r"nvjet|segment_k|stream_?k|warpgroupsize|persist", re.IGNORECASE)
-_SPLIT_SUM = re.compile(r"splitk\w*reduce|split_k_reduce|reduce_?splitk", re.IGNORECASE)
+PERSISTENT = lazy_pattern(r"nvjet|segment_k|stream_?k|warpgroupsize|persist", re.IGNORECASE)
+_SPLIT_SUM = lazy_pattern(r"splitk\w*reduce|split_k_reduce|reduce_?splitk", re.IGNORECASE)
 
 
 class Arithmetic(Vocabulary):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from warpline.lazy import lazy_pattern
+
 _LONGEST_NAME = 4096
-_WARP = re.compile(
+_WARP = lazy_pattern(
     r"\b(scaled_(?:masked_|upper_triang_masked_|aligned_causal_masked_)?)?"
     r"softmax_warp_(forward|backward)<([^>]*)>"
 )
-_BLOCK = re.compile(r"\bcunn_SoftMax(Forward|Backward)\w*<")
-_INTEGER = re.compile(r"^(?:\(int\))?(\d{1,2})$")
-_TRUE = re.compile(r"true|\(bool\)1")
+_BLOCK = lazy_pattern(r"\bcunn_SoftMax(Forward|Backward)\w*<")
+_INTEGER = lazy_pattern(r"^(?:\(int\))?(\d{1,2})$")
+_TRUE = lazy_pattern(r"true|\(bool\)1")
 _LONG_ROW = 7  # log2 of the columns from which on a warp has one row instead of two
 
 

@@ -248,7 +248,7 @@ def _captures(calls: WorkingCalls) -> Blocking:
     )
     begin, end = rows[first], rows[first + 1] if len(first) else rows[first]
     # An unpaired call blocks its thread only for its own duration.
-    alone = np.setdiff1d(rows, np.append(begin, end))
+    alone = rows[~np.isin(rows, np.append(begin, end))]
     begin, end = np.append(begin, alone), np.append(end, alone)
     return Blocking(
         start_ns=calls.start_ns[begin],

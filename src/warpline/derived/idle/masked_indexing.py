@@ -15,13 +15,14 @@ from warpline.derived import derived
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.trace import Trace
 
 _LONGEST_NAME = 4096
-_COUNT = re.compile(r"\bcub::.{0,200}?DeviceReduce\w*Kernel")
-_SELECT = re.compile(r"DeviceCompactInitKernel|DeviceSelectSweepKernel|\bwrite_indices<")
-_INDEX = re.compile(r"index_elementwise_kernel|gpu_index_kernel")
+_COUNT = lazy_pattern(r"\bcub::.{0,200}?DeviceReduce\w*Kernel")
+_SELECT = lazy_pattern(r"DeviceCompactInitKernel|DeviceSelectSweepKernel|\bwrite_indices<")
+_INDEX = lazy_pattern(r"index_elementwise_kernel|gpu_index_kernel")
 
 
 class MaskedIndexing(NamedTuple):

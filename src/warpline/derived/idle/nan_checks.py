@@ -10,16 +10,18 @@ from warpline.derived import derived
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 _MOST_BETWEEN = 3  # operations from the comparison to the copy, such as a memset
 # PyTorch's isnan() compares a tensor of floats with itself; any() follows.
-_WITH_ITSELF = re.compile(
+_WITH_ITSELF = lazy_pattern(
     r"BinaryFunctor<(float|double|c10::Half|c10::BFloat16), ?\1, ?bool,"
     r" ?at::native::(?:<unnamed>::|\(anonymous namespace\)::)?CompareEqFunctor<"
 )
-_ANY = re.compile(r"\bor_kernel_cuda\b")
+_ANY = lazy_pattern(r"\bor_kernel_cuda\b")
 _LONGEST_NAME = 4096
 
 
@@ -33,7 +35,7 @@ def nan_checks(trace: Trace) -> I64:
     Returns:
         Shape (n,), int64, indices into `operations`.
     """
-    copies, work = np.unique(result_reads(trace).copy), operations(trace)
+    copies, work = distinct_values(result_reads(trace).copy), operations(trace)
     is_compared, is_any = _named(trace, _WITH_ITSELF), _named(trace, _ANY)
     if not (len(copies) and is_compared.any() and is_any.any()):
         return np.zeros(0, np.int64)

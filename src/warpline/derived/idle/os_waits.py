@@ -16,7 +16,6 @@ thread takes to wake up.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
@@ -28,7 +27,9 @@ from warpline.derived import derived
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.idle.silences import SHORTEST_WAIT_NS, ThreadTimes, joined, silences
 from warpline.derived.texts import number_texts
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import Grouped, by_group, cut, tile
 from warpline.schema.labels import FRAME_KINDS
 from warpline.trace import Trace
@@ -77,7 +78,7 @@ _NOT_FOR_INPUT = frozenset(
 )
 # `<built-in function sleep>`, `<built-in method acquire of _thread.lock object at 0x7f>`,
 # `<method 'recv' of '_socket.socket' objects>`
-_PYTHON = re.compile(r"<(?:built-in (?:function|method)|method) '?(\w+)")
+_PYTHON = lazy_pattern(r"<(?:built-in (?:function|method)|method) '?(\w+)")
 _PYTHON_FOR_ANYTHING = frozenset(("acquire", "poll", "select", "read", "recv", "recv_into"))
 _PYTHON_NOT_FOR_INPUT = frozenset(("sleep", "fsync", "sendall"))
 
@@ -238,7 +239,7 @@ def _between_samples(trace: Trace) -> ThreadTimes:
     switched = np.zeros(0, np.int64)
     if _recorded(trace, "sched_event"):
         events = trace.columns("sched_event", "thread_id")["thread_id"].values
-        switched = np.unique(events[_of_launching(trace, "sched_event")])
+        switched = distinct_values(events[_of_launching(trace, "sched_event")])
     parts = []
     for place in by_group(thread):
         sampled = np.sort(time[place])

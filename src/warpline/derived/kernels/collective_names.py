@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpline.derived.kernels.rules import kernel_class, parse_name
+from warpline.lazy import lazy_pattern
 
 # NCCL kernel names: ncclDevKernel_AllReduce_Sum_f32_RING_LL since 2.19, before that
 # ncclKernel_AllReduce_RING_LL_Sum_float, and up to 2.7 ncclAllReduceRingLLKernel_sum_f32.
 # ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32 uses symmetric memory.
-_NCCL = re.compile(r"nccl(symk?|)(?:dev)?kernel(?:debug)?_", re.IGNORECASE)
-_EARLY_NCCL = re.compile(r"nccl([A-Za-z]+?)(Ring|Tree)(LL128|LL|)Kernel_?(\w*)")
+_NCCL = lazy_pattern(r"nccl(symk?|)(?:dev)?kernel(?:debug)?_", re.IGNORECASE)
+_EARLY_NCCL = lazy_pattern(r"nccl([A-Za-z]+?)(Ring|Tree)(LL128|LL|)Kernel_?(\w*)")
 _OPERATIONS = {
     "allreduce": "AllReduce",
     "allgather": "AllGather",

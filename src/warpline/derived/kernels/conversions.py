@@ -13,10 +13,11 @@ from warpline.derived import derived
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.kernels.named import kernels_named
 from warpline.derived.time_parts import TimePart
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import BoolArray
 from warpline.trace import Trace
 
-_MOVES = re.compile(
+_MOVES = lazy_pattern(
     # PyTorch: cat, stack, split, roll, flip, pad, repeat_interleave, and copies of many tensors
     r"CatArrayBatchedCopy|chunk_cat|split_with_sizes_copy|\broll_cuda|\bflip_(?:cuda|kernel)"
     r"|_pad_|pad[123]d|at::native::compute_cuda_kernel|multi_tensor_apply"
@@ -30,7 +31,7 @@ _MOVES = re.compile(
     r"|concat|splitcopy|rocclr_copybuffer",
     re.IGNORECASE,
 )
-_CUPY_COPY = re.compile(r"cupy_copy__(\w+?)_(\w+)$")
+_CUPY_COPY = lazy_pattern(r"cupy_copy__(\w+?)_(\w+)$")
 
 
 @derived

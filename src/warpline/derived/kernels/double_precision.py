@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
-
 from warpline.derived import derived
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.kernels.named import kernels_named
 from warpline.derived.time_parts import TimePart
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import BoolArray
 from warpline.trace import Trace
 
 # Names that libraries give kernels in FP64, real or complex: CuPy's and XLA's types, cuBLAS and
 # CUTLASS (dgemm, z884gemm, f64f64_f64f64_f64), cuFFT (dpRadix).
-_OF_LIBRARIES = re.compile(
+_OF_LIBRARIES = lazy_pattern(
     r"complex128|float64|f64f64"
     r"|(?<![a-z])[dz](?:gemm|gemv|symm|hemm|syrk|herk|trsm|trmm|ger|dot|axpy|scal|nrm2|getrf|potrf)"
     r"|_[dz]\d*884\d*gemm|tensorop_[dz]\d|(?<![a-z])dp(?:Radix|Vector|Real|Bluestein)"
 )
-_DOUBLE = re.compile(r"(?<!\w)(?:double[1-4]?|cuDoubleComplex)(?!\w)")
+_DOUBLE = lazy_pattern(r"(?<!\w)(?:double[1-4]?|cuDoubleComplex)(?!\w)")
 # Kernels in other types also have scalars in FP64, such as the learning rate of an optimizer.
-_OTHER = re.compile(
+_OTHER = lazy_pattern(
     r"(?<!\w)(?:float[1-4]?|(?:__)?half2?|cuFloatComplex|Half|BFloat16|__nv_bfloat16\w*)(?!\w)"
     r"|f16|f32"
 )

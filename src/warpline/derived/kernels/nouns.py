@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 from warpline.units import plural
 
 # Names that cuBLAS, cuDNN, and CUTLASS give FP32 kernels without Tensor Cores.
-PLAIN_FP32 = re.compile(
+PLAIN_FP32 = lazy_pattern(
     r"simt_sgemm|f32f32_f32f32_f32(?!\w*tf32)|(?:^|_)(?:volta|ampere|maxwell)_sgemm|_ffma_"
 )
 _LONGEST_NAME = 4096

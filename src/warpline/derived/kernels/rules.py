@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.errors import InputError
+from warpline.lazy import lazy_pattern
 from warpline.vocabulary import Vocabulary
 
 VARIABLE = "WARPLINE_KERNEL_RULES"
@@ -57,11 +57,11 @@ KERNEL_CATEGORIES = tuple(part.label for part in OF_KERNELS)
 
 # The start of a name identifies the kernel; CUTLASS names can be 10 kB long.
 _LONGEST_NAME = 4096
-_ANONYMOUS = re.compile(r"<unnamed>::|\(anonymous namespace\)::|_GLOBAL__N__[0-9a-z_]*::")
-_BRACKET = re.compile(r"[<>()]")
-_NUMBERING = re.compile(r"[_.][0-9][0-9cde]*$")
-_MANGLED = re.compile(r"_ZN?K?")
-_LENGTH = re.compile(r"[0-9]{1,3}")
+_ANONYMOUS = lazy_pattern(r"<unnamed>::|\(anonymous namespace\)::|_GLOBAL__N__[0-9a-z_]*::")
+_BRACKET = lazy_pattern(r"[<>()]")
+_NUMBERING = lazy_pattern(r"[_.][0-9][0-9cde]*$")
+_MANGLED = lazy_pattern(r"_ZN?K?")
+_LENGTH = lazy_pattern(r"[0-9]{1,3}")
 _TARGETS = ("name", "function", "base")
 _COLLECTIVE_KEYS = ("family", "operation", "algorithm", "protocol")
 _KEYS = {"id", *_TARGETS, "unless", "category", "origin", "collective", "why"}

@@ -12,6 +12,7 @@ from warpline.derived.memory.allocations import ALLOCATORS, Pool, allocations
 from warpline.derived.memory.operators import outermost_operators_of_allocations
 from warpline.derived.operators.calls import operator_calls
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 HOST = "Host"
@@ -62,7 +63,7 @@ def counting_notes(trace: Trace) -> tuple[str, ...]:
     """Return a note on bytes in use that were summed instead of recorded, if there are any."""
     events = allocations(trace)
     counted = {
-        events.pools[number] for number in np.unique(events.pool[events.is_counted]).tolist()
+        events.pools[number] for number in distinct_values(events.pool[events.is_counted]).tolist()
     }
     places = place_names(trace, list(events.pools))
     named = sorted(

@@ -13,8 +13,9 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.join import Lookup, lookup_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.schema.labels import FRAME_KINDS
@@ -25,7 +26,7 @@ SHOWN_FRAMES = 5
 
 _FUNCTION = next(value for value, label in FRAME_KINDS.items() if label == "Function")
 _NOTHING = -1
-_SPACES = re.compile(r"(,?)\s+")
+_SPACES = lazy_pattern(r"(,?)\s+")
 
 
 def _one_or_none(match: re.Match[str]) -> str:
@@ -135,7 +136,7 @@ def _recorded(trace: Trace, column: str) -> Labels:
     own = calls.kind == OPERATOR
     ids: ColumnData = trace.columns("op", column)[column]
     values, valid = ids.values[calls.row[own]], ids.is_valid()[calls.row[own]]
-    used = np.unique(values[valid])
+    used = distinct_values(values[valid])
     codes[own] = np.where(valid, np.searchsorted(used, values), _NOTHING)
     return Labels(codes, tuple(trace.strings.texts(used.tolist())))
 

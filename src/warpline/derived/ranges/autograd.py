@@ -9,7 +9,6 @@ operator to start with a number created the backward function with that number.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from warpline.derived import derived
 from warpline.derived.ranges.names import push_pop_ranges, range_names
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.ranges.work import launched_work, work_timeline
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.join import lookup_rows
 from warpline.ops.tree import Nesting, Pairs, accumulate_up, enclosing
@@ -30,8 +30,8 @@ AUTOGRAD_ARGUMENT = {
     " in PyTorch's NVTX annotations"
 }
 
-_NUMBERED = re.compile(r"(?<![^,])(?P<name>[^,]*+), seq = (?P<seq>[0-9]{1,18})(?=,|$)")
-_BACKWARD = re.compile(r"Backward[0-9]*$")
+_NUMBERED = lazy_pattern(r"(?<![^,])(?P<name>[^,]*+), seq = (?P<seq>[0-9]{1,18})(?=,|$)")
+_BACKWARD = lazy_pattern(r"Backward[0-9]*$")
 _AROUND = "autograd::engine::evaluate_function: "
 
 

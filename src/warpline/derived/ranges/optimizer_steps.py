@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import BoolArray
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
 
 # Of the PyTorch profiler and of emit_nvtx, for every class derived from torch.optim.Optimizer.
-_STEP = re.compile(r"(?:.*:)?Optimizer\.step#")
+_STEP = lazy_pattern(r"(?:.*:)?Optimizer\.step#")
 
 
 @derived

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import chain, compress, zip_longest
 from typing import Literal, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.ranges.names import push_pop_ranges, range_names
 from warpline.derived.ranges.stacks import range_nesting
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
@@ -21,7 +21,7 @@ Numbered = Literal["counters", "merged", "apart"]
 
 UNNAMED = "[unnamed]"
 
-_DIGITS = re.compile(r"[0-9]+")
+_DIGITS = lazy_pattern(r"[0-9]+")
 _LEAST_MERGED = 3
 
 

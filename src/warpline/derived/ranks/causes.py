@@ -18,6 +18,7 @@ from warpline.derived.ranks.peers import has_same_program
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I64
+from warpline.ops.group import distinct_values
 from warpline.result.changes import Change, DropOperations, RemoveHostTime, ScaleOperations
 from warpline.trace import Run
 from warpline.units import format_ns
@@ -152,7 +153,7 @@ def _host_time(run: Run, late: LateRank, host: HostTime) -> Cause:
             host.times.end_ns[host.times.thread == thread],
             stays,
         )
-        for thread in np.unique(host.times.thread).tolist()
+        for thread in distinct_values(host.times.thread).tolist()
     )
     return Cause(
         f"its CPU takes {more} longer{each}{where}",

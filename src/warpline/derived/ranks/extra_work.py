@@ -21,6 +21,7 @@ from warpline.derived.ranks.peers import (
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.trace import Run
 
 _LEAST_SURPLUS = 0.5  # operations per step
@@ -127,7 +128,7 @@ def _common_path(run: Run, places: I64) -> tuple[str, ...]:
     texts, inside = path_texts(run.trace), range_of_operations(run.trace)[places]
     if not len(inside) or (inside < 0).any():
         return ()
-    paths = [texts.paths[code] for code in np.unique(texts.code[inside]).tolist()]
+    paths = [texts.paths[code] for code in distinct_values(texts.code[inside]).tolist()]
     shared = paths[0]
     for path in paths[1:]:
         length = next(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,8 +18,9 @@ from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.ranks.peers import Compared, Ranks, compared, step_label, working_ranks
 from warpline.derived.steps.times import steps
 from warpline.derived.texts import number_texts
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.group import factorize_rows, group_stats
+from warpline.ops.group import distinct_values, factorize_rows, group_stats
 from warpline.ops.interval import covered
 from warpline.ops.tiling import Grouped, cut
 from warpline.ops.tree import enclosing
@@ -31,7 +31,7 @@ from warpline.trace import Run, Trace
 _MOST_OF = 0.6
 # Of the additional time; the time before the first recorded call is unknown.
 _MOST_OF_IT = 0.75
-_DIGITS = re.compile("[0-9]+")
+_DIGITS = lazy_pattern("[0-9]+")
 
 
 class HostTime(NamedTuple):
@@ -109,7 +109,7 @@ def _not_working_ns(run: Run, n_processes: int) -> I64:
     silent = silent.taken(silent.end_ns - silent.start_ns >= SHORTEST_SILENCE_NS)
     process = run.trace.columns("thread", "process_id")["process_id"].values.astype(np.int64)
     total = np.zeros(n_processes, np.int64)
-    for own in np.unique(held.process[held.process < n_processes]).tolist():
+    for own in distinct_values(held.process[held.process < n_processes]).tolist():
         start, end, thread = (
             np.concatenate((one[held.process == own], other[process[silent.thread] == own]))
             for one, other in zip(held[:3], silent, strict=True)
@@ -263,7 +263,7 @@ def _longest_os_call(run: Run, ranks: Ranks, place: int) -> tuple[str, float]:
 
 def _are_comparable(trace: Trace, ranks: Ranks) -> bool:
     """Return whether the CPU time of ranks is known: each is a process, with recorded calls."""
-    is_process_each = len(np.unique(ranks.process)) == len(ranks) > 1
+    is_process_each = len(distinct_values(ranks.process)) == len(ranks) > 1
     return is_process_each and trace.has("api_call") and trace.has("thread")
 
 

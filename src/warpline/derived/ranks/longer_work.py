@@ -14,7 +14,7 @@ from warpline.derived.ranks.peers import category_sums, has_same_program, workin
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.trace import Run
 
 _SAME_NUMBER = 0.1  # relative difference
@@ -118,7 +118,7 @@ def _scaled(run: Run, place: int, ratios: dict[int, float]) -> tuple[tuple[I64, 
     level[known] = np.rint(np.log(others[known] / mean[known]) / _LEVEL).astype(np.int64)
     rows = np.flatnonzero(own & known[same.codes])
     scaled = []
-    for each in np.unique(level[same.codes[rows]]).tolist():
+    for each in distinct_values(level[same.codes[rows]]).tolist():
         chosen = rows[level[same.codes[rows]] == each]
         codes = same.codes[chosen]
         scaled.append((kinds.operation[chosen], float(others[codes].sum() / mean[codes].sum())))

@@ -9,6 +9,7 @@ from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
+from warpline.lazy import lazy_pattern
 from warpline.result import Finding, OnDevice
 from warpline.trace import Run
 from warpline.units import format_ns
@@ -17,7 +18,7 @@ _ONLY = 0.05  # of the most affected rank: others with less are not affected
 _ALIKE = 0.75  # of the most affected rank: others with more are affected alike
 # Of the difference in idle time: a GPU in a collective is not idle, whatever its CPU does.
 _WAITS_INSTEAD = 0.5
-_SPEAKS_OF_RANKS = re.compile(r"\branks?\b|\bprocess [0-9]+ on\b", re.IGNORECASE)
+_SPEAKS_OF_RANKS = lazy_pattern(r"\branks?\b|\bprocess [0-9]+ on\b", re.IGNORECASE)
 
 
 def named(run: Run, item: Finding) -> Finding:

@@ -14,7 +14,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import F64, I64, BoolArray
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.trace import Run
 
 # Of the operations that all other ranks run: a rank that lacks more of them has another task.
@@ -164,7 +164,7 @@ def _sends(run: Run) -> bool:
     is_included: BoolArray = step_scope(run).operations
     places = np.flatnonzero(is_included & (operation_categories(run.trace) == TimePart.COLLECTIVE))
     kinds = collective_kinds(run.trace, places)
-    used = {kinds.operations[code] for code in np.unique(kinds.operation).tolist()}
+    used = {kinds.operations[code] for code in distinct_values(kinds.operation).tolist()}
     return bool(used & _POINT_TO_POINT)
 
 

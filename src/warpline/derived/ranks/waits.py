@@ -12,6 +12,7 @@ from warpline.derived.collectives.waits import collective_waits
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values
 from warpline.ops.interval import intersect, union
 from warpline.trace import Run
 
@@ -57,7 +58,7 @@ class RankWaits:
 def rank_waits(run: Run) -> RankWaits:
     """Return the waits of each rank that took part in a matched collective."""
     waits = collective_waits(run)
-    ranks = np.unique(waits.rank)
+    ranks = distinct_values(waits.rank)
     row = np.searchsorted(ranks, waits.rank)
     last = row[waits.last]
     first = np.full(waits.count, np.iinfo(np.int64).max)

@@ -19,7 +19,7 @@ from warpline.derived.steps.ranges import (
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.result import StepCandidate
 from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import Trace
@@ -107,7 +107,7 @@ def _held(trace: Trace) -> I64:
     start, end, owner = (column.values.astype(np.int64) for column in columns.values())
     launched, process = launch_order(trace), operations(trace).process
     held = np.zeros(len(start), np.int64)
-    for number in np.unique(owner).tolist():
+    for number in distinct_values(owner).tolist():
         times = np.sort(launched.time_ns[process == number])
         own = np.flatnonzero(owner == number)
         held[own] = np.searchsorted(times, end[own]) - np.searchsorted(times, start[own])
@@ -121,7 +121,9 @@ def _choices(trace: Trace, domain: I64, name: I64) -> list[str]:
     number is another module, not another step.
     """
     texts = trace.strings.texts(name.tolist())
-    domains = {row: trace.strings.text(row) for row in np.unique(domain[domain >= 0]).tolist()}
+    domains = {
+        row: trace.strings.text(row) for row in distinct_values(domain[domain >= 0]).tolist()
+    }
     patterns = [
         text if domains.get(row) == MODULE_DOMAIN else pattern_of(text)
         for text, row in zip(texts, domain.tolist(), strict=True)

@@ -12,7 +12,7 @@ from warpline.derived.steps.times import step_of_operations, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.trace import Run, Trace
 
 _SAME_RATIO = 0.9
@@ -58,7 +58,7 @@ def step_launches(run: Run) -> tuple[I64, ...]:
     """Return the calls that launch the operations of each step, rows of api_call."""
     sequences = launch_sequences(run)
     calls = operations(run.trace).call[sequences.operation]
-    return tuple(np.unique(calls[rows]) for _, rows in sequences.of_steps())
+    return tuple(distinct_values(calls[rows]) for _, rows in sequences.of_steps())
 
 
 def could_be_graphs(run: Run) -> bool:
@@ -85,7 +85,6 @@ def steps_repeat(run: Run) -> bool:
     return min(counts, default=0) >= _LEAST_STEPS and most >= _SAME_RATIO * sum(counts)
 
 
-@derived
 def _what(trace: Trace) -> I64:
     """Return a number for each operation, equal for kernels of one name."""
     work = operations(trace)

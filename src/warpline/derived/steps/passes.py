@@ -15,8 +15,6 @@ longest repetitions are its layers. They differ from steps by these signs, in th
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from warpline.derived import derived
@@ -33,7 +31,9 @@ from warpline.derived.texts import number_texts
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.group import distinct_values
 from warpline.ops.tree import enclosing, nest
 from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import Trace
@@ -53,7 +53,7 @@ _KERNEL = DEVICE_TABLES.index("kernel")
 _MEMCPY = DEVICE_TABLES.index("memcpy")
 _GRAPH_LAUNCH = DEVICE_TABLES.index("graph_launch")
 _HOST_COPIES = (1, 2)  # CUPTI's kinds: host to device, device to host
-_WAITS = re.compile(r"Synchronize|^(cuda|hip)Memcpy(?!Async|\w*Async)|^cuMemcpy(?!\w*Async)")
+_WAITS = lazy_pattern(r"Synchronize|^(cuda|hip)Memcpy(?!Async|\w*Async)|^cuMemcpy(?!\w*Async)")
 
 
 @derived
@@ -77,7 +77,7 @@ def one_pass(trace: Trace) -> str | None:
     held = _share_of_weak(trace, repeated)
     if held < _MOST:
         return f"{times}, but take only {format_ratio(held)} of GPU time: probably not steps"
-    if all(_follow_a_beginning(trace, repeated, loop) for loop in np.unique(repeated.loop)):
+    if all(_follow_a_beginning(trace, repeated, loop) for loop in distinct_values(repeated.loop)):
         return f"{what} after work that occurs once: probably parts of one pass, not steps"
     return None
 
@@ -88,7 +88,7 @@ def _are_in_one_module_call(trace: Trace, repeated: HostSteps) -> bool | None:
         return None
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "domain_id")
     start, end, thread, domain = (column.filled(-1) for column in columns.values())
-    domains = np.unique(domain[domain >= 0])
+    domains = distinct_values(domain[domain >= 0])
     own = [row for row in domains.tolist() if trace.strings.text(row) == MODULE_DOMAIN]
     rows = np.flatnonzero(np.isin(domain, own))
     if not len(rows):
@@ -172,7 +172,7 @@ def _is_beginning(trace: Trace, launches: Launches, bounds: I64) -> bool:
     kinds, counts = np.unique(one, return_counts=True)
     done = np.array([np.count_nonzero(kind[before] == value) for value in kinds])
     is_another = np.minimum(done, counts).sum() >= _ANOTHER * len(one)
-    return len(np.unique(kind[new])) >= _LEAST_NEW_KINDS and not is_another
+    return len(distinct_values(kind[new])) >= _LEAST_NEW_KINDS and not is_another
 
 
 def _copies_from_or_to_host(trace: Trace, places: I64) -> BoolArray:

@@ -15,7 +15,7 @@ from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.tree import enclosing, nest
 from warpline.trace import Run, Trace
 from warpline.trace.recorder import table_hint
@@ -201,7 +201,7 @@ def _with_words(trace: Trace) -> list[int]:
     together = b"\n".join(raws).lower()
     places = [found.start() for word in _WORDS for found in re.finditer(re.escape(word), together)]
     numbers = np.searchsorted(begins, np.array(places, np.int64), side="right") - 1
-    return [int(row) for row in rows[np.unique(numbers)]]
+    return [int(row) for row in rows[distinct_values(numbers)]]
 
 
 def _number(text: str) -> int:
@@ -214,7 +214,7 @@ def has_ranges_called(trace: Trace, name: str) -> bool:
     """Return whether any range has exactly this name."""
     if not trace.has("range"):
         return False
-    used = np.unique(trace.columns("range", "name_id")["name_id"].filled(-1))
+    used = distinct_values(trace.columns("range", "name_id")["name_id"].filled(-1))
     return name in trace.strings.texts(used[used >= 0].tolist())
 
 
@@ -353,7 +353,7 @@ def _runs(trace: Trace, family: Family) -> bool:
     if not len(falls) or np.all(family.number == _NO_NUMBER):
         return True
     names = trace.columns("range", "name_id")["name_id"].filled(-1)
-    distinct = np.unique(names[names >= 0]).tolist()
+    distinct = distinct_values(names[names >= 0]).tolist()
     epochs = [row for row in distinct if _EPOCH.search(trace.strings.text(row))]
     around = np.flatnonzero(np.isin(names, epochs))
     if not len(around):

@@ -8,7 +8,6 @@ streams of the device differ in pace, for example one that copies ahead, the slo
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,8 +26,9 @@ from warpline.derived.steps.work import (
 )
 from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.group import group_stats
+from warpline.ops.group import distinct_values, group_stats
 from warpline.result import Texts
 from warpline.trace import Run, Trace
 
@@ -52,7 +52,7 @@ _ONE_BY_ONE = (
 )
 
 # Setup calls of a program: loading code, allocating memory, instantiating graphs.
-_SETS_UP = re.compile(
+_SETS_UP = lazy_pattern(
     r"^(cu(Module|Library)Load|cu(da)?Graph\w*Instantiate|nvrtc"
     r"|cuda(Malloc|HostAlloc|MallocHost)(?!Async)|cuMem(Alloc|HostAlloc|Create)(?!Async))"
 )
@@ -254,7 +254,7 @@ def measure_windows(run: Run) -> Windows:
     if trace.is_whole and trace.meta.windows_ns is None:
         return _worked(trace)
     recorded = np.array(_recorded(trace), np.int64).reshape(-1, 2)
-    devices = np.unique(operations(trace).device)
+    devices = distinct_values(operations(trace).device)
     count = len(recorded) * len(devices)
     no_step = np.full(count, NO_STEP, np.int64)
     return Windows(
@@ -362,7 +362,7 @@ def _setup_calls(trace: Trace, measured: Steps) -> I64:
     sets_up = [_SETS_UP.search(text) is not None for text in trace.strings.texts(distinct.tolist())]
     rows = np.flatnonzero(np.array(sets_up, np.bool_)[codes])
     start, process = calls["start_ns"].values[rows], calls["process_id"].values[rows]
-    for loop in np.unique(measured.loop).tolist():
+    for loop in distinct_values(measured.loop).tolist():
         steps_here = np.flatnonzero(measured.loop == loop)
         own = start[process == measured.process[steps_here[0]]]
         bounds = measured.host_start_ns[steps_here], measured.host_end_ns[steps_here]

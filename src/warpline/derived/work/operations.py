@@ -55,16 +55,20 @@ def operations(trace: Trace) -> Operations:
     length. Nothing is clipped.
     """
     parts = [_of_table(trace, place, name) for place, name in enumerate(DEVICE_TABLES)]
-    joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
-    start, end, device = joined[:3]
+    # Column by column, and each of its parts is dropped at once: all together take three times
+    # the memory of the result.
+    columns = [np.concatenate([part.pop(0) for part in parts]) for _ in range(len(parts[0]))]
+    start, end, device = columns[:3]
     order = np.lexsort((end, start, device))
-    return Operations(*(column[order] for column in joined))
+    for place, column in enumerate(columns):
+        columns[place] = column[order]
+    return Operations(*columns)
 
 
-def _of_table(trace: Trace, place: int, name: str) -> tuple[I64, ...]:
+def _of_table(trace: Trace, place: int, name: str) -> list[I64]:
     if not trace.has(name):
         nothing = np.zeros(0, np.int64)
-        return (*(nothing for _ in _COLUMNS), nothing.astype(np.int8), nothing, nothing)
+        return [*(nothing for _ in _COLUMNS), nothing.astype(np.int8), nothing, nothing]
     columns = trace.columns(name, *_COLUMNS)
     rows = np.arange(len(columns["start_ns"]))
     if name == "graph_launch":
@@ -73,4 +77,4 @@ def _of_table(trace: Trace, place: int, name: str) -> tuple[I64, ...]:
     start, end, *owners = (columns[column].values[rows].astype(np.int64) for column in _COLUMNS)
     calls = launch_calls(trace)[name]
     call = np.where(calls.found[rows], calls.row[rows], -1)
-    return (start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call)
+    return [start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call]

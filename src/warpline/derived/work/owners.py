@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 
@@ -52,5 +51,5 @@ def owner_of(trace: Trace, process: int, device: int) -> Owner:
 def _only_process(trace: Trace, device: int) -> int:
     """Return the only process that used a device, -1 if there are several."""
     work = operations(trace)
-    processes = np.unique(work.process[work.device == device])
+    processes = distinct_values(work.process[work.device == device])
     return int(processes[0]) if len(processes) == 1 else -1

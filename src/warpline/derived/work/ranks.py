@@ -9,12 +9,14 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 UNKNOWN = -1
 
-_IN_FILE_NAME = re.compile(r"(?<![a-z])rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
+_IN_FILE_NAME = lazy_pattern(r"(?<![a-z])rank[-_.]?([0-9]{1,9})(?![0-9])", re.IGNORECASE)
 
 
 @derived
@@ -33,7 +35,7 @@ def rank_of_process(trace: Trace) -> I64:
     for told in (recorded, _by_communicator(trace, count), _by_file_name(trace, count)):
         both = np.where(number == UNKNOWN, told, number)
         known = both[both != UNKNOWN]
-        if len(np.unique(known)) == len(known):
+        if len(distinct_values(known)) == len(known):
             number = both
     return number
 
@@ -82,5 +84,5 @@ def rank_label(trace: Trace, process: int, device: int) -> str:
         pid = int(trace.columns("process", "pid")["pid"].values[process])
         return f"process {pid} on {where}"
     work = operations(trace)
-    devices = np.unique(work.device[work.process == process])
+    devices = distinct_values(work.device[work.process == process])
     return f"rank {rank}" if len(devices) < 2 else f"rank {rank} on {where}"

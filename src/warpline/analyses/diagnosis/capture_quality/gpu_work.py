@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,13 +9,14 @@ import numpy as np
 from warpline.analyses.diagnosis.capture_quality.problem import grade, problem
 from warpline.derived.recorder import hints
 from warpline.derived.work.busy import DeviceWork, device_work
+from warpline.lazy import lazy_pattern
 from warpline.result import Evidence, Finding, cuda_unrecorded
 from warpline.schema.unrecorded import Code
 from warpline.trace import Trace
 from warpline.units import format_ns, format_ratio, plural
 
 _GRAPH_RATIO = {"low": 0.25, "info": 0.05}
-_LAUNCH = re.compile(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
+_LAUNCH = lazy_pattern(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
 
 
 def not_recorded(trace: Trace) -> Iterator[Finding]:

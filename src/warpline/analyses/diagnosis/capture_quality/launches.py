@@ -16,7 +16,7 @@ from warpline.derived.recorder import hints
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
-from warpline.ops.group import factorize_rows
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.join import lookup_rows
 from warpline.result import Evidence, Finding
 from warpline.trace import Trace
@@ -119,7 +119,7 @@ def _without_operations(trace: Trace, launch: I64, known: I64) -> I64:
     columns = trace.columns("api_call", "process_id", "correlation_id", "return_value")
     idle = idle[columns["return_value"].filled(0)[idle] == 0]
     keys = [columns[key].filled(-1) for key in ("process_id", "correlation_id")]
-    known = np.unique(known)
+    known = distinct_values(known)
     # Of nested calls for one launch, one has the work.
     found = lookup_rows([key[idle] for key in keys], [key[known] for key in keys]).found
     left: I64 = idle[~found]

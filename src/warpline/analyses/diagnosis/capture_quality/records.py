@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from warpline.analyses.diagnosis.capture_quality.problem import ROWS_SHOWN, grade, problem
+from warpline.lazy import lazy_pattern
+from warpline.ops.group import distinct_values
 from warpline.result import Evidence, Finding
 from warpline.schema import TABLES
 from warpline.trace import Trace
@@ -16,7 +18,7 @@ from warpline.units import plural
 _DROPPED_RATIO = {"high": 0.01, "medium": 0.0001}
 _TRUNCATED_RATIO = 0.01
 _ESSENTIAL = ("kernel", "memcpy", "memset", "graph_launch", "api_call", "range")
-_MATTERS = re.compile(
+_MATTERS = lazy_pattern(
     r"UNIFIED_MEMORY|_UM_|PAGE_FAULT|MPI|UCX|NVSHMEM|OPENSHMEM|OPENACC|OPENMP", re.IGNORECASE
 )
 
@@ -92,7 +94,7 @@ def missing_ranks(trace: Trace) -> Iterator[Finding]:
     rank, size = columns["rank"].values[known], columns["rank_count"].values[known]
     widest = int(np.argmax(size))
     same = communicator == communicator[widest]
-    present = len(np.unique(rank[same]))
+    present = len(distinct_values(rank[same]))
     ranks = f"{present} of {int(size[widest])} ranks"
     if present < int(size[widest]):
         yield problem(
