@@ -4,9 +4,10 @@
     python benchmarks/finishing.py --of launches 5000000    # 10 M events: kernels and calls
     python benchmarks/finishing.py --of graphs 10000000     # kernels of CUDA graphs, node by node
 
-Ranges are push/pop ranges nested two deep. Launches are calls of cudaLaunchKernel by two threads, each
-with the kernel it launched: two streams, whose kernels CUPTI returns buffer by buffer and so not in
-order of time, as the logs of real programs have them. Every eighth call waits for its stream.
+Ranges are push/pop ranges nested two deep. Launches are calls of cudaLaunchKernel by two threads,
+each with the kernel it launched: two streams, whose kernels CUPTI returns buffer by buffer and so
+not in order of time, as the logs of real programs have them. After every eighth, the thread waits for
+its stream.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ _WAIT_EVERY = 8
 
 
 def write_cuda_session(folder: Path, launches: int, *, in_graphs: bool = False) -> int:
-    """Write a raw recording with so many kernels, and a call per kernel or graph; return its size."""
+    """Write a raw recording with kernels and a call for each, or each graph; return its size."""
     facts = {"started_monotonic_ns": 1_000, "started_utc_ns": 1_790_000_000_000_000_000}
     (folder / "session.json").write_text(json.dumps({**facts, "collected": ["nvtx", "cuda"]}))
     calls = launches // _GRAPH_NODES if in_graphs else launches

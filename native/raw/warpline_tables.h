@@ -17,8 +17,8 @@ enum class RowOf : std::uint8_t { kProcess, kThread, kPlace };
 // In a row `take` copies what it has of its record; `text_of` returns the text of a CudaName
 // record's number. In ColumnsOf a row, `visit` calls visitor(name, a function of a row) for every
 // column, visitor.shared instead where that needs only what rows of AlikeRows share, and
-// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions that
-// make a column are those of raw/conversions.h.
+// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions
+// that make a column are those of raw/conversions.h.
 template <typename Row>
 struct ColumnsOf;
 
@@ -39,7 +39,7 @@ struct ApiCallRow {
   std::uint32_t correlation = 0;
   std::uint32_t status = 0;
   std::uint8_t flags = 0;
-  std::uint8_t unused[3] = {};  // no gap: rows are compared by their bytes
+  std::uint8_t unused[3] = {};  // no gap: compared by bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -124,7 +124,7 @@ struct KernelRow {
   std::uint16_t cluster_y = 0;
   std::uint16_t cluster_z = 0;
   std::uint8_t flags = 0;
-  std::uint8_t unused[1] = {};  // no gap: rows are compared by their bytes
+  std::uint8_t unused[1] = {};  // no gap: compared by bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -378,7 +378,7 @@ struct MemsetRow {
   std::uint32_t correlation = 0;
   std::uint32_t memory = 0;
   std::uint32_t graph = 0;
-  std::uint8_t unused[4] = {};  // no gap: rows are compared by their bytes
+  std::uint8_t unused[4] = {};  // no gap: compared by bytes
 
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
     value = static_cast<std::uint32_t>(record.value);

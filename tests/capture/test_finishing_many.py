@@ -1,4 +1,4 @@
-"""Finishing CUDA rows by the ten thousand: shapes that are shared, order, and lengths of any size."""
+"""Finishing CUDA rows by the ten thousand: shapes that are shared, order, lengths of any size."""
 
 from __future__ import annotations
 

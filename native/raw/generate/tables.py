@@ -25,8 +25,8 @@ enum class RowOf : std::uint8_t { kProcess, kThread, kPlace };
 // In a row `take` copies what it has of its record; `text_of` returns the text of a CudaName
 // record's number. In ColumnsOf a row, `visit` calls visitor(name, a function of a row) for every
 // column, visitor.shared instead where that needs only what rows of AlikeRows share, and
-// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions that
-// make a column are those of raw/conversions.h.
+// visitor.constant(name, text); `first` and `others` are what rows are sorted by. The functions
+// that make a column are those of raw/conversions.h.
 template <typename Row>
 struct ColumnsOf;
 """
@@ -66,7 +66,7 @@ def _struct(number: int, record: Record, table: Table) -> Iterator[str]:
         yield f"  {_type(part)} {part.name} = {none};"
     unused = -sum(_bytes(part) for part in members) % 8
     if table.is_alike and unused:
-        yield f"  std::uint8_t unused[{unused}] = {{}};  // no gap: rows are compared by their bytes"
+        yield f"  std::uint8_t unused[{unused}] = {{}};  // no gap: compared by bytes"
     yield ""
     if table.has_flags:
         yield "  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }"
