@@ -24,7 +24,7 @@ _OTHER = lazy_pattern(
     r"|f16|f32"
 )
 # The type that a template is for is the first of its arguments.
-_TEMPLATE_OF_DOUBLE = re.compile(r"(?:void )?(?:[\w:]|<unnamed>)+<double[,>]")
+_TEMPLATE_OF_DOUBLE = lazy_pattern(r"(?:void )?(?:[\w:]|<unnamed>)+<double[,>]")
 
 
 @derived
