@@ -41,6 +41,11 @@ class Limit(NamedTuple):
     is_relative: bool
 
     @property
+    def is_rule(self) -> bool:
+        """Whether it is about the findings of one rule."""
+        return self.kind == FINDING and self.pattern not in SEVERITIES
+
+    @property
     def metric(self) -> str:
         """The metric as it was typed."""
         if self.kind == FINDING:
