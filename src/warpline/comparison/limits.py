@@ -9,7 +9,6 @@ from warpline.errors import UsageError
 from warpline.result.diagnosis import SEVERITIES
 from warpline.units import parse_ns
 
-DEFAULT = "step:3%"
 FINDING = "finding"
 # Metrics with a name of their own, and those that a pattern follows.
 PLAIN = ("step", "exposed-communication", "memory-peak")
