@@ -120,6 +120,18 @@ def test_copied_bytes_are_those_of_plain_sql(pair, compared):
     assert largest.after.shapes == ("Pinned to Device",)
 
 
+def test_ranges_inside_steps_are_those_of_plain_sql(pair, compared):
+    database = sqlite3.connect(pair[0])
+    lengths = database.execute(
+        "SELECT end - start FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId"
+        " WHERE coalesce(text, value) = 'data' ORDER BY start"
+    ).fetchall()
+    database.close()
+    (data,) = [item for item in compared.items if item.kind == "range" and item.name == "data"]
+    assert data.before.ns == pytest.approx(fmean(ns for (ns,) in lengths[:-1]))
+    assert (data.change, data.is_significant) == ("changed", True)
+
+
 def test_items_of_a_category_sum_to_its_part(compared):
     for part in compared.parts:
         if part.kind == "busy":
@@ -245,6 +257,25 @@ def test_pairs_need_as_many_runs(run, pair):
     done = run("compare", "--paired", "--before", *pair, "--after", pair[0])
     assert done.status == 2
     assert "2 runs before cannot be paired with 1 after" in done.err
+
+
+def test_calls_without_steps_are_not_counted():
+    kernel: dict[str, list[Any]] = {
+        "start_ns": [10, 70],
+        "end_ns": [50, 90],
+        "name": ["a", "b"],
+        "correlation_id": [1, 2],
+    }
+    call: dict[str, list[Any]] = {
+        "start_ns": [0, 60],
+        "end_ns": [5, 65],
+        "name": ["cudaLaunchKernel"] * 2,
+        "correlation_id": [1, 2],
+    }
+    traces = [Trace(MemorySource({"kernel": kernel, "api_call": call})) for _ in range(2)]
+    found = warpline.compare(*traces)
+    assert "no steps were detected" in found.sentence
+    assert {item.kind for item in found.items} == {"kernel"}
 
 
 HOSTILE = "\x1b[2J<script>alert(1)</script>|\n`" * 3

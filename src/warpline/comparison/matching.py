@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from warpline.result.profile import ItemName
+from warpline.result.profile import OF_CPU, ItemName
 
 _LONGEST = 4096  # characters of a name that are looked at: templates make names of many kB
 # How demanglers write a constant, such as ``(int)4`` for ``4``, and a lambda.
@@ -186,7 +186,7 @@ def _by_position(
 
 def _between(listed: Listed, number_of: dict[int, int]) -> dict[Hashable, list[int]]:
     """Return the unmatched GPU work by its neighbors' matches, kind and category."""
-    order = [place for place in listed.in_order() if listed.names[place].kind != "call"]
+    order = [place for place in listed.in_order() if listed.names[place].kind not in OF_CPU]
     follower, following = -1, [-1] * len(order)
     for at in reversed(range(len(order))):
         following[at] = follower

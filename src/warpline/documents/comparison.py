@@ -13,6 +13,7 @@ from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.breakdown.phases import phases
 from warpline.derived.breakdown.step_series import (
     function_items,
+    inner_range_items,
     joined,
     mean_parts,
     places,
@@ -104,14 +105,14 @@ def profile(run: Run, *, keep_going: bool = True) -> Profile:
     trace = run.trace
     plugins.load("analyses")
     diagnose.read_large_tables(trace)
-    of_ranges = _phases(run)
+    of_ranges, inner = _phases(run), inner_range_items(run)
     forget(trace, phases, range_paths, innermost_range, range_nesting)
     exact = mean_parts(run)
     parts = {
         PartName(part.label, "busy" if part.is_busy else "idle", part.meaning): ns
         for part, ns in zip(TimePart, exact, strict=True)
     }
-    items = joined(work_items(run), function_items(run))
+    items = joined(joined(work_items(run), function_items(run)), inner)
     forget(trace, launched_inside)
     judged = judgment.judge(run, failures.marked if keep_going else failures.raised)
     run_steps = steps(run)

@@ -31,6 +31,7 @@ _WORK = (
     ("Collectives", ("collective",)),
     ("Copies", ("copy", "memset")),
     ("CUDA API calls", ("call",)),
+    ("CPU time of ranges", ("range",)),
 )
 
 

@@ -15,7 +15,7 @@ from warpline.render.json import encoder
 from warpline.result import Document
 from warpline.result.comparison import Comparison
 
-_LISTS = ("parts", "kernels", "collectives", "copies", "calls", "phases", "findings")
+_LISTS = (*("parts", "kernels", "collectives", "copies", "calls", "ranges", "phases", "findings"),)
 
 
 def render_text(document: Document, out: TextIO, options: Options) -> None:

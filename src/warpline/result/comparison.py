@@ -130,8 +130,8 @@ class ItemChange:
     """Items of work that correspond to one another.
 
     Attributes:
-        kind: kernel, collective, copy, memset, graph, or call.
-        category: Category of its time, of the side that has it; empty for calls.
+        kind: kernel, collective, copy, memset, graph, call, or range.
+        category: Category of its time, of the side that has it; empty for calls and ranges.
         change: What became of it.
         matched_by: ``shape`` (name and shape), ``name``, ``signature`` (name without parameters),
             ``base`` (without template arguments), ``position`` (in the step); empty if one side
@@ -288,6 +288,7 @@ class Comparison(Document):
             "collectives": self._items("collective"),
             "copies": self._items("copy", "memset"),
             "calls": self._items("call"),
+            "ranges": self._items("range"),
             "phases": [{**asdict(item), "delta_ns": item.delta_ns} for item in self.phases],
             "findings": [asdict(item) for item in self.findings],
             "environment": [asdict(item) for item in self.environment],

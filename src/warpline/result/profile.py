@@ -18,15 +18,18 @@ I64 = npt.NDArray[np.int64]
 Phases: TypeAlias = Mapping[tuple[str, ...], Mapping[tuple[str, str], float]]
 
 
+OF_CPU = ("call", "range")  # kinds of items that are not GPU work
+
+
 class ItemName(NamedTuple):
     """What an item of work is.
 
     Attributes:
-        kind: kernel, collective, copy, memset, graph, or call.
-        name: Full name of the kernel, direction of the copy, or name of the function.
+        kind: kernel, collective, copy, memset, graph, call, or range.
+        name: Full name of the kernel, direction of the copy, or name of the function or range.
         short_name: Name of the kernel without template arguments and parameters.
         shape: Grid and block of the kernel, or the memory kinds of the copy; may be empty.
-        category: Category of its time, as in the breakdown; empty for calls.
+        category: Category of its time, as in the breakdown; empty for calls and ranges.
     """
 
     kind: str

@@ -15,7 +15,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.breakdown.partition import step_partition, window_segments
 from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.breakdown.step_differences import call_items
+from warpline.derived.breakdown.step_differences import StepItems, call_items, range_items
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import Windows, measure_windows, steps
 from warpline.derived.texts import number_texts, without_version
@@ -142,16 +142,26 @@ def work_items(run: Run) -> Items:
 
 def function_items(run: Run) -> Items:
     """Return the CUDA API calls of the analyzed steps by function; none without steps."""
+    return _host_items(run, "call", call_items(run.trace, steps(run)))
+
+
+def inner_range_items(run: Run) -> Items:
+    """Return the ranges directly inside the analyzed steps by name, in CPU time."""
+    return _host_items(run, "range", range_items(run.trace, steps(run)))
+
+
+def _host_items(run: Run, kind: str, found: StepItems) -> Items:
+    """Return what the CPU does in the analyzed steps by name."""
     run_steps, windows, at = steps(run), measure_windows(run), places(run)
     place = np.full(len(run_steps), -1)
     known = np.flatnonzero(windows.step >= 0)
     place[windows.step[known]] = at.of_window[known]
-    calls = call_items(run.trace, run_steps)
-    rows = np.flatnonzero(place[calls.step] >= 0) if len(calls.step) else np.zeros(0, np.int64)
-    plain = [without_version(name) for _, _, name in calls.names]
+    rows = np.flatnonzero(place[found.step] >= 0) if len(found.step) else np.zeros(0, np.int64)
+    texts = [name for _, _, name in found.names]
+    plain = [without_version(name) for name in texts] if kind == "call" else texts
     number = {name: place for place, name in enumerate(dict.fromkeys(plain))}
     codes = np.array([number[name] for name in plain], np.int64)
-    item, step, ns = codes[calls.item[rows]], calls.step[rows], calls.ns[rows]
+    item, step, ns = codes[found.item[rows]], found.step[rows], found.ns[rows]
     # The ranks with a place, as steps: a process with several devices runs one step.
     of_step = np.bincount(place[place >= 0], minlength=len(at.ranks))
     each = 1.0 / np.maximum(of_step[place[step]], 1)
@@ -160,7 +170,7 @@ def function_items(run: Run) -> Items:
     total = _sums(item, ns * each / n_places, n_items)
     cells = _cells(item, place[step], ns * each, at)
     zeros = np.zeros(n_items)
-    names = tuple(ItemName("call", name, name, "", "") for name in number)
+    names = tuple(ItemName(kind, name, name, "", "") for name in number)
     each_ns = total / np.maximum(count, np.finfo(float).tiny)
     return Items(names, count, total, each_ns, zeros, zeros, *cells)
 
