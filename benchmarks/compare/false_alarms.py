@@ -2,7 +2,7 @@
 
     python benchmarks/compare/false_alarms.py resampled [--recordings FOLDER] [--trials 4000]
     python benchmarks/compare/false_alarms.py programs [--trials 500]
-    python benchmarks/compare/false_alarms.py recorded [--runs 300]
+    python benchmarks/compare/false_alarms.py recorded [--runs 300] [--command PROGRAM]
 
 `resampled` makes runs of the noise of real step times (and of synthetic series with correlation,
 outliers and drift), with known variation between runs. `programs` runs a small program, a process
@@ -18,6 +18,7 @@ import itertools
 import math
 import os
 import random
+import shlex
 import signal
 import struct
 import subprocess
@@ -69,13 +70,15 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=0)
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--command", help="of `recorded`: another program, such as one for a GPU")
     args = parser.parse_args()
     if args.what == "resampled":
         resampled(noises(args.recordings), args.trials or 4000, args.seed)
     elif args.what == "programs":
         programs(args.trials or 500, args.seed)
     else:
-        recorded(args.runs, args.seed)
+        command = shlex.split(args.command or "") or [sys.executable, "-c", PROGRAM]
+        recorded(command, args.runs, args.seed)
 
 
 def resampled(sources: Sequence[Noise], trials: int, seed: int) -> None:
@@ -263,32 +266,22 @@ def start_neighbor(seed: int) -> int:
         time.sleep(chance.uniform(0.001, 0.05))
 
 
-def recorded(runs: int, seed: int) -> None:
+def recorded(program: Sequence[str], runs: int, seed: int) -> None:
     """Record one program often, and compare runs that followed one another, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         name = Path(folder) / "run.warpline"
         made = []
         for _ in range(runs):
-            command = [
-                sys.executable,
-                "-m",
-                "warpline",
-                "profile",
-                "-q",
-                "--force-overwrite",
-                "true",
-            ]
+            profile = [sys.executable, "-m", "warpline", "profile", "-q", "--force-overwrite=true"]
             subprocess.run(
-                [*command, "-t", "nvtx", "-o", str(name), sys.executable, "-c", PROGRAM],
-                check=True,
-                stdout=subprocess.DEVNULL,
+                [*profile, "-o", str(name), "--", *program], check=True, stdout=subprocess.DEVNULL
             )
             made.append(step_times(name))
     means = np.array([run.mean() for run in made])
     print(f"{runs} recordings, variation between runs {means.std(ddof=1) / means.mean():.1%}")
-    for pairs in (3, 5):
+    for pairs in (1, 3, 5):
         groups = [made[at : at + 2 * pairs] for at in range(0, runs - 2 * pairs + 1, 2 * pairs)]
-        say(f"{pairs} pairs, each run once", *count_flagged(groups))
+        say(f"{pairs} of each side, each run once", *count_flagged(groups))
     rng = np.random.default_rng(seed)
     groups = [[made[at] for at in rng.permutation(runs)[:10].tolist()] for _ in range(1000)]
     say("5 pairs, drawn", *count_flagged(groups))
@@ -297,7 +290,7 @@ def recorded(runs: int, seed: int) -> None:
 def count_flagged(groups: Sequence[Sequence[F64]]) -> tuple[int, int]:
     """Return how many groups of runs, in pairs, have a difference, and how many there are."""
     flagged = [is_flagged(group[::2], group[1::2], paired=True) for group in groups]
-    return sum(item is not None for item in flagged), len(groups)
+    return sum(item is not None for item in flagged), max(len(groups), 1)
 
 
 def say(what: str, found: int, trials: int) -> None:

@@ -15,7 +15,7 @@ from warpline.documents import tables
 from warpline.errors import MissingTableError, UsageError
 from warpline.files import check_output
 from warpline.lazy import lazy
-from warpline.result import RULES, SEVERITIES, Analysis, Document, Result, Skipped
+from warpline.result import Analysis, Document, Result, Skipped
 from warpline.result.display import DISPLAY
 from warpline.trace import READERS, Run, Trace, selection
 from warpline.trace.reading import read_all
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from warpline.documents import report as reports
     from warpline.documents.comparison import Measured
     from warpline.render import display
-    from warpline.result import Diagnosis, Finding
+    from warpline.result import Diagnosis, Finding, rules
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
     from warpline.viewer import report as pages
@@ -55,6 +55,7 @@ else:
     gates = lazy("warpline.documents.gate")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
+    rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
     pages = lazy("warpline.viewer.report")
     serving = lazy("warpline.viewer.serving")
@@ -306,9 +307,7 @@ def gate(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: bo
     """
     plugins.load("analyses")
     known = [
-        item._replace(pattern=RULES.get(item.pattern).name)
-        if item.kind == "finding" and item.pattern not in SEVERITIES
-        else item
+        item._replace(pattern=rules.RULES.get(item.pattern).name) if item.is_rule else item
         for item in limits
     ]
     return judging.judge(before, after, known, paired=paired)

@@ -259,6 +259,25 @@ def test_pairs_need_as_many_runs(run, pair):
     assert "2 runs before cannot be paired with 1 after" in done.err
 
 
+def test_calls_without_steps_are_not_counted():
+    kernel: dict[str, list[Any]] = {
+        "start_ns": [10, 70],
+        "end_ns": [50, 90],
+        "name": ["a", "b"],
+        "correlation_id": [1, 2],
+    }
+    call: dict[str, list[Any]] = {
+        "start_ns": [0, 60],
+        "end_ns": [5, 65],
+        "name": ["cudaLaunchKernel"] * 2,
+        "correlation_id": [1, 2],
+    }
+    traces = [Trace(MemorySource({"kernel": kernel, "api_call": call})) for _ in range(2)]
+    found = warpline.compare(*traces)
+    assert "no steps were detected" in found.sentence
+    assert {item.kind for item in found.items} == {"kernel"}
+
+
 HOSTILE = "\x1b[2J<script>alert(1)</script>|\n`" * 3
 
 

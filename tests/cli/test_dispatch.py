@@ -44,8 +44,9 @@ MISTAKES = {
         2,
         "unknown command 'nonsense'",
         (
-            "name a recording or a command: analyze, completion, demo, doctor, explain, export,"
-            " list, profile, query, recover, report, stats, summary, view"
+            "name a recording or a command: analyze, baseline, compare, completion, demo, doctor,"
+            " explain, export, gate, list, profile, query, recover, report, stats, summary, trend,"
+            " view"
         ),
     ),
     "--fromat csv": (

@@ -28,7 +28,7 @@ def test_a_repair_passes_and_its_loss_fails(run, bad, fixed):
     lost = run("gate", fixed, bad)
     assert lost.status == REGRESSED
     assert "Regression: step +5" in lost.out
-    assert "limit 3%" in lost.out
+    assert "limit 2%" in lost.out
 
 
 def test_metrics(run, bad, fixed):
@@ -56,7 +56,7 @@ def test_what_cannot_be_decided_has_a_status_of_its_own(run, bad, folder):
 def test_files_have_the_result_in_the_format_of_their_suffix(run, bad, fixed, folder, name):
     assert run("gate", fixed, bad, "-o", name, "-q").status == REGRESSED
     text = (folder / name).read_text(encoding="utf-8")
-    assert "limit 3%" in text
+    assert "limit 2%" in text
     assert run("gate", fixed, bad, "-o", name).status == USAGE  # it exists
 
 

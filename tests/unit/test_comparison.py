@@ -105,6 +105,14 @@ def test_steps_of_another_kind_with_other_work_forbid_a_verdict():
     assert compare([before], [after]).verdict == "faster"
 
 
+def test_inferred_steps_with_other_work_are_doubted():
+    works = [items({kernel("k"): SLOW}, executions=count) for count in (10, 20)]
+    few, many = (profile(SLOW, work=work, source="periodicity") for work in works)
+    doubt = "A step has 10 and 20 GPU operations"
+    assert any(doubt in text for text in compare([few], [many]).limits)
+    assert not any("A step has" in text for text in compare([few], [few]).limits)
+
+
 def test_sides_without_comparable_times_get_a_sentence():
     nothing = profile([], {}, title="empty")
     found = compare([profile(SLOW)], [nothing])

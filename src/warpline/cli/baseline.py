@@ -26,7 +26,7 @@ else:
     baselines = lazy("warpline.comparison.baselines")
 
 NAME = "baseline"
-HELP = "save, list, show or remove baselines: summaries of runs, to be committed or cached"
+HELP = "save, list, show or remove baselines: small summaries of runs, to be committed"
 
 _KERNELS = 10  # shown
 

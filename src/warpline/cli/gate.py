@@ -37,10 +37,10 @@ else:
     rendering = lazy("warpline.render.gate")
 
 NAME = "gate"
-HELP = "fail if a change makes steps slower: recordings, a baseline, or two commands in turn"
+HELP = "fail if steps become slower: of recordings, a baseline, or commands run in turn"
 
 FOLDER = ".warpline-baselines"
-_DEFAULT_LIMIT = "step:3%"
+_DEFAULT_LIMIT = "step:2%"  # the tolerance at which false alarms and power are measured
 _DEFAULT_RUNS = 5
 _BETWEEN = "---"
 _SUFFIXES = {".json": "json", ".md": "markdown", ".xml": "junit", ".txt": "text"}

@@ -28,7 +28,7 @@ def _fact(name: str, before: Sequence[Profile], after: Sequence[Profile]) -> Fac
         return Fact(name, old, new, "")
     if old is None or new is None:
         return Fact(name, old, new, "information")
-    if name == STEPS and not _same_work(before, after):
+    if name == STEPS and not same_work(before, after):
         return Fact(name, old, new, "forbids a verdict")
     if name in _FORBIDS:
         return Fact(name, old, new, "forbids a verdict")
@@ -41,13 +41,13 @@ def _value(name: str, runs: Sequence[Profile]) -> str | None:
     return ", ".join(known) if known else None
 
 
-def _same_work(before: Sequence[Profile], after: Sequence[Profile]) -> bool:
-    """Return whether steps that were found in different ways launch about as many operations."""
-    counts = [_operations(runs) for runs in (before, after)]
+def same_work(before: Sequence[Profile], after: Sequence[Profile]) -> bool:
+    """Return whether the steps of both sides launch about as many GPU operations."""
+    counts = [operations_per_step(runs) for runs in (before, after)]
     return min(counts) >= _LEAST_SAME_WORK * max(counts)
 
 
-def _operations(runs: Sequence[Profile]) -> float:
+def operations_per_step(runs: Sequence[Profile]) -> float:
     """Return the number of GPU operations per step."""
     counts: list[float] = [
         count

@@ -9,7 +9,6 @@ from warpline.errors import UsageError
 from warpline.result.diagnosis import SEVERITIES
 from warpline.units import parse_ns
 
-DEFAULT = "step:3%"
 FINDING = "finding"
 # Metrics with a name of their own, and those that a pattern follows.
 PLAIN = ("step", "exposed-communication", "memory-peak")
@@ -39,6 +38,11 @@ class Limit(NamedTuple):
     text: str
     value: float
     is_relative: bool
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether it is about the findings of one rule."""
+        return self.kind == FINDING and self.pattern not in SEVERITIES
 
     @property
     def metric(self) -> str:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpline.comparison.environment import GPU, GPUS, PROFILER, RANKS, STEPS
+from warpline.comparison.environment import (
+    GPU,
+    GPUS,
+    PROFILER,
+    RANKS,
+    STEPS,
+    operations_per_step,
+    same_work,
+)
 from warpline.comparison.statistics import UNSEEN_SD
 from warpline.result.comparison import Fact, PartChange, StepChange, Verdict
 from warpline.result.profile import Profile
@@ -128,6 +136,12 @@ def limits(
             f"Steps {' and '.join(inferred)} are inferred from repeating launches, not named by"
             " ranges."
         )
+        if not same_work(before, after):
+            counts = (f"{operations_per_step(side):.0f}" for side in (before, after))
+            said.append(
+                f"A step has {' and '.join(counts)} GPU operations: check that it is the same work"
+                " on both sides, or name the steps with --steps-from."
+            )
     if {run.recorder for run in before} != {run.recorder for run in after}:
         said.append(
             "Idle time and CUDA API calls include the overhead of each profiler; GPU operations"

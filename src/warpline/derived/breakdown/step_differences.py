@@ -138,7 +138,7 @@ def _step_at(run_steps: Steps, time_ns: I64, process: I64, thread: I64) -> I64:
     """Return the step at each CPU time, which lasts until the next step starts; -1 for none."""
     step = np.full(len(time_ns), -1)
     first = np.flatnonzero(np.diff(run_steps.loop, prepend=-1))
-    ends = np.append(first[1:], len(run_steps))
+    ends = np.append(first, len(run_steps))[1:]
     several = np.bincount(run_steps.process[first]) > 1
     for low, high in zip(first.tolist(), ends.tolist(), strict=True):
         own = process == run_steps.process[low]
