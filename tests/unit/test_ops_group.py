@@ -14,6 +14,7 @@ from warpline.errors import InputError, SchemaError
 from warpline.ops.arrays import I64
 from warpline.ops.group import (
     CollectedStats,
+    distinct_values,
     factorize,
     factorize_rows,
     group_stats,
@@ -190,3 +191,36 @@ def test_statistics_collected_by_blocks_are_those_of_the_whole() -> None:
     assert collected.percentile(50).tolist() == whole.median.tolist()
     with pytest.raises(SchemaError, match="percentile 95 was not collected"):
         collected.percentile(95)
+
+
+@pytest.mark.parametrize("number", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], []),
+        ([7], [7]),
+        ([3, -1, 3, 2, -1], [-1, 2, 3]),
+        ([100, -128, 127, 100], [-128, 100, 127]),
+        ([-5, -5, 90, 90, 91], [-5, 90, 91]),
+    ],
+)
+def test_distinct_values_ascend_and_keep_their_type(
+    number: type[np.signedinteger[Any]], values: list[int], expected: list[int]
+) -> None:
+    found = distinct_values(np.array(values, number))
+    assert found.tolist() == expected
+    assert found.dtype == number
+
+
+def test_distinct_values_at_the_ends_of_64_bits() -> None:
+    low, high = -(2**63), 2**63 - 1
+    assert distinct_values(at(high, low, 0, high)).tolist() == [low, 0, high]
+    assert distinct_values(at(high, high - 1, high)).tolist() == [high - 1, high]
+
+
+def test_distinct_values_equal_numpys() -> None:
+    rng = np.random.default_rng(4)
+    for most in (3, 1000, 2**40):
+        values = rng.integers(-most, most, 2000)
+        assert np.array_equal(distinct_values(values), np.unique(values))
+        assert np.array_equal(distinct_values(np.sort(values)), np.unique(values))

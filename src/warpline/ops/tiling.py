@@ -180,6 +180,8 @@ def by_group(group: Integers) -> list[I64]:
     """Return the rows of each group in their original order, groups ascending."""
     if not len(group):
         return []
+    if int(group.min()) == int(group.max()):
+        return [np.arange(len(group))]
     # Sorting 16-bit numbers takes linear time.
     fits = int(group.min()) >= 0 and int(group.max()) < 1 << 15
     order = np.argsort(group.astype(np.int16) if fits else group, kind="stable")

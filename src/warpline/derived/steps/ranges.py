@@ -21,6 +21,7 @@ from warpline.trace import Run, Trace
 from warpline.trace.recorder import table_hint
 
 _NO_NUMBER = -1
+_UNNAMED = -1
 # Two ranges of a family are enough for one period. A family that launches less than this fraction
 # of the work between its first start and its last end is only part of a step.
 _LEAST_REPEATS = 2
@@ -148,9 +149,11 @@ def _families(trace: Trace) -> Iterable[Family]:
     named = step_names(trace)
     if not len(named.name_id):
         return
-    ids = trace.columns("range", "name_id")["name_id"].filled(-1).astype(np.int64)
-    place = np.minimum(np.searchsorted(named.name_id, ids), len(named.name_id) - 1)
-    rows = np.flatnonzero(named.name_id[place] == ids)
+    ids = trace.columns("range", "name_id")["name_id"].filled(-1)
+    place_of_text = np.full(len(trace.strings) + 1, _UNNAMED)  # the last one is of id -1
+    place_of_text[named.name_id] = np.arange(len(named.name_id))
+    place = place_of_text[ids]
+    rows = np.flatnonzero(place != _UNNAMED)
     place = place[rows]
     patterns = {text: number for number, text in enumerate(dict.fromkeys(named.pattern))}
     codes = np.array([patterns[text] for text in named.pattern], np.int64)[place]
