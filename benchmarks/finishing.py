@@ -6,8 +6,8 @@
 
 Ranges are push/pop ranges nested two deep. Launches are calls of cudaLaunchKernel by two threads,
 each with the kernel it launched: two streams, whose kernels CUPTI returns buffer by buffer and so
-not in order of time, as the logs of real programs have them. After every eighth, the thread waits for
-its stream.
+not in order of time, as the logs of real programs have them. After every eighth, the thread waits
+for its stream.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The agent's cost, in nanoseconds and instructions: per launch, call and NVTX range; a PyTorch step.
+"""The agent's cost, in ns and instructions: per launch, call and NVTX range; a PyTorch step.
 
 Usage: python benchmarks/capture/agent_cost.py [--nsys NSYS] [--out DIRECTORY] [--limit 240]
            [--include DIRECTORY] [--stand-in BUILD]
