@@ -139,7 +139,7 @@ def _calls(calls: int, thread: int, flags: int) -> Iterator[bytes]:
 
 
 def _kernels(launches: int, *, in_graphs: bool) -> Iterator[bytes]:
-    """Yield the records of kernels: of each stretch of time first one stream, then the other."""
+    """Yield the records of kernels: of each 500 first those of one stream, then of the other."""
     size = 12 if in_graphs else 10
     for numbers in _numbers(launches):
         order = np.argsort(numbers // 500 * 2 + numbers % 2, kind="stable")
