@@ -6,8 +6,8 @@
 
 Ranges are push/pop ranges nested two deep. Launches are calls of cudaLaunchKernel by two threads,
 each with the kernel it launched: two streams, whose kernels CUPTI returns buffer by buffer and so
-not in order of time, as the logs of real programs have them. After every eighth, the thread waits for
-its stream.
+not in order of time, as the logs of real programs have them. After every eighth, the thread waits
+for its stream.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _calls(calls: int, thread: int, flags: int) -> Iterator[bytes]:
 
 
 def _kernels(launches: int, *, in_graphs: bool) -> Iterator[bytes]:
-    """Yield the records of kernels: of each stretch of time first one stream, then the other."""
+    """Yield the records of kernels: of each 500 first those of one stream, then of the other."""
     size = 12 if in_graphs else 10
     for numbers in _numbers(launches):
         order = np.argsort(numbers // 500 * 2 + numbers % 2, kind="stable")

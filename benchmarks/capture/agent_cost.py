@@ -1,4 +1,4 @@
-"""The agent's cost, in nanoseconds and instructions: per launch, call and NVTX range; a PyTorch step.
+"""The agent's cost, in ns and instructions: per launch, call and NVTX range; a PyTorch step.
 
 Usage: python benchmarks/capture/agent_cost.py [--nsys NSYS] [--out DIRECTORY] [--limit 240]
            [--include DIRECTORY] [--stand-in BUILD]
@@ -12,7 +12,7 @@ which works where the machine has no hardware counters; whether perf_event_open 
 said, too. The agent's part of a launch is `warpline` less `cupti`.
 
 --stand-in names a build of native/ with WARPLINE_TESTS=ON: its stand-in for CUDA replaces the GPU.
-Where valgrind is there, the instructions of the agent are then told function by function, those of
+Where valgrind is there, the instructions of the agent are then listed by function, those of
 the thread that decodes CUPTI's buffers among them. Its nanoseconds say nothing about CUDA.
 """
 
