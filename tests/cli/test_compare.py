@@ -20,7 +20,7 @@ from warpline.trace import MemorySource, Trace
 
 SCREEN = """\
 pageable_h2d.fixed.sqlite compared with pageable_h2d.bad.sqlite
-  Faster: 84.3% less time (81.5 to 86.6%), 17.4 ms to 2.74 ms per step. 98% of it is copy-h2d
+  Faster: 84.3% less time (81.4 to 86.7%), 17.4 ms to 2.74 ms per step. 98% of it is copy-h2d
   (host-to-device copies) in data; fixed: pageable-copy.
 
 Before: 5 steps (step_*). After: 5 steps (step_*).

@@ -12,7 +12,7 @@ import numpy as np
 from warpline.comparison.limits import FINDING, Limit
 from warpline.comparison.statistics import (
     ALPHA,
-    UNSEEN_SD,
+    ASSUMED_TEXT,
     DifferenceEstimate,
     RatioEstimate,
     runs_to_decide,
@@ -22,7 +22,7 @@ from warpline.comparison.statistics import (
 from warpline.comparison.summary import COMMAND, CPU, MOST_KERNELS, Summary, at_least
 from warpline.result.diagnosis import SEVERITIES
 from warpline.result.gate import STATUSES, Gate, GateSide, MetricResult, MetricUnit, Outcome
-from warpline.units import format_bytes, format_ns, format_ratio, plural
+from warpline.units import format_bytes, format_ns, plural
 
 # Facts whose difference no statistics can separate from a change of the program.
 _SAME = ("GPU", "number of GPUs", "ranks", "profiler")
@@ -315,7 +315,7 @@ def _notes(before: Summary, after: Summary, *, is_paired: bool) -> list[str]:
     if before.runs == after.runs == 1:
         said.append(
             "One run of each side: how much runs of one program differ was not measured, but"
-            f" assumed to be {format_ratio(UNSEEN_SD).replace('.0%', '%')}."
+            f" assumed to be {ASSUMED_TEXT}."
         )
     elif not is_paired:
         said.append(

@@ -13,7 +13,7 @@ from warpline.comparison.environment import (
     operations_per_step,
     same_work,
 )
-from warpline.comparison.statistics import UNSEEN_SD
+from warpline.comparison.statistics import ASSUMED_TEXT
 from warpline.result.comparison import Fact, PartChange, StepChange, Verdict
 from warpline.result.profile import Profile
 from warpline.units import format_ns, format_ratio, plural
@@ -118,8 +118,7 @@ def limits(
     if len(before) == 1 and len(after) == 1 and step is not None and step.p is not None:
         said.append(
             "One run per side: how much runs of one program differ was not measured, but assumed"
-            f" to be {format_ratio(UNSEEN_SD)}. Compare several: --before A1 A2 A3"
-            " --after B1 B2 B3."
+            f" to be {ASSUMED_TEXT}. Compare several: --before A1 A2 A3 --after B1 B2 B3."
         )
     fewest = min(sum(len(run.step_ns) for run in side) for side in (before, after))
     if step is not None and step.p is not None and fewest < _FEW_STEPS:

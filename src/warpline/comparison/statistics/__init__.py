@@ -14,6 +14,7 @@ from warpline.comparison.statistics.decisions import (
     verdict,
 )
 from warpline.comparison.statistics.estimates import (
+    ASSUMED_TEXT,
     CONFIDENCE,
     UNSEEN_SD,
     DifferenceEstimate,
@@ -26,6 +27,7 @@ from warpline.comparison.statistics.estimates import (
 
 __all__ = [
     "ALPHA",
+    "ASSUMED_TEXT",
     "CONFIDENCE",
     "DEFAULT_TOLERANCE",
     "UNSEEN_SD",

@@ -3,7 +3,8 @@
 Each run gives one number, the mean of its steps. What counts is how much these numbers differ among
 the runs of a side, or the differences among pairs of runs that ran in turn: Student's t of their
 means. The variance of the steps within the runs is the least that is assumed, and with one run on
-each side all that is seen; `UNSEEN_SD` then stands for the variation between runs.
+each side all that is seen; what is assumed of runs then is `UNSEEN_SD`, or `UNSEEN_SHARE` of the
+variation of steps where that is more.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from warpline.comparison.statistics.blocks import Mean, block_mean
 CONFIDENCE = 0.95  # of intervals
 # Relative standard deviation between runs of one program that is assumed where it is not seen.
 UNSEEN_SD = 0.02
+# The same as a share of the standard deviation of steps. Programs that the CPU limits vary by up to
+# 25% between runs, and their steps by as much or more; where the GPU limits, both hardly vary.
+UNSEEN_SHARE = 0.5
+ASSUMED_TEXT = f"{UNSEEN_SD:.0%}, or half of the variation of steps if that is more"
 
 Steps = npt.NDArray[np.float64] | Sequence[float]
 
@@ -53,7 +58,7 @@ class RatioEstimate:
         high: Upper bound; infinite if nothing is known about the variance.
         p: Probability of a difference at least this large if there were none.
         sees_between_runs: Whether the variation between runs was measured. If not, there was one
-            run on each side, and a relative standard deviation of `UNSEEN_SD` was assumed.
+            run on each side, and a relative standard deviation was assumed.
         spread: How runs vary.
     """
 
@@ -108,7 +113,9 @@ def step_ratio(
     logs = [
         [Mean(math.log(m.value), m.variance / m.value**2, m.df) for m in side] for side in sides
     ]
-    found = _contrast(*logs, paired=paired, unseen_sd=(UNSEEN_SD, UNSEEN_SD))
+    unseen = _unseen_sds(before, after)
+    of_first = unseen[0] / sides[0][0].value, unseen[1] / sides[1][0].value
+    found = _contrast(*logs, paired=paired, unseen_sd=of_first)
     # The ratio of the means of the sides; the mean of logarithms is slightly below their logarithm.
     means = [float(np.mean([mean.value for mean in side])) for side in sides]
     ratio = means[1] / means[0]
@@ -139,8 +146,7 @@ def step_difference(
     """
     sides = _means(before, paired=paired, other=after), _means(after)
     means = [float(np.mean([mean.value for mean in side])) for side in sides]
-    unseen = UNSEEN_SD * abs(means[0]), UNSEEN_SD * abs(means[1])
-    found = _contrast(*sides, paired=paired, unseen_sd=unseen)
+    found = _contrast(*sides, paired=paired, unseen_sd=_unseen_sds(before, after))
     delta = means[1] - means[0]
     return DifferenceEstimate(
         delta=delta,
@@ -165,7 +171,7 @@ def difference_p(before: Sequence[Steps], after: Sequence[Steps], *, paired: boo
     """
     sides = _means(before, paired=paired, other=after), _means(after)
     means = [float(np.mean([mean.value for mean in side])) for side in sides]
-    unseen = UNSEEN_SD * abs(means[0]), UNSEEN_SD * abs(means[1])
+    unseen = _unseen_sds(before, after)
     return _contrast(*sides, paired=paired, unseen_sd=unseen).p_of(means[1] - means[0])
 
 
@@ -185,6 +191,17 @@ class _Contrast(NamedTuple):
         if self.error == 0.0:
             return float(difference == 0.0)
         return student.two_sided_p(difference / self.error, self.df)
+
+
+def _unseen_sds(before: Sequence[Steps], after: Sequence[Steps]) -> tuple[float, float]:
+    """Return the standard deviation between runs to assume for the first run of each side."""
+    first, second = (np.asarray(side[0], np.float64) for side in (before, after))
+    return _unseen_sd(first), _unseen_sd(second)
+
+
+def _unseen_sd(steps: npt.NDArray[np.float64]) -> float:
+    of_steps = float(steps.std(ddof=1)) if len(steps) > 1 else 0.0
+    return max(UNSEEN_SD * abs(float(steps.mean())), UNSEEN_SHARE * of_steps)
 
 
 def _means(
