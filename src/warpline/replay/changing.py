@@ -41,9 +41,9 @@ GRAPH_NODE_NS = Estimate(50, 100, 300)
 # 270 ns, and kernels are 50 ns longer: that is profiling overhead, which must not be predicted. At
 # worst, nodes follow each other like kernels of a stream.
 GRAPH_GAP_NS = Estimate(0, 60, 1_000)
-# CPU time that node-level tracing adds to a launch, per node: 0.3 to 1 us on an H100, 1.9 us in an
-# XLA program on an H200 with a slower CPU (graphs of 143 nodes; docs/benchmarks.md).
-TRACED_NODE_NS = Estimate(300, 1_000, 2_000)
+# CPU time that node-level tracing adds to a launch, per node: 1.5 us on an H100 (100 nodes;
+# docs/benchmarks.md), 1.9 us in an XLA program on an H200 with a slower CPU (143 nodes).
+TRACED_NODE_NS = Estimate(1_000, 1_500, 2_000)
 # CPU time that remains for each operation merged into a fused one, for example for its argument
 # list: measured on an optimizer with 290 tensors and 8 operations for each.
 FUSED_HOST_NS = Estimate(0, 400, 1_000)
