@@ -89,6 +89,7 @@ def test_junit_has_a_test_for_each_metric(run, bad, fixed):
         ("--before", "{bad}"),
         ("--before", "{bad}", "--after", "{fixed}", "{bad}", "--paired"),
         ("--baseline", "none", "{bad}"),
+        ("--baseline", "none", "{bad}", "--paired"),
         ("--before", "{bad}", "{bad}", "--after", "{fixed}"),
         ("{bad}", "{bad}"),
         ("{bad}", "{fixed}", "--fail-on", "stp:3%"),

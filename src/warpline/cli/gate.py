@@ -213,7 +213,12 @@ def _named(args: Namespace) -> tuple[list[str], list[str]]:
     before, after = list(args.before), list(args.after)
     if args.baseline is not None:
         after += args.recordings
-        if before or not after or args.paired:
+        if args.paired:
+            raise UsageError(
+                "--paired: the runs of a baseline were not made in turn with others",
+                hint="leave out --paired, or name both sides: --before, --after",
+            )
+        if before or not after:
             raise UsageError(
                 "--baseline takes the place of the runs before",
                 hint=f"warpline {NAME} --baseline {args.baseline} RECORDING...",
