@@ -152,6 +152,7 @@ def _command_section(item: Command) -> str:
     rows = (
         (f"`{_option(action)}`", (action.help or "").replace("%%", "%"))
         for action in parser._actions  # noqa: SLF001 - argparse has no public way to list them
+        if action.help != argparse.SUPPRESS
     )
     parts = [f"## {item.NAME}", parser.description or "", f"    {usage}"]
     parts.append(table_of(("argument", "meaning"), rows))

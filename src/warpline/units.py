@@ -34,6 +34,9 @@ class Unit(Enum):
 _TIME_STEPS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns"))
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
+# Relative changes: above the first, no decimals; above the second, only that they are large.
+_WHOLE_PERCENT, _MOST_PERCENT = 1000, 10_000
+
 
 def format_ns(value: int | float) -> str:
     """Format a duration with three significant digits and a suitable unit: ``12.3 ms``."""
@@ -54,6 +57,17 @@ def format_rate(value: int | float) -> str:
 def format_ratio(value: float) -> str:
     """Format a fraction as a percentage: ``0.123`` -> ``12.3%``."""
     return f"{value * 100:.1f}%"
+
+
+def format_change(value: float) -> str:
+    """Format a relative change with its sign: ``0.034`` -> ``+3.4%``, ``12.34`` -> ``+1,234%``."""
+    percent = value * 100
+    if percent >= _MOST_PERCENT:
+        return f">+{_MOST_PERCENT - 1:,}%"
+    if abs(percent) >= _WHOLE_PERCENT:
+        return f"{percent:+,.0f}%"
+    # A change that rounds to 0 has no direction.
+    return f"{round(percent, 1) or 0.0:+.1f}%"
 
 
 def format_count(value: int) -> str:

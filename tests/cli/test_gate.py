@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -88,7 +89,9 @@ def test_junit_has_a_test_for_each_metric(run, bad, fixed):
         ("--before", "{bad}"),
         ("--before", "{bad}", "--after", "{fixed}", "{bad}", "--paired"),
         ("--baseline", "none", "{bad}"),
+        ("--baseline", "none", "{bad}", "--paired"),
         ("--before", "{bad}", "{bad}", "--after", "{fixed}"),
+        ("{bad}", "{bad}"),
         ("{bad}", "{fixed}", "--fail-on", "stp:3%"),
         ("{bad}", "{fixed}", "--fail-on", "finding:no-rule"),
         ("{bad}", "{fixed}", "-f", "xml"),
@@ -162,6 +165,28 @@ def test_a_command_that_fails_is_an_error(run, folder, program, status):
     assert "error: bash -c" in done.err
 
 
+def test_commands_get_no_input_so_that_all_runs_are_alike(folder):
+    words = ("gate", "--runs", "2", "--bare", "-q", "-f", "json", "--keep", "kept")
+    command = ("bash", "-c", "read -r line; echo got $line")
+    done = subprocess.run(
+        [sys.executable, "-m", "warpline", *words, "--", *command, "---", *command],
+        input=b"one\ntwo\n",
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode in {PASSED, REGRESSED, UNDECIDED}
+    logs = {path.read_text(encoding="utf-8") for path in (folder / "kept").glob("*.log")}
+    assert logs == {"got\n"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="records programs")
+def test_commands_that_record_no_work_are_pointed_to_bare(run, folder):
+    done = run("gate", "--runs", "1", "--warm-up", "0", "--", "true", "---", "true")
+    assert done.status == USAGE
+    assert "no GPU work" in done.err
+    assert "--bare" in done.err
+
+
 def test_a_command_that_cannot_start(run, folder):
     done = run("gate", "--bare", "--", "./no-such-program", "---", "true")
     assert done.status == warpline.TargetFailedError.NOT_FOUND
@@ -224,7 +249,32 @@ def test_damaged_baselines_are_one_line(run, bad, folder, content):
     listed = run("baseline", "list")
     assert listed.status == 1
     assert listed.out.startswith("good")
-    assert run("trend", ".warpline-baselines").out.startswith("step: no change in 1 recording")
+    assert run("trend", ".warpline-baselines").out.startswith("step: 1 recording, too few")
+
+
+def test_baselines_are_no_recordings(run, bad, fixed, folder):
+    assert run("baseline", "save", "main", bad, "--folder", "a/b").status == 0
+    for command in ("gate", "compare"):
+        done = run(command, "a/b/main.json", fixed)
+        assert done.status == USAGE
+        assert "hint: warpline gate --folder a/b --baseline main RECORDING" in done.err
+    assert run("gate", "--folder", "a/b", "--baseline", "main", fixed).status == PASSED
+
+
+@pytest.mark.parametrize(
+    "words", [("baseline", "save", "x"), ("compare", "--after", "{fixed}", "--before")]
+)
+def test_a_run_that_is_named_twice_is_refused(run, bad, fixed, folder, words):
+    done = run(*(word.format(fixed=fixed) for word in words), bad, bad)
+    assert done.status == USAGE
+    assert "is named twice" in done.err
+
+
+def test_a_kernel_that_is_missing_in_one_recording_is_decided(run, bad, fixed):
+    done = run("gate", fixed, bad, "--fail-on", "kernel:nothing*:5%", "-f", "json")
+    (metric,) = json.loads(done.out)["metrics"]
+    assert (done.status, metric["outcome"]) == (UNDECIDED, "undecided")
+    assert "no kernel matches; longest are " in metric["reason"]
 
 
 @pytest.mark.parametrize("words", [(), ("keep",), ("save", "x"), ("show",), ("list", "x"), ("rm",)])
@@ -272,7 +322,7 @@ def test_recordings_make_a_trend_too(run, bad, fixed):
     assert done.status == 0
     lines = [line for line in done.out.splitlines() if "pageable" in line]
     assert ["bad" in line for line in lines] == [True, False]  # by the time of recording
-    assert "too few" in done.err
+    assert done.out.startswith("step: 2 recordings, too few to find a change (at least 6)")
 
 
 @pytest.mark.parametrize(

@@ -105,12 +105,26 @@ def test_steps_of_another_kind_with_other_work_forbid_a_verdict():
     assert compare([before], [after]).verdict == "faster"
 
 
-def test_inferred_steps_with_other_work_are_doubted():
+def test_inferred_steps_with_other_work_are_doubted_in_the_sentence():
     works = [items({kernel("k"): SLOW}, executions=count) for count in (10, 20)]
     few, many = (profile(SLOW, work=work, source="periodicity") for work in works)
-    doubt = "A step has 10 and 20 GPU operations"
-    assert any(doubt in text for text in compare([few], [many]).limits)
-    assert not any("A step has" in text for text in compare([few], [few]).limits)
+    doubt = "Inferred steps may not be the same work: 10 GPU operations per step before, 20 after"
+    assert doubt in compare([few], [many]).sentence
+    assert "Inferred" not in compare([few], [few]).sentence
+    named = [profile(SLOW, work=work) for work in works]
+    assert "Inferred" not in compare(named[:1], named[1:]).sentence
+
+
+def test_levels_of_graph_traces_forbid_a_verdict():
+    whole, nodes = (
+        profile(ns, environment={**MACHINE, "CUDA graph trace": level})
+        for ns, level in ((FAST, "graph"), (SLOW, "node"))
+    )
+    found = compare([whole], [nodes])
+    assert found.verdict == "undecided"
+    assert "traced at different levels (graph and node)" in found.sentence
+    without = profile(SLOW, environment={**MACHINE, "CUDA graph trace": None})
+    assert compare([without], [whole]).verdict == "faster"
 
 
 def test_sides_without_comparable_times_get_a_sentence():

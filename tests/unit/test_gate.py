@@ -71,6 +71,48 @@ def test_absolute_limits():
     assert gate(before, before, "exposed-communication:1us").outcome == "pass"
 
 
+def test_a_new_kernel_of_a_recording_is_a_regression_and_that_of_a_baseline_unknown():
+    kernels = {f"kernel{n}": (1e5,) * 8 for n in range(40)}
+    before = side(1e7, seed=1, kernels_ns=kernels)
+    after = side(1e7, seed=2, kernels_ns={**kernels, "new": (1e6,) * 8})
+    assert gate(before, after, "kernel:new:1us").outcome == "regression"
+    kept = thinned(before)
+    assert not kept.has_all_kernels
+    item = only(gate(kept, after, "kernel:new:1us"))
+    assert item.outcome == "undecided"
+    assert item.reason == "kernel:new: not among the 30 longest kernels that side 1 keeps"
+
+
+def test_inferred_steps_of_other_work():
+    few, many = (
+        replace(side(1e7, seed=1), source="periodicity", operations=(count,) * 8)
+        for count in (100.0, 200.0)
+    )
+    doubt = "may not be the same work: 100 GPU operations per step before, 200 after"
+    assert doubt in gate(few, many).sentence
+    assert "same work" not in gate(few, few).sentence
+    named = replace(many, source="range:step")
+    assert gate(few, named).outcome == "undecided"
+    assert doubt in gate(few, named).sentence
+    assert gate(few, replace(few, source="range:step")).outcome == "pass"
+
+
+def test_levels_of_graph_traces_forbid_a_decision():
+    whole, nodes = (
+        side(1e7, seed=1, environment={**H200, "CUDA graph trace": level})
+        for level in ("graph", "node")
+    )
+    found = gate(whole, nodes)
+    assert found.sentence == "Cannot decide: CUDA graph trace differs (graph and node)."
+    assert found.notes == ()
+
+
+def test_several_metrics_pass_together():
+    one = side(1e7, seed=1)
+    found = gate(one, side(0.8e7, seed=2), "step:3%,busy:gemm:3%")
+    assert found.sentence == "Pass: all 2 metrics are within their limits."
+
+
 def test_kernels_by_pattern_are_summed_and_a_missing_pattern_is_no_pass():
     kernels = {"flash_fwd_kernel": (1e6,) * 8, "flash_bwd_kernel": (2e6,) * 8, "gemm": (1e6,) * 8}
     grown = {**kernels, "flash_bwd_kernel": (3e6,) * 8}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from warpline.cli import talk
 from warpline.cli.arguments import add_steps, add_switches
 from warpline.cli.gate import FOLDER
+from warpline.cli.sides import check_runs
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import InputError, UsageError
@@ -67,15 +68,14 @@ def run(args: Namespace) -> int:
 
 def _save(args: Namespace) -> int:
     if len(args.words) < 2:
+        name = args.words[0] if args.words else "main"
         raise UsageError(
-            "save needs a name and recordings", hint=f"warpline {NAME} save main RECORDING..."
+            "save needs a name and recordings", hint=f"warpline {NAME} save {name} RECORDING..."
         )
     name, *recordings = args.words
     folder = Path(args.folder)
     path = baselines.path_of(folder, name)
-    for word in recordings:
-        if not Path(word).exists():
-            raise UsageError(f"{word}: no such file", hint="name recordings")
+    check_runs(recordings)
     memory.reuse_freed_memory()
     summary = api.summarize(recordings, steps=args.steps, keep_going=not args.debug)
     baselines.save(folder, name, summary, overwrite=args.force_overwrite)
@@ -115,7 +115,7 @@ def _show(args: Namespace) -> int:
     if summary.recorded_utc:
         lines.append(f"recorded {summary.recorded_utc}")
     means = [sum(run) / len(run) for run in summary.step_ns]
-    lines.append(f"steps of each run: {', '.join(format_ns(ns) for ns in means)}")
+    lines.append(f"mean step of each run: {', '.join(format_ns(ns) for ns in means)}")
     if summary.memory_peak_bytes:
         peaks = ", ".join(format_bytes(size) for size in summary.memory_peak_bytes)
         lines.append(f"peak memory: {peaks}")
@@ -145,10 +145,8 @@ def _name(args: Namespace) -> str:
 
 
 def _facts(summary: Summary) -> str:
-    steps = sum(map(len, summary.step_ns))
     return (
-        f"{format_ns(summary.mean_ns)} per step"
-        f" ({plural(summary.runs, 'run')}, {plural(steps, 'value')}, {summary.source})"
+        f"{format_ns(summary.mean_ns)} per step ({plural(summary.runs, 'run')}, {summary.source})"
     )
 
 

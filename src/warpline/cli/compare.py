@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.arguments import add_output, add_steps
 from warpline.cli.output import Output
+from warpline.cli.sides import check_runs
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 
@@ -125,9 +125,8 @@ def _sides(args: Namespace) -> tuple[list[str], list[str]]:
         )
     else:
         sides = [args.recordings[0]], [args.recordings[1]]
-    for word in (*sides[0], *sides[1]):
-        if not Path(word).exists():
-            raise UsageError(f"{word}: no such file", hint="name two recordings")
+    for side in sides:  # both may have one in common: the result says so
+        check_runs(side)
     return sides
 
 

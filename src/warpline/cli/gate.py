@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from warpline.cli import bar, talk, turns
 from warpline.cli.arguments import STDOUT, add_steps, add_switches
+from warpline.cli.sides import check_runs
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
 from warpline.files import check_output, complete_file
+from warpline.units import plural
 
 if TYPE_CHECKING:
     import tempfile
@@ -211,7 +213,12 @@ def _named(args: Namespace) -> tuple[list[str], list[str]]:
     before, after = list(args.before), list(args.after)
     if args.baseline is not None:
         after += args.recordings
-        if before or not after or args.paired:
+        if args.paired:
+            raise UsageError(
+                "--paired: the runs of a baseline were not made in turn with others",
+                hint="leave out --paired, or name both sides: --before, --after",
+            )
+        if before or not after:
             raise UsageError(
                 "--baseline takes the place of the runs before",
                 hint=f"warpline {NAME} --baseline {args.baseline} RECORDING...",
@@ -235,12 +242,7 @@ def _named(args: Namespace) -> tuple[list[str], list[str]]:
             f"--paired: {len(before)} recordings before, {len(after)} after",
             hint="pass as many recordings on both sides, in the order in which they were made",
         )
-    for side in (before, after):
-        for place, word in enumerate(side):
-            if not Path(word).exists():
-                raise UsageError(f"{word}: no such file", hint="name recordings")
-            if Path(word).resolve() in [Path(other).resolve() for other in side[:place]]:
-                raise UsageError(f"{word} is named twice", hint="name each run once")
+    check_runs([*before, *after])
     return before, after
 
 
@@ -251,7 +253,7 @@ def _ran(args: Namespace) -> tuple[Summary, Summary]:
     if len(commands) != needed or not all(commands):
         what = "a baseline is compared with one command" if needed == 1 else "two are compared"
         raise UsageError(
-            f"{len([item for item in commands if item])} commands named: {what}",
+            f"{plural(len([item for item in commands if item]), 'command')} named: {what}",
             hint=f"warpline {NAME} --baseline NAME -- COMMAND"
             if needed == 1
             else f"warpline {NAME} --runs 5 --interleave -- COMMAND_A {_BETWEEN} COMMAND_B",
@@ -280,7 +282,12 @@ def _summary(args: Namespace, results: Sequence[Path | float], side: int) -> Sum
         return summary.timed(title, [float(item) for item in results if isinstance(item, int)])
     with bar.shown(args):
         runs = [str(item) for item in results]
-        found = api.summarize(runs, steps=args.steps, keep_going=not args.debug)
+        try:
+            found = api.summarize(runs, steps=args.steps, keep_going=not args.debug)
+        except UsageError as error:
+            raise UsageError(
+                error.message, hint=f"{error.hint}, or time whole commands with --bare"
+            ) from error
     return summary.joined(title, [found])
 
 

@@ -94,11 +94,6 @@ def run(args: Namespace) -> int:
     found = trends.trend(sides, metric, tolerance=tolerance)
     for file, why in found.left_out if not args.quiet else ():
         talk.warning(f"{file} is left out: {why}")
-    if len(found.points) < trends.LEAST_POINTS and not args.quiet:
-        talk.note(
-            f"{len(found.points)} recordings are too few for a change:"
-            f" at least {trends.LEAST_POINTS} are needed"
-        )
     if args.output != STDOUT:
         with (
             complete_file(Path(args.output)) as unfinished,

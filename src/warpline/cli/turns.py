@@ -93,7 +93,14 @@ def _run(command: Sequence[str], log: Path, recording: Path | None) -> int:
     with log.open("wb") as output:
         begin = time.perf_counter_ns()
         try:
-            done = subprocess.run(words, stdout=output, stderr=subprocess.STDOUT, check=False)
+            done = subprocess.run(
+                words,
+                # The first run would read all of ours, and leave nothing to the others.
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
         except OSError as error:
             raise TargetFailedError(
                 f"cannot start {command[0]}: {error.strerror or error}",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from warpline.comparison.summary import Summary, thinned
+from warpline.comparison.summary import MOST_KERNELS, Summary, thinned
 from warpline.errors import CorruptTraceError, InputError, UnsupportedVersionError, UsageError
 from warpline.files import cannot_write, complete_file
 from warpline.result.diagnosis import SEVERITIES
@@ -50,7 +50,7 @@ def save(folder: Path, name: str, summary: Summary, *, overwrite: bool = False) 
             hint="use --force-overwrite to replace it",
         )
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(folder, error) from error
     with complete_file(path) as unfinished:
@@ -70,7 +70,9 @@ def load(folder: Path, name: str) -> Summary:
         known = ", ".join(names(folder))
         raise UsageError(
             f"there is no baseline {name} in {folder}",
-            hint=f"saved are {known}" if known else f"warpline baseline save {name} RECORDING...",
+            hint=f"saved baselines: {known}"
+            if known
+            else f"warpline baseline save {name} RECORDING...",
         )
     return read(path)
 
@@ -150,6 +152,7 @@ def dumps(summary: Summary) -> str:
         "step_ns": [[max(round(ns), 1) for ns in steps] for steps in kept.step_ns],
         "parts_ns": _rounded(kept.parts_ns),
         "kernels_ns": _rounded(kept.kernels_ns),
+        "operations": [round(count, 1) for count in kept.operations],
         "memory_peak_bytes": [round(peak) for peak in kept.memory_peak_bytes],
         "findings": dict(sorted(kept.findings.items())),
         "environment": dict(sorted(kept.environment.items())),
@@ -204,6 +207,7 @@ def loads(data: bytes) -> Summary:
     def columns(value: Any) -> dict[str, tuple[float, ...]]:
         return {name: per_run(item) for name, item in _dict(value).items()}
 
+    kernels_ns = _item(content, "kernels_ns", columns)
     return Summary(
         title=_item(content, "title", _string),
         recorded_utc=_item(content, "recorded_utc", _string),
@@ -211,7 +215,9 @@ def loads(data: bytes) -> Summary:
         recordings=_item(content, "recordings", _strings),
         step_ns=tuple(steps),
         parts_ns=_item(content, "parts_ns", columns),
-        kernels_ns=_item(content, "kernels_ns", columns),
+        kernels_ns=kernels_ns,
+        operations=per_run(content["operations"]) if content.get("operations") else (),
+        has_all_kernels=len(kernels_ns) < MOST_KERNELS,
         memory_peak_bytes=_item(
             content, "memory_peak_bytes", lambda value: per_run(value) if value else ()
         ),

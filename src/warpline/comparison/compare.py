@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.comparison import sentences
-from warpline.comparison.environment import environment
+from warpline.comparison.environment import environment, operations_per_step, same_work
 from warpline.comparison.findings import finding_differences
 from warpline.comparison.items import item_changes
 from warpline.comparison.parts import mean_parts, part_changes
@@ -70,6 +70,10 @@ def compare(
         named = [rule for rule in dict.fromkeys(fixed) if rule != _OF_RECORDING]
         reason = sentences.reason(parts, found.step, path, named)
         sentence = f"{sentence} {reason}".strip()
+    is_inferred = all(run.source == sentences.INFERRED for run in (*before, *after))
+    if found.step is not None and is_inferred and not same_work(before, after):
+        counts = operations_per_step(before), operations_per_step(after)
+        sentence = f"{sentence} {sentences.different_work(*counts)}"
     items = item_changes(before, after, paired=paired) if comparable else ()
     return Comparison(
         title=f"{_title(before)} and {_title(after)}",

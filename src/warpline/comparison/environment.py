@@ -8,8 +8,9 @@ from warpline.result.comparison import Effect, Fact
 from warpline.result.profile import OF_CPU, Profile
 
 GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
+GRAPHS = "CUDA graph trace"
 # Differences that no statistics can separate from a change of the program.
-_FORBIDS = {GPU, GPUS, RANKS, PROFILER}
+_FORBIDS = {GPU, GPUS, RANKS, PROFILER, GRAPHS}
 _INFORMS = {"command", "profiler version", STEPS}
 _LEAST_SAME_WORK = 0.8  # of the smaller number of operations per step
 
@@ -43,8 +44,12 @@ def _value(name: str, runs: Sequence[Profile]) -> str | None:
 
 def same_work(before: Sequence[Profile], after: Sequence[Profile]) -> bool:
     """Return whether the steps of both sides launch about as many GPU operations."""
-    counts = [operations_per_step(runs) for runs in (before, after)]
-    return min(counts) >= _LEAST_SAME_WORK * max(counts)
+    return similar_counts(operations_per_step(before), operations_per_step(after))
+
+
+def similar_counts(before: float, after: float) -> bool:
+    """Return whether two numbers of GPU operations per step may be those of the same work."""
+    return min(before, after) >= _LEAST_SAME_WORK * max(before, after)
 
 
 def operations_per_step(runs: Sequence[Profile]) -> float:

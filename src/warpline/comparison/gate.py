@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.comparison.environment import (
+    GPU,
+    GPUS,
+    GRAPHS,
+    PROFILER,
+    RANKS,
+    STEPS,
+    similar_counts,
+)
 from warpline.comparison.limits import FINDING, Limit
+from warpline.comparison.sentences import INFERRED, different_work
 from warpline.comparison.statistics import (
     ALPHA,
     ASSUMED_TEXT,
@@ -22,13 +32,14 @@ from warpline.comparison.statistics import (
 from warpline.comparison.summary import COMMAND, CPU, MOST_KERNELS, Summary, at_least
 from warpline.result.diagnosis import SEVERITIES
 from warpline.result.gate import STATUSES, Gate, GateSide, MetricResult, MetricUnit, Outcome
-from warpline.units import format_bytes, format_ns, plural
+from warpline.units import format_bytes, format_change, format_ns, plural
 
 # Facts whose difference no statistics can separate from a change of the program.
-_SAME = ("GPU", "number of GPUs", "ranks", "profiler")
+_SAME = (GPU, GPUS, RANKS, PROFILER, GRAPHS)
 _EXPOSED = "busy:collective"
 _MEMORY = "record with --cuda-memory-usage=true, or profile_memory=True of torch.profiler"
 _FEW_STEPS = 10
+_NAMED = 3  # of the kernels or parts that a pattern could have matched
 
 
 class _Values(NamedTuple):
@@ -64,21 +75,26 @@ def judge(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: b
         else:
             alpha = ALPHA / sum(item.kind != FINDING for item in limits)
             results.append(_judged(before, after, limit, paired=is_paired, alpha=alpha))
+    why = f"all {len(results)} metrics are within their limits"
+    doubt = "" if why_not else _doubt(before, after)
     order: list[Outcome] = ["regression", "undecided", "pass"]
     worst = min(results, key=lambda item: order.index(item.outcome))
     said = {"pass": "Pass", "regression": "Regression", "undecided": "Cannot decide"}
     others = sum(item.outcome == worst.outcome for item in results) - 1
     more = f" (and {plural(others, 'other metric')})" if others and worst.outcome != "pass" else ""
-    shown = results[0] if worst.outcome == "pass" else worst
+    if worst.outcome != "pass" or len(results) == 1:
+        why = f"{worst.reason}{more}"
     assert set(said) == set(STATUSES)
     return Gate(
         outcome=worst.outcome,
-        sentence=f"{said[worst.outcome]}: {shown.reason}{more}.",
+        sentence=f"{said[worst.outcome]}: {why}. {doubt}".strip(),
         metrics=tuple(results),
         before=_side(before),
         after=_side(after),
         is_paired=is_paired,
-        notes=tuple(_notes(before, after, is_paired=is_paired)),
+        notes=tuple(
+            _notes(before, after, results, is_paired=is_paired),
+        ),
     )
 
 
@@ -91,8 +107,7 @@ def _judged(
             return _unknown(limit, why)
     old, new = (_Values(runs) for runs in found if not isinstance(runs, str))
     if limit.kind in {"kernel", "busy", "idle"} and not old.mean and not new.mean:
-        what = "kernel" if limit.kind == "kernel" else f"part of the {limit.kind} time"
-        return _unknown(limit, f"no {what} matches {limit.pattern}")
+        return _unknown(limit, _no_match(limit, after))
     if limit.kind == "memory-peak" and before.runs == after.runs == 1:
         return _exact(limit, old.mean, new.mean)
     if limit.kind != "step" and before.runs == after.runs == 1:
@@ -191,7 +206,7 @@ def change_text(limit: Limit, change: float, low: float, high: float) -> str:
 
 def _signed(limit: Limit, value: float) -> str:
     if limit.is_relative:
-        return "new" if math.isinf(value) else f"{value * 100:+.1f}%"
+        return "new" if math.isinf(value) else format_change(value)
     size = format_bytes(abs(value)) if _unit(limit) == "bytes" else format_ns(abs(value))
     return f"{'-' if value < 0 else '+'}{size}"
 
@@ -253,6 +268,21 @@ def _unknown(limit: Limit, why: str) -> MetricResult:
     )
 
 
+def _no_match(limit: Limit, side: Summary) -> str:
+    """Return that a pattern matches nothing, and what it could have matched."""
+    if limit.kind == "kernel":
+        what, values = "kernel", side.kernels_ns
+    else:
+        what, start = f"{limit.kind} time", f"{limit.kind}:"
+        values = {
+            name.removeprefix(start): ns
+            for name, ns in side.parts_ns.items()
+            if name.startswith(start)
+        }
+    longest = sorted(values, key=lambda name: -sum(values[name]))[:_NAMED]
+    return f"no {what} matches" + (f"; longest are {', '.join(longest)}" if longest else "")
+
+
 def _unit(limit: Limit) -> MetricUnit:
     return "bytes" if limit.kind == "memory-peak" else "ns"
 
@@ -272,11 +302,8 @@ def metric_values(side: Summary, limit: Limit) -> list[Sequence[float]] | str:
         return f"{side.title} has no GPU work"
     if limit.kind == "kernel":
         found = _matching(side.kernels_ns, limit.pattern)
-        if not found and len(side.kernels_ns) >= MOST_KERNELS:
-            return (
-                f"{limit.pattern} is not among the {MOST_KERNELS} longest kernels that"
-                f" {side.title} keeps"
-            )
+        if not found and not side.has_all_kernels:
+            return f"not among the {MOST_KERNELS} longest kernels that {side.title} keeps"
     else:
         name = f"{limit.kind}:{limit.pattern}" if limit.pattern else _EXPOSED
         found = _matching(side.parts_ns, name)
@@ -299,7 +326,24 @@ def _incomparable(before: Summary, after: Summary) -> str | None:
         old, new = before.environment.get(name), after.environment.get(name)
         if old is not None and new is not None and old != new:
             return f"{name} differs ({old} and {new})"
+    sides = (before, after)
+    if [side.source == INFERRED for side in sides].count(True) == 1 and not _has_same_work(*sides):
+        return different_work(*(float(np.mean(side.operations)) for side in sides)).rstrip(".")
     return None
+
+
+def _has_same_work(before: Summary, after: Summary) -> bool:
+    """Return whether steps have about as many GPU operations; True if that is unknown."""
+    if not before.operations or not after.operations:
+        return True
+    return similar_counts(*(float(np.mean(side.operations)) for side in (before, after)))
+
+
+def _doubt(before: Summary, after: Summary) -> str:
+    """Return the doubt about inferred steps that are not the same work; empty for none."""
+    if not before.source == after.source == INFERRED or _has_same_work(before, after):
+        return ""
+    return different_work(*(float(np.mean(side.operations)) for side in (before, after)))
 
 
 def _kind(source: str) -> str:
@@ -310,9 +354,14 @@ def _kind(source: str) -> str:
     return "whole recordings" if source == "none" else "timed on the GPU"
 
 
-def _notes(before: Summary, after: Summary, *, is_paired: bool) -> list[str]:
+def _notes(
+    before: Summary, after: Summary, results: Sequence[MetricResult], *, is_paired: bool
+) -> list[str]:
     said = []
-    if before.runs == after.runs == 1:
+    is_tested = any(item.p is not None for item in results)
+    if not is_tested:
+        pass  # nothing depends on how runs vary
+    elif before.runs == after.runs == 1:
         said.append(
             "One run of each side: how much runs of one program differ was not measured, but"
             f" assumed to be {ASSUMED_TEXT}."
@@ -323,14 +372,14 @@ def _notes(before: Summary, after: Summary, *, is_paired: bool) -> list[str]:
             " change of the program. Use --runs N --interleave."
         )
     few = [side for side in (before, after) if min(map(len, side.step_ns)) < _FEW_STEPS]
-    if few and few[0].source != COMMAND and before.runs == after.runs == 1:
+    if is_tested and few and few[0].source != COMMAND and before.runs == after.runs == 1:
         said.append(f"A run has fewer than {_FEW_STEPS} analyzed steps.")
     names = [
         name
         for name in dict.fromkeys([*before.environment, *after.environment])
         if name in before.environment
         and name in after.environment
-        and name not in {*_SAME, "command", "steps", "profiler version"}
+        and name not in {*_SAME, "command", STEPS, "profiler version"}
         and before.environment[name] != after.environment[name]
     ]
     if names:

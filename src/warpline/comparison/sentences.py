@@ -7,23 +7,25 @@ from collections.abc import Sequence
 from warpline.comparison.environment import (
     GPU,
     GPUS,
+    GRAPHS,
     PROFILER,
     RANKS,
     STEPS,
-    operations_per_step,
-    same_work,
 )
 from warpline.comparison.statistics import ASSUMED_TEXT
 from warpline.result.comparison import Fact, PartChange, StepChange, Verdict
 from warpline.result.profile import Profile
-from warpline.units import format_ns, format_ratio, plural
+from warpline.units import format_change, format_ns, format_ratio, plural
 
 _FEW_STEPS = 10
+INFERRED = "periodicity"  # the source of steps that are inferred from repeating launches
 _WHY: dict[str, str] = {
     GPU: "the GPUs differ ({before} and {after})",
     GPUS: "the runs use different numbers of GPUs ({before} and {after})",
     RANKS: "the runs have different numbers of ranks ({before} and {after})",
     PROFILER: "different profilers slow the CPU differently ({before} and {after})",
+    GRAPHS: "CUDA graphs were traced at different levels ({before} and {after}), which differ in"
+    " overhead; record both with the same --cuda-graph-trace",
     STEPS: "a step is not the same work on both sides ({before} and {after})",
 }
 
@@ -64,7 +66,7 @@ def judged_sentence(
 
 
 def _signed(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.1f}%"
+    return format_change(ratio - 1)
 
 
 def reason(
@@ -92,6 +94,14 @@ def reason(
         more = "more" if part.delta_ns > 0 else "less"
         said = f"The main reason is {name}: {format_ns(abs(part.delta_ns))} {more}"
     return said + (f"; fixed: {', '.join(fixed)}." if fixed else ".")
+
+
+def different_work(before: float, after: float) -> str:
+    """Return the doubt about inferred steps with different numbers of GPU operations."""
+    return (
+        f"Inferred steps may not be the same work: {before:,.0f} GPU operations per step before,"
+        f" {after:,.0f} after; name the steps with --steps-from to be sure."
+    )
 
 
 def forbidden_sentence(facts: Sequence[Fact], step: StepChange | None, busy: str) -> str:
@@ -128,19 +138,13 @@ def limits(
     inferred = [
         name
         for name, side in (("before", before), ("after", after))
-        if any(run.source == "periodicity" for run in side)
+        if any(run.source == INFERRED for run in side)
     ]
     if inferred:
         said.append(
             f"Steps {' and '.join(inferred)} are inferred from repeating launches, not named by"
             " ranges."
         )
-        if not same_work(before, after):
-            counts = (f"{operations_per_step(side):.0f}" for side in (before, after))
-            said.append(
-                f"A step has {' and '.join(counts)} GPU operations: check that it is the same work"
-                " on both sides, or name the steps with --steps-from."
-            )
     if {run.recorder for run in before} != {run.recorder for run in after}:
         said.append(
             "Idle time and CUDA API calls include the overhead of each profiler; GPU operations"

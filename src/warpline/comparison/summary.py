@@ -34,6 +34,8 @@ class Summary:
         parts_ns: Time per step of each run, by part of the step: ``busy:gemm``,
             ``idle:host-sync``. A run's parts sum to its mean step.
         kernels_ns: Time per step of each run, by kernel.
+        operations: GPU operations per step of each run; empty if unknown.
+        has_all_kernels: Whether `kernels_ns` has every kernel, not only the longest of a baseline.
         memory_peak_bytes: Peak GPU memory of each run; empty if not recorded.
         findings: For each rule that reported a finding in most runs, the highest severity.
         environment: Facts about machine, software and settings, by name.
@@ -49,6 +51,8 @@ class Summary:
     memory_peak_bytes: tuple[float, ...] = ()
     findings: Mapping[str, Severity] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    operations: tuple[float, ...] = ()
+    has_all_kernels: bool = True
 
     @property
     def runs(self) -> int:
@@ -79,6 +83,10 @@ def joined(title: str, runs: Sequence[Summary]) -> Summary:
             step_ns=tuple(steps for run in runs for steps in run.step_ns),
             parts_ns=_columns([(run.parts_ns, run.runs) for run in runs]),
             kernels_ns=_columns([(run.kernels_ns, run.runs) for run in runs]),
+            operations=tuple(count for run in runs for count in run.operations)
+            if all(run.operations for run in runs)
+            else (),
+            has_all_kernels=all(run.has_all_kernels for run in runs),
             memory_peak_bytes=tuple(peak for own in memory for peak in own) if all(memory) else (),
             findings={
                 rule: min(found, key=severity_rank)
@@ -123,6 +131,7 @@ def thinned(summary: Summary) -> Summary:
             "kernels_ns": {
                 name: values for name, values in summary.kernels_ns.items() if name in kept
             },
+            "has_all_kernels": summary.has_all_kernels and len(longest) < MOST_KERNELS,
         }
     )
 

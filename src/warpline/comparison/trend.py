@@ -26,7 +26,7 @@ from warpline.comparison.statistics import (
 from warpline.comparison.summary import Summary
 from warpline.errors import UsageError
 from warpline.lazy import lazy
-from warpline.result.trend import ChangePoint, Point, Trend
+from warpline.result.trend import LEAST_POINTS, ChangePoint, Point, Trend
 
 if TYPE_CHECKING:
     import ruptures
@@ -34,7 +34,6 @@ else:
     ruptures = lazy("ruptures")  # an extra
 
 F64 = npt.NDArray[np.float64]
-LEAST_POINTS = 6  # two segments
 _LEAST_SEGMENT = 3
 # Of a change point, in variances of the noise times the logarithm of the number of points: few
 # series without a change have a candidate then.

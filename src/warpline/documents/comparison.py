@@ -169,6 +169,7 @@ def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
         environment.RANKS: str(len(step_partition(run).ranks)),
         environment.PROFILER: _profiler(trace),
         "profiler version": meta.producer,
+        environment.GRAPHS: _graph_trace(trace),
         environment.STEPS: steps(run).source if has_steps else "none",
         "host": meta.host,
         **meta.software,
@@ -176,6 +177,18 @@ def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
     }
     facts.update({f"variable {name}": value for name, value in meta.environment.items()})
     return facts
+
+
+def _graph_trace(trace: Trace) -> str | None:
+    """Return ``node`` if the work inside CUDA graphs was traced, ``graph`` if only whole graphs.
+
+    None without graphs. Tracing nodes slows them down, so times of both levels are not comparable.
+    """
+    if trace.has("kernel"):
+        nodes = trace.columns("kernel", "graph_node_id")["graph_node_id"]
+        if nodes.is_valid().any():
+            return "node"
+    return "graph" if trace.has("graph_launch") and trace.row_count("graph_launch") else None
 
 
 def _devices(trace: Trace) -> Mapping[str, str | None]:

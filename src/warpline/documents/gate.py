@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from warpline.comparison.environment import operations_per_step
 from warpline.comparison.summary import CPU, Summary
 from warpline.derived.memory.allocations import ALLOCATORS, memory_peaks
 from warpline.derived.steps.times import steps
@@ -53,6 +54,7 @@ def summary(run: Run, *, keep_going: bool = True) -> Summary:
             f"{part.kind}:{part.category}": (float(ns),) for part, ns in profile.parts.items() if ns
         },
         kernels_ns=_kernels(profile),
+        operations=(operations_per_step([profile]),),
         memory_peak_bytes=_memory(trace),
         findings=_findings(profile),
         environment={

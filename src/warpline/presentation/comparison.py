@@ -20,6 +20,7 @@ from warpline.presentation.blocks import (
     Waterfall,
     WaterfallRow,
 )
+from warpline.presentation.kernel_names import without_noise
 from warpline.result.comparison import Comparison, ItemChange, PartChange, Side
 from warpline.units import format_bytes, format_ns, plural
 
@@ -102,7 +103,7 @@ def _waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
     shown = [part for part in parts if abs(part.delta_ns) >= least][:most]
     rest = [part for part in parts if part not in shown]
     steps = [(_name(part), part.before_ns, part.after_ns, part.meaning) for part in shown]
-    if rest:
+    if any(part.delta_ns for part in rest) or (rest and not shown):
         sums = (sum(part.before_ns for part in rest), sum(part.after_ns for part in rest))
         steps.append((_OTHERS, *sums, ""))
     top, at = max(step.before_ns, step.after_ns), step.before_ns
@@ -153,12 +154,13 @@ def _work(comparison: Comparison, most: int) -> Iterator[Block]:
 
 
 def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
+    calls = [_calls(item) for item in items]
     columns = (
         Column("change", width=8),
         Column("before", width=8, is_number=True),
         Column("after", width=8, is_number=True),
         Column("difference", short="diff", width=10, is_number=True),
-        Column("calls", width=12, is_number=True),
+        Column("calls", width=max(12, *map(len, calls)), is_number=True),
         Column("name", width=20, fit=Fit.CUT),
     )
     rows = tuple(
@@ -168,11 +170,11 @@ def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
                 Cell(format_ns(round(item.before.ns)) if item.before else "-"),
                 Cell(format_ns(round(item.after.ns)) if item.after else "-"),
                 Cell(_signed_ns(item.delta_ns)),
-                Cell(_calls(item)),
+                Cell(count_text),
                 Cell(_item_name(item), is_code=True),
             )
         )
-        for item in items
+        for item, count_text in zip(items, calls, strict=True)
     )
     more = f", {len(items)} of {count}" if count > len(items) else ""
     return Table(columns=columns, rows=rows, title=title + more)
@@ -194,8 +196,10 @@ def _item_name(item: ItemChange) -> str:
         side = old or new
         assert side is not None
         shape = f" [{', '.join(side.shapes)}]" if any(side.shapes) else ""
-        return f"{item.name}{shape}"
-    said = new.names[0] if old.names == new.names else f"{new.names[0]} (was {old.names[0]})"
+        return f"{without_noise(item.name)}{shape}"
+    said, was = without_noise(new.names[0]), without_noise(old.names[0])
+    if was != said:
+        said += f" (was {was})"
     if old.shapes != new.shapes:
         shapes = (", ".join(filter(None, side.shapes)) or "none" for side in (old, new))
         said += f" [{' -> '.join(shapes)}]"
@@ -242,15 +246,15 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
         if item.change == "same" or item.severity == "info":
             continue
         savings = [
-            format_ns(ns) if ns is not None else "none"
+            format_ns(ns) if ns is not None else "unknown"
             for ns in (item.before_saving_ns, item.after_saving_ns)
         ]
         said = f"{item.change}: {item.title} ({item.rule})"
-        if item.change in ("better", "worse"):
-            said += f", estimated saving {savings[0]} to {savings[1]} per step"
-        elif savings != ["none", "none"]:
-            saving = savings[0] if item.change == "fixed" else savings[1]
-            said += f", estimated saving {saving} per step"
+        known = [text for text in savings if text != "unknown"]
+        if item.change in ("better", "worse") and known:
+            said += f", estimated saving per step: {savings[0]} before, {savings[1]} after"
+        elif known:
+            said += f", estimated saving {known[0]} per step"
         items.append((Cell(said),))
     if items:
         yield Section("Findings", (Items(tuple(items)),))

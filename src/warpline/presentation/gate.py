@@ -18,7 +18,7 @@ from warpline.presentation.blocks import (
     Table,
 )
 from warpline.result.gate import Gate, GateSide, MetricResult
-from warpline.units import format_bytes, format_ns, plural
+from warpline.units import format_bytes, format_change, format_ns, plural
 
 _OUTCOMES = {"pass": "pass", "regression": "REGRESSION", "undecided": "undecided"}
 _NUMBERS = ("before", "after", "change", "95% interval", "limit")
@@ -51,7 +51,7 @@ def _blocks(found: Gate) -> Iterator[Block]:
     if len(reasons) > 1:
         yield Section("Reasons", (Items(tuple((Cell(reason),) for reason in reasons)),))
     if found.notes:
-        yield Section("Limits", (Items(tuple((Cell(note),) for note in found.notes)),))
+        yield Section("Notes", (Items(tuple((Cell(note),) for note in found.notes)),))
 
 
 def _texts(item: MetricResult) -> tuple[str, ...]:
@@ -68,7 +68,10 @@ def _texts(item: MetricResult) -> tuple[str, ...]:
 
 
 def _side(side: GateSide) -> str:
-    step = _STEPS.get(side.source, f"{plural(side.steps, 'step')}, {side.source}")
+    source = side.source.removeprefix("cpu:")
+    source = "inferred" if source == "periodicity" else source.removeprefix("range:")
+    where = " on the CPU" if side.source.startswith("cpu:") else ""
+    step = _STEPS.get(side.source, f"{plural(side.steps, 'step')}{where}, {source}")
     when = f", {side.recorded_utc}" if side.recorded_utc else ""
     return f"{plural(side.runs, 'run')} ({step}{when})"
 
@@ -89,7 +92,7 @@ def change_text(item: MetricResult, change: float | None) -> str:
     if item.unit == "findings":
         return f"{change:+.0f} new"
     if item.is_relative:
-        return "new" if change == float("inf") else f"{change * 100:+.1f}%"
+        return "new" if change == float("inf") else format_change(change)
     return ("-" if change < 0 else "+") + value_text(item, abs(change))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from warpline.render import Options
 from warpline.render.escaping import shorten, visible
 from warpline.render.markdown import code, plain
-from warpline.result.trend import ChangePoint, Point, Trend
+from warpline.result.trend import LEAST_POINTS, ChangePoint, Point, Trend
 from warpline.units import format_bytes, format_ns, format_ratio, plural
 
 Write = Callable[[Trend, TextIO, Options], None]
@@ -87,8 +87,12 @@ def write_svg(found: Trend, out: TextIO, options: Options) -> None:
 
 
 def _head(found: Trend) -> str:
+    count = len(found.points)
+    recordings = plural(count, "recording")
+    if count < LEAST_POINTS:
+        return f"{found.metric}: {recordings}, too few to find a change (at least {LEAST_POINTS})"
     what = plural(len(found.changes), "change") if found.changes else "no change"
-    return f"{found.metric}: {what} in {plural(len(found.points), 'recording')}"
+    return f"{found.metric}: {what} in {recordings}"
 
 
 def _change(found: Trend, change: ChangePoint) -> str:

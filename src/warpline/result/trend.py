@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 SCHEMA_VERSION = 1  # of the JSON that `trend` writes
 
+LEAST_POINTS = 6  # that may show a change: two segments of three
+
 
 @dataclass(frozen=True)
 class Point:
