@@ -128,6 +128,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
 
 def read_large_tables(trace: Trace) -> None:
     """Read `_READ_AT_ONCE`. The parts of the diagnosis that need a damaged table report it."""
+    trace.foresee(_READ_AT_ONCE)
     for table, names in _READ_AT_ONCE.items():
         if trace.has(table):
             with suppress(InputError):
