@@ -65,7 +65,7 @@ class ColumnStore:
         return spec
 
     def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
-        """Tell the source which columns of recorded tables will be requested next."""
+        """Let the source know which columns of recorded tables are requested next."""
         if isinstance(self.source, Foresees):
             recorded = {name: of for name, of in columns.items() if name in self.recorded}
             with self._lock:
