@@ -10,6 +10,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
 from warpline.lazy import lazy_pattern
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 if TYPE_CHECKING:
@@ -127,5 +128,5 @@ def _names(trace: Trace, table: str) -> list[str]:
     """Return the distinct names in a table, long ones truncated."""
     if not trace.has(table):
         return []
-    ids = set(trace.columns(table, "name_id")["name_id"].filled(-1).tolist()) - {-1}
-    return [text[:_LONGEST_NAME] for text in trace.strings.texts(sorted(ids))]
+    ids = distinct_values(trace.columns(table, "name_id")["name_id"].filled(-1))
+    return [text[:_LONGEST_NAME] for text in trace.strings.texts(ids[ids >= 0].tolist())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
-from warpline.derived.breakdown.partition import RankWindows, step_partition, window_segments
+from warpline.derived.breakdown.partition import RankWindows, measured_segments, step_partition
 from warpline.derived.breakdown.phases import phases as derived_phases
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_origins
@@ -81,7 +81,7 @@ def _origin_sums(run: Run) -> I64:
     rank_of = np.zeros(len(parts.windows.device), np.int64)
     for place, rank in enumerate(parts.ranks):
         rank_of[rank.windows] = place
-    pieces = window_segments(run.trace, parts.windows)
+    pieces = measured_segments(run)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     owner = segments.operation[pieces.row[busy]]
     sums = np.zeros((len(parts.ranks), len(Origin)), np.int64)

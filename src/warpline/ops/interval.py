@@ -243,6 +243,8 @@ def _covers(canonical: Intervals, time: I64) -> BoolArray:
 
 def _not_empty(pair: Intervals) -> Intervals:
     lasting = pair.end > pair.start
+    if lasting.all():
+        return pair
     return Intervals(pair.start[lasting], pair.end[lasting])
 
 

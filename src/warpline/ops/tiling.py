@@ -152,8 +152,13 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
     count = np.maximum(last - first, 0)
     span = np.repeat(np.arange(len(count)), count)
     row = np.arange(len(span)) - np.repeat(np.cumsum(count) - count - first, count)
-    start = np.maximum(spans.start_ns[span], others.start_ns[row])
-    end = np.minimum(spans.end_ns[span], others.end_ns[row])
+    start, end = others.start_ns[row], others.end_ns[row]
+    # The others are disjoint: only the first and the last one of a span reach beyond it.
+    cutting = np.flatnonzero(count)
+    behind = np.cumsum(count)[cutting]
+    head, tail = behind - count[cutting], behind - 1
+    start[head] = np.maximum(start[head], spans.start_ns[cutting])
+    end[tail] = np.minimum(end[tail], spans.end_ns[cutting])
     lasting = end > start
     if lasting.all():
         return Cuts(span, row, start, end)

@@ -22,7 +22,7 @@ from warpline.ops.group import distinct_values
 from warpline.ops.interval import union
 from warpline.ops.tiling import by_group
 from warpline.replay.draft import Draft
-from warpline.replay.host import NONE
+from warpline.replay.host import NONE, HostSide
 from warpline.replay.overlapping import overlap_collectives
 from warpline.replay.queued import outermost_of
 from warpline.result import changes as kinds
@@ -215,8 +215,7 @@ def _(change: kinds.CatchUp, trace: Trace, draft: Draft, side: Side) -> None:
 @_apply.register
 def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) -> None:
     host = draft.graph.host
-    every = working_calls(trace).row
-    inside = outermost_of(trace, host, every)
+    inside = outermost_of(trace, host, _calls_during(trace, host))
     records = np.bincount(inside[inside >= 0], minlength=len(host))
     cost = records * _of(change.call_ns, side, reverse=True)
     cost += _operators_before(trace, draft) * _of(change.operator_ns, side, reverse=True)
@@ -237,6 +236,16 @@ def _(change: kinds.RemoveProfilerCost, trace: Trace, draft: Draft, side: Side) 
     draft.remove_host_time(calls, cost - of_own, of_own)
     # A traced graph begins when its launch has nearly ended.
     draft.shorten_launches(np.minimum(of_nodes, of_own))
+
+
+def _calls_during(trace: Trace, host: HostSide) -> I64:
+    """Return the calls of working threads that start between the first and the last of a window."""
+    calls = working_calls(trace)
+    if not len(host):
+        return calls.row[:0]
+    low = np.searchsorted(calls.start_ns, host.start_ns.min())
+    high = np.searchsorted(calls.start_ns, host.end_ns.max(), side="right")
+    return calls.row[low:high]
 
 
 def _cost_of_nodes(draft: Draft, side: Side) -> I64:

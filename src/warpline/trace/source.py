@@ -46,6 +46,15 @@ class TableSource(Protocol):
 
 
 @runtime_checkable
+class Foresees(Protocol):
+    """A source that reads columns of several requests in one pass, if it knows them before."""
+
+    def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Note columns of tables that will be loaded."""
+        ...
+
+
+@runtime_checkable
 class HasForeign(Protocol):
     """A source with parts that are unknown to this version."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpline.errors import MissingTableError, SchemaError
 from warpline.schema import TABLES, Column, TableSpec
 from warpline.trace.column import ColumnData, null_column
-from warpline.trace.source import TableSource
+from warpline.trace.source import Foresees, TableSource
 from warpline.units import plural
 
 I64 = npt.NDArray[np.int64]
@@ -63,6 +63,13 @@ class ColumnStore:
                 hint="recorded tables: " + ", ".join(sorted(self.recorded)),
             )
         return spec
+
+    def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Let the source know which columns of recorded tables are requested next."""
+        if isinstance(self.source, Foresees):
+            recorded = {name: of for name, of in columns.items() if name in self.recorded}
+            with self._lock:
+                self.source.foresee(recorded)
 
     def columns(
         self, table: str, names: Sequence[str], *, ordered: bool = True

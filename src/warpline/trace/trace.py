@@ -157,6 +157,14 @@ class Trace:
             return len(range(*rows.indices(self._store.row_count(table))))
         return len(rows)
 
+    def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Say which columns of large tables are requested next, so that each is read in one pass.
+
+        Args:
+            columns: Names of columns by table. Tables that were not recorded are skipped.
+        """
+        self._store.foresee(columns)
+
     def columns(self, table: str, *names: str, ordered: bool = True) -> dict[str, ColumnData]:
         """Return columns of a recorded table by name.
 

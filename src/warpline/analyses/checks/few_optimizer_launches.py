@@ -9,6 +9,7 @@ from warpline.derived.program import OPTIMIZER
 from warpline.derived.ranges.stacks import launched_inside
 from warpline.derived.time_parts import TimePart
 from warpline.ops.arrays import BoolArray
+from warpline.ops.group import distinct_values
 from warpline.result.checks import Outcome, at_most, check
 from warpline.trace import Run
 from warpline.units import format_ns, plural
@@ -52,11 +53,12 @@ def _in_optimizer_ranges(measured: MeasuredTime) -> BoolArray | None:
     if not all(trace.has(table) and trace.row_count(table) for table in needed):
         return None
     ids = trace.columns("range", "name_id")["name_id"].filled(-1)
-    known, place = np.unique(ids, return_inverse=True)
-    texts = ("" if row < 0 else trace.strings.text(row) for row in known.tolist())
-    is_optimizer = np.array([bool(OPTIMIZER.search(text)) for text in texts], np.bool_)[place]
-    if not is_optimizer.any():
+    means_optimizer = np.zeros(len(trace.strings) + 1, np.bool_)  # the last is that of -1
+    for row in distinct_values(ids).tolist():
+        means_optimizer[row] = row >= 0 and bool(OPTIMIZER.search(trace.strings.text(row)))
+    if not means_optimizer.any():
         return None
+    is_optimizer = means_optimizer[ids]
     inside, n_kernels = launched_inside(trace, "kernel"), trace.row_count("kernel")
     n_open = np.bincount(inside.first[is_optimizer], minlength=n_kernels + 1)
     n_open -= np.bincount(inside.last[is_optimizer], minlength=n_kernels + 1)

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
@@ -55,7 +54,7 @@ def kernel_times(run: Run) -> KernelTimes:
     """Return the kernels except collectives, and the time attributed to each."""
     trace = run.trace
     segments = device_segments(trace)
-    pieces = window_segments(trace, measure_windows(run))
+    pieces = measured_segments(run)
     part, ns = segments.part[pieces.row], pieces.end_ns - pieces.start_ns
     is_counted = is_busy(part)
     busy_ns = int(ns[is_counted].sum())

@@ -90,8 +90,11 @@ def partition(trace: Trace, windows: Windows) -> Partition:
         windows: They may overlap; each is divided separately. Time without a segment is
             "unknown".
     """
-    segments, pieces = device_segments(trace), window_segments(trace, windows)
-    ns = summed(windows, pieces, segments.part[pieces.row], len(TimePart))
+    return _divided(trace, windows, window_segments(trace, windows))
+
+
+def _divided(trace: Trace, windows: Windows, pieces: Cuts) -> Partition:
+    ns = summed(windows, pieces, device_segments(trace).part[pieces.row], len(TimePart))
     ns[:, TimePart.UNKNOWN] += windows.end_ns - windows.start_ns - ns.sum(axis=1)
     return Partition(windows, ns)
 
@@ -99,7 +102,13 @@ def partition(trace: Trace, windows: Windows) -> Partition:
 @derived
 def step_partition(run: Run) -> Partition:
     """Return `partition` over `measure_windows`: the included steps, or the whole recording."""
-    return partition(run.trace, measure_windows(run))
+    return _divided(run.trace, measure_windows(run), measured_segments(run))
+
+
+@derived
+def measured_segments(run: Run) -> Cuts:
+    """Return `window_segments` of `measure_windows`."""
+    return window_segments(run.trace, measure_windows(run))
 
 
 def busy_by_origin(trace: Trace, windows: Windows) -> I64:

@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
-from warpline.derived.steps.times import Steps, measure_windows, steps
+from warpline.derived.steps.times import Steps, steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I32, I64
@@ -78,7 +78,7 @@ def phases(run: Run) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(run, of_range)
     segments = device_segments(run.trace)
-    pieces = window_segments(run.trace, measure_windows(run))
+    pieces = measured_segments(run)
     owner = segments.operation[pieces.row]
     phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
     cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]

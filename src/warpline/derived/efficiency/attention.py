@@ -14,7 +14,7 @@ from warpline.derived.efficiency.products import products
 from warpline.derived.efficiency.softmax_names import softmax_name
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import kernel_names
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -141,8 +141,7 @@ def _softmax(trace: Trace) -> _Softmax:
     none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
     if not trace.has("kernel"):
         return _Softmax(none, none, none, no, no)
-    ids = trace.columns("kernel", "name_id")["name_id"].values
-    number, distinct = number_texts(ids, len(trace.strings))
+    number, distinct = kernel_names(trace)
     names = [softmax_name(text) for text in trace.strings.texts(distinct.tolist())]
     if not any(names):
         return _Softmax(none, none, none, no, no)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import window_segments
+from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.elementwise_names import ElementwiseKind
@@ -17,7 +17,6 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.product_shapes import least_product_ns
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -77,7 +76,7 @@ def efficient_work(run: Run) -> EfficientWork:
     """
     trace = run.trace
     segments = device_segments(trace)
-    pieces = window_segments(trace, measure_windows(run))
+    pieces = measured_segments(run)
     busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
     ns = (pieces.end_ns - pieces.start_ns)[busy]
     evidence = _evidence(trace)[segments.operation[pieces.row[busy]]]

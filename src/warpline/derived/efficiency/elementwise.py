@@ -14,7 +14,7 @@ from warpline.derived.efficiency.elementwise_names import (
 )
 from warpline.derived.efficiency.launch_shapes import launch_shapes
 from warpline.derived.efficiency.peaks import peaks_of_devices
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import kernel_names
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
@@ -74,8 +74,7 @@ def elementwise_work(trace: Trace) -> ElementwiseWork:
     work, kernels = operations(trace), operations(trace).of_table("kernel")
     if not len(kernels):
         return _none(len(work))
-    ids = trace.columns("kernel", "name_id")["name_id"].values
-    number, distinct = number_texts(ids, len(trace.strings))
+    number, distinct = kernel_names(trace)
     # The last entry, reached with index -1, stands for operations that are no kernels.
     names = (*map(elementwise_name, trace.strings.texts(distinct.tolist())), None)
     if not any(names):

@@ -13,7 +13,7 @@ from warpline.derived.efficiency.elementwise_names import ElementwiseKind
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import kernel_names
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
@@ -118,8 +118,7 @@ def _named(trace: Trace) -> tuple[BoolArray, BoolArray]:
     work, kernels = operations(trace), operations(trace).of_table("kernel")
     is_float, is_layout = np.zeros(len(work), np.bool_), np.zeros(len(work), np.bool_)
     if len(kernels):
-        ids = trace.columns("kernel", "name_id")["name_id"].values
-        number, distinct = number_texts(ids, len(trace.strings))
+        number, distinct = kernel_names(trace)
         texts = [text[:4096] for text in trace.strings.texts(distinct.tolist())]
         floats = [bool(_FLOAT.search(text)) and not _HALF.search(text) for text in texts]
         layouts = [_LAYOUT.search(text) is not None for text in texts]

@@ -189,14 +189,16 @@ def _blocking_launches(trace: Trace) -> I64:
     work = operations(trace)
     rows = np.append(work.of_table("kernel"), work.of_table("graph_launch"))
     rows = rows[work.call[rows] >= 0]
-    if not len(rows):
-        return rows
+    is_long = work.end_ns[rows] - work.start_ns[rows] >= LONG_KERNEL_NS
+    if not is_long.any():
+        return rows[:0]
+    launches_long = np.zeros(trace.row_count("api_call"), np.bool_)
+    launches_long[work.call[rows[is_long]]] = True
+    rows = rows[launches_long[work.call[rows]]]
     calls = factorize(work.call[rows])
     returned = trace.columns("api_call", "end_ns")["end_ns"].values[calls.uniques]
-    length = work.end_ns[rows] - work.start_ns[rows]
-    longest = group_stats(calls.codes, length, calls.n_groups).max
     last_end = group_stats(calls.codes, work.end_ns[rows], calls.n_groups).max
-    return calls.uniques[(last_end <= returned) & (longest >= LONG_KERNEL_NS)]
+    return calls.uniques[last_end <= returned]
 
 
 class BlockingCopies(NamedTuple):

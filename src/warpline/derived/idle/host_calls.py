@@ -9,9 +9,9 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.kinds import CallKind, call_kind
-from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray, Integers
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
@@ -149,6 +149,8 @@ def _outermost(calls: WorkingCalls, rows: I64) -> I64:
 
 def numbers_of_texts(trace: Trace, ids: Integers, meaning: Callable[[str], SupportsIndex]) -> I8:
     """Return a number for each text, computed once per distinct text."""
-    codes, distinct = number_texts(ids, len(trace.strings))
-    numbers = [meaning(text) for text in trace.strings.texts(distinct.tolist())]
-    return np.array([int(number) for number in numbers], np.int8)[codes]
+    numbers = np.zeros(len(trace.strings), np.int8)
+    distinct = distinct_values(ids).tolist()
+    for row, text in zip(distinct, trace.strings.texts(distinct), strict=True):
+        numbers[row] = int(meaning(text))
+    return numbers[ids]

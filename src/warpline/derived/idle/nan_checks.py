@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.result_reads import result_reads
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import kernel_names
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
@@ -65,8 +65,7 @@ def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
     kernels = work.of_table("kernel")
     if not len(kernels):
         return matches
-    ids = trace.columns("kernel", "name_id")["name_id"].values
-    number, distinct = number_texts(ids, len(trace.strings))
+    number, distinct = kernel_names(trace)
     texts = trace.strings.texts(distinct.tolist())
     does = np.array([pattern.search(text[:_LONGEST_NAME]) is not None for text in texts], np.bool_)
     matches[kernels] = does[number[work.row[kernels]]]

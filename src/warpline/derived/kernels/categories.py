@@ -8,7 +8,7 @@ from warpline.derived import derived
 from warpline.derived.kernels.collective_launches import launched_by_collectives
 from warpline.derived.kernels.collective_names import CollectiveKernel, collective_kernel
 from warpline.derived.kernels.rules import KernelClass, Origin, kernel_class
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import kernel_names
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
@@ -84,8 +84,7 @@ def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
     """Return category and origin of each kernel, shape (kernels,), in total order."""
     if not trace.has("kernel"):
         return np.zeros(0, np.int8), np.zeros(0, np.int8)
-    ids = trace.columns("kernel", "name_id")["name_id"].values
-    number, distinct = number_texts(ids, len(trace.strings))
+    number, distinct = kernel_names(trace)
     classes = [kernel_class(name) for name in trace.strings.texts(distinct.tolist())]
     category = np.array([TimePart.of(c.category) for c in classes], np.int8)[number]
     origin = np.array([Origin.of(c.origin) for c in classes], np.int8)[number]

@@ -23,10 +23,12 @@ def collective_of_kernel(trace: Trace) -> Lookup:
     It is the innermost call open on the launching thread at the launch. Kernels of grouped calls
     are launched at the end of the group and have none.
     """
-    launches = _launches(trace)
     count = trace.row_count("kernel") if trace.has("kernel") else 0
     row, found = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    if not len(launches.kernel) or not trace.has("collective"):
+    if not trace.has("collective") or not trace.row_count("collective"):
+        return Lookup(row, found)
+    launches = _launches(trace)
+    if not len(launches.kernel):
         return Lookup(row, found)
     calls = trace.columns("collective", "start_ns", "end_ns", "thread_id")
     start, end, thread = (calls[name].values for name in ("start_ns", "end_ns", "thread_id"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from warpline.derived.texts import number_texts
+from warpline.derived.texts import kernel_names
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import BoolArray
 from warpline.trace import Trace
@@ -24,8 +24,7 @@ def kernels_named(trace: Trace, is_meant: Callable[[str], bool]) -> BoolArray:
     work = operations(trace)
     kernels, found = work.of_table("kernel"), np.zeros(len(work), np.bool_)
     if len(kernels):
-        ids = trace.columns("kernel", "name_id")["name_id"].values
-        number, distinct = number_texts(ids, len(trace.strings))
+        number, distinct = kernel_names(trace)
         texts = trace.strings.texts(distinct.tolist())
         meant = np.fromiter((is_meant(text[:_LONGEST_NAME]) for text in texts), np.bool_)
         found[kernels] = meant[number[work.row[kernels]]]

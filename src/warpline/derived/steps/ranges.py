@@ -316,7 +316,8 @@ def _held(trace: Trace, rows: I64, loop: I64) -> tuple[int, float]:
     held = between = 0
     for number in range(int(loop.max(initial=-1)) + 1):
         own = loop == number
-        times = np.sort(launched.time_ns[of_process == process[own][0]])
+        times = launched.time_ns[of_process == process[own][0]]
+        times.sort(kind="stable")  # linear where the streams, one after another, ascend
         bounds = np.searchsorted(times, np.stack((start[own], end[own])))
         held += int((bounds[1] - bounds[0]).sum())
         between += int(bounds.max() - bounds.min())

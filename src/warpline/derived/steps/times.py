@@ -24,7 +24,6 @@ from warpline.derived.steps.work import (
     host_steps,
     step_of_operations,
 )
-from warpline.derived.texts import number_texts
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
@@ -358,9 +357,10 @@ def _setup_calls(trace: Trace, measured: Steps) -> I64:
         return count
     calls = trace.columns("api_call", "start_ns", "process_id", "name_id")
     names = calls["name_id"].values
-    codes, distinct = number_texts(names, len(trace.strings))
-    sets_up = [_SETS_UP.search(text) is not None for text in trace.strings.texts(distinct.tolist())]
-    rows = np.flatnonzero(np.array(sets_up, np.bool_)[codes])
+    sets_up = np.zeros(len(trace.strings), np.bool_)
+    for name in distinct_values(names).tolist():
+        sets_up[name] = _SETS_UP.search(trace.strings.text(name)) is not None
+    rows = np.flatnonzero(sets_up[names])
     start, process = calls["start_ns"].values[rows], calls["process_id"].values[rows]
     for loop in distinct_values(measured.loop).tolist():
         steps_here = np.flatnonzero(measured.loop == loop)

@@ -109,9 +109,10 @@ def _launched_in(trace: Trace, marked: HostSteps) -> I64:
         if several[marked.process[low]]:
             elsewhere = np.isin(launched.thread, np.delete(marked.thread[first], marked.loop[low]))
             own &= ~elsewhere
-        rows = np.flatnonzero(own)
+        rows = launched.order[own[launched.order]]  # of one process, so by their launch
         time = launched.time_ns[rows]
-        place = low + np.searchsorted(marked.start_ns[low:high], time, side="right") - 1
+        begins = np.searchsorted(time, marked.start_ns[low:high])
+        place = np.repeat(np.arange(low - 1, high), np.diff(begins, prepend=0, append=len(time)))
         inside = (place >= low) & (time < marked.end_ns[np.maximum(place, low)])
         rows, place = rows[inside], place[inside]
         nearer = marked.start_ns[place] > begun[rows]

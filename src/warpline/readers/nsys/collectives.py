@@ -84,9 +84,11 @@ class Collectives:
     def _candidates(self) -> tuple[I32, I64]:
         """Name and row of every range in a domain that may be NCCL's."""
         rows = self._events.range_rows
-        domain = self._events.table(rows, "domainId").ints("domainId").filled(0)
-        chosen = np.flatnonzero(domain)
-        rows, domain = rows[chosen], domain[chosen]
+        table = SourceTable(self._reading.export, EVENTS, rows)
+        coded = table.codes("domainId")  # null is 0, the default
+        ids = np.asarray(coded.keys, np.int64)
+        chosen = np.flatnonzero((ids != 0)[coded.codes]) if ids.any() else np.zeros(0, np.int64)
+        rows, domain = rows[chosen], ids[coded.codes[chosen]]
         process = self._events.table(rows, "globalTid").ints("globalTid").values & PROCESS_MASK
         groups = factorize_rows(process, domain)
         keys = zip(process[groups.first], domain[groups.first], strict=True)

@@ -143,9 +143,10 @@ class Export:
         """Return columns, and keep others that were read in the same pass until they are asked."""
         is_first = table not in self._ahead
         ahead = self._ahead.setdefault(table, {})
-        known = {
-            name: ahead.pop((name, kind)) for name, kind in present.items() if (name, kind) in ahead
-        }
+        known = {name: ahead[name, kind] for name, kind in present.items() if (name, kind) in ahead}
+        for name, raw in known.items():
+            if not _is_constant(raw):
+                del ahead[name, present[name]]
         missing = {name: kind for name, kind in present.items() if name not in known}
         if not missing:
             return known
@@ -156,6 +157,9 @@ class Export:
             if self.has_column(table, name) and name not in present and (name, kind) not in ahead
         }
         raws = self._read(table, {**missing, **others})
+        ahead.update(
+            {(name, missing[name]): raws[name] for name in missing if _is_constant(raws[name])}
+        )
         ahead.update({(name, kind): raws.pop(name) for name, kind in others.items()})
         return {**known, **raws}
 
@@ -195,6 +199,11 @@ def _kind_of(column: SourceColumn) -> Kind:
     if column.is_real:
         return Kind.FLOAT64
     return Kind.INT64 if "INT" in column.type.upper() else Kind.BLOB
+
+
+def _is_constant(raw: Raw) -> bool:
+    """Return whether all rows have one value, so that its codes can be kept without memory."""
+    return isinstance(raw, RawCodes) and raw.codes.strides == (0,)
 
 
 class SourceTable:

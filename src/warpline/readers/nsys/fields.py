@@ -95,6 +95,17 @@ def number(source: str, *, null: int | None = None) -> Field:
     return Field(load, {source: Kind.INT64})
 
 
+def coded_number(source: str) -> Field:
+    """Return a nullable number of few distinct values, read as codes, which others read, too."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        coded = table.codes(source)
+        values = np.asarray(coded.keys, np.int64)[coded.codes]
+        return make_column(spec, values, coded.valid)
+
+    return Field(load, {source: Kind.INT64_CODES})
+
+
 def label(source: str) -> Field:
     """Return a number of an enumeration; "Unknown" for one that the schema lacks."""
 

@@ -22,6 +22,7 @@ from warpline.readers.nsys.fields import (
     Reading,
     api_kind,
     code_kind,
+    coded_number,
     constant,
     flag,
     inline,
@@ -87,7 +88,7 @@ _PLACE = {
 }
 _CORRELATION = {"correlation_id": number("correlationId")}
 _NODE = {
-    "graph_node_id": number("graphNodeId"),
+    "graph_node_id": coded_number("graphNodeId"),
     "green_context_id": number("greenContextId", null=0),
 }
 

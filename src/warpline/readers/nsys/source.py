@@ -140,6 +140,13 @@ class NsysSource:
             return self._dimensions.row_count(table)
         return sum(len(part) for part in self._parts[table])
 
+    def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
+        """Note columns of tables that will be loaded: one pass over a table then reads them all."""
+        for table, names in columns.items():
+            for part in self._parts.get(table, ()):
+                if isinstance(part, MappedPart):
+                    part.foresee(names)
+
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns of a recorded table. Raises CorruptTraceError for unreadable rows."""
         if table in self._dimensions.tables():
@@ -251,16 +258,18 @@ class MappedPart:
     def __len__(self) -> int:
         return len(self._table())
 
+    def foresee(self, columns: Sequence[str]) -> None:
+        """Note columns that will be loaded."""
+        self._reading.export.foresee(self._mapped.source, self._kinds(columns))
+
     def load(self, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return columns, without those that the source lacks."""
         fields = {
             name: self._mapped.fields[name] for name in columns if name in self._mapped.fields
         }
-        kinds = {column: kind for field in fields.values() for column, kind in field.kinds.items()}
+        kinds = self._kinds(columns)
         export = self._reading.export
-        export.foresee(
-            self._mapped.source, kinds
-        )  # in the pass that finds the rows, if there is one
+        self.foresee(columns)  # in the pass that finds the rows, if there is one
         table = self._table()
         table.fetch(kinds)
         export.forget(self._mapped.source)
@@ -269,6 +278,10 @@ class MappedPart:
             name: field.load(self._reading, table, spec.column(name))
             for name, field in fields.items()
         }
+
+    def _kinds(self, columns: Sequence[str]) -> dict[str, Kind]:
+        fields = (self._mapped.fields[name] for name in columns if name in self._mapped.fields)
+        return {column: kind for field in fields for column, kind in field.kinds.items()}
 
     def _table(self) -> SourceTable:
         return SourceTable(self._reading.export, self._mapped.source, self._rows)
