@@ -10,7 +10,7 @@ from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.steps.times import Steps
-from warpline.derived.summaries.call_names import function_names
+from warpline.derived.summaries.call_names import function_names, recorded_once
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.busy import DEVICE_TABLES
@@ -108,7 +108,7 @@ def call_items(trace: Trace, run_steps: Steps) -> StepItems:
     calls = trace.columns("api_call", "start_ns", "end_ns", "process_id", "thread_id")
     start, end = calls["start_ns"].values, calls["end_ns"].values
     step = _step_at(run_steps, start, calls["process_id"].values, calls["thread_id"].values)
-    rows = np.flatnonzero(step >= 0)
+    rows = recorded_once(trace, np.flatnonzero(step >= 0))
     names = function_names(trace, rows)
     texts = tuple(("host", "call", text) for text in names.values)
     return StepItems(step[rows], names.codes.astype(np.int64), (end - start)[rows], texts)
