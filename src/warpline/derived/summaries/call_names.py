@@ -34,7 +34,7 @@ def function_names(trace: Trace, rows: I64) -> Texts:
 def recorded_once(trace: Trace, rows: I64) -> I64:
     """Leave out calls inside another record of the same call.
 
-    Nsight Systems records runtime calls twice if it is asked for their call chains:
+    Nsight Systems records runtime calls twice if it is asked for their backtraces:
     `cudaLaunchKernel`, and inside it `cudaLaunchKernel_v7000` with the same correlation id.
 
     Args:
