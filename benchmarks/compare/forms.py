@@ -5,7 +5,7 @@ Usage: PYTHONPATH=src:benchmarks python benchmarks/compare/forms.py record FOLDE
        PYTHONPATH=src:benchmarks python benchmarks/compare/forms.py judge FOLDER
 
 `record` runs each program of workloads.py, bad and fixed, under either profiler: all processes of a
-round start together and then work one after the other. `judge` compares bad with fixed for each
+round start together and then work one at a time. `judge` compares bad with fixed for each
 profiler and prints both verdicts. Exits with 1 if two verdicts are opposite.
 """
 
