@@ -14,6 +14,7 @@ import { copyText, onKey } from "../views/keys";
 import { Model } from "../views/model";
 import { Page } from "../views/page";
 import { showRange } from "../views/table-lines";
+import { startTwin } from "../views/twin";
 
 const MOST_WORKERS = 4;
 const ARRIVALS_MS = 200;
@@ -184,6 +185,7 @@ function start(): void {
     render(<Page model={model} />, root);
     startAddress(model);
     startKeys(model);
+    startTwin(model);
     void watchPending(model);
     load(model).catch((error: unknown) => {
       model.failure.value = error instanceof Error ? error.message : String(error);

@@ -81,6 +81,8 @@ export class Model {
   readonly panelPart = signal(0.4);
   /** Whether times are relative to the step in view, if there is one. */
   readonly isFromStep = signal(true);
+  /** The step that another timeline, which this one follows, is aligned by; -1: none. */
+  readonly twinStep = signal(-1);
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
   /** Whether single-key shortcuts are enabled; some input devices trigger them by accident. */
@@ -498,6 +500,7 @@ export class Model {
   anchorStep(): number {
     if (!this.isFromStep.value) return -1;
     const steps = this.recording.head.steps[0];
+    if (this.twinStep.value >= 0) return this.twinStep.value;
     const step = this.stepInView();
     if (!steps || step < 0) return -1;
     const length = (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);
