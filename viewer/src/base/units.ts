@@ -43,6 +43,29 @@ export function countText(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** Formats a count with its noun: "1 row", "1,234 rows". */
+export function plural(count: number, noun: string, nouns = `${noun}s`): string {
+  return `${countText(count)} ${count === 1 ? noun : nouns}`;
+}
+
+/**
+ * Formats a number that lies between two bounds: "41.3 us" if they read the same, "≥ 41.3 us" if the upper one is
+ * infinite, otherwise "41.3 to 43.0 us".
+ */
+export function boundsText(low: number, high: number, text: (value: number) => string): string {
+  if (high === Number.POSITIVE_INFINITY) return `≥ ${text(low)}`;
+  const [least, most] = [text(low), text(high)];
+  if (least === most) return most;
+  const [number, unit] = partsOf(least);
+  return `${unit === partsOf(most)[1] || low === 0 ? number : least} to ${most}`;
+}
+
+/** Splits a text into its number and its unit, if it has one. */
+function partsOf(text: string): readonly [number: string, unit: string] {
+  const [, number, unit] = /^([\d.,-]*)(.*)$/.exec(text) ?? [];
+  return [number ?? text, unit ?? ""];
+}
+
 export function bytesText(bytes: number): string {
   return scaled(bytes, SIZES);
 }

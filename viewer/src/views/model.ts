@@ -7,6 +7,7 @@ import { upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec } from "../data/head";
 import type { Recording } from "../data/recording";
+import { StoppedError } from "../data/server";
 import type { Area, Arrow } from "../engine/draw";
 import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
@@ -20,7 +21,7 @@ import {
   type Span,
   type ViewHistory,
 } from "../engine/view";
-import { follow } from "./answer";
+import { follow, type Followed } from "./answer";
 import { type Address, type Bookmark, formatAddress, type PageName } from "./address";
 
 const HOST: ReadonlySet<RowKind> = new Set(["range", "op", "api", "os", "mark"]);
@@ -45,6 +46,12 @@ export interface RowStretch {
   readonly last: number;
 }
 
+/** Sums of the rows of an area, and that area: numbers are never shown without the time range they are of. */
+export interface AreaSums {
+  readonly area: Area;
+  readonly rows: readonly RowSums[];
+}
+
 export class Model {
   readonly limits: Span;
   /** The initial view: the time range of the GPU work, once it is known. */
@@ -58,6 +65,8 @@ export class Model {
   /** The message about a pending computation, and whether it has finished: then the page must be reloaded. */
   readonly pending = signal<{ readonly text: string; readonly isReady: boolean } | null>(null);
   readonly failure = signal<string | null>(null);
+  /** Whether the server of the page has stopped. */
+  readonly isServerGone = signal(false);
   readonly page = signal<PageName>("timeline");
   readonly theme = signal<ThemeName>("dark");
   readonly mode = signal<ColourMode>("category");
@@ -102,14 +111,16 @@ export class Model {
   readonly arrows: ReadonlySignal<readonly Arrow[]>;
   /** The area for the tables, updated once the view is still: sums over all events take a while. */
   readonly settled: ReadonlySignal<Area>;
-  readonly stretches: ReadonlySignal<readonly RowStretch[]>;
+  readonly stretches: Followed<readonly RowStretch[]>;
   /** Sums of the selected area, otherwise of the current view, row by row. */
-  readonly sums: ReadonlySignal<readonly RowSums[]>;
+  readonly sums: Followed<AreaSums>;
+  /** Whether `sums` are of another area or of a part of the events. */
+  readonly isSumming: ReadonlySignal<boolean>;
   /** The events linked to the selected event. */
-  readonly linked: ReadonlySignal<readonly Linked[]>;
+  readonly linked: Followed<readonly Linked[]>;
   /** The ranges that enclose the selected event, outermost first. */
-  readonly around: ReadonlySignal<readonly Found[]>;
-  private walking: Promise<unknown> = Promise.resolve();
+  readonly around: Followed<readonly Found[]>;
+  private walking: Promise<void> = Promise.resolve();
   /** The step in the middle of the view, or -1. */
   readonly step: ReadonlySignal<number>;
 
@@ -152,22 +163,39 @@ export class Model {
     });
     this.arrows = computed(() => {
       const event = this.selected.value;
-      return event ? arrowsOf(event, this.linked.value) : [];
+      return event ? arrowsOf(event, this.linksOfSelected()) : [];
     });
     effect(() => {
       const event = this.selected.value;
-      // The links of the previous event stay until those of this one arrive.
-      const own = this.linked.value.filter((one) => event?.links[one.link] === one.event.tableRow);
+      const own = this.linksOfSelected().filter((one) => event?.links[one.link] === one.event.tableRow);
       if (event && own.length) this.said.value = this.sentence(event, own);
     });
     this.settled = this.watchArea();
     this.step = computed(() => this.stepInView());
     this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
-    this.sums = follow<readonly RowSums[]>([], () => this.sumsOf(this.area.value ?? this.settled.value));
+    this.sums = follow<AreaSums>({ area: this.settled.peek(), rows: [] }, () => {
+      // Sums of the page's own events are fast enough for each frame; a server is asked once the view is still.
+      const area = this.area.value ?? (head.tiles ? this.settled.value : this.wholeView());
+      return this.sumsOf(area).then((rows) => ({ area, rows }));
+    });
+    this.isSumming = computed(() => {
+      const { area, view, sums, isComplete } = this;
+      const [wanted, known] = [area.value?.span ?? view.value, sums.value.area.span];
+      return !isComplete.value || sums.isPending.value || wanted.start !== known.start || wanted.end !== known.end;
+    });
+  }
+
+  /** Returns the links of the selected event; none until they have arrived. */
+  linksOfSelected(): readonly Linked[] {
+    return this.linked.isPending.value ? [] : this.linked.value;
+  }
+
+  private wholeView(): Area {
+    return { span: this.view.value, rows: null };
   }
 
   private watchArea(): ReadonlySignal<Area> {
-    const now = (): Area => this.area.value ?? { span: this.view.value, rows: null };
+    const now = (): Area => this.area.value ?? this.wholeView();
     const settled = signal(now());
     let timer: ReturnType<typeof setTimeout> | undefined;
     effect(() => {
@@ -239,6 +267,21 @@ export class Model {
       this.selected.value = null;
     });
     void this.stepMatch(1);
+  }
+
+  /** Shows an error until the next call; null: none. The page itself says that the server has stopped. */
+  fail(error: Error | null): void {
+    this.failure.value = error === null || error instanceof StoppedError ? null : error.message;
+  }
+
+  /** Tells the user if work fails, for example because the server has stopped. */
+  attempt(work: Promise<unknown>): void {
+    work.catch((error: unknown) => this.tell((error as Error).message));
+  }
+
+  /** Whether an action cannot be done because the server, which has the events, has stopped. */
+  get isCutOff(): boolean {
+    return this.isServerGone.value && this.recording.head.tiles != null;
   }
 
   /** Shows a message, also to screen readers. */
@@ -443,9 +486,8 @@ export class Model {
       const next = await step(this.selected.value);
       if (next) this.select(next, true);
     };
-    const done = this.walking.then(go);
-    this.walking = done.catch(() => undefined);
-    return done;
+    this.walking = this.walking.then(go).catch((error: unknown) => this.tell((error as Error).message));
+    return this.walking;
   }
 
   // -- links ---------------------------------------------------------------------------------
@@ -520,9 +562,8 @@ export class Model {
       if (window) this.show(fitSpan({ start: window[0], end: window[1] }, this.limits, 0.6));
       const event = focus.events[0];
       if (event) {
-        void this.recording.answers.find(event).then((found) => {
-          if (this.finding.value === id) this.select(found, !window);
-        });
+        const found = this.recording.answers.find(event);
+        this.attempt(found.then((one) => this.finding.value === id && this.select(one, !window)));
       }
     });
   }
@@ -611,7 +652,7 @@ export class Model {
       this.query.value = address.query;
       this.bookmarks.value = address.bookmarks;
       if (address.table) this.table.value = address.table;
-      if (address.selected) void this.selectArrived(address.selected);
+      if (address.selected) this.attempt(this.selectArrived(address.selected));
       else this.selected.value = null;
     });
   }

@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
-import { countText, valueText } from "../base/units";
+import { countText, plural, valueText } from "../base/units";
 import type { ResultSpec, ResultTable } from "../data/head";
 import { fitSpan } from "../engine/view";
 import { flameOfTable } from "./flame";
@@ -26,7 +26,7 @@ function useResult(model: Model, name: string | null): ResultTable | string | nu
     return () => {
       isStale = true;
     };
-  }, [model, name]);
+  }, [model, name, model.arrived.value]);
   // Return nothing until the answer arrives: never the rows of one table under the title of another.
   return answer?.name === name ? answer.found : null;
 }
@@ -64,7 +64,7 @@ function Result({ model, table, spec }: ResultProps) {
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
         />
-        <span class="faint" role="status">{countText(places.length)} of {countText(table.rows.length)} rows</span>
+        <span class="faint" role="status">{countText(places.length)} of {plural(table.rows.length, "row")}</span>
         {flame && (
           <button type="button" aria-pressed={isFlame} onClick={() => setFlame(!isFlame)}>
             Flame graph
@@ -195,6 +195,7 @@ export function Tables({ model }: { model: Model }) {
                 type="button"
                 key={one.name}
                 aria-current={one.name === name ? "page" : undefined}
+                disabled={model.isServerGone.value && !model.recording.hasResult(one.name)}
                 onClick={() => {
                   model.table.value = one.name;
                 }}

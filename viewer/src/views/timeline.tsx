@@ -285,10 +285,11 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       if (!done) return;
       if (!done.hasMoved) {
         if (done.kind !== "area") return;
-        void eventAt(x, y).then((found) => {
+        const clicked = eventAt(x, y).then((found) => {
           model.select(found);
           if (!found) model.area.value = null;
         });
+        model.attempt(clicked);
       } else if (done.kind === "ruler" && model.area.peek()) {
         const { span } = model.area.peek() as Area;
         model.area.value = null;
@@ -305,7 +306,7 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     },
     twice(event: MouseEvent): void {
       const { x, y } = at(event);
-      void eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits)));
+      model.attempt(eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits))));
     },
     wheel(event: WheelEvent): void {
       event.preventDefault();
