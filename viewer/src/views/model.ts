@@ -2,7 +2,7 @@
 
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
-import { timeText } from "../base/units";
+import { clockText, timeText } from "../base/units";
 import { upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec } from "../data/head";
@@ -44,6 +44,15 @@ export interface RowStretch {
   readonly row: number;
   readonly first: number;
   readonly last: number;
+}
+
+/** What the times of the page are relative to. */
+export interface Clock {
+  readonly origin: number;
+  /** "step_2", "start of recording". */
+  readonly name: string;
+  /** The device of the step; "" if there is only one, or for the recording. */
+  readonly device: string;
 }
 
 /** Sums of the rows of an area, and that area: numbers are never shown without the time range they are of. */
@@ -123,6 +132,8 @@ export class Model {
   private walking: Promise<void> = Promise.resolve();
   /** The step in the middle of the view, or -1. */
   readonly step: ReadonlySignal<number>;
+  /** The one clock of the page: that of the ruler. */
+  readonly clock: ReadonlySignal<Clock>;
 
   constructor(readonly recording: Recording) {
     const { head } = recording;
@@ -172,6 +183,7 @@ export class Model {
     });
     this.settled = this.watchArea();
     this.step = computed(() => this.stepInView());
+    this.clock = computed(() => this.clockOfView());
     this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
     this.sums = follow<AreaSums>({ area: this.settled.peek(), rows: [] }, () => {
       // Sums of the page's own events are fast enough for each frame; a server is asked once the view is still.
@@ -269,12 +281,12 @@ export class Model {
     void this.stepMatch(1);
   }
 
-  /** Shows an error until the next call; null: none. The page itself says that the server has stopped. */
+  /** Shows an error until the next call; null: none. The banner about a stopped server is another. */
   fail(error: Error | null): void {
     this.failure.value = error === null || error instanceof StoppedError ? null : error.message;
   }
 
-  /** Tells the user if work fails, for example because the server has stopped. */
+  /** Announces the error of failed work, for example that the server has stopped. */
   attempt(work: Promise<unknown>): void {
     work.catch((error: unknown) => this.tell((error as Error).message));
   }
@@ -524,7 +536,7 @@ export class Model {
     const next = inside || direction < 0 ? now + (inside ? direction : 0) : now + 1;
     const at = Math.max(0, Math.min(steps.start_ns.length - 1, next));
     this.show(fitSpan({ start: steps.start_ns[at] as number, end: steps.end_ns[at] as number }, this.limits, 0.04));
-    this.said.value = steps.text[at] ?? `step ${at}`;
+    this.said.value = this.nameOfStep(at);
   }
 
   /** Returns the index of the step in the middle of the view, or -1. */
@@ -544,6 +556,29 @@ export class Model {
     if (!steps || step < 0) return -1;
     const length = (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);
     return this.view.value.end - this.view.value.start <= 3 * length ? step : -1;
+  }
+
+  /** Returns the clock for the view: from its step, otherwise from time 0, as in the tables and on the command line. */
+  private clockOfView(): Clock {
+    const [steps, ...others] = this.recording.head.steps;
+    const step = this.anchorStep();
+    const origin = steps?.start_ns[step];
+    if (!steps || origin === undefined) return { origin: 0, name: "start of recording", device: "" };
+    return { origin, name: plainText(this.nameOfStep(step)).slice(0, 30), device: others.length ? plainText(steps.label) : "" };
+  }
+
+  /** Returns the name of a step, which is numbered as on the command line: from 0. */
+  nameOfStep(step: number): string {
+    const text = this.recording.head.steps[0]?.text[step] ?? String(step);
+    return /^\d+$/.test(text) ? `step ${text}` : text;
+  }
+
+  /** Formats a time of the page's clock, with digits for the view: 100,000 times differ. */
+  momentText(time: number): string {
+    const { origin } = this.clock.value;
+    const { start, end } = this.view.value;
+    const size = Math.max(Math.abs(start - origin), Math.abs(end - origin));
+    return clockText(time - origin, (end - start) / DISTINCT, Math.max(size, Math.abs(time - origin)));
   }
 
   /** Shows a finding: its windows, rows, and colors. */
@@ -689,6 +724,7 @@ function workSpan({ head, overview }: Recording): Span | null {
 
 /** If GPU work covers this fraction of the recording, the whole recording is shown. */
 const LEAST_WORK = 0.9;
+const DISTINCT = 100_000; // times in a view with different texts
 const MOST_ARROWS = 64;
 const MOST_FINDING_ROWS = 4;
 

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { plural, timeText } from "../base/units";
+import { plural } from "../base/units";
 import type { PageName } from "./address";
 import { Help } from "./help";
 import { copyLink } from "./keys";
@@ -60,7 +60,7 @@ function Steps({ model }: { model: Model }) {
   return (
     <span class="steps">
       <button type="button" aria-label="Previous step" title="Previous step (J)" onClick={() => model.stepStep(-1)}>‹</button>
-      <span>{now >= 0 ? `${plainText(steps.text[now] ?? `step ${now}`).slice(0, 24)} of ${steps.start_ns.length}` : `${steps.start_ns.length} ${steps.start_ns.length === 1 ? "step" : "steps"}`}</span>
+      <span>{now >= 0 ? `${plainText(model.nameOfStep(now)).slice(0, 24)} · ` : ""}{plural(steps.start_ns.length, "step")}</span>
       <button type="button" aria-label="Next step" title="Next step (K)" onClick={() => model.stepStep(1)}>›</button>
     </span>
   );
@@ -247,7 +247,7 @@ function Note({ model }: { model: Model }) {
       }}
     >
       <label>
-        Bookmark at {timeText(time - model.limits.start)} <input ref={input} maxLength={200} />
+        Bookmark at {model.momentText(time)} from {model.clock.value.name} <input ref={input} maxLength={200} />
       </label>
       <button type="submit">Save</button>
       <button type="button" onClick={() => { model.noting.value = null; }}>Cancel</button>
@@ -266,7 +266,7 @@ function Bookmarks({ model }: { model: Model }) {
             type="button"
             onClick={() => model.centreOn(one.time)}
           >
-            ⚑ {plainText(one.text) || timeText(one.time - model.limits.start)}
+            ⚑ {plainText(one.text) || model.momentText(one.time)}
           </button>
           <button
             type="button"

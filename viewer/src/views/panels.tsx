@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
-import { boundsText, countText, plural, shareText, timeText, valueText } from "../base/units";
+import { boundsText, clockText, countText, plural, shareText, timeText, valueText } from "../base/units";
 import { busyOf, countOf, type Found } from "../data/answers";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
@@ -267,7 +267,6 @@ function AreaFlame({ model }: { model: Model }) {
 
 function EventTable({ model }: { model: Model }) {
   const lines = useLines(model.recording.answers, model.stretches.value);
-  const start = model.recording.head.start_ns;
   const selected = model.selected.value;
   if (model.isServerGone.value && model.stretches.isPending.value) return <p class="empty">{STOPPED}</p>;
   return (
@@ -275,11 +274,11 @@ function EventTable({ model }: { model: Model }) {
       count={lines.count}
       lineHeight={22}
       label="Events in view"
-      template="minmax(10em, 3fr) minmax(8em, 1fr) 9em 8em 9em"
+      template="minmax(10em, 3fr) minmax(8em, 1fr) 13em 8em 9em"
       columns={[
         { key: "name", title: "Name", isNumber: false },
         { key: "row", title: "Row", isNumber: false },
-        { key: "start", title: "Start", isNumber: true },
+        { key: "start", title: `Start, from ${model.clock.value.name}`, isNumber: true },
         { key: "time", title: "Duration", isNumber: true },
         { key: "id", title: "Event", isNumber: false },
       ]}
@@ -295,7 +294,7 @@ function EventTable({ model }: { model: Model }) {
             {plainText(model.nameOf(event)).slice(0, 300)}
           </button>,
           plainText(model.labelOf(event.row)),
-          timeText(event.start - start),
+          model.momentText(event.start),
           timeText(event.end - event.start),
           event.id,
         ];
@@ -327,6 +326,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
   const { name, start, end } = event;
   const category = head.categories[names.categories[name] ?? -1];
   const links = model.linksOfSelected();
+  const clock = model.clock.value;
   const around = model.around.isPending.value ? [] : model.around.value;
   return (
     <div class="details">
@@ -337,7 +337,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
         <dt>Duration</dt>
         <dd>{timeText(end - start)} <span class="faint">({countText(end - start)} ns)</span></dd>
         <dt>Start</dt>
-        <dd>{timeText(start - head.start_ns)} <span class="faint">({countText(start)} ns)</span></dd>
+        <dd>{clockText(start - clock.origin)} <span class="faint">from {clock.name}{clock.device && ` on ${clock.device}`}</span></dd>
         <dt>Row</dt>
         <dd>{plainText(model.labelOf(event.row))}</dd>
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
