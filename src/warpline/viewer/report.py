@@ -16,7 +16,7 @@ from warpline.trace import Run
 from warpline.units import format_bytes
 from warpline.viewer.container import Container
 from warpline.viewer.markup import element
-from warpline.viewer.pack import TableOfStats, pack, report_bytes
+from warpline.viewer.pack import Packer, TableOfStats, report_bytes
 from warpline.viewer.page import Assets, assets, page
 
 FirstPage = Literal["overview", "timeline"]
@@ -69,13 +69,14 @@ def make_report(
         InputError: The viewer script is not installed.
     """
     parts = assets()
-    container = pack(run, diagnosis, tables)
+    packer = Packer(run, diagnosis, tables)
+    container = packer.whole
     report = _report(diagnosis, container, parts, first_page)
     if max_bytes is None or report.size <= max_bytes:
         return report
     for _ in range(2):  # the second time including the message about omitted events
         frame = report.size - report_bytes(container)
-        container = pack(run, diagnosis, tables, max_bytes=max(max_bytes - frame, 0))
+        container = packer.within(max(max_bytes - frame, 0))
         report = _report(diagnosis, container, parts, first_page)
         if report.size <= max_bytes:
             return report
