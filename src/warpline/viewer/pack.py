@@ -26,6 +26,7 @@ from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
 from warpline.viewer.overview import bin_count, overview
 from warpline.viewer.rows import Row
+from warpline.viewer.step_rows import step_rows
 from warpline.viewer.thinning import NOTHING_KEPT, Thinned, kept_windows, thin
 
 _MAX_RESULT_ROWS = 5_000
@@ -204,7 +205,7 @@ class _Packer:
     ) -> None:
         self._trace, self._diagnosis, self._tables = run.trace, diagnosis, tables
         self._names = Names(run.trace.strings)
-        self.rows = tuple(timeline_rows(run.trace, self._names))
+        self.rows = tuple(timeline_rows(run, self._names))
         self._frame = Frame(run, self._names, self.rows)
         _ = self._frame.step_lists  # the last that needs what the rows were made of
         forget_others(run.trace, steps)
@@ -230,10 +231,14 @@ class _Packer:
         return writer.blocks(), described
 
 
-def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield all rows of a timeline in display order."""
+def timeline_rows(run: Run, names: Names) -> Iterator[Row]:
+    """Yield all rows of a timeline in display order; steps directly follow their group's header."""
+    trace = run.trace
     rows = (*device_rows(trace, names), *host_rows(trace, names))
-    yield from with_clock_errors(trace, rows)
+    steps_of = step_rows(run, names)
+    for row in with_clock_errors(trace, rows):
+        yield row
+        yield from steps_of.get(row.id, ())
 
 
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:

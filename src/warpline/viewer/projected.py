@@ -12,8 +12,10 @@ from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
+from warpline.ops.group import factorize
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
+from warpline.viewer.lanes import MAX_LANES, TOO_DEEP, lanes
 
 _NO_RANGE = -1
 _NO_THREAD = -1
@@ -27,12 +29,35 @@ class Projected(NamedTuple):
         range: Shape (n,), int64, rows of the range table.
         start_ns: Shape (n,), int64, start of the first operation of the range.
         end_ns: Shape (n,), int64, end of the last operation of the range.
+        depth: Shape (n,), int64, number of ranges around it on its thread.
     """
 
     device: I64
     range: I64
     start_ns: I64
     end_ns: I64
+    depth: I64
+
+
+def phase_lanes(phases: Projected) -> I64:
+    """Return the lane of each projected range on its device: always below that of its parent.
+
+    Consecutive ranges may overlap on the device. So each depth has as many lanes as it needs, and
+    those of the next depth follow: no range takes a lane that ranges around it left free.
+
+    Returns:
+        Shape (n,), int64; `TOO_DEEP` beyond `MAX_LANES` lanes.
+    """
+    depths = int(phases.depth.max(initial=0)) + 1
+    level = factorize(phases.device * depths + phases.depth)
+    own = lanes(phases.start_ns, phases.end_ns, level.codes.astype(np.int64)).astype(np.int64)
+    is_deep = own == TOO_DEEP
+    count = np.zeros(level.n_groups, np.int64)
+    np.maximum.at(count, level.codes, np.where(is_deep, MAX_LANES, own) + 1)
+    before = np.cumsum(count) - count
+    device = level.uniques // depths  # ascending, and the depths of each device
+    lane = (before - before[np.searchsorted(device, device)])[level.codes] + own
+    return np.where(is_deep | (lane >= MAX_LANES), TOO_DEEP, lane)
 
 
 @derived
@@ -51,7 +76,7 @@ def projected(trace: Trace) -> Projected:
     ]
     nothing = np.zeros(0, np.int64)
     return Projected(
-        *(np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(4))
+        *(np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(5))
     )
 
 
@@ -70,7 +95,13 @@ def _on_device(trace: Trace, device: int, rows: I64, owner: I64) -> Projected:
         np.minimum.at(first, nesting.parent[level], first[level])
         np.maximum.at(last, nesting.parent[level], last[level])
     ranges = np.flatnonzero(last >= first)
-    return Projected(np.full(len(ranges), device), ranges, first[ranges], last[ranges])
+    return Projected(
+        np.full(len(ranges), device),
+        ranges,
+        first[ranges],
+        last[ranges],
+        nesting.depth[ranges].astype(np.int64),
+    )
 
 
 def _range_of_operations(trace: Trace) -> I64:

@@ -3,9 +3,9 @@
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
 import { timeText } from "../base/units";
-import { upperBound } from "../base/search";
+import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
-import type { RowKind, RowSpec } from "../data/head";
+import type { RowKind, RowSpec, StepsSpec } from "../data/head";
 import type { Recording } from "../data/recording";
 import type { Area, Arrow } from "../engine/draw";
 import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
@@ -110,6 +110,8 @@ export class Model {
   /** The ranges that enclose the selected event, outermost first. */
   readonly around: ReadonlySignal<readonly Found[]>;
   private walking: Promise<unknown> = Promise.resolve();
+  /** The step that J or K showed last, and the view of it. */
+  private walked: { readonly step: number; readonly view: Span } | null = null;
   /** The step in the middle of the view, or -1. */
   readonly step: ReadonlySignal<number>;
 
@@ -476,13 +478,24 @@ export class Model {
   stepStep(direction: 1 | -1): void {
     const steps = this.recording.head.steps[0];
     if (!steps?.start_ns.length) return;
-    const middle = (this.view.value.start + this.view.value.end) / 2;
-    const now = upperBound(steps.start_ns, middle) - 1;
-    const inside = now >= 0 && middle < (steps.end_ns[now] ?? 0);
-    const next = inside || direction < 0 ? now + (inside ? direction : 0) : now + 1;
-    const at = Math.max(0, Math.min(steps.start_ns.length - 1, next));
+    const wanted = this.stepAfter(steps, direction);
+    const at = Math.max(0, Math.min(steps.start_ns.length - 1, wanted));
     this.show(fitSpan({ start: steps.start_ns[at] as number, end: steps.end_ns[at] as number }, this.limits, 0.04));
+    this.walked = { step: at, view: this.view.value };
     this.said.value = steps.text[at] ?? `step ${at}`;
+  }
+
+  /** Returns the next or previous step; in a view of several, the first of them. */
+  private stepAfter({ start_ns, end_ns }: StepsSpec, direction: 1 | -1): number {
+    const view = this.view.value;
+    if (this.walked?.view === view) return this.walked.step + direction;
+    const first = lowerBound(start_ns, view.start);
+    const hasSeveral = (end_ns[first + 1] ?? Number.POSITIVE_INFINITY) <= view.end;
+    const middle = (view.start + view.end) / 2;
+    const now = upperBound(start_ns, middle) - 1;
+    if (hasSeveral) return first;
+    if (now >= 0 && middle < (end_ns[now] ?? 0)) return now + direction;
+    return direction > 0 ? now + 1 : now;
   }
 
   /** Returns the index of the step in the middle of the view, or -1. */

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { countText, shareText, timeText, valueText } from "../base/units";
 import type { Found } from "../data/answers";
+import type { RowKind } from "../data/head";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
@@ -65,11 +66,12 @@ interface Groups {
   readonly idle: readonly NameTotals[];
   readonly work: readonly NameTotals[];
   readonly ranges: readonly NameTotals[];
+  readonly phases: readonly NameTotals[];
   readonly calls: readonly NameTotals[];
   readonly host: readonly NameTotals[];
 }
 
-const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], calls: [], host: [] };
+const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], phases: [], calls: [], host: [] };
 
 /** Groups an area's rows by kind and sums each group by name. */
 async function groupsOf(model: Model, area: Area): Promise<Groups> {
@@ -78,17 +80,18 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
     const rows = model.rowsOfArea(area).filter((row) => wanted(head.rows[row]?.kind ?? ""));
     return answers.names(rows, area.span);
   };
-  const [states, work, ranges, calls] = await Promise.all([
+  const [states, work, ranges, phases, calls] = await Promise.all([
     of((kind) => kind === "state"),
     of((kind) => kind === "stream"),
-    of((kind) => kind === "range" || kind === "phase" || kind === "op"),
+    of((kind) => kind === "range" || kind === "op"),
+    of((kind) => kind === "phase"), // the same ranges on the GPU
     of((kind) => kind === "api" || kind === "os"),
   ]);
   const isIdle = (one: NameTotals): boolean =>
     head.categories[names.categories[one.name] ?? -1]?.kind === "idle";
   const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
   const host = [...ranges, ...calls].sort((a, b) => b.ns - a.ns);
-  return { busy, idle, work, ranges, calls, host };
+  return { busy, idle, work, ranges, phases, calls, host };
 }
 
 /** Returns the group of a state row, whose label names the GPU. */
@@ -97,13 +100,17 @@ function deviceOf(model: Model, row: number): number {
   return above >= 0 ? above : row;
 }
 
+/** Rows whose events are derived from those of others, which count already. */
+const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
+
 /** The line of totals that follows the pointer. Running totals keep it fast for any selection. */
 function Sums({ model }: { model: Model }) {
   const { head } = model.recording;
   const area = model.area.value ?? model.settled.value;
   const length = area.span.end - area.span.start;
   const rows = model.sums.value;
-  const count = rows.reduce((sum, { first, last }) => sum + last - first, 0);
+  const recorded = rows.filter(({ row }) => !DERIVED.has(head.rows[row]?.kind ?? "group"));
+  const count = recorded.reduce((sum, { first, last }) => sum + last - first, 0);
   return (
     <p class="sums" data-testid="selection-sums">
       <b>{timeText(length)}</b> · {rows.length} {rows.length === 1 ? "row" : "rows"} · {countText(count)} {count === 1 ? "event" : "events"}
@@ -177,6 +184,7 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
       <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} />
       <NameTable model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} />
       <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
+      <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} of={0} />
       <NameTable model={model} title="API and OS calls" totals={groups.calls} of={0} />
       <RowTable model={model} area={area} />
     </div>

@@ -287,7 +287,9 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
         if (done.kind !== "area") return;
         void eventAt(x, y).then((found) => {
           model.select(found);
-          if (!found) model.area.value = null;
+          const isStep = found !== null && model.recording.head.rows[found.row]?.kind === "step";
+          if (isStep) model.area.value = { span: { start: found.start, end: found.end }, rows: null };
+          else if (!found) model.area.value = null;
         });
       } else if (done.kind === "ruler" && model.area.peek()) {
         const { span } = model.area.peek() as Area;
