@@ -3,12 +3,11 @@
 import { lowerBound } from "../base/search";
 import { instantText } from "../base/units";
 import type { Found } from "../data/answers";
-import { averages, averagesOfBins, type CounterPicture } from "../data/counter-bins";
 import type { Events } from "../data/events";
 import type { Head } from "../data/head";
 import { NO_NAME } from "../data/category-bins";
 import type { Names, Overview, RowData } from "../data/recording";
-import { drawCounter } from "./counter";
+import { drawCounter, pictureOfCounter } from "./counter";
 import { drawLabel, LabelWidths } from "./labels";
 import type { Layout, PlacedRow } from "./layout";
 import { topOfRow } from "./layout";
@@ -205,6 +204,7 @@ export class Painter {
           top: top + 2,
           height: placed.height - 4,
           colour: scene.theme.accent,
+          text: scene.theme.text,
         });
       }
       return;
@@ -303,11 +303,6 @@ export class Painter {
     pen.fillStyle = scene.theme.faintText;
     return drawLabel(pen, this.widths, text, room) ? 1 : 0;
   }
-}
-
-function pictureOfCounter(data: RowData, span: Span, width: number): CounterPicture | null {
-  if (data.counter) return averagesOfBins(data.counter, span, width);
-  return data.events && averages(data.events, span, width);
 }
 
 /** Returns the visible rows with their top edges. */

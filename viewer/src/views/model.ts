@@ -70,6 +70,10 @@ export class Model {
   readonly measure = signal<Span | null>(null);
   readonly selected = signal<Found | null>(null);
   readonly hovered = signal<Found | null>(null);
+  /** The position of the mouse over the rows, in pixels of the drawing area. */
+  readonly pointed = signal<{ readonly x: number; readonly y: number } | null>(null);
+  /** Whether the mouse is selecting an area: then the tables follow it. */
+  readonly isDragging = signal(false);
   readonly finding = signal<string | null>(null);
   readonly query = signal("");
   readonly lighting = signal<Lighting | null>(null);
@@ -100,7 +104,7 @@ export class Model {
   readonly lit: ReadonlySignal<Uint8Array | null>;
   readonly inks: ReadonlySignal<Inks>;
   readonly arrows: ReadonlySignal<readonly Arrow[]>;
-  /** The area for the tables, updated once the view is still: sums over all events take a while. */
+  /** The area for the tables, updated once the view is still, and now and then during a drag: sums take a while. */
   readonly settled: ReadonlySignal<Area>;
   readonly stretches: ReadonlySignal<readonly RowStretch[]>;
   /** Sums of the selected area, otherwise of the current view, row by row. */
@@ -173,10 +177,12 @@ export class Model {
     const settled = signal(now());
     let timer: ReturnType<typeof setTimeout> | undefined;
     effect(() => {
-      const area = now();
+      void now();
+      if (this.isDragging.value && timer !== undefined) return;
       clearTimeout(timer);
       timer = setTimeout(() => {
-        settled.value = area;
+        timer = undefined;
+        settled.value = now();
       }, SETTLE_MS);
     });
     return settled;
@@ -515,6 +521,12 @@ export class Model {
     if (!steps || step < 0) return -1;
     const length = (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);
     return this.view.value.end - this.view.value.start <= 3 * length ? step : -1;
+  }
+
+  /** Returns the time that the ruler's times are relative to. */
+  anchor(): number {
+    const { steps, start_ns } = this.recording.head;
+    return steps[0]?.start_ns[this.anchorStep()] ?? start_ns;
   }
 
   /** Shows a finding: its windows, rows, and colors. */

@@ -1,6 +1,6 @@
 /** The panel below the timeline: statistics, the table of events, details of the selected event. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { countText, shareText, timeText, valueText } from "../base/units";
 import type { Found } from "../data/answers";
@@ -195,7 +195,9 @@ const NO_FLAME: Flame = { weights: ["CPU time", "GPU time"], root: rootOf([]) };
 
 function AreaFlame({ model }: { model: Model }) {
   const arrived = model.arrived.value;
-  const area = model.settled.value;
+  const still = useRef(model.settled.peek());
+  if (!model.isDragging.value) still.current = model.settled.value; // too slow to follow a drag
+  const area = still.current;
   const [isMerged, setMerged] = useState(true);
   const ask = (): Promise<Flame | null> =>
     model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);

@@ -1,10 +1,12 @@
 /** The timeline: row labels, the canvas, and what mouse and wheel do on it. */
 
-import { effect, signal } from "@preact/signals";
+import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { timeText } from "../base/units";
+import { timeText, valueText } from "../base/units";
 import type { Found } from "../data/answers";
+import type { RowSpec } from "../data/head";
+import { axisOf } from "../engine/counter";
 import { type Area, Painter, RULER_HEIGHT, visibleRows } from "../engine/draw";
 import { reachOf } from "../engine/hit";
 import { type PlacedRow, rowAt } from "../engine/layout";
@@ -12,6 +14,7 @@ import { browserSurface } from "../engine/surface";
 import { THEMES } from "../engine/theme";
 import { fitSpan, panBy, type Span, xToTime, zoomAt } from "../engine/view";
 import { follow } from "./answer";
+import { Cursor } from "./cursor";
 import { Minimap } from "./minimap";
 import type { Model } from "./model";
 
@@ -43,8 +46,6 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const { recording } = model;
     const { head } = recording;
-    const steps = head.steps[0];
-    const step = model.anchorStep();
     const focus = head.findings.find((one) => one.id === model.finding.peek());
     const focusRows = (focus?.rows ?? []).flatMap((id) => recording.rowOf.get(id) ?? []);
     const { pinned, scrolled } = visibleRows({
@@ -67,7 +68,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       width,
       height,
       pixelRatio: ratio,
-      anchor: (step >= 0 ? steps?.start_ns[step] : undefined) ?? head.start_ns,
+      anchor: model.anchor(),
       selected: model.selected.peek(),
       hovered: model.hovered.peek(),
       area: model.area.peek(),
@@ -135,6 +136,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
         {error ? "⚠ " : ""}
         {isLane ? "" : label}
       </span>
+      {spec.kind === "counter" && <AxisLabels spec={spec} />}
       <span class="row-actions">
         <button
           type="button"
@@ -155,6 +157,18 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
         </button>
       </span>
     </div>
+  );
+}
+
+/** The values at the top and at the bottom of a counter's row. */
+function AxisLabels({ spec }: { spec: RowSpec }) {
+  const { low, high } = axisOf(spec);
+  const unit = spec.unit ?? "none";
+  return (
+    <span class="axis">
+      <span>{valueText(high, unit)}</span>
+      <span>{valueText(low, unit)}</span>
+    </span>
   );
 }
 
@@ -230,10 +244,10 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     );
     return new Set(hit.flatMap(({ placed }) => [placed.row, ...(placed.shows === null ? [] : [placed.shows])]));
   };
-  const pointed = signal<{ readonly x: number; readonly y: number } | null>(null);
+  const { pointed, isDragging } = model;
   const under = follow<Found | null>(null, () => {
     const now = pointed.value;
-    return now && eventAt(now.x, now.y);
+    return now && !isDragging.value ? eventAt(now.x, now.y) : null;
   });
   effect(() => {
     const [found, old] = [under.value, model.hovered.peek()];
@@ -257,13 +271,12 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     },
     move(event: PointerEvent): void {
       const { x, y } = at(event);
-      if (!drag) {
-        pointed.value = { x, y };
-        return;
-      }
+      pointed.value = { x, y };
+      if (!drag) return;
       if (!drag.hasMoved && Math.hypot(x - drag.x, y - drag.y) < CLICK_PX) return;
       if (!drag.hasMoved && drag.kind === "pan") model.show(drag.view);
       drag.hasMoved = true;
+      isDragging.value = drag.kind !== "pan";
       if (drag.kind === "pan") {
         const { width } = model.size.peek();
         const ns = ((drag.x - x) / width) * (drag.view.end - drag.view.start);
@@ -282,6 +295,7 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       const { x, y } = at(event);
       const done = drag;
       drag = null;
+      isDragging.value = false;
       if (!done) return;
       if (!done.hasMoved) {
         if (done.kind !== "area") return;
@@ -301,6 +315,10 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       if (event.key !== " ") return;
       isSpaceDown = event.type === "keydown";
       event.preventDefault();
+    },
+    cancel(): void {
+      drag = null;
+      isDragging.value = false;
     },
     leave(): void {
       pointed.value = null;
@@ -389,6 +407,7 @@ export function Timeline({ model }: { model: Model }) {
     element.addEventListener("pointermove", handlers.move);
     element.addEventListener("pointerup", handlers.up);
     element.addEventListener("pointerleave", handlers.leave);
+    element.addEventListener("pointercancel", handlers.cancel);
     element.addEventListener("keydown", handlers.space);
     element.addEventListener("keyup", handlers.space);
     element.addEventListener("dblclick", handlers.twice);
@@ -412,6 +431,7 @@ export function Timeline({ model }: { model: Model }) {
             aria-label="Timeline of events. W and S zoom, A and D pan. Comma and period select the previous and next event of a row. Question mark lists all shortcuts. The event table below shows the same data as text."
           />
           <ScrollBar model={model} />
+          <Cursor model={model} />
         </div>
       </div>
       <Hover model={model} />
