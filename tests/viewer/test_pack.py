@@ -280,6 +280,20 @@ def test_a_range_stands_above_those_inside_it_where_steps_overlap_on_the_gpu():
         assert placed[outer][1].end_ns >= placed[inner][1].end_ns
 
 
+def test_ranges_of_the_backward_thread_stand_below_those_of_the_leading_thread(capture):
+    found = decoded(warpline.open(capture("rich_metrics_sampling")))
+    lanes_of: dict[str, set[int]] = {}
+    for row_id, row in found.rows.items():
+        if row["kind"] == "phase":
+            for event in found.events(row_id):
+                lanes_of.setdefault(event.name.partition(",")[0], set()).add(row["depth"])
+    assert lanes_of["step_0"] == {0}
+    assert lanes_of["forward"] == {1}
+    backward = [lanes for name, lanes in lanes_of.items() if "evaluate_function" in name]
+    assert len(backward) > 5
+    assert min(min(lanes) for lanes in backward) == 2
+
+
 @pytest.mark.parametrize("is_inferred", [False, True])
 def test_steps_are_a_row_of_their_gpu(is_inferred):
     """Without ranges, the steps are inferred from repeating launches."""

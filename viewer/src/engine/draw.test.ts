@@ -73,6 +73,7 @@ async function scene(change: Partial<Scene> = {}): Promise<Scene> {
     hovered: null,
     area: null,
     measure: null,
+    hits: null,
     windows: [],
     windowRows: null,
     arrows: [],

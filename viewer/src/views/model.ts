@@ -7,7 +7,7 @@ import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec, StepsSpec } from "../data/head";
 import type { Recording } from "../data/recording";
-import type { Area, Arrow } from "../engine/draw";
+import { type Area, type Arrow, type HitPicture, visibleRows } from "../engine/draw";
 import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
 import {
@@ -36,6 +36,12 @@ export interface Lighting {
   readonly names: ReadonlySet<number>;
   /** The rows to search; null: all visible rows. */
   readonly rows: readonly number[] | null;
+}
+
+/** The number of highlighted events, and which of them is selected, counted from 1; 0: none. */
+export interface Matches {
+  readonly place: number;
+  readonly total: number;
 }
 
 /** A run of one row's events: `[first, last)`. */
@@ -109,6 +115,10 @@ export class Model {
   readonly stretches: ReadonlySignal<readonly RowStretch[]>;
   /** Sums of the selected area, otherwise of the current view, row by row. */
   readonly sums: ReadonlySignal<readonly RowSums[]>;
+  /** The highlighted events in view that are too short to be drawn one by one; null without a highlight. */
+  readonly hits: ReadonlySignal<HitPicture | null>;
+  /** How many events are highlighted, and the number of the selected one among them, 0 if it is none of them. */
+  readonly matches: ReadonlySignal<Matches | null>;
   /** The events linked to the selected event. */
   readonly linked: ReadonlySignal<readonly Linked[]>;
   /** The ranges that enclose the selected event, outermost first. */
@@ -169,6 +179,8 @@ export class Model {
     this.settled = this.watchArea();
     this.step = computed(() => this.stepInView());
     this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
+    this.hits = follow<HitPicture | null>(null, () => this.hitsInView());
+    this.matches = follow<Matches | null>(null, () => this.countMatches());
     this.sums = follow<readonly RowSums[]>([], () => this.sumsOf(this.area.value ?? this.settled.value));
   }
 
@@ -437,12 +449,39 @@ export class Model {
       const from = now
         ? { row: now.row, event: now.event, time: now.start }
         : { row: -1, event: -1, time: direction > 0 ? this.view.value.start : this.view.value.end };
-      const { scrolled, pinned } = this.layout.value;
-      const rows = this.lighting.value?.rows ?? [...scrolled, ...pinned].map((one) => one.row);
-      const next = await this.recording.answers.match({ lit, rows, from, direction });
+      const next = await this.recording.answers.match({ lit, rows: this.searchedRows(), from, direction });
       if (!next) this.tell(direction > 0 ? "No later highlighted event." : "No earlier highlighted event.");
       return next;
     });
+  }
+
+  /** Returns the rows whose highlighted events are counted and walked. A phase repeats a range of the CPU. */
+  private searchedRows(): readonly number[] {
+    const { scrolled, pinned } = this.layout.value;
+    const { rows } = this.recording.head;
+    const shown = [...scrolled, ...pinned].map((one) => one.row);
+    return this.lighting.value?.rows ?? shown.filter((row) => rows[row]?.kind !== "phase");
+  }
+
+  private async countMatches(): Promise<Matches | null> {
+    const [lit, selected] = [this.lit.value, this.selected.value];
+    const rows = this.searchedRows();
+    if (!lit) return null;
+    const from = selected ? { ...selected, time: selected.start } : { row: -1, event: -1, time: this.limits.start };
+    const { before, total } = await this.recording.answers.tally({ lit, rows, from });
+    const isAmong = selected !== null && lit[selected.name] === 1 && rows.includes(selected.row);
+    return { place: isAmong ? before + 1 : 0, total };
+  }
+
+  private async hitsInView(): Promise<HitPicture | null> {
+    void this.arrived.value;
+    const [lit, span, { width, height }] = [this.lit.value, this.view.value, this.size.value];
+    const { pinned, scrolled } = visibleRows({ layout: this.layout.value, scrollTop: this.scrollTop.value, height });
+    const rows = [...pinned, ...scrolled].flatMap(({ placed }) => placed.shows ?? []);
+    if (!lit) return null;
+    const bins = Math.max(1, Math.ceil(width));
+    const found = await this.recording.answers.hits({ lit, rows: [...new Set(rows)] }, span, bins);
+    return { span, bins, byRow: new Map(found.map((one) => [one.row, one])) };
   }
 
   /** Selects the event that `step` returns. Calls are queued. */

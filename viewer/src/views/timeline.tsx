@@ -73,6 +73,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       hovered: model.hovered.peek(),
       area: model.area.peek(),
       measure: model.measure.peek(),
+      hits: model.lit.peek() && model.hits.peek(),
       windows: (focus?.windows_ns ?? []).map(([start, end]) => ({ start, end })),
       windowRows: focusRows.length ? new Set(focusRows) : null,
       arrows: model.arrows.peek(),
@@ -87,7 +88,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
     void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
     void [model.finding.value, model.isComplete.value, model.theme.value, model.isFromStep.value];
-    void model.refined.value;
+    void [model.refined.value, model.hits.value];
     if (!waiting) waiting = requestAnimationFrame(draw);
   });
   return () => {
