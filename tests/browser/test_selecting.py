@@ -117,6 +117,18 @@ def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left,
     assert sum(times) == pytest.approx(clipped, rel=2e-3)
 
 
+def test_a_range_counts_once_and_its_time_on_the_gpu_apart(opened, ask_file):
+    opened.press("0")
+    opened.settle()
+    ranges = ask_file("SELECT text, COUNT(*), SUM(end - start) FROM NVTX_EVENTS GROUP BY text")
+    shown = opened.table("Ranges")
+    for text, count, time in ranges:
+        assert int(shown[text][0]) == count
+        assert nanoseconds(shown[text][1]) == time
+    forward = {text: count for text, count, _ in ranges}["forward"]
+    assert int(opened.table("Ranges on the GPU")["forward"][0]) == forward
+
+
 def test_only_the_rows_under_the_drag_are_summed(opened):
     x, y, width, height = opened.row_box("gpu0/stream0")
     opened.page.mouse.move(x + 0.3 * width, y + 2)

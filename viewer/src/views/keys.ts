@@ -95,7 +95,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["]"], text: "Follow the arrow forward, to the launched operation", run: (model) => void model.followLink(false) },
   { keys: ["n"], isGlobal: true, text: "Next finding", run: (model) => model.stepFinding(1) },
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
-  { keys: ["k"], text: "Next step", run: (model) => model.stepStep(1) },
+  { keys: ["k"], text: "Next step; in a view of several, the first", run: (model) => model.stepStep(1) },
   { keys: ["j"], text: "Previous step", run: (model) => model.stepStep(-1) },
   {
     keys: ["r"],
@@ -173,7 +173,7 @@ export const MOUSE: readonly (readonly [string, string])[] = [
   ["Drag", "Select an area (time range and rows)"],
   ["Shift + drag, Space + drag, middle button", "Pan in time"],
   ["Drag on the ruler", "Zoom to that time range"],
-  ["Click", "Select an event"],
+  ["Click", "Select an event; of a step, also its time range"],
   ["Double-click", "Zoom to an event"],
 ];
 

@@ -1,9 +1,10 @@
 /** The panel below the timeline: statistics, the table of events, details of the selected event. */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { boundsText, clockText, countText, plural, shareText, timeText, valueText } from "../base/units";
 import { busyOf, countOf, type Found } from "../data/answers";
+import type { RowKind } from "../data/head";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
@@ -75,6 +76,7 @@ interface Groups {
   readonly idle: readonly NameTotals[];
   readonly work: readonly NameTotals[];
   readonly ranges: readonly NameTotals[];
+  readonly phases: readonly NameTotals[];
   readonly calls: readonly NameTotals[];
   readonly host: readonly NameTotals[];
 }
@@ -87,10 +89,11 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
     shown.filter((row) => wanted(head.rows[row]?.kind ?? ""));
   const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> =>
     answers.names(rowsOf(wanted), area.span);
-  const [states, work, ranges, calls] = await Promise.all([
+  const [states, work, ranges, phases, calls] = await Promise.all([
     of((kind) => kind === "state"),
     of((kind) => kind === "stream"),
-    of((kind) => kind === "range" || kind === "phase" || kind === "op"),
+    of((kind) => kind === "range" || kind === "op"),
+    of((kind) => kind === "phase"), // the same ranges on the GPU
     of((kind) => kind === "api" || kind === "os"),
   ]);
   const isIdle = (one: NameTotals): boolean =>
@@ -98,7 +101,7 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
   const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
   const host = [...ranges, ...calls].sort((a, b) => b.ns - a.ns);
   const devices = rowsOf((kind) => kind === "state").length;
-  return { area, devices, busy, idle, work, ranges, calls, host };
+  return { area, devices, busy, idle, work, ranges, phases, calls, host };
 }
 
 /** Returns the group of a state row, whose label names the GPU. */
@@ -106,6 +109,9 @@ function deviceOf(model: Model, row: number): number {
   const above = model.tree.parent[row] ?? -1;
   return above >= 0 ? above : row;
 }
+
+/** Rows whose events are derived from those of others, which count already. */
+const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
 
 /** Stands for a number that is not known, or not yet; the tooltip has the reason. */
 function Pending({ model }: { model: Model }) {
@@ -128,7 +134,8 @@ function Sums({ model }: { model: Model }) {
   const length = span.end - span.start;
   const { rows } = model.sums.value;
   const isPending = model.isSumming.value;
-  const sum = (side: "low" | "high"): number => rows.reduce((all, row) => all + countOf(row)[side], 0);
+  const recorded = rows.filter(({ row }) => !DERIVED.has(head.rows[row]?.kind ?? "group"));
+  const sum = (side: "low" | "high"): number => recorded.reduce((all, row) => all + countOf(row)[side], 0);
   const what = area ? "selection" : "view";
   return (
     <p class="sums" data-testid="selection-sums" aria-busy={isPending}>
@@ -235,6 +242,7 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
           <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} ofWhat={ofWhat} />
           <NameTable model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} ofWhat={ofWhat} />
           <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
+          <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} of={0} />
           <NameTable model={model} title="API and OS calls" totals={groups.calls} of={0} />
           <RowTable model={model} />
         </div>
@@ -247,7 +255,9 @@ const NO_FLAME: Flame = { weights: ["CPU time", "GPU time"], root: rootOf([]) };
 
 function AreaFlame({ model }: { model: Model }) {
   const arrived = model.arrived.value;
-  const area = model.settled.value;
+  const still = useRef(model.settled.peek());
+  if (!model.isDragging.value) still.current = model.settled.value; // too slow to follow a drag
+  const area = still.current;
   const [isMerged, setMerged] = useState(true);
   const ask = (): Promise<Flame | null> =>
     model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);
