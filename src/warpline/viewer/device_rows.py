@@ -9,12 +9,14 @@ import numpy as np
 
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.texts import kernel_names
 from warpline.derived.time_parts import IDLE, NOT_OF_CPU, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I32, I64
 from warpline.ops.tree import enclosing
+from warpline.presentation.kernel_names import short_names
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 from warpline.viewer.counter_rows import device_counters
@@ -197,9 +199,8 @@ def _operation_names(trace: Trace, names: Names) -> I32:
     name = np.zeros(len(work), np.int32)
     kernels = work.of_table("kernel")
     if len(kernels):
-        columns = trace.columns("kernel", "name_id", "short_name_id")
-        full, short = (columns[key].values[work.row[kernels]] for key in columns)
-        name[kernels] = names.add_all(full, categories[kernels], short)
+        ids = trace.columns("kernel", "name_id")["name_id"].filled(-1)[work.row[kernels]]
+        name[kernels] = names.add_all(ids, categories[kernels], _short_names(trace))
     copies = work.of_table("memcpy")
     if len(copies):
         name[copies] = _copy_names(trace, names, work.row[copies], categories[copies])
@@ -207,6 +208,14 @@ def _operation_names(trace: Trace, names: Names) -> I32:
         for place in np.unique(categories[work.of_table(table)]).tolist():
             name[work.of_table(table)] = names.add(text, place)
     return name
+
+
+def _short_names(trace: Trace) -> dict[int, str]:
+    """Return the short name of each kernel by the row of its name in the string pool."""
+    rows = kernel_names(trace)[1].tolist()
+    texts = trace.strings.texts(rows)
+    short = short_names(texts)
+    return {row: short[text] for row, text in zip(rows, texts, strict=True)}
 
 
 def _copy_names(trace: Trace, names: Names, rows: I64, categories: I64) -> I64:
