@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -219,15 +220,17 @@ def _short_names(trace: Trace) -> dict[int, str]:
 
 
 def _copy_names(trace: Trace, names: Names, rows: I64, categories: I64) -> I64:
-    """Return names as in nsys, with labels that include the memory kinds."""
+    """Return names as in nsys, with labels that include the memory kinds if they are the same."""
     columns = trace.columns("memcpy", "kind", "src_memory", "dst_memory")
     kind, source, target = (columns[key].filled(-1)[rows].astype(np.int64) for key in columns)
     keys = np.stack((kind, source, target, categories), axis=1)
     distinct, codes = np.unique(keys, axis=0, return_inverse=True)
+    kinds = Counter((direction, place) for direction, _, _, place in distinct.tolist())
     numbers = []
     for direction, one, other, place in distinct.tolist():
-        text = COPY_KINDS.get(direction, f"kind {direction}")
+        label = text = COPY_KINDS.get(direction, f"kind {direction}")
         memories = [MEMORY_KINDS[memory] for memory in (one, other) if memory in MEMORY_KINDS]
-        label = f"{text} ({' to '.join(memories)})" if memories else text
+        if memories and kinds[direction, place] == 1:
+            label = f"{text} ({' to '.join(memories)})"
         numbers.append(names.add(f"[CUDA memcpy {text}]", place, label))
     return np.array(numbers, np.int64)[codes.reshape(-1)]

@@ -71,6 +71,7 @@ class Questions:
             "latest": self._latest,
             "links": self._linked,
             "match": self._match,
+            "longest": self._longest,
             "sums": self._sums,
             "names": self._by_name,
         }
@@ -224,6 +225,17 @@ class Questions:
                 best = key
         return None if best is None else self._found(best.row, best.event)
 
+    def _longest(self, asked: Asked) -> dict[str, Any] | None:
+        lit, (start, end) = self._lit(_text(asked, "lit")), self._span(asked)
+        found: list[tuple[int, int, int, int]] = []
+        for place in self._wanted(asked):
+            row = self._rows[place]
+            if len(row) and not row.is_counter:
+                first, last = row.touching(start, end)
+                found += _longest_lit(row, place, lit, first, last)
+        _, _, place, event = min(found, default=(0, 0, -1, -1))
+        return self._found(place, event)
+
     def _lit(self, text: str) -> BoolArray:
         """Return which names are highlighted, from one bit per name in base64."""
         try:
@@ -306,6 +318,19 @@ def _first_beyond(row: StoredRow, place: int, begin: _Key, *, is_forward: bool) 
     if is_forward:
         return left if place > begin.row else right
     return right - 1 if place < begin.row else left - 1
+
+
+def _longest_lit(
+    row: StoredRow, place: int, lit: BoolArray, first: int, last: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the longest highlighted event of each chunk: minus its duration, start, row, event."""
+    for low in range(first, last, CHUNK):
+        events = np.arange(low, min(low + CHUNK, last))
+        events = events[lit[row.name[events]]]
+        if len(events):
+            length_ns = row.lengths(events)
+            most = int(events[length_ns.argmax()])
+            yield -int(length_ns.max()), int(row.start_ns[most]), place, most
 
 
 def _next_lit(row: StoredRow, lit: BoolArray, first: int, best: _Key | None) -> int | None:

@@ -65,6 +65,8 @@ export interface Answers {
   links(of: Found): Promise<readonly Linked[]>;
   /** Returns the next event of the highlighted names, ordered by time, row, and number. */
   match(walk: Walk): Promise<Found | null>;
+  /** Returns the longest event of some names, 1 in `lit`, that overlaps a span: of equal ones the first. */
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null>;
   /** Returns the sums of the rows with events, except counters. */
   sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]>;
   /** Returns the time and count of each name over some rows, longest first. */

@@ -12,7 +12,7 @@ import {
   type RowSums,
   type Walk,
 } from "./answers";
-import { endOf, type Events } from "./events";
+import { endOf, type Events, lengthOf } from "./events";
 import type { Head } from "./head";
 import { eventsIn, type NameTotals, nearestEvent, rowTotals, totalsByName } from "./selection";
 
@@ -100,6 +100,24 @@ export class LocalAnswers implements Answers {
         best = { row, event: i };
         bestKey = own;
         break;
+      }
+    }
+    return Promise.resolve(best && this.foundAt(best));
+  }
+
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null> {
+    let best: Place | null = null;
+    let bestKey: readonly number[] = [];
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      if (!events) continue;
+      const [first, last] = eventsIn(events, span);
+      for (let event = first; event < last; event++) {
+        if (!lit[events.name[event]]) continue;
+        const key = [-lengthOf(events, event), events.start[event], row];
+        if (best && compare(key, bestKey) >= 0) continue;
+        best = { row, event };
+        bestKey = key;
       }
     }
     return Promise.resolve(best && this.foundAt(best));

@@ -8,11 +8,12 @@ import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
 import { fitSpan } from "../engine/view";
-import { useAnswer, useLines } from "./answer";
+import { useAnswer } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
+import { type Spread, spreadsByName } from "./event-lines";
+import { EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
-import { List } from "./list";
 import type { Model, Tab } from "./model";
 import { NamesList } from "./names-list";
 import { Swatch } from "./swatch";
@@ -27,7 +28,6 @@ function NameTable({ model, title, totals, of }: {
   of: number;
 }) {
   if (!totals.length) return null;
-  const { texts } = model.recording.names;
   return (
     <div class="names">
       <h3>{title}</h3>
@@ -44,8 +44,13 @@ function NameTable({ model, title, totals, of }: {
           {totals.slice(0, MOST_NAMES).map(({ name, count, ns }) => (
             <tr key={name}>
               <td>
-                <button type="button" class="plain" onClick={() => model.light([name])}>
-                  <Swatch model={model} name={name} /> {plainText(texts[name] ?? "").slice(0, 300)}
+                <button
+                  type="button"
+                  class="plain"
+                  title={plainText(model.fullNameOf({ name })).slice(0, 1000)}
+                  onClick={() => model.light([name])}
+                >
+                  <Swatch model={model} name={name} /> {plainText(model.nameOf({ name })).slice(0, 300)}
                 </button>
               </td>
               <td class="number">{countText(count)}</td>
@@ -155,6 +160,23 @@ function RowTable({ model, area }: { model: Model; area: Area }) {
   );
 }
 
+const NO_SPREADS: ReadonlyMap<number, Spread> = new Map();
+const KINDS_OF_TAB: Partial<Record<Tab, readonly string[]>> = {
+  kernels: ["stream"],
+  ranges: ["range", "phase", "op", "api", "os"],
+  idle: ["state"],
+};
+
+/** Returns the spread of the durations by name for the tabs with lists of names; empty if there are too many events. */
+async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMap<number, Spread>> {
+  const kinds = KINDS_OF_TAB[tab];
+  if (!kinds || !model.isComplete.peek()) return NO_SPREADS;
+  const { head, names } = model.recording;
+  const rows = model.rowsOfArea(area).filter((row) => kinds.includes(head.rows[row]?.kind ?? ""));
+  const set = await eventSet(model, area, rows);
+  return set ? spreadsByName(set, names.texts.length) : NO_SPREADS;
+}
+
 /** The tabs with sums by name. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
@@ -164,13 +186,14 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const ask = (): Promise<Groups> =>
     model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(NO_GROUPS);
   const groups = useAnswer(NO_GROUPS, ask, [model, area, arrived, layout]);
+  const spreads = useAnswer(NO_SPREADS, () => spreadsOf(model, area, tab), [model, area, arrived, layout, tab]);
   const length = area.span.end - area.span.start;
   const { head } = model.recording;
   const states = model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state").length;
   const ofDevices = length * Math.max(1, states);
-  if (tab === "kernels") return <NamesList model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} />;
-  if (tab === "ranges") return <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} of={0} />;
-  if (tab === "idle") return <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />;
+  if (tab === "kernels") return <NamesList model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} spreads={spreads} />;
+  if (tab === "ranges") return <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} of={0} spreads={spreads} />;
+  if (tab === "idle") return <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} spreads={spreads} />;
   return (
     <div class="columns">
       <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />
@@ -201,48 +224,6 @@ function AreaFlame({ model }: { model: Model }) {
         Merge numbered names (step_*)
       </label>
     </FlameGraph>
-  );
-}
-
-function EventTable({ model }: { model: Model }) {
-  const lines = useLines(model.recording.answers, model.stretches.value);
-  const start = model.recording.head.start_ns;
-  const selected = model.selected.value;
-  return (
-    <List
-      count={lines.count}
-      lineHeight={22}
-      label="Events in view"
-      template="minmax(10em, 3fr) minmax(8em, 1fr) 9em 8em 9em"
-      columns={[
-        { key: "name", title: "Name", isNumber: false },
-        { key: "row", title: "Row", isNumber: false },
-        { key: "start", title: "Start", isNumber: true },
-        { key: "time", title: "Duration", isNumber: true },
-        { key: "id", title: "Event", isNumber: false },
-      ]}
-      lineClass={(line) => {
-        const event = lines.at(line);
-        return selected && event?.row === selected.row && event.event === selected.event ? "selected" : "";
-      }}
-      cells={(line) => {
-        const event = lines.at(line);
-        if (!event) return [];
-        return [
-          <button type="button" class="plain" key="n" onClick={() => model.select(event, true)}>
-            {plainText(model.nameOf(event)).slice(0, 300)}
-          </button>,
-          plainText(model.labelOf(event.row)),
-          timeText(event.start - start),
-          timeText(event.end - event.start),
-          event.id,
-        ];
-      }}
-      onLine={(line) => {
-        const event = lines.at(line);
-        if (event) model.select(event, true);
-      }}
-    />
   );
 }
 
@@ -281,6 +262,9 @@ function Details({ model, event }: { model: Model; event: Found }) {
         <Swatch model={model} name={name} /> {plainText(model.nameOf(event)).slice(0, 2000)}
       </h3>
       <dl>
+        {model.fullNameOf(event) !== model.nameOf(event) && (
+          <><dt>Full name</dt><dd class="full-name">{plainText(model.fullNameOf(event)).slice(0, 2000)}</dd></>
+        )}
         <dt>Duration</dt>
         <dd>{timeText(end - start)} <span class="faint">({countText(end - start)} ns)</span></dd>
         <dt>Start</dt>
