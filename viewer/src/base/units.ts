@@ -24,11 +24,16 @@ export function timeText(ns: number): string {
 
 /**
  * Formats a time with enough digits to distinguish times that are `stepNs` apart. All times up to
- * `sizeNs` get the same unit.
+ * `sizeNs` get the same unit, that of times `unitStepNs` apart.
  */
-export function instantText(ns: number, stepNs: number, sizeNs = Math.abs(ns)): string {
-  const [unit, name] = TIMES.find(([one]) => stepNs >= one / 1000 && sizeNs >= one) ??
-    TIMES.find(([one]) => stepNs >= one / 1000) ?? [1, "ns"];
+export function instantText(
+  ns: number,
+  stepNs: number,
+  sizeNs = Math.abs(ns),
+  unitStepNs = stepNs,
+): string {
+  const [unit, name] = TIMES.find(([one]) => unitStepNs >= one / 1000 && sizeNs >= one) ??
+    TIMES.find(([one]) => unitStepNs >= one / 1000) ?? [1, "ns"];
   const places = Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / stepNs) - 1e-9)));
   return `${(ns / unit).toFixed(places)} ${name}`;
 }

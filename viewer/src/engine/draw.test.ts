@@ -325,6 +325,7 @@ describe("texts", () => {
     expect([999_499, 999_600, 99_950_000, 12.5].map(timeText)).toEqual(["999 us", "1.00 ms", "100 ms", "12.5 ns"]);
     expect(instantText(1_234_567, 1000)).toBe("1.235 ms");
     expect(instantText(1_234_567, 1)).toBe("1234.567 us");
+    expect(instantText(1_234_567, 1, 2e6, 10_000)).toBe("1.234567 ms");
     const ruler = [-500_000, 0, 1_000_000].map((ns) => instantText(ns, 500_000, 2e6));
     expect(ruler).toEqual(["-0.5 ms", "0.0 ms", "1.0 ms"]);
     expect(shareText(0.7134)).toBe("71.3%");

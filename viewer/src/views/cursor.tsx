@@ -8,6 +8,7 @@ import type { Span } from "../base/span";
 import { counterAt } from "../engine/counter";
 import { RULER_HEIGHT } from "../engine/draw";
 import { rowAt } from "../engine/layout";
+import { tickStep } from "../engine/ruler";
 import { xToTime } from "../engine/view";
 import { useAnswer } from "./answer";
 import type { Model } from "./model";
@@ -21,9 +22,7 @@ export function Cursor({ model }: { model: Model }) {
   const { width } = model.size.value;
   const { x, y } = pointed;
   const view = model.view.value;
-  const anchor = model.anchor();
-  const size = Math.max(Math.abs(view.start - anchor), Math.abs(view.end - anchor));
-  const time = instantText(xToTime(x, view, width) - anchor, (view.end - view.start) / width, size);
+  const time = pixelTime(model, xToTime(x, view, width));
   const isRight = x > width / 2; // the label is on the side with more room
   return (
     <div class="cursor" aria-hidden="true">
@@ -34,6 +33,14 @@ export function Cursor({ model }: { model: Model }) {
       {model.isDragging.value ? <DragNumbers model={model} x={x} y={y} /> : <Pointed model={model} x={x} y={y} />}
     </div>
   );
+}
+
+/** Returns a time to the pixel, in the unit of the ruler and relative to its origin. */
+function pixelTime(model: Model, time: number): string {
+  const [view, { width }, anchor] = [model.view.value, model.size.value, model.anchor()];
+  const size = Math.max(Math.abs(view.start - anchor), Math.abs(view.end - anchor));
+  const pixelNs = Math.max(1, (view.end - view.start) / width);
+  return instantText(time - anchor, pixelNs, size, tickStep(view, width));
 }
 
 interface Place {
@@ -84,15 +91,12 @@ function Pointed({ model, x, y }: Place) {
   const name = plainText(model.nameOf(event));
   const label = plainText(names.labels?.[event.name] ?? "");
   const category = head.categories[names.categories[event.name] ?? -1];
-  const { view } = model;
-  const step = (view.value.end - view.value.start) / model.size.value.width;
-  const anchor = model.anchor();
   return (
     <Tooltip model={model} x={x} y={y}>
       <p><b>{(label || name).slice(0, LONGEST)}</b></p>
       {label && label !== name && <p class="faint">{name.slice(0, LONGEST)}</p>}
       <p>
-        {timeText(event.end - event.start)} <span class="faint">from {instantText(event.start - anchor, Math.max(1, step))}</span>
+        {timeText(event.end - event.start)} <span class="faint">from {pixelTime(model, event.start)}</span>
         {category && <span class="faint"> · {category.name}</span>}
       </p>
       <p class="faint">{plainText(model.labelOf(event.row))}</p>

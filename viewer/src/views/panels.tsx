@@ -259,7 +259,12 @@ function EventTable({ model }: { model: Model }) {
 const NO_ATTRIBUTES: readonly Attribute[] = [];
 
 /** How a link reads from its cause. */
-const EFFECTS: Readonly<Record<string, string>> = { launch: "launched", blame: "delayed" };
+const EFFECTS: Readonly<Record<string, string>> = {
+  launch: "launched",
+  blame: "delayed",
+  forward: "backward",
+  forward_op: "backward",
+};
 
 function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] {
   const [found, setFound] = useState(NO_ATTRIBUTES);
@@ -278,6 +283,26 @@ function useAttributes(model: Model, { table, tableRow }: Found): readonly Attri
   return found;
 }
 
+/** Nested events, outermost first, each a link. */
+function Path({ model, title, path }: { model: Model; title: string; path: readonly Found[] }) {
+  if (!path.length) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      <dd>
+        {path.map((event, i) => (
+          <span key={i}>
+            {i > 0 && " › "}
+            <button type="button" class="link" onClick={() => model.select(event, true)}>
+              {plainText(model.nameOf(event)).slice(0, 80)}
+            </button>
+          </span>
+        ))}
+      </dd>
+    </>
+  );
+}
+
 function Details({ model, event }: { model: Model; event: Found }) {
   const attributes = useAttributes(model, event);
   const { head, names } = model.recording;
@@ -285,6 +310,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
   const category = head.categories[names.categories[name] ?? -1];
   const links = model.linked.value;
   const around = model.around.value;
+  const step = model.stepOfSelected.value;
   return (
     <div class="details">
       <h3>
@@ -300,21 +326,9 @@ function Details({ model, event }: { model: Model; event: Found }) {
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
         <dt>Event</dt>
         <dd>{event.id}</dd>
-        {around.length > 0 && (
-          <>
-            <dt>Enclosing ranges</dt>
-            <dd>
-              {around.map((range, i) => (
-                <span key={i}>
-                  {i > 0 && " › "}
-                  <button type="button" class="link" onClick={() => model.select(range, true)}>
-                    {plainText(model.nameOf(range)).slice(0, 80)}
-                  </button>
-                </span>
-              ))}
-            </dd>
-          </>
-        )}
+        <Path model={model} title="Step" path={step ? [step] : []} />
+        <Path model={model} title="Backward of" path={model.forwardPath.value} />
+        <Path model={model} title="Enclosing ranges" path={around} />
         {links.slice(0, 12).map((link, i) => {
           const wait = link.isCause ? start - link.event.start : link.event.start - start;
           return (
