@@ -70,7 +70,7 @@ def test_an_area_that_cuts_nothing_equals_stats(opened, trace, operations, place
     assert sum(count for count, _ in expected.values()) >= 20
     assert kernels_of_page(opened) == expected
     assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
-    share = f"{100 * busy_of_page(opened) / (end - start):.1f}% busy"
+    share = f"{100 * busy_of_page(opened) / (end - start):.1f}% of the selection busy"
     assert share in opened.find("[data-testid=selection-sums]").inner_text()
 
 

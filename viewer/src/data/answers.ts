@@ -5,6 +5,7 @@
 
 import type { Span } from "../base/span";
 import type { Events } from "./events";
+import type { Bounds } from "./exact-sums";
 import type { NameTotals, RowTotals } from "./selection";
 
 /** An event by its row and its number in that row, among all recorded events. */
@@ -37,6 +38,16 @@ export interface Linked {
 /** A row's events `[first, last)` that overlap a span, and their busy time in it. */
 export interface RowSums extends RowTotals {
   readonly row: number;
+  /** The same with the events that are not in the file; absent: all are. */
+  readonly recorded?: { readonly count: Bounds; readonly busy_ns: Bounds };
+}
+
+export function countOf({ first, last, recorded }: RowSums): Bounds {
+  return recorded?.count ?? { low: last - first, high: last - first };
+}
+
+export function busyOf({ busy_ns, recorded }: RowSums): Bounds {
+  return recorded?.busy_ns ?? { low: busy_ns, high: busy_ns };
 }
 
 /** The events of some names in some rows. */

@@ -35,7 +35,7 @@ describe("highlighted events", () => {
     const head = { rows: rows.map((_, at) => ({ id: `${at}`, kind: "stream" })), links: [], tables: [] };
     const answers = new LocalAnswers({
       head: head as unknown as Head,
-      names: { texts: ["", "", "", "", ""] },
+      names: { texts: ["", "", "", "", ""], categories: [0, 0, 0, 0, 0] },
       rows: rows.map(({ events }) => ({ events })),
       rowOf: new Map(),
     });

@@ -5,7 +5,7 @@ import { seeded } from "../../dev/random";
 import { contrast, fromHex, luminance } from "../base/colour";
 import { averages } from "../data/counter-bins";
 import { plainText, searchPattern } from "../base/text";
-import { countText, instantText, shareText, timeText } from "../base/units";
+import { boundsText, clockText, countText, instantText, plural, shareText, timeText, valueText } from "../base/units";
 import { startDecoders } from "../data/decoders";
 import type { Category, RowSpec } from "../data/head";
 import { Recording } from "../data/recording";
@@ -93,7 +93,7 @@ describe("the doubt about a clock", () => {
 
   it("is a bar on the scale of the view, and a number", async () => {
     const { calls, width } = await draw(50);
-    expect(calls.some((call) => call.name === "fillText" && call.values[0] === "clock ±50 ns")).toBe(true);
+    expect(calls.some((call) => call.name === "fillText" && call.values[0] === "clock ±50 ns relative to the first file's")).toBe(true);
     const wide = (2 * 50 * width) / 1000;
     expect(calls.some((call) => call.name === "fillRect" && call.values[2] === wide && call.values[3] === 1)).toBe(true);
   });
@@ -325,9 +325,17 @@ describe("texts", () => {
     expect([999_499, 999_600, 99_950_000, 12.5].map(timeText)).toEqual(["999 us", "1.00 ms", "100 ms", "12.5 ns"]);
     expect(instantText(1_234_567, 1000)).toBe("1.235 ms");
     expect(instantText(1_234_567, 1)).toBe("1234.567 us");
-    expect(instantText(1_234_567, 1, 2e6, 10_000)).toBe("1.234567 ms");
     const ruler = [-500_000, 0, 1_000_000].map((ns) => instantText(ns, 500_000, 2e6));
     expect(ruler).toEqual(["-0.5 ms", "0.0 ms", "1.0 ms"]);
+    expect([1000, 1].map((step) => clockText(62_282_543, step))).toEqual(["62.283 ms", "62.282543 ms"]);
+    expect(clockText(-500, 1, 7_414_949_453)).toBe("-0.000000500 s");
+    expect([0, 1, 2, 1234].map((count) => plural(count, "finding"))).toEqual(["0 findings", "1 finding", "2 findings", "1,234 findings"]);
+    expect(plural(2, "category", "categories")).toBe("2 categories");
+    expect([valueText(1234567, "id"), valueText(1234567, "none"), valueText(1234567, "count")]).toEqual(["1234567", "1234567", "1,234,567"]);
+    expect(boundsText(0.989, 0.992, shareText)).toBe("98.9 to 99.2%");
+    expect(boundsText(0.9891, 0.98912, shareText)).toBe("98.9%");
+    expect(boundsText(900e3, 1.5e6, timeText)).toBe("900 us to 1.50 ms");
+    expect(boundsText(12, Number.POSITIVE_INFINITY, countText)).toBe("≥ 12");
     expect(shareText(0.7134)).toBe("71.3%");
     expect(countText(1234567)).toBe("1,234,567");
   });

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, shareText, timeText } from "../base/units";
+import { boundsText, countText, shareText, timeText } from "../base/units";
 import type { NameTotals } from "../data/selection";
 import { List } from "./list";
 import type { Model } from "./model";
@@ -22,6 +22,18 @@ const COLUMNS = [
   { key: "share", title: "Share", isNumber: true, of: (one: NameLine) => one.ns },
 ] as const;
 
+type Counted = Pick<NameTotals, "count" | "most_ns">;
+
+/** Whether all events of the name are in the file. */
+function isWhole({ most_ns: most }: Counted): boolean {
+  return most === undefined;
+}
+
+/** Returns the number of events of a name: "≥ 12" if the file lacks events. */
+export function fewestText(one: Counted): string {
+  return boundsText(one.count, isWhole(one) ? one.count : Number.POSITIVE_INFINITY, countText);
+}
+
 /** Sorts lines by a column; the sort is stable. */
 export function sortedLines(lines: readonly NameLine[], key: string, isFalling: boolean): NameLine[] {
   const value = COLUMNS.find((one) => one.key === key)?.of ?? COLUMNS[3].of;
@@ -32,12 +44,13 @@ export function sortedLines(lines: readonly NameLine[], key: string, isFalling: 
   });
 }
 
-export function NamesList({ model, title, totals, of }: {
+export function NamesList({ model, title, totals, of, ofWhat = "" }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The total for the shares; 0: no shares, because the events may nest. */
+  /** The total for the shares, and what it is; 0: no shares, because the events may nest. */
   of: number;
+  ofWhat?: string;
 }) {
   const [order, setOrder] = useState({ key: "ns", isFalling: true });
   const { names, head } = model.recording;
@@ -65,6 +78,7 @@ export function NamesList({ model, title, totals, of }: {
           <button
             type="button"
             class="plain"
+            title={key === "share" ? `Share of ${ofWhat}` : undefined}
             onClick={() => setOrder({ key, isFalling: order.key === key ? !order.isFalling : isNumber })}
           >
             {heading}
@@ -76,6 +90,7 @@ export function NamesList({ model, title, totals, of }: {
         const one = lines[line];
         if (!one) return [];
         const text = plainText(one.text);
+        const most = one.most_ns ?? one.ns;
         return [
           <button
             type="button"
@@ -90,10 +105,10 @@ export function NamesList({ model, title, totals, of }: {
             <Swatch model={model} name={one.name} /> {text.slice(0, 300)}
           </button>,
           one.category,
-          countText(one.count),
-          timeText(one.ns),
-          timeText(one.ns / one.count),
-          ...(of > 0 ? [shareText(one.ns / of)] : []),
+          fewestText(one),
+          boundsText(one.ns, most, timeText),
+          isWhole(one) ? timeText(one.ns / one.count) : "–", // the mean of the longer events would be too high
+          ...(of > 0 ? [boundsText(one.ns / of, most / of, shareText)] : []),
         ];
       }}
     />

@@ -68,7 +68,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       width,
       height,
       pixelRatio: ratio,
-      anchor: model.anchor(),
+      anchor: model.clock.peek().origin,
       selected: model.selected.peek(),
       hovered: model.hovered.peek(),
       area: model.area.peek(),
@@ -175,20 +175,18 @@ function AxisLabels({ spec }: { spec: RowSpec }) {
 
 /** The cell next to the ruler: the origin of its times. */
 function Origin({ model }: { model: Model }) {
-  const steps = model.recording.head.steps[0];
-  const step = model.anchorStep();
-  const text = step >= 0 ? plainText(steps?.text[step] ?? `step ${step}`).slice(0, 30) : "start of recording";
-  if (!steps) return <div class="origin">from start of recording</div>;
+  const { name, device } = model.clock.value;
+  if (!model.recording.head.steps[0]) return <div class="origin">from {name}</div>;
   return (
     <button
       type="button"
       class="origin"
-      title="Show times relative to the step in view or to the start of the recording (O)"
+      title={`All times are from ${name}${device && ` on ${device}`}. Switch between the step in view and the start of the recording (O)`}
       onClick={() => {
         model.isFromStep.value = !model.isFromStep.value;
       }}
     >
-      from {text}
+      from {name}
     </button>
   );
 }
@@ -300,12 +298,13 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       if (!done) return;
       if (!done.hasMoved) {
         if (done.kind !== "area") return;
-        void eventAt(x, y).then((found) => {
+        const clicked = eventAt(x, y).then((found) => {
           model.select(found);
           const isStep = found !== null && model.recording.head.rows[found.row]?.kind === "step";
           if (isStep) model.area.value = { span: { start: found.start, end: found.end }, rows: null };
           else if (!found) model.area.value = null;
         });
+        model.attempt(clicked);
       } else if (done.kind === "ruler" && model.area.peek()) {
         const { span } = model.area.peek() as Area;
         model.area.value = null;
@@ -326,7 +325,7 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     },
     twice(event: MouseEvent): void {
       const { x, y } = at(event);
-      void eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits)));
+      model.attempt(eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits))));
     },
     wheel(event: WheelEvent): void {
       event.preventDefault();
