@@ -9,6 +9,7 @@ import pytest
 from support import browsing
 
 import warpline
+from warpline.presentation.kernel_names import short_names
 
 pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 FACTORS = {"ns": 1, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -30,7 +31,7 @@ def kernels_of_page(viewer):
     return {
         name: (int(count), nanoseconds(time))
         for name, (count, time, _) in table.items()
-        if not name.startswith("[CUDA")
+        if not name.startswith(("[CUDA", "Host-to-Device", "Device-to-"))
     }
 
 
@@ -38,7 +39,8 @@ def kernels_of_stats(trace):
     result = warpline.stats(trace, "cuda_gpu_kern_sum")
     columns = [field.name for field in result.fields]
     rows = [dict(zip(columns, row, strict=True)) for row in result.rows()]
-    return {row["name"][:300]: (row["instances"], row["total_ns"]) for row in rows}
+    short = short_names(row["name"] for row in rows)
+    return {short[row["name"]]: (row["instances"], row["total_ns"]) for row in rows}
 
 
 @pytest.fixture

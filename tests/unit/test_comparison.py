@@ -351,3 +351,13 @@ def test_tables_that_cannot_be_compared_say_why():
     keyless = compare_tables(table([(10, 1, "a")], ()), table([(10, 1, "a")], ()))
     assert isinstance(keyless, Skipped)
     assert "no key" in keyless.reason
+
+
+def test_work_outside_the_counted_steps_of_a_side_is_not_on_that_side():
+    own, other = kernel("warm_up"), kernel("main")
+    before = items({own: SLOW[:1] * 4, other: SLOW[:1] * 4})
+    after = before._replace(executions=np.array([0.0, 1.0]), ns=np.array([0.0, before.ns[1]]))
+    runs = [profile(SLOW[:4], {GEMM: 100_000}, each) for each in (before, after)]
+    found = {item.name: item for item in item_changes(runs[:1], runs[1:], paired=False)}
+    assert (found["warm_up"].change, found["warm_up"].after) == ("gone", None)
+    assert found["main"].change == "same"

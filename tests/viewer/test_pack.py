@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from support.viewer_container import Decoded
 import warpline
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.time_parts import TimePart
+from warpline.presentation.kernel_names import short_names
 from warpline.trace import MemorySource, Trace
 from warpline.viewer.lanes import MAX_LANES
 from warpline.viewer.overview import bin_count
@@ -158,14 +161,22 @@ def test_idle_time_points_at_a_call_of_the_host(capture, read):
     assert all(event.links["blame"] is None for event in busy)
 
 
-def test_names_have_categories_and_short_labels(capture, read):
-    found = read(warpline.open(capture("host_sync.bad")))
-    row = next(row for row in found.rows.values() if row["kind"] == "stream")
-    event = next(event for event in found.events(row["id"]) if event.category == "gemm")
-    place = found.names["texts"].index(event.name)
-    label = found.names["labels"][place]
-    assert label is None or len(label) <= len(event.name)
+def test_names_have_categories_and_kernels_short_labels(capture, read):
+    path = capture("host_sync.bad")
+    found = read(warpline.open(path))
     assert len(found.names["texts"]) == len(found.names["labels"]) == len(found.names["categories"])
+    with closing(sqlite3.connect(path)) as database:
+        kernels = database.execute(
+            "SELECT DISTINCT value FROM StringIds JOIN CUPTI_ACTIVITY_KIND_KERNEL"
+            " ON demangledName = id"
+        )
+        short = short_names(name for (name,) in kernels)
+    label = dict(zip(found.names["texts"], found.names["labels"], strict=True))
+    assert {name: label[name] or name for name in short} == short
+    assert len(set(short.values())) == len(short)
+    add = "void at::native::vectorized_elementwise_kernel<(int)8, at::native::CUDAFunctor_add<"
+    (of_add,) = (label[name] for name in short if name.startswith(add))
+    assert of_add == "vectorized_elementwise<CUDAFunctor_add<BFloat16>>"
 
 
 def test_details_are_those_of_the_table(capture, read):

@@ -136,6 +136,29 @@ def test_what_is_at_a_time_and_what_began_last(both):
             assert (latest and latest["event"]) == (begun[-1] if begun else None)
 
 
+def test_the_longest_event_of_some_names(both):
+    rng = np.random.default_rng(7)
+    names = list(zip(both.texts["texts"], both.texts["categories"], strict=True))
+    categories = [each["name"] for each in both.read.head["categories"]]
+    for start, end in spans(both):
+        lit = rng.random(len(names)) < 0.2
+        wanted = {
+            (text, categories[kind]) for (text, kind), one in zip(names, lit, strict=True) if one
+        }
+        inside = [
+            (each.start_ns - each.end_ns, each.start_ns, row, at)
+            for row in both.summed
+            for at, each in enumerate(both.events[both.ids[row]])
+            if touches(each, start, end) and (each.name, each.category) in wanted
+        ]
+        bits = base64.b64encode(np.packbits(lit, bitorder="little").tobytes()).decode()
+        found = both.ask("longest", rows=both.summed, start=start, end=end, lit=bits)
+        if inside:
+            both.check(found, *min(inside)[2:])
+        else:
+            assert found is None
+
+
 def test_sums_and_names_equal_plain_sums(both):
     idle = {each["name"] for each in both.read.head["categories"] if each["kind"] == "idle"}
     for start, end in spans(both):

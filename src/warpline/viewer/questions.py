@@ -75,6 +75,7 @@ class Questions:
             "match": self._match,
             "tally": self._tally,
             "hits": self._hits,
+            "longest": self._longest,
             "sums": self._sums,
             "names": self._by_name,
         }
@@ -262,6 +263,17 @@ class Questions:
             if len(self._rows[place]) and not self._rows[place].is_counter
         ]
 
+    def _longest(self, asked: Asked) -> dict[str, Any] | None:
+        lit, (start, end) = self._lit(_text(asked, "lit")), self._span(asked)
+        found: list[tuple[int, int, int, int]] = []
+        for place in self._wanted(asked):
+            row = self._rows[place]
+            if len(row) and not row.is_counter:
+                first, last = row.touching(start, end)
+                found += _longest_lit(row, place, lit, first, last)
+        _, _, place, event = min(found, default=(0, 0, -1, -1))
+        return self._found(place, event)
+
     def _lit(self, text: str) -> BoolArray:
         """Return which names are highlighted, from one bit per name in base64."""
         try:
@@ -344,6 +356,19 @@ def _first_beyond(row: StoredRow, place: int, begin: _Key, *, is_forward: bool) 
     if is_forward:
         return left if place > begin.row else right
     return right - 1 if place < begin.row else left - 1
+
+
+def _longest_lit(
+    row: StoredRow, place: int, lit: BoolArray, first: int, last: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the longest highlighted event of each chunk: minus its duration, start, row, event."""
+    for low in range(first, last, CHUNK):
+        events = np.arange(low, min(low + CHUNK, last))
+        events = events[lit[row.name[events]]]
+        if len(events):
+            length_ns = row.lengths(events)
+            most = int(events[length_ns.argmax()])
+            yield -int(length_ns.max()), int(row.start_ns[most]), place, most
 
 
 def _next_lit(row: StoredRow, lit: BoolArray, first: int, best: _Key | None) -> int | None:

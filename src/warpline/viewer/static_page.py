@@ -131,7 +131,8 @@ class _Writer:
     def _cell(self, cell: Cell) -> Content:
         if cell.state is not None:
             return element("span", cell.text, class_=f"wl-state wl-{cell.state}")
-        text = element("code", cell.text) if cell.is_code else cell.text
+        full = cell.full if cell.full not in {"", cell.text} else None
+        text = element("code", cell.text, title=full) if cell.is_code else cell.text
         if cell.link is None:
             return text
         if not isinstance(cell.link, Link):

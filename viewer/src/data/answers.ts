@@ -106,6 +106,8 @@ export interface Answers {
   tally(position: Position): Promise<Tally>;
   /** Returns the short highlighted events of each row in equal bins of a span. */
   hits(highlight: Highlight, span: Span, bins: number): Promise<readonly RowHits[]>;
+  /** Returns the longest event of some names, 1 in `lit`, that overlaps a span: of equal ones the first. */
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null>;
   /** Returns the sums of the rows with events, except counters. */
   sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]>;
   /** Returns the time and count of each name over some rows, longest first. */

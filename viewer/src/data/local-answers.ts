@@ -16,7 +16,7 @@ import {
   type Tally,
   type Walk,
 } from "./answers";
-import { endOf, type Events } from "./events";
+import { endOf, type Events, lengthOf } from "./events";
 import type { ExactSums } from "./exact-sums";
 import type { Head } from "./head";
 import { binnedHits, type Hits, hitsAmong } from "./hits";
@@ -146,6 +146,24 @@ export class LocalAnswers implements Answers {
       this.hitsByRow.set(row, hits);
     }
     return hits;
+  }
+
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null> {
+    let best: Place | null = null;
+    let bestKey: readonly number[] = [];
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      if (!events) continue;
+      const [first, last] = eventsIn(events, span);
+      for (let event = first; event < last; event++) {
+        if (!lit[events.name[event]]) continue;
+        const key = [-lengthOf(events, event), events.start[event], row];
+        if (best && compare(key, bestKey) >= 0) continue;
+        best = { row, event };
+        bestKey = key;
+      }
+    }
+    return Promise.resolve(best && this.foundAt(best));
   }
 
   sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]> {

@@ -50,6 +50,10 @@ export class RemoteAnswers implements Answers {
     return this.ask("hits", { lit: bitsText(lit), rows, start, end, bins });
   }
 
+  longest(rows: readonly number[], { start, end }: Span, lit: Uint8Array): Promise<Found | null> {
+    return this.ask("longest", { rows, start, end, lit: bitsText(lit) });
+  }
+
   sums(rows: readonly number[], { start, end }: Span): Promise<readonly RowSums[]> {
     return this.ask("sums", { rows, start, end });
   }

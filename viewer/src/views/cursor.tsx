@@ -92,7 +92,7 @@ function Pointed({ model, x, y }: Place) {
       <p><b>{(label || name).slice(0, LONGEST)}</b></p>
       {label && label !== name && <p class="faint">{name.slice(0, LONGEST)}</p>}
       <p>
-        {timeText(event.end - event.start)} <span class="faint">from {pixelTime(model, event.start)}</span>
+        {timeText(event.end - event.start)} <span class="faint">from {model.momentText(event.start)}</span>
         {category && <span class="faint"> · {category.name}</span>}
       </p>
       <p class="faint">{plainText(model.labelOf(event.row))}</p>

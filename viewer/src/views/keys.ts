@@ -1,6 +1,7 @@
 /** All keyboard shortcuts, in one table for the help dialog and the command palette. */
 
 import { zoomAt, panBy, lengthOfSpan } from "../engine/view";
+import { goToLongestGap, goToLongestKernel, goToSlowestStep } from "./extremes";
 import { formatAddress, type PageName } from "./address";
 import type { Model } from "./model";
 import { openTopic, type Topic } from "./topics";
@@ -97,6 +98,9 @@ export const KEYS: readonly Key[] = [
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
   { keys: ["k"], text: "Next step; in a view of several, the first", run: (model) => model.stepStep(1) },
   { keys: ["j"], text: "Previous step", run: (model) => model.stepStep(-1) },
+  { keys: ["x i"], isGlobal: true, text: "Longest idle interval of the GPUs, in the selected area if there is one", run: (model) => void goToLongestGap(model) },
+  { keys: ["x k"], isGlobal: true, text: "Longest kernel or CUDA graph, in the selected area if there is one", run: (model) => void goToLongestKernel(model) },
+  { keys: ["x s"], isGlobal: true, text: "Slowest analyzed step", run: goToSlowestStep },
   {
     keys: ["r"],
     text: "Select the time range of the selected event",
@@ -175,6 +179,7 @@ export const MOUSE: readonly (readonly [string, string])[] = [
   ["Drag on the ruler", "Zoom to that time range"],
   ["Click", "Select an event; of a step, also its time range"],
   ["Double-click", "Zoom to an event"],
+  ["Drag the edge of a heading, Shift + ← or → on it", "Resize a column of a table; a double-click resets all"],
 ];
 
 /** Copies a text to the clipboard and announces the result. */

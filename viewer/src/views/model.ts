@@ -6,6 +6,7 @@ import { clockText, timeText } from "../base/units";
 import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec, StepsSpec } from "../data/head";
+import { matchingNames, shortName } from "../data/names";
 import type { Recording } from "../data/recording";
 import { StoppedError } from "../data/server";
 import { type Area, type Arrow, type HitPicture, visibleRows } from "../engine/draw";
@@ -222,7 +223,7 @@ export class Model {
     this.matches = follow<Matches | null>(null, () => this.countMatches());
     this.sums = follow<AreaSums>({ area: this.settled.peek(), rows: [] }, () => {
       // Sums of the page's own events are fast enough for each frame; a server is asked once the view is still.
-      const area = this.area.value ?? (head.tiles ? this.settled.value : this.wholeView());
+      const area = head.tiles ? this.settled.value : this.area.value ?? this.wholeView();
       return this.sumsOf(area).then((rows) => ({ area, rows }));
     });
     this.isSumming = computed(() => {
@@ -259,7 +260,12 @@ export class Model {
 
   // -- names and rows ------------------------------------------------------------------------
 
+  /** Returns the name of an event as the page shows it: short for kernels. */
   nameOf({ name }: { readonly name: number }): string {
+    return shortName(this.recording.names, name);
+  }
+
+  fullNameOf({ name }: { readonly name: number }): string {
     return this.recording.names.texts[name] ?? "";
   }
 
@@ -284,20 +290,19 @@ export class Model {
     const pattern = searchPattern(this.query.value);
     const chosen = this.lighting.value?.names;
     if (!pattern && !chosen) return null;
-    const { texts } = this.recording.names;
-    return Uint8Array.from(texts, (text, name) =>
-      (!chosen || chosen.has(name)) && (!pattern || pattern.test(text)) ? 1 : 0,
-    );
+    const { names } = this.recording;
+    const found = pattern ? matchingNames(names, pattern) : new Uint8Array(names.texts.length).fill(1);
+    return chosen ? found.map((one, name) => (chosen.has(name) ? one : 0)) : found;
   }
 
   /** Highlights the events of some names and ends a search. */
   light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
     const chosen = new Set(names);
     const only = chosen.size === 1 ? [...chosen][0] : undefined;
-    const said = title || (only === undefined ? `${chosen.size} names` : this.recording.names.texts[only]);
+    const said = title || (only === undefined ? `${chosen.size} names` : this.nameOf({ name: only }));
     batch(() => {
       this.query.value = "";
-      this.lighting.value = { title: said ?? "", names: chosen, rows };
+      this.lighting.value = { title: said, names: chosen, rows };
     });
   }
 

@@ -383,7 +383,7 @@ function Hover({ model }: { model: Model }) {
   if (!event) return <div class="hover faint">Drag: select time and rows · Ctrl + wheel: zoom · Shift + drag: pan · ?: all shortcuts</div>;
   return (
     <div class="hover">
-      <b>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}
+      <b title={plainText(model.fullNameOf(event)).slice(0, 1000)}>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}
       <span class="faint"> {plainText(model.labelOf(event.row))}</span>
     </div>
   );
