@@ -28,6 +28,7 @@ from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
 from warpline.viewer.overview import Overview, bin_count
 from warpline.viewer.rows import Events, Row
+from warpline.viewer.step_rows import step_rows
 from warpline.viewer.thinning import Thinned, Thinner, kept_windows
 
 _MAX_RESULT_ROWS = 5_000
@@ -196,7 +197,7 @@ class Packer:
     ) -> None:
         self._run, self._diagnosis, self._tables = run, diagnosis, tables
         self._names = Names(run.trace.strings)
-        self._rows = tuple(timeline_rows(run.trace, self._names))
+        self._rows = tuple(timeline_rows(run, self._names))
         self._frame = Frame(run, self._names, self._rows)
         _ = self._frame.step_lists  # the last that needs what the rows were made of
         forget_others(run.trace, steps)
@@ -266,10 +267,14 @@ class Packer:
         return writer.blocks(), described
 
 
-def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield all rows of a timeline in display order."""
+def timeline_rows(run: Run, names: Names) -> Iterator[Row]:
+    """Yield all rows of a timeline in display order; steps directly follow their group's header."""
+    trace = run.trace
     rows = (*device_rows(trace, names), *host_rows(trace, names))
-    yield from with_clock_errors(trace, rows)
+    steps_of = step_rows(run, names)
+    for row in with_clock_errors(trace, rows):
+        yield row
+        yield from steps_of.get(row.id, ())
 
 
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
