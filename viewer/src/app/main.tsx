@@ -7,7 +7,7 @@ import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
 import { startDecoders } from "../data/decoders";
 import { readHead } from "../data/head";
 import { Recording } from "../data/recording";
-import { Server } from "../data/server";
+import { Server, StoppedError } from "../data/server";
 import { serverTiles } from "../data/tile-source";
 import { fitSpan } from "../engine/view";
 import { parseAddress } from "../views/address";
@@ -179,7 +179,10 @@ async function watchPending(model: Model): Promise<void> {
     model.pending.value = { text, isReady: false };
     await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
     const known = text;
-    text = await recording.pending().then((now) => now ?? renew(model), () => known);
+    text = await recording.pending().then((now) => now ?? renew(model)).catch((error: unknown) => {
+      if (error instanceof StoppedError) return known; // asks again: the server may come back
+      throw error;
+    });
   }
 }
 
@@ -224,7 +227,10 @@ function start(): void {
     startKeys(model);
     startTwin(model);
     if (server) watchServer(model, server);
-    void watchPending(model);
+    watchPending(model).catch((error: unknown) => {
+      model.pending.value = null;
+      model.fail(error instanceof Error ? error : new Error(String(error)));
+    });
     load(model).catch((error: unknown) => model.fail(error instanceof Error ? error : new Error(String(error))));
   } catch (error) {
     root.textContent = error instanceof Error ? error.message : String(error);
