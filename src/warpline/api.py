@@ -440,7 +440,7 @@ def serve(
         trace: A trace or a part of one, a path, or a list of paths.
         steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
         port: Port to listen on; 0 takes a free one.
-        tile_from: Number of events from which tiles are used; None for several million.
+        tile_from: Number of events from which tiles are used; None for a million.
         tell: Called with progress messages of long operations.
 
     Raises:

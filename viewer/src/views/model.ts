@@ -81,7 +81,7 @@ export class Model {
   /** Increases as finer tiles arrive. */
   readonly refined = signal(0);
   readonly isComplete = signal(false);
-  /** The message about a pending computation, and whether it has finished: then the page must be reloaded. */
+  /** The message about a pending computation, and whether it has finished. */
   readonly pending = signal<{ readonly text: string; readonly isReady: boolean } | null>(null);
   readonly failure = signal<string | null>(null);
   /** Whether the server of the page has stopped. */

@@ -214,6 +214,23 @@ function Finding({ model }: { model: Model }) {
   );
 }
 
+/** What to do with a diagnosis that has just arrived. */
+function Ready({ model }: { model: Model }) {
+  const close = (): void => {
+    model.pending.value = null;
+  };
+  const open = (): void => {
+    model.page.value = "overview";
+    close();
+  };
+  return (
+    <>
+      <button type="button" onClick={open}>Show the overview</button>
+      <button type="button" aria-label="Close message" onClick={close}>✕</button>
+    </>
+  );
+}
+
 function Banner({ model }: { model: Model }) {
   const { thinned } = model.recording.head;
   void model.arrived.value;
@@ -232,7 +249,7 @@ function Banner({ model }: { model: Model }) {
       {pending && !isGone && (
         <p class="banner" role="status">
           {plainText(pending.text)}
-          {pending.isReady && <button type="button" onClick={() => location.reload()}>Reload</button>}
+          {pending.isReady && <Ready model={model} />}
         </p>
       )}
       {thinned && <p class="banner">{plainText(thinned.text)} Hatching marks where events were omitted.</p>}
