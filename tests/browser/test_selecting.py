@@ -72,7 +72,7 @@ def test_an_area_that_cuts_nothing_equals_stats(opened, trace, operations, place
     assert sum(count for count, _ in expected.values()) >= 20
     assert kernels_of_page(opened) == expected
     assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
-    share = f"{100 * busy_of_page(opened) / (end - start):.1f}% busy"
+    share = f"{100 * busy_of_page(opened) / (end - start):.1f}% of the selection busy"
     assert share in opened.find("[data-testid=selection-sums]").inner_text()
 
 
@@ -117,6 +117,18 @@ def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left,
     assert sum(int(count) for count, _, _ in work.values()) == len(inside)
     times = [nanoseconds(time).expected for _, time, _ in work.values()]
     assert sum(times) == pytest.approx(clipped, rel=2e-3)
+
+
+def test_a_range_counts_once_and_its_time_on_the_gpu_apart(opened, ask_file):
+    opened.press("0")
+    opened.settle()
+    ranges = ask_file("SELECT text, COUNT(*), SUM(end - start) FROM NVTX_EVENTS GROUP BY text")
+    shown = opened.table("Ranges")
+    for text, count, time in ranges:
+        assert int(shown[text][0]) == count
+        assert nanoseconds(shown[text][1]) == time
+    forward = {text: count for text, count, _ in ranges}["forward"]
+    assert int(opened.table("Ranges on the GPU")["forward"][0]) == forward
 
 
 def test_only_the_rows_under_the_drag_are_summed(opened):

@@ -253,6 +253,48 @@ def test_a_walk_visits_every_event_of_the_names_that_are_lit(both, direction):
         assert both.ask("match", **asked) is None
 
 
+def lit_text(both, lit):
+    bits = np.zeros(len(both.texts["texts"]), np.uint8)
+    bits[list(lit)] = 1
+    return base64.b64encode(np.packbits(bits, bitorder="little").tobytes()).decode()
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_highlighted_events_are_counted_and_summed_by_bin(both, seed):
+    rng = np.random.default_rng(seed)
+    texts, categories = both.texts["texts"], both.texts["categories"]
+    lit = set(rng.choice(len(texts), len(texts) // 3, replace=False).tolist())
+    number = {name: at for at, name in enumerate(zip(texts, categories, strict=True))}
+    place_of = {each["name"]: at for at, each in enumerate(both.read.head["categories"])}
+    hits = sorted(
+        (each.start_ns, row, at, each.end_ns - each.start_ns, name)
+        for row in both.summed
+        for at, each in enumerate(both.events[both.ids[row]])
+        if (name := number[each.name, place_of[each.category]]) in lit
+    )
+    asked = {"lit": lit_text(both, lit), "rows": both.summed}
+    for place in {0, len(hits) // 2, len(hits) - 1} if hits else ():
+        time, row, event, *_ = hits[place]
+        start = {"time": time, "row": row, "event": event}
+        found = both.ask("tally", **asked, **{"from": start})
+        assert found == {"before": place, "total": len(hits)}
+    bins = 64
+    for start, end in spans(both):
+        bin_ns = (end - start) / bins
+        expected: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for time, row, _, length, name in hits:
+            if start <= time < end and length < 1.5 * bin_ns:
+                expected.setdefault((row, int((time - start) // bin_ns)), []).append((length, name))
+        shown = {}
+        for one in both.ask("hits", **asked, start=start, end=end, bins=bins):
+            for place, ns, name in zip(one["bin"], one["ns"], one["name"], strict=True):
+                shown[one["row"], place] = (ns, name)
+        assert shown.keys() == expected.keys()
+        for key, (ns, name) in shown.items():
+            assert ns == pytest.approx(min(bin_ns, sum(length for length, _ in expected[key])))
+            assert name == expected[key][0][1]
+
+
 def test_details_are_those_of_the_container(both):
     for described in both.read.head["attributes"]:
         table, count = described["table"], described["count"]
@@ -281,6 +323,9 @@ HOSTILE = [
     ("at", b'{"row":999999,"time":0,"reach":1}'),
     ("at", b'{"row":0,"time":"x","reach":1}'),
     ("sums", b'{"rows":[0,-1],"start":0,"end":1}'),
+    ("hits", b'{"rows":[0],"start":0,"end":1,"lit":"","bins":4}'),
+    ("hits", b'{"rows":[0],"start":0,"end":1,"bins":99999999999}'),
+    ("tally", b'{"rows":[0],"lit":"","from":3}'),
     ("sums", b'{"rows":"0","start":0,"end":1}'),
     ("sums", b'{"rows":[' + b"0," * 100_000 + b'0],"start":0,"end":1}'),
     ("sums", b'{"rows":[0],"start":NaN,"end":1}'),

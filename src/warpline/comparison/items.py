@@ -11,7 +11,7 @@ import numpy as np
 from warpline.comparison.matching import Listed, Match, match
 from warpline.comparison.statistics import difference_p, false_discovery
 from warpline.result.comparison import Change, ItemChange, Work
-from warpline.result.profile import F64, I64, ItemName, Items, Profile
+from warpline.result.profile import F64, I64, OF_CPU, ItemName, Items, Profile
 
 RATE = 0.05  # of false discoveries among the differences that are called significant
 # An item is tested if it takes this share of the step on a side. The choice does not depend on the
@@ -167,7 +167,10 @@ def _p_values(
                 runs, sides, (matches[place].before, matches[place].after), strict=True
             )
         ]
-        p_values[place] = difference_p(series[0], series[1], paired=paired)
+        share = float(changes[place].kind in OF_CPU)
+        p_values[place] = difference_p(
+            series[0], series[1], paired=paired, cpu_shares=(share, share)
+        )
     return p_values
 
 

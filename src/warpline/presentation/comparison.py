@@ -52,6 +52,11 @@ def notebook(comparison: Comparison) -> Presentation:
     return _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
 
 
+def page(comparison: Comparison) -> Presentation:
+    """Return what a page shows; the first two blocks are the verdict and the sides."""
+    return _presentation(comparison, parts=30, items=40, phases=40, has_warnings=True)
+
+
 def _presentation(
     comparison: Comparison, *, parts: int, items: int, phases: int, has_warnings: bool = False
 ) -> Presentation:
@@ -178,7 +183,7 @@ def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
         for item, count_text in zip(items, calls, strict=True)
     )
     more = f", {len(items)} of {count}" if count > len(items) else ""
-    return Table(columns=columns, rows=rows, title=title + more)
+    return Table(columns=columns, rows=rows, title=title + more, look="numbers")
 
 
 def _calls(item: ItemChange) -> str:
@@ -245,7 +250,7 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
             Column("difference", short="diff", width=10, is_number=True),
         )
         more = f", {len(rows)} of {len(every)}" if len(every) > len(rows) else ""
-        yield Table(columns=columns, rows=rows, title=f"Phases{more}")
+        yield Table(columns=columns, rows=rows, title=f"Phases{more}", look="numbers")
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:

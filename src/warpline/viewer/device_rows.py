@@ -23,7 +23,7 @@ from warpline.trace import Trace
 from warpline.viewer.counter_rows import device_counters
 from warpline.viewer.lanes import lanes
 from warpline.viewer.names import MERGED, Names, category
-from warpline.viewer.projected import projected
+from warpline.viewer.projected import phase_lanes, projected
 from warpline.viewer.rows import Events, Link, Row, lane_label, narrow, split
 
 _SHOWN_PHASES = 6
@@ -128,9 +128,8 @@ def _phases(trace: Trace, names: Names) -> Iterator[Row]:
         names.add_all(ids, category("nvtx")),
         narrow(phases.range),
     )
-    depth = lanes(phases.start_ns, phases.end_ns, phases.device).astype(np.int64)
     merged = partial(names.add, MERGED, category("nvtx"))
-    for lane in split(events, phases.device, depth, merged):
+    for lane in split(events, phases.device, phase_lanes(phases), merged):
         yield Row(
             f"gpu{lane.group}/phase{lane.depth}",
             f"gpu{lane.group}",

@@ -34,6 +34,8 @@ class Category(NamedTuple):
 _HOST = (
     Category("cuda-api", "api", "CUDA runtime and driver API calls"),
     Category("nvtx", "range", "NVTX ranges and framework annotations"),
+    Category("step", "range", "analyzed steps"),
+    Category("excluded-step", "range", "steps excluded from the analysis"),
     Category("operator", "op", "framework operators"),
     Category("python", "op", "Python function and module calls"),
     Category("os-call", "os", "operating system calls"),

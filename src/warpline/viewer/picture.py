@@ -95,7 +95,7 @@ def picture(run: Run, chosen: Chosen) -> str:
         chosen: The time range.
     """
     names = Names(run.trace.strings)
-    rows = _in_view(tuple(timeline_rows(run.trace, names)), chosen)
+    rows = _in_view(tuple(timeline_rows(run, names)), chosen)
     painter = _Painter(names, _Scale(chosen.start_ns, chosen.end_ns))
     y = float(_TITLE + _RULER)
     parts: list[Markup] = []
@@ -289,7 +289,7 @@ class _Painter:
         bottom = y + height
         ends = np.append(places[1:], _PLOT).tolist()
         path = _steps(places.tolist(), ends, (height - 12) * tops / highest, bottom)
-        yield element("path", d=path, fill="#8fb8e0", stroke="#2a72c2")
+        yield element("path", d=path, fill="#2a72c2", fill_opacity="0.2", stroke="#2a72c2")
         peak = format_bytes(float(value.max())) if row.unit == "bytes" else f"{value.max():g}"
         yield _text(_LABELS + 3, y + 9, f"peak {peak}", class_="faint")
 

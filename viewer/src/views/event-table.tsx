@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, instantText, timeText } from "../base/units";
+import { countText, timeText } from "../base/units";
 import type { Answers } from "../data/answers";
 import { matchingNames, shortName } from "../data/names";
 import type { Area } from "../engine/draw";
@@ -76,7 +76,7 @@ const COLUMNS: readonly (readonly [EventColumn, string, boolean])[] = [
   ["name", "Name", false],
   ["category", "Category", false],
   ["row", "Row", false],
-  ["start", "Start", true],
+  ["start", "Start", true], // on the clock of the page
   ["time", "Duration", true],
 ];
 
@@ -101,7 +101,7 @@ export function EventTable({ model }: { model: Model }) {
   const { answers, head, names } = model.recording;
   const stretches = model.stretches.value;
   const area = model.settled.value;
-  const set = useAnswer<EventSet | null>(
+  const { value: set } = useAnswer<EventSet | null>(
     null,
     () => (model.isComplete.peek() ? eventSet(model, area, stretches.map((one) => one.row)) : Promise.resolve(null)),
     [model, stretches],
@@ -116,7 +116,6 @@ export function EventTable({ model }: { model: Model }) {
   const spread = useMemo(() => (set && chosen ? spreadOfPlaces(set, chosen) : null), [set, chosen]);
   const lines = useEventLines(answers, set, places, model.stretches);
   const idOf = useIds(answers);
-  const digits = Math.max(1, (area.span.end - area.span.start) / 100_000); // distinguishes neighbors
   const selected = model.selected.value;
   const open = (line: EventLine): void => {
     void answers.event(line.row, line.event).then((event) => model.select(event, true));
@@ -126,6 +125,7 @@ export function EventTable({ model }: { model: Model }) {
   };
   const columns: ListColumn[] = COLUMNS.map(([column, title, isNumber]) => {
     const isSorted = canSort && order?.column === column;
+    const from = column === "start" ? `, from ${model.clock.value.name}` : "";
     const mark = isSorted ? (order.isFalling ? " ▾" : " ▴") : "";
     return {
       key: title,
@@ -134,6 +134,7 @@ export function EventTable({ model }: { model: Model }) {
       title: (
         <button type="button" class="plain" disabled={!canSort} onClick={() => sort(column, isNumber)}>
           {title}
+          {from}
           {mark}
         </button>
       ),
@@ -154,7 +155,7 @@ export function EventTable({ model }: { model: Model }) {
         />
         <span class="faint" role="status" title="Durations of whole events, including those that extend beyond the time range">
           {set
-            ? spread ? spreadText(spread) : "No events."
+            ? `${spread ? spreadText(spread) : "No events."}${head.thinned ? " Of the events in this file." : ""}`
             : `Select a time range of at most ${countText(MOST_OF_SERVER)} events to filter and sort.`}
           {set && !canSort && ` Sorting needs at most ${countText(MOST_SORTED)} events.`}
         </span>
@@ -163,7 +164,7 @@ export function EventTable({ model }: { model: Model }) {
         count={lines.count}
         lineHeight={22}
         label="Events in view"
-        template="minmax(10em, 3fr) minmax(6em, 1fr) minmax(8em, 1.5fr) 7em 7em 9em"
+        template="minmax(10em, 3fr) minmax(6em, 1fr) minmax(8em, 1.5fr) 13em 7em 9em"
         columns={columns}
         lineClass={(line) => {
           const event = lines.at(line);
@@ -171,7 +172,7 @@ export function EventTable({ model }: { model: Model }) {
         }}
         cells={(line) => {
           const event = lines.at(line);
-          if (!event) return [];
+          if (!event) return [<span class="pending" key="n">…</span>];
           return [
             <button
               type="button"
@@ -184,7 +185,7 @@ export function EventTable({ model }: { model: Model }) {
             </button>,
             head.categories[names.categories[event.name] ?? -1]?.name ?? "",
             plainText(model.labelOf(event.row)),
-            instantText(event.start - head.start_ns, digits),
+            model.momentText(event.start),
             timeText(event.length),
             idOf(event.row, event.event),
           ];

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, shareText, timeText } from "../base/units";
+import { boundsText, countText, shareText, timeText } from "../base/units";
 import type { NameTotals } from "../data/selection";
 import type { Spread } from "./event-lines";
 import { List } from "./list";
@@ -33,6 +33,18 @@ const COLUMNS = [
   { key: "share", title: "Share", isNumber: true, of: (one: NameLine) => one.ns },
 ] as const;
 
+type Counted = Pick<NameTotals, "count" | "most_ns">;
+
+/** Whether all events of the name are in the file. */
+function isWhole({ most_ns: most }: Counted): boolean {
+  return most === undefined;
+}
+
+/** Returns the number of events of a name: "≥ 12" if the file lacks events. */
+export function fewestText(one: Counted): string {
+  return boundsText(one.count, isWhole(one) ? one.count : Number.POSITIVE_INFINITY, countText);
+}
+
 /** Sorts lines by a column; the sort is stable. */
 export function sortedLines(lines: readonly NameLine[], key: string, isFalling: boolean): NameLine[] {
   const value = COLUMNS.find((one) => one.key === key)?.of ?? COLUMNS[3].of;
@@ -43,12 +55,13 @@ export function sortedLines(lines: readonly NameLine[], key: string, isFalling: 
   });
 }
 
-export function NamesList({ model, title, totals, of, spreads }: {
+export function NamesList({ model, title, totals, of, ofWhat = "", spreads }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The total for the shares; 0: no shares, because the events may nest. */
+  /** The total for the shares, and what it is; 0: no shares, because the events may nest. */
   of: number;
+  ofWhat?: string;
   /** By name: the spread of the durations of the whole events; none if there are too many. */
   spreads: ReadonlyMap<number, Spread>;
 }) {
@@ -80,6 +93,7 @@ export function NamesList({ model, title, totals, of, spreads }: {
           <button
             type="button"
             class="plain"
+            title={key === "share" ? `Share of ${ofWhat}` : undefined}
             onClick={() => setOrder({ key, isFalling: order.key === key ? !order.isFalling : isNumber })}
           >
             {heading}
@@ -91,6 +105,7 @@ export function NamesList({ model, title, totals, of, spreads }: {
         const one = lines[line];
         if (!one) return [];
         const text = plainText(one.text);
+        const most = one.most_ns ?? one.ns;
         return [
           <button
             type="button"
@@ -105,11 +120,13 @@ export function NamesList({ model, title, totals, of, spreads }: {
             <Swatch model={model} name={one.name} /> {text.slice(0, 300)}
           </button>,
           one.category,
-          countText(one.count),
-          timeText(one.ns),
-          timeText(meanOf(one)),
-          ...[one.spread?.min, one.spread?.median, one.spread?.max].map((ns) => (ns === undefined ? "–" : timeText(ns))),
-          ...(of > 0 ? [shareText(one.ns / of)] : []),
+          fewestText(one),
+          boundsText(one.ns, most, timeText),
+          // Those of the longer events alone would be too high.
+          ...[meanOf(one), one.spread?.min, one.spread?.median, one.spread?.max].map((ns) =>
+            ns === undefined || !isWhole(one) ? "–" : timeText(ns),
+          ),
+          ...(of > 0 ? [boundsText(one.ns / of, most / of, shareText)] : []),
         ];
       }}
     />

@@ -33,6 +33,17 @@ export function columnOrder(table: ResultTable): number[] {
   return [lead, ...places.filter((at) => at !== lead)];
 }
 
+const INSTANT = /^(first_|last_)?(start|end|time)_(\w+_)?ns$/;
+
+/** Returns, for the columns with times of the recording's clock, the largest: all get its unit and digits to the ns. */
+export function clockSizes(table: ResultTable): readonly (number | null)[] {
+  return table.columns.map(({ name, unit }, at) =>
+    unit === "ns" && INSTANT.test(name)
+      ? table.rows.reduce((most, row) => Math.max(most, Math.abs(Number(row[at]) || 0)), 0)
+      : null,
+  );
+}
+
 /** Finds the names of the recording for a line of a table. */
 export class LineNames {
   private readonly byText = new Map<string, number[]>();
