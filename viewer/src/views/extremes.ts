@@ -7,6 +7,9 @@ import { isKernelName } from "../data/names";
 import { fitSpan } from "../engine/view";
 import type { Model } from "./model";
 
+/** The category of the time before the first GPU operation and after the last. */
+const OUTSIDE = "tail";
+
 /** Selects the longest event of some names in rows of a kind: in the selected area, otherwise anywhere. */
 async function goToLongest(
   model: Model,
@@ -31,8 +34,11 @@ async function goToLongest(
 
 export function goToLongestGap(model: Model): Promise<void> {
   const { head, names } = model.recording;
-  const isIdle = (name: number): boolean => head.categories[names.categories[name] ?? -1]?.kind === "idle";
-  return goToLongest(model, "idle interval", "state", isIdle);
+  const isGap = (name: number): boolean => {
+    const category = head.categories[names.categories[name] ?? -1];
+    return category?.kind === "idle" && category.name !== OUTSIDE;
+  };
+  return goToLongest(model, "idle interval", "state", isGap);
 }
 
 export function goToLongestKernel(model: Model): Promise<void> {
