@@ -165,7 +165,7 @@ export function EventTable({ model }: { model: Model }) {
         />
         <span class="faint" role="status" title="Durations of whole events, including those that extend beyond the time range">
           {set
-            ? `${spread ? spreadText(spread, derived) : "No events."}${head.thinned ? " Of the events in this file." : ""}`
+            ? `${spread ? spreadText(spread, derived) : "No events."}${head.thinned ? " · of the events in this file" : ""}`
             : `Select a time range of at most ${countText(MOST_OF_SERVER)} events to filter and sort.`}
           {set && !canSort && ` Sorting needs at most ${countText(MOST_SORTED)} events.`}
         </span>

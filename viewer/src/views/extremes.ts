@@ -24,7 +24,7 @@ async function goToLongest(
   const lit = Uint8Array.from(names.texts, (_, name) => (isWanted(name) ? 1 : 0));
   const found = await answers.longest(rows, area?.span ?? model.limits, lit);
   const where = area ? " in the selected area" : "";
-  if (!found) return model.tell(`No ${what}${where}.`);
+  if (!found) return model.tell(`No ${what}${where}${head.thinned ? " among the events in this file" : ""}.`);
   model.page.value = "timeline";
   model.show(fitSpan(found, model.limits, 1));
   model.select(found, true);

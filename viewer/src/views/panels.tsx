@@ -227,7 +227,8 @@ const KINDS_OF_TAB: Partial<Record<Tab, readonly string[]>> = {
 /** Returns the spread of the durations by name for the tabs with lists of names; empty if there are too many events. */
 async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMap<number, Spread>> {
   const kinds = KINDS_OF_TAB[tab];
-  if (!kinds || !model.isComplete.peek()) return NO_SPREADS;
+  // Of the events left in a thinned file, the median would be wrong.
+  if (!kinds || model.recording.head.thinned || !model.isComplete.peek()) return NO_SPREADS;
   const { head, names } = model.recording;
   const rows = model.rowsOfArea(area).filter((row) => kinds.includes(head.rows[row]?.kind ?? ""));
   const set = await eventSet(model, area, rows);
