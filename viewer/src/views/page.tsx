@@ -56,10 +56,11 @@ function Search({ model }: { model: Model }) {
 
 /** How many events are highlighted, and which of them is selected. */
 function Count({ model }: { model: Model }) {
-  const matches = model.matches.value;
-  if (!matches) return null;
+  const matches = model.matches.isPending.value ? null : model.matches.value;
+  if (!matches) return <span class="count pending">…</span>;
   const { place, total } = matches;
-  const text = place ? `${countText(place)} of ${countText(total)}` : countText(total);
+  const least = model.recording.head.thinned ? "≥ " : ""; // some may be omitted from the file
+  const text = `${place ? `${countText(place)} of ` : ""}${least}${countText(total)}`;
   return <span class="count" data-testid="matches" title="Highlighted events in the rows shown">{text} {total === 1 ? "match" : "matches"}</span>;
 }
 
