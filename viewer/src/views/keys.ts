@@ -98,7 +98,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
   { keys: ["k"], text: "Next step; in a view of several, the first", run: (model) => model.stepStep(1) },
   { keys: ["j"], text: "Previous step", run: (model) => model.stepStep(-1) },
-  { keys: ["x i"], isGlobal: true, text: "Longest idle interval of the GPUs, in the selected area if there is one", run: (model) => void goToLongestGap(model) },
+  { keys: ["x i"], isGlobal: true, text: "Longest idle interval between GPU operations, in the selected area if there is one", run: (model) => void goToLongestGap(model) },
   { keys: ["x k"], isGlobal: true, text: "Longest kernel or CUDA graph, in the selected area if there is one", run: (model) => void goToLongestKernel(model) },
   { keys: ["x s"], isGlobal: true, text: "Slowest analyzed step", run: goToSlowestStep },
   {

@@ -4,7 +4,6 @@ import { useRef, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { boundsText, clockText, countText, plural, shareText, timeText, valueText } from "../base/units";
 import { busyOf, countOf, type Found } from "../data/answers";
-import type { RowKind } from "../data/head";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
@@ -12,7 +11,7 @@ import { fitSpan } from "../engine/view";
 import { useAnswer } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
 import { type Spread, spreadsByName } from "./event-lines";
-import { EventTable, eventSet } from "./event-table";
+import { DERIVED, EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
 import type { Model, Tab } from "./model";
@@ -114,9 +113,6 @@ function deviceOf(model: Model, row: number): number {
   const above = model.tree.parent[row] ?? -1;
   return above >= 0 ? above : row;
 }
-
-/** Rows whose events are derived from those of others, which count already. */
-const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
 
 /** Stands for a number that is not known, or not yet; the tooltip has the reason. */
 function Pending({ model }: { model: Model }) {
@@ -231,7 +227,8 @@ const KINDS_OF_TAB: Partial<Record<Tab, readonly string[]>> = {
 /** Returns the spread of the durations by name for the tabs with lists of names; empty if there are too many events. */
 async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMap<number, Spread>> {
   const kinds = KINDS_OF_TAB[tab];
-  if (!kinds || !model.isComplete.peek()) return NO_SPREADS;
+  // Of the events left in a thinned file, the median would be wrong.
+  if (!kinds || model.recording.head.thinned || !model.isComplete.peek()) return NO_SPREADS;
   const { head, names } = model.recording;
   const rows = model.rowsOfArea(area).filter((row) => kinds.includes(head.rows[row]?.kind ?? ""));
   const set = await eventSet(model, area, rows);
