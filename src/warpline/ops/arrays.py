@@ -27,8 +27,13 @@ _LOW_32 = np.uint64(2**32 - 1)
 
 
 def as_i64(name: str, values: Integers) -> I64:
-    """Return the values as int64, without a copy if they already are; see `require_integers`."""
+    """Return the values as int64, without a copy if they already are; see `require_integers`.
+
+    A repeated value stays repeated.
+    """
     require_integers(name, values)
+    if is_repeated(values):
+        return repeated(values[:1].astype(np.int64), len(values))
     return values.astype(np.int64, copy=False)
 
 

@@ -8,7 +8,7 @@ from warpline.derived import derived
 from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
 from warpline.derived.work.launches import launch_calls
 from warpline.frozen import frozen
-from warpline.ops.arrays import I8, I64, Integers, is_repeated, repeated, taken
+from warpline.ops.arrays import I8, I64, Integers, as_i64, is_repeated, repeated, taken
 from warpline.trace import Trace
 
 _COLUMNS = ("start_ns", "end_ns", "device_id", "stream_id", "process_id")
@@ -74,13 +74,6 @@ def _joined(parts: list[Integers]) -> Integers:
     return np.concatenate(parts or [np.zeros(0, np.int64)])
 
 
-def _i64(values: Integers) -> I64:
-    """Return the values as int64, a repeated one still without memory."""
-    if is_repeated(values):
-        return repeated(values[:1].astype(np.int64), len(values))
-    return values.astype(np.int64)
-
-
 def _of_table(trace: Trace, place: int, name: str) -> list[I64]:
     if not trace.has(name):
         nothing = np.zeros(0, np.int64)
@@ -90,7 +83,9 @@ def _of_table(trace: Trace, place: int, name: str) -> list[I64]:
     if name == "graph_launch":
         level = trace.columns(name, "level")["level"].values
         rows = np.flatnonzero(level == WHOLE_GRAPH)
-    start, end, *owners = (_i64(taken(columns[column].values, rows)) for column in _COLUMNS)
+    start, end, *owners = (
+        as_i64(column, taken(columns[column].values, rows)) for column in _COLUMNS
+    )
     calls = launch_calls(trace)[name]
     call = np.where(calls.found[rows], calls.row[rows], -1)
     return [start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call]
