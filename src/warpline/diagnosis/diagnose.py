@@ -10,7 +10,6 @@ from typing import Any
 from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
 from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
-from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
@@ -64,7 +63,7 @@ _READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # Large, and not used by the next part, or quickly computed again.
-_FOR_BREAKDOWNS = (launch_order, working_calls, host_calls, measured_segments)
+_FOR_BREAKDOWNS = (launch_order, working_calls, host_calls)
 _FOR_PHASES = (range_paths, innermost_range, range_nesting, range_names)
 _FOR_REPLAY = (working_calls, host_calls)
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
@@ -83,7 +82,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     of_ranges = phases(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
-    forget(run.trace, launched_inside, measured_segments)
+    forget(run.trace, launched_inside)
     judged = judge(run, attempt)
     forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)

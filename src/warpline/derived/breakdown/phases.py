@@ -78,12 +78,12 @@ def phases(run: Run) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(run, of_range)
     segments = device_segments(run.trace)
-    pieces = measured_segments(run)
-    owner = segments.operation[pieces.row]
-    phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-    cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
     sums = np.zeros((n_phases + 1) * len(TimePart), np.int64)
-    np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
+    for pieces in measured_segments(run):
+        owner = segments.operation[pieces.row]
+        phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
+        cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
+        np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
     self_ns = sums.reshape(n_phases + 1, len(TimePart))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
