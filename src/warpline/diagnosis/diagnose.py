@@ -22,6 +22,7 @@ from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
 from warpline.derived.work.launch_order import launch_order
+from warpline.derived.work.launches import launch_calls
 from warpline.diagnosis.judgment import Attempt, judge
 from warpline.diagnosis.times import breakdowns, overlaps, phases, pid_of
 from warpline.diagnosis.verdict import (
@@ -82,7 +83,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     of_ranges = phases(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
-    forget(run.trace, launched_inside)
+    forget(run.trace, launched_inside, launch_calls, kernel_times)
     judged = judge(run, attempt)
     forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)

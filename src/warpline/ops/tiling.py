@@ -146,7 +146,7 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
     """
     first, last = (np.zeros(len(spans.group), np.int64) for _ in range(2))
     for rows in by_group(spans.group):
-        lo, hi = _rows_of(others.group, int(spans.group[rows[0]]))
+        lo, hi = rows_of(others.group, int(spans.group[rows[0]]))
         first[rows] = lo + np.searchsorted(others.end_ns[lo:hi], spans.start_ns[rows], side="right")
         last[rows] = lo + np.searchsorted(others.start_ns[lo:hi], spans.end_ns[rows], side="left")
     count = np.maximum(last - first, 0)
@@ -165,7 +165,7 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
     return Cuts(span[lasting], row[lasting], start[lasting], end[lasting])
 
 
-def _rows_of(group: I64, number: int) -> tuple[int, int]:
+def rows_of(group: I64, number: int) -> tuple[int, int]:
     """Return the first row of a group, and the one after its last; groups ascend."""
     if is_repeated(group):
         return 0, len(group) if len(group) and group[0] == number else 0
