@@ -85,10 +85,12 @@ def _layered(parts: list[Tiles]) -> Tiles:
     time = time[order]
     # Tiles of a level alternate between start and end, so each of these flips its bit.
     covering = np.bitwise_xor.accumulate(bits[order])
+    del bits, order  # of two rows per tile, as the columns below
     settled = np.append(time[1:] != time[:-1], True)
     time, covering = time[settled], covering[settled]
     busy = np.flatnonzero(covering[:-1])
     begin, finish, covering = time[busy], time[busy + 1], covering[busy]
+    del time
     lowest = covering & -covering
     owner = np.zeros(len(busy), np.int64)
     for place, part in enumerate(parts):
