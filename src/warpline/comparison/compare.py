@@ -12,6 +12,7 @@ from warpline.comparison import sentences
 from warpline.comparison.environment import environment, operations_per_step, same_work
 from warpline.comparison.findings import finding_differences
 from warpline.comparison.items import item_changes
+from warpline.comparison.memory import memory_changes
 from warpline.comparison.parts import mean_parts, part_changes
 from warpline.comparison.phases import mean_phases, phase_changes, where
 from warpline.comparison.statistics import DEFAULT_TOLERANCE, runs_needed, step_ratio
@@ -88,7 +89,8 @@ def compare(
         step=found.step,
         parts=parts,
         items=items,
-        phases=phase_changes(*phases) if comparable else (),
+        phases=phase_changes(before, after, paired=paired) if comparable else (),
+        memory=memory_changes(before, after),
         findings=findings,
         environment=facts,
         limits=sentences.limits(before, after, found.step),
@@ -121,7 +123,8 @@ def _judged(
     if min(_values(side) for side in (before, after)) < _LEAST_STEPS:
         return _Judgment("undecided", _single(before, step), step)
     series = [[np.asarray(run.step_ns, np.float64) for run in side] for side in (before, after)]
-    estimate = step_ratio(series[0], series[1], paired=paired)
+    idle_shares = before[0].idle_share, after[0].idle_share
+    estimate = step_ratio(series[0], series[1], paired=paired, cpu_shares=idle_shares)
     verdict = verdict_of(estimate, tolerance)
     step = StepChange(
         step.before_ns, step.after_ns, step.ratio, estimate.low, estimate.high, estimate.p
