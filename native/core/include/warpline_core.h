@@ -142,6 +142,15 @@ WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32
                            int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth,
                            int32_t *crosses);
 
+/* Finds the innermost interval [start, end) around each point among those of its group: row[m], -1
+ * where there is none. It starts last, then ends first; of two equal intervals it is the later row.
+ * Points and intervals ascend by time and by start. WL_UNSUPPORTED: they do not. codes[n] and
+ * point_codes[m] are groups below `n_groups`; both NULL: one group. WL_BAD_ARGUMENT: a code out of
+ * range, or an interval that ends before it starts. WL_TOO_MANY: more than 2^31 - 1 intervals. */
+WL_API int32_t wl_enclosing_i64(const int64_t *points, const int32_t *point_codes, int64_t m,
+                                const int64_t *start, const int64_t *end, const int32_t *codes,
+                                int64_t n, int32_t n_groups, int64_t *row);
+
 /* Spreads the intervals of each group over lanes, so that no two in a lane overlap: lane[n], 0 for the
  * outermost, -1 for those beyond `most` lanes. An interval's lane is its nesting depth; in a group
  * where that leaves overlaps, the first lane that is free when it starts. codes[n] are groups below

@@ -14,6 +14,7 @@ from warpline.trace.column import ColumnData, null_column
 from warpline.trace.source import Foresees, TableSource
 from warpline.units import plural
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 # Columns that are passed on and not kept are read about this many bytes at a time, because each
@@ -34,7 +35,7 @@ class ColumnStore:
         self._sorted: dict[tuple[str, str], ColumnData] = {}
         self._unordered: set[str] = set()  # tables whose first reader took any order
         self._ordered: set[str] = set()  # tables whose first reader took the total order
-        self._order: dict[str, I64 | None] = {}
+        self._order: dict[str, I32 | I64 | None] = {}
         self._rank: dict[str, I64 | None] = {}
         self._impossible: dict[str, int] = {}
         self._lock = threading.RLock()  # a server reads while the diagnosis is computed
@@ -124,7 +125,7 @@ class ColumnStore:
                 del self._raw[key]
         return self._sorted[key]
 
-    def order(self, table: str) -> I64 | None:
+    def order(self, table: str) -> I32 | I64 | None:
         """Return the file rows in total order, shape (n,); None if the file is in that order."""
         if table not in self._order:
             spec = self.spec(table)
@@ -191,7 +192,7 @@ class ColumnStore:
         values[data.valid] = rank[data.values[data.valid]]
         return ColumnData(values, data.valid)
 
-    def _compute_order(self, spec: TableSpec) -> I64 | None:
+    def _compute_order(self, spec: TableSpec) -> I32 | I64 | None:
         first, *rest = spec.order
         loaded = {name for name in rest if self._has(spec.name, name)}
         keys = self._order_key(spec, first)
@@ -215,8 +216,10 @@ class ColumnStore:
             order[places] = rows[np.lexsort((rows, *reversed(later), keys[rows]))]
         if bool((order[1:] > order[:-1]).all()):
             return None
-        order.flags.writeable = False
-        return order
+        fits = len(order) <= np.iinfo(np.int32).max
+        kept = order.astype(np.int32) if fits else order
+        kept.flags.writeable = False
+        return kept
 
     def _order_key(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         self._load(spec, [name])
@@ -230,8 +233,8 @@ def _no_targets(column: Column, data: ColumnData) -> ColumnData:
     return data
 
 
-def _inverse(order: I64) -> I64:
-    inverse = np.empty_like(order)
+def _inverse(order: I32 | I64) -> I64:
+    inverse = np.empty(len(order), np.int64)
     inverse[order] = np.arange(len(order))
     inverse.flags.writeable = False
     return inverse
