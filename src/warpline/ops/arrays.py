@@ -53,6 +53,22 @@ def is_sorted(values: I64) -> bool:
     return bool(np.all(values[1:] >= values[:-1]))
 
 
+def is_constant(values: npt.NDArray[Any]) -> bool:
+    """Return whether an array is one value, broadcast: all rows share its memory."""
+    return values.strides == (0,) and len(values) > 0
+
+
+def take(values: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ``values[rows]``; without memory for its rows if either array is constant.
+
+    The result is then read-only, and not contiguous.
+    """
+    if is_constant(rows) or (is_constant(values) and len(rows)):
+        return np.broadcast_to(values[rows[0]], rows.shape)
+    taken: npt.NDArray[Any] = values[rows]
+    return taken
+
+
 def exact_sum(values: U64) -> int:
     """Return the sum as a Python int, exact for up to 2**32 values of any size."""
     low = int(np.sum(values & _LOW_32))

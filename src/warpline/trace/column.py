@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.frozen import frozen
+from warpline.ops.arrays import take
 from warpline.schema import Column
 
 Array = npt.NDArray[Any]
@@ -37,7 +38,11 @@ class ColumnData:
 
     def take(self, rows: Rows) -> ColumnData:
         """Return the given rows. A slice shares memory with this column."""
-        return ColumnData(self.values[rows], None if self.valid is None else self.valid[rows])
+        if isinstance(rows, slice):
+            return ColumnData(self.values[rows], None if self.valid is None else self.valid[rows])
+        return ColumnData(
+            take(self.values, rows), None if self.valid is None else take(self.valid, rows)
+        )
 
     def is_valid(self) -> BoolArray:
         """Return the validity mask, all True if there are no nulls."""
@@ -66,7 +71,7 @@ def make_column(spec: Column, values: npt.ArrayLike, valid: BoolArray | None = N
     array = np.asarray(values).astype(spec.dtype.value, copy=False)
     if valid is None or bool(valid.all()):
         return ColumnData(array)
-    if np.any(array[~valid]):
+    if np.any(array, where=~valid):
         array = np.where(valid, array, np.zeros(1, array.dtype))
     return ColumnData(array, valid)
 

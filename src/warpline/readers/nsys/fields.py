@@ -9,7 +9,7 @@ import numpy as np
 
 from warpline.errors import CorruptTraceError
 from warpline.frozen import frozen, made
-from warpline.ops.arrays import I32, BoolArray
+from warpline.ops.arrays import I32, BoolArray, take
 from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.dimensions import Dimensions
@@ -179,10 +179,11 @@ def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, 
         has_row = np.array([row is not None for row in found_rows], np.bool_)
         codes, valid = keyed.codes, keyed.valid
         if table.rows is not None:
-            codes = codes[table.rows]
-            valid = None if valid is None else valid[table.rows]
-        is_valid = has_row[codes] if valid is None else has_row[codes] & valid
-        return make_column(spec, rows[codes], is_valid if spec.nullable else None)
+            codes = take(codes, table.rows)
+            valid = None if valid is None else take(valid, table.rows)
+        has_row = take(has_row, codes)
+        is_valid = has_row if valid is None else has_row & valid
+        return make_column(spec, take(rows, codes), is_valid if spec.nullable else None)
 
     return Field(load)
 
@@ -211,11 +212,12 @@ def _by_place(row_of: Callable[[Dimensions, Place], int | None]) -> Field:
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         codes, places = reading.ids.places(table.name)
         if table.rows is not None:
-            codes = codes[table.rows]
+            codes = take(codes, table.rows)
         rows = [row_of(reading.dimensions, place) for place in places]
         values = np.array([0 if row is None else row for row in rows], np.int32)
         valid = np.array([row is not None for row in rows], np.bool_)
-        return make_column(spec, values[codes], valid[codes] if spec.nullable else None)
+        is_valid = take(valid, codes) if spec.nullable else None
+        return make_column(spec, take(values, codes), is_valid)
 
     return Field(load)
 

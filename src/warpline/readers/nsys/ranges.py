@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, take
 from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.export import Export, SourceTable
@@ -215,7 +215,7 @@ def domain_name(events: NvtxEvents) -> Field:
         domain = table.codes("domainId")  # null is 0, the default
         ids = np.asarray(domain.keys)
         named = ids != _DEFAULT_DOMAIN
-        rows = np.flatnonzero(named[domain.codes]) if named.any() else np.zeros(0, np.int64)
+        rows = np.flatnonzero(take(named, domain.codes)) if named.any() else np.zeros(0, np.int64)
         threads = reading.ids.codes(table.name, "globalTid")
         of_rows = threads.codes[rows if table.rows is None else table.rows[rows]]
         keys = (threads.keys[of_rows] & PROCESS_MASK, ids[domain.codes[rows]])
@@ -292,7 +292,8 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
         types = reading.export.event_types
         values = np.isin(types.keys, _START_END).astype(np.int32) * _STYLE_START_END
         every = len(events.range_rows) == len(types.codes)
-        return make_column(spec, values[types.codes if every else types.codes[events.range_rows]])
+        codes = types.codes if every else take(types.codes, events.range_rows)
+        return make_column(spec, take(values, codes))
 
     def source_id(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         return make_column(spec, events.range_rows + 1)
