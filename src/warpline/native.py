@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0

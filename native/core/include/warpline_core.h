@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 6
+#define WL_ABI_VERSION 7
 
 /* wl_status */
 #define WL_OK 0
@@ -59,7 +59,8 @@ typedef struct wl_range_kernels wl_range_kernels;
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
   void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1];
-                        * codes: int32 [rows], without a value that of 0, or -1 for texts */
+                        * codes: int32 [rows], all 0 before, which is where code 0 is not written;
+                        * without a value that of 0, or -1 for texts */
   uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit;
                         * means nothing if `invalid` is 0 */
   int64_t invalid;     /* out: rows without a value, for whatever reason */

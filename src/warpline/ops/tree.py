@@ -16,7 +16,15 @@ import numpy as np
 
 from warpline import native
 from warpline.frozen import frozen
-from warpline.ops.arrays import I32, I64, BoolArray, Integers, as_i64, require_equal_length
+from warpline.ops.arrays import (
+    I32,
+    I64,
+    BoolArray,
+    Integers,
+    as_i64,
+    is_repeated,
+    require_equal_length,
+)
 from warpline.ops.group import factorize, factorize_rows, pack
 from warpline.ops.interval import Intervals, checked
 from warpline.ops.join import Lookup
@@ -112,6 +120,9 @@ def nest_or_cross(
 ) -> tuple[Nesting, bool]:
     """Return what `nest` returns, and whether any two intervals of a group overlap partially."""
     pair = checked(start, end)
+    if group is not None and is_repeated(group):  # as of the only thread
+        require_equal_length(group=group, interval=pair.start)
+        group = None
     parent, depth, crosses = _innermost(pair, _groups(group, pair.start))
     found = parent != _NOTHING
     return Nesting(np.maximum(parent, 0, out=parent), found, depth), crosses

@@ -75,7 +75,7 @@ def make_column(spec: Column, values: npt.ArrayLike, valid: BoolArray | None = N
         return ColumnData(array)
     if not valid.any():
         return null_column(spec, len(array))
-    if np.any(array[~valid]):
+    if np.any(array, where=~valid):
         array = np.where(valid, array, np.zeros(1, array.dtype))
     return ColumnData(array, valid)
 

@@ -24,6 +24,9 @@ _BATCH_BYTES = 2**26
 # 73 years from the origin: beyond, differences and sums of times could exceed 64 bits.
 _FAR_NS = 1 << 61
 
+_TIES_PER_BLOCK = 2**16
+_NULLS_FIRST = -1
+
 
 class ColumnStore:
     """The loaded columns of a source, shared by all Traces of it."""
@@ -207,13 +210,16 @@ class ColumnStore:
         tied[1:] = in_order[1:] == in_order[:-1]
         tied[:-1] |= tied[1:]
         if tied.any():
-            places = np.flatnonzero(tied)
-            rows = order[places]
-            later = [self._order_key(spec, name)[rows] for name in rest]
+            self._load(spec, rest)
+            later = [self._raw[spec.name, name] for name in reversed(rest)]
+            for places in _runs(np.flatnonzero(tied), in_order):
+                rows = order[places]
+                # lexsort sorts by its last key first. Row numbers break the remaining ties.
+                by = [data.take(rows).filled(_NULLS_FIRST) for data in later]
+                order[places] = rows[np.lexsort((rows, *by, keys[rows]))]
+            del later
             for name in set(rest) - loaded:
                 del self._raw[spec.name, name]  # nobody asked for it
-            # lexsort sorts by its last key first. Row numbers break the remaining ties.
-            order[places] = rows[np.lexsort((rows, *reversed(later), keys[rows]))]
         if bool((order[1:] > order[:-1]).all()):
             return None
         fits = len(order) <= np.iinfo(np.int32).max
@@ -223,8 +229,17 @@ class ColumnStore:
 
     def _order_key(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         self._load(spec, [name])
-        # Nulls sort first.
-        return self._raw[spec.name, name].filled(-1).astype(np.int64, copy=False)
+        return self._raw[spec.name, name].filled(_NULLS_FIRST).astype(np.int64, copy=False)
+
+
+def _runs(places: I64, keys: I64) -> Iterator[I64]:
+    """Yield places in ascending keys, a block at a time; those with equal keys are in one block."""
+    begin = 0
+    while begin < len(places):
+        last = keys[places[min(begin + _TIES_PER_BLOCK, len(places)) - 1]]
+        end = int(np.searchsorted(places, np.searchsorted(keys, last, side="right")))
+        yield places[begin:end]
+        begin = end
 
 
 def _no_targets(column: Column, data: ColumnData) -> ColumnData:

@@ -218,7 +218,7 @@ def domain_name(events: NvtxEvents) -> Field:
         domain = table.codes("domainId")  # null is 0, the default
         ids = np.asarray(domain.keys)
         named = ids != _DEFAULT_DOMAIN
-        rows = np.flatnonzero(named[domain.codes]) if named.any() else np.zeros(0, np.int64)
+        rows = np.flatnonzero(taken(named, domain.codes)) if named.any() else np.zeros(0, np.int64)
         threads = reading.ids.codes(table.name, "globalTid")
         of_rows = threads.codes[rows if table.rows is None else table.rows[rows]]
         keys = (threads.keys[of_rows] & PROCESS_MASK, ids[domain.codes[rows]])
