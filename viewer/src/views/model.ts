@@ -2,7 +2,7 @@
 
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
-import { clockText, timeText } from "../base/units";
+import { clockText, plural, timeText } from "../base/units";
 import { upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec } from "../data/head";
@@ -257,7 +257,7 @@ export class Model {
   light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
     const chosen = new Set(names);
     const only = chosen.size === 1 ? [...chosen][0] : undefined;
-    const said = title || (only === undefined ? `${chosen.size} names` : this.recording.names.texts[only]);
+    const said = title || (only === undefined ? plural(chosen.size, "name") : this.recording.names.texts[only]);
     batch(() => {
       this.query.value = "";
       this.lighting.value = { title: said ?? "", names: chosen, rows };

@@ -214,7 +214,7 @@ function Banner({ model }: { model: Model }) {
       {isGone && (
         <p class="banner stopped" role="alert">
           The server has stopped; this page shows only what it has already received. Run warpline view again and open its new
-          URL. If the page comes through a tunnel, check the tunnel: the page continues by itself.
+          URL. Through a tunnel, restore the tunnel: the page then continues.
         </p>
       )}
       {model.failure.value && <p class="banner" role="alert">{plainText(model.failure.value)}</p>}
