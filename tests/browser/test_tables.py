@@ -128,7 +128,10 @@ def test_every_table_opens(viewer, report):
         lines = table.get_by_role("row").count() - 1
         assert 0 < lines <= min(count, 80)  # a list of any length renders only visible lines
         told = viewer.find(".tables-body [role=status]").first.inner_text()
-        assert re.sub(r"[^\w ]|(?<=\d)\s(?=\d)", "", told) == f"{count} of {count} rows"
+        assert (
+            re.sub(r"[^\w ]|(?<=\d)\s(?=\d)", "", told)
+            == f"{count} of {count} row{'s' * (count != 1)}"
+        )
     assert viewer.find("#warpline-app [role=alert]").count() == 0
 
 

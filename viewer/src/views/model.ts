@@ -16,6 +16,7 @@ import {
   fitSpan,
   goneBack,
   goneForward,
+  isSameSpan,
   remembered,
   revealSpan,
   type Span,
@@ -193,7 +194,7 @@ export class Model {
     this.isSumming = computed(() => {
       const { area, view, sums, isComplete } = this;
       const [wanted, known] = [area.value?.span ?? view.value, sums.value.area.span];
-      return !isComplete.value || sums.isPending.value || wanted.start !== known.start || wanted.end !== known.end;
+      return !isComplete.value || sums.isPending.value || !isSameSpan(wanted, known);
     });
   }
 

@@ -7,7 +7,7 @@ import { busyOf, countOf, type Found } from "../data/answers";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
-import { fitSpan } from "../engine/view";
+import { fitSpan, isSameSpan } from "../engine/view";
 import { useAnswer, useLines } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
 import { type Flame, rootOf } from "./flame";
@@ -215,7 +215,7 @@ function RowTable({ model }: { model: Model }) {
   );
 }
 
-/** The tabs with sums by name. Sums of an earlier view are faded until those of this one arrive. */
+/** The tabs with sums by name. Numbers of an earlier view are hidden until those of this one arrive. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
@@ -226,7 +226,8 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const { value: groups, isPending } = useAnswer<Groups | null>(null, ask, [model, area, arrived, layout]);
   if (!groups || (isPending && model.isServerGone.value)) return <p class="empty">{whyPending(model)}</p>;
   const whole = wholeOf(model, groups.area, groups.devices);
-  const isOld = isPending || model.isSumming.value;
+  const now = model.area.value?.span ?? model.view.value;
+  const isOld = isPending || model.isSumming.value || !isSameSpan(groups.area.span, now);
   return (
     <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
       <Caveat model={model} />
