@@ -44,8 +44,17 @@ def test_exchanged_sides_are_slower():
 def test_a_part_larger_than_the_difference_is_stated_as_time():
     before = profile(SLOW, {SYNC: 50_000, GEMM: 50_000})
     after = profile(FAST, {GEMM: 80_000})
-    found = compare([before], [after])
+    found = compare([before] * 3, [after] * 3)
     assert "The main reason is host-sync: 50.0 us less" in found.sentence
+
+
+def test_one_run_per_side_is_less_certain_where_the_gpu_idles():
+    idle = profile(SLOW, {SYNC: 90_000, GEMM: 10_000}), profile(FAST, {SYNC: 70_000, GEMM: 10_000})
+    busy = profile(SLOW, {SYNC: 5_000, GEMM: 95_000}), profile(FAST, {SYNC: 5_000, GEMM: 75_000})
+    assert compare([idle[0]], [idle[1]]).verdict == "undecided"
+    assert compare([busy[0]], [busy[1]]).verdict == "faster"
+    # Several runs show how they vary, so nothing is assumed.
+    assert compare([idle[0]] * 3, [idle[1]] * 3).verdict == "faster"
 
 
 def test_equal_runs_are_the_same_only_if_runs_show_it():
@@ -342,3 +351,13 @@ def test_tables_that_cannot_be_compared_say_why():
     keyless = compare_tables(table([(10, 1, "a")], ()), table([(10, 1, "a")], ()))
     assert isinstance(keyless, Skipped)
     assert "no key" in keyless.reason
+
+
+def test_work_outside_the_counted_steps_of_a_side_is_not_on_that_side():
+    own, other = kernel("warm_up"), kernel("main")
+    before = items({own: SLOW[:1] * 4, other: SLOW[:1] * 4})
+    after = before._replace(executions=np.array([0.0, 1.0]), ns=np.array([0.0, before.ns[1]]))
+    runs = [profile(SLOW[:4], {GEMM: 100_000}, each) for each in (before, after)]
+    found = {item.name: item for item in item_changes(runs[:1], runs[1:], paired=False)}
+    assert (found["warm_up"].change, found["warm_up"].after) == ("gone", None)
+    assert found["main"].change == "same"

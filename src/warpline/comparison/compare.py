@@ -121,7 +121,8 @@ def _judged(
     if min(_values(side) for side in (before, after)) < _LEAST_STEPS:
         return _Judgment("undecided", _single(before, step), step)
     series = [[np.asarray(run.step_ns, np.float64) for run in side] for side in (before, after)]
-    estimate = step_ratio(series[0], series[1], paired=paired)
+    idle_shares = before[0].idle_share, after[0].idle_share
+    estimate = step_ratio(series[0], series[1], paired=paired, cpu_shares=idle_shares)
     verdict = verdict_of(estimate, tolerance)
     step = StepChange(
         step.before_ns, step.after_ns, step.ratio, estimate.low, estimate.high, estimate.p

@@ -113,17 +113,26 @@ def _judged(
     if limit.kind != "step" and before.runs == after.runs == 1:
         # One value of a run has no variance of its own; that between runs is assumed.
         old, new = (_Values([[*side.runs[0]] * 2]) for side in (old, new))
+    shares = _cpu_share(before, limit), _cpu_share(after, limit)
     is_ratio = limit.is_relative and all(min(side.runs[0]) > 0 for side in (old, new))
     is_ratio = is_ratio and all(np.mean(run) > 0 for side in (old, new) for run in side.runs)
     if is_ratio:
-        return _by_ratio(limit, old, new, paired=paired, alpha=alpha)
-    return _by_difference(limit, old, new, paired=paired, alpha=alpha)
+        estimate = step_ratio(old.runs, new.runs, paired=paired, cpu_shares=shares)
+        return _by_ratio(limit, old, new, estimate, alpha=alpha)
+    difference = step_difference(old.runs, new.runs, paired=paired, cpu_shares=shares)
+    return _by_difference(limit, old, new, difference, alpha=alpha)
+
+
+def _cpu_share(side: Summary, limit: Limit) -> float:
+    """Return what share of a metric the CPU determines."""
+    if limit.kind == "step":
+        return side.cpu_share
+    return float(limit.kind in {"idle", "exposed-communication"})
 
 
 def _by_ratio(
-    limit: Limit, old: _Values, new: _Values, *, paired: bool, alpha: float
+    limit: Limit, old: _Values, new: _Values, found: RatioEstimate, *, alpha: float
 ) -> MetricResult:
-    found = step_ratio(old.runs, new.runs, paired=paired)
     outcome = _outcome(found, found.ratio - 1.0, found.high - 1.0, limit.value, alpha)
     needed = None
     if outcome == "undecided":
@@ -135,10 +144,9 @@ def _by_ratio(
 
 
 def _by_difference(
-    limit: Limit, old: _Values, new: _Values, *, paired: bool, alpha: float
+    limit: Limit, old: _Values, new: _Values, found: DifferenceEstimate, *, alpha: float
 ) -> MetricResult:
     """Judge an absolute limit; or a relative one where a ratio of runs would divide by 0."""
-    found = step_difference(old.runs, new.runs, paired=paired)
     most = limit.value * old.mean if limit.is_relative else limit.value
     outcome = _outcome(found, found.delta, found.high, most, alpha)
     needed = None

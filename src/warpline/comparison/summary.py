@@ -64,6 +64,13 @@ class Summary:
         """Mean over runs of the mean step."""
         return float(np.mean([np.mean(steps) for steps in self.step_ns]))
 
+    @property
+    def cpu_share(self) -> float:
+        """Share of the steps in which the GPU is idle; 1 without GPU work."""
+        all_ns = sum(map(sum, self.parts_ns.values()))
+        idle = (sum(ns) for name, ns in self.parts_ns.items() if name.startswith("idle:"))
+        return sum(idle) / all_ns if all_ns else 1.0
+
 
 def joined(title: str, runs: Sequence[Summary]) -> Summary:
     """Return one summary of several runs, at least one; a missing part or kernel has no time."""

@@ -118,3 +118,9 @@ class Profile:
     def mean_ns(self) -> Fraction:
         """The exact mean step."""
         return sum(self.parts.values(), Fraction(0))
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the mean step in which the GPU is idle; 0 without any."""
+        idle_ns = sum((ns for name, ns in self.parts.items() if name.kind == "idle"), Fraction(0))
+        return float(idle_ns / self.mean_ns) if self.mean_ns else 0.0

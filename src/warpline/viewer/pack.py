@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,8 +26,9 @@ from warpline.viewer.device_rows import device_rows
 from warpline.viewer.exact_sums import write_sums
 from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
-from warpline.viewer.overview import bin_count, overview
-from warpline.viewer.rows import Row
+from warpline.viewer.overview import Overview, bin_count
+from warpline.viewer.rows import Events, Row
+from warpline.viewer.step_rows import step_rows
 from warpline.viewer.thinning import Thinned, Thinner, kept_windows
 
 _MAX_RESULT_ROWS = 5_000
@@ -87,10 +89,17 @@ class Frame:
         self.span = span_of(run.trace, rows)
         is_exact = max(map(abs, self.span)) < _LARGEST_TIME
         self.offset_ns = 0 if is_exact else self.span[0]
+        self._overview = Overview(len(rows), *self.span)
+        self._described: list[dict[str, Any]] = []
 
-    @cached_property
-    def _overview(self) -> bytes:
-        return overview(self._rows, self._names.categories(), *self.span)
+    def loaded(self) -> Iterator[Events]:
+        """Yield the loaded events of each row, and take the overview and the totals from them."""
+        categories = self._names.categories()
+        for place, row in enumerate(self._rows):
+            events = row.events.loaded()
+            self._overview.add(place, events, categories)
+            self._described.append(_row(row, events))
+            yield events
 
     @cached_property
     def step_lists(self) -> list[dict[str, Any]]:
@@ -120,14 +129,15 @@ class Frame:
             tables: Tables to include.
             more: Additional entries of the head.
             parts: Location of each row's events; None if they are not in the container.
-            sums: Location of the exact sums of rows that lack events, by row id.
+            sums: Additional entries of rows that lack events, by row id: their exact sums.
         """
+        if not self._described:
+            deque(self.loaded(), maxlen=0)
         places = self._names.places_of()
         results = [_result(writer, table, places) for table in tables]
-        writer.replace(0, self._overview)
+        writer.replace(0, self._overview.content())
         writer.replace(1, _json(self._names.content()))
         blocks = writer.blocks()
-        each: Iterable[list[dict[str, Any]]] = parts or ([] for _ in self._rows)
         head = {
             **self._facts(diagnosis),
             "blocks": [
@@ -135,8 +145,8 @@ class Frame:
                 for block in blocks
             ],
             "rows": [
-                _row(row, own, (sums or {}).get(row.id))
-                for row, own in zip(self._rows, each, strict=True)
+                {**row, "parts": parts[place] if parts else [], **(sums or {}).get(row["id"], {})}
+                for place, row in enumerate(self._described)
             ],
             "results": results,
             **more,
@@ -187,7 +197,7 @@ class Packer:
     ) -> None:
         self._run, self._diagnosis, self._tables = run, diagnosis, tables
         self._names = Names(run.trace.strings)
-        self._rows = tuple(timeline_rows(run.trace, self._names))
+        self._rows = tuple(timeline_rows(run, self._names))
         self._frame = Frame(run, self._names, self._rows)
         _ = self._frame.step_lists  # the last that needs what the rows were made of
         forget_others(run.trace, steps)
@@ -195,7 +205,7 @@ class Packer:
     @cached_property
     def whole(self) -> Container:
         """The container of all events."""
-        return self._packed(Thinned(self._rows))
+        return self._packed(self._frame.loaded(), None)
 
     def within(self, max_bytes: int) -> Container:
         """Return the container with as many events as fit into a size.
@@ -214,14 +224,14 @@ class Packer:
         thinner = self._thinner(max_bytes)
         best: tuple[int, Container] | None = None
         for _ in range(_TRIES):
-            container = self._packed(thinner.to(budget))
+            container = self._thinned(thinner.to(budget))
             spare = max_bytes - report_bytes(container)
             if spare >= 0 and (best is None or spare < best[0]):
                 best = spare, container
             if 0 <= spare <= _SPARE * max_bytes:
                 break
             budget += spare - _SPARE / 2 * max_bytes
-        return self._packed(thinner.to(0.0)) if best is None else best[1]
+        return self._thinned(thinner.to(0.0)) if best is None else best[1]
 
     def _thinner(self, limit: int) -> Thinner:
         complete = kept_windows(self._run, self._diagnosis)
@@ -232,17 +242,21 @@ class Packer:
     def _sizes(self) -> dict[str, float]:
         return _sizes(self.whole)
 
-    def _packed(self, thinned: Thinned) -> Container:
-        """Return the container of the remaining events."""
+    def _thinned(self, thinned: Thinned) -> Container:
+        return self._packed((row.events for row in thinned.rows), thinned)
+
+    def _packed(self, rows: Iterable[Events], thinned: Thinned | None) -> Container:
+        """Return the container of some events of each row."""
         writer = BlockWriter()
         self._frame.begin(writer)
         offset_ns = self._frame.offset_ns
-        parts = [write_events(writer, row.events, offset_ns) for row in thinned.rows]
-        sums = {row: write_sums(writer, own) for row, own in thinned.sums.items()}
+        parts = [write_events(writer, events, offset_ns) for events in rows]
+        exact = {} if thinned is None else thinned.sums
+        sums = {row: {"sums": write_sums(writer, own)} for row, own in exact.items()}
         blocks, described = self._attributes
         first = writer.extend(blocks)
         attributes = [{**item, "block": item["block"] + first} for item in described]
-        more = {"attributes": attributes, "thinned": thinned.head(offset_ns)}
+        more = {"attributes": attributes, "thinned": thinned and thinned.head(offset_ns)}
         return self._frame.finish(writer, self._diagnosis, self._tables, more, parts, sums)
 
     @cached_property
@@ -253,10 +267,14 @@ class Packer:
         return writer.blocks(), described
 
 
-def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield all rows of a timeline in display order."""
+def timeline_rows(run: Run, names: Names) -> Iterator[Row]:
+    """Yield all rows of a timeline in display order; steps directly follow their group's header."""
+    trace = run.trace
     rows = (*device_rows(trace, names), *host_rows(trace, names))
-    yield from with_clock_errors(trace, rows)
+    steps_of = step_rows(run, names)
+    for row in with_clock_errors(trace, rows):
+        yield row
+        yield from steps_of.get(row.id, ())
 
 
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
@@ -268,11 +286,8 @@ def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def _row(
-    row: Row, parts: list[dict[str, Any]], sums: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """Return the description of a row in the head; counts and totals cover all its events."""
-    events = row.events.loaded()
+def _row(row: Row, events: Events) -> dict[str, Any]:
+    """Return the description of a row in the head, without the places of its events."""
     value = events.value
     highest = None if value is None or not len(value) else float(value.max())
     return {
@@ -294,8 +309,6 @@ def _row(
         "min": None if highest is None or value is None else float(value.min()),
         "max": highest,
         "clock_error_ns": row.clock_error_ns,
-        "parts": parts,
-        **({} if sums is None else {"sums": sums}),
     }
 
 

@@ -31,7 +31,7 @@ _TIERS = (
     frozenset({"phase"}),
     frozenset({"stream"}),
     frozenset({"state"}),
-)
+)  # steps are never omitted
 _LEAST_KEPT = 0.01
 _LEAST_EVENTS = 16  # per row, to keep its outline: steps are few and long
 _KEPT_STEPS = 3

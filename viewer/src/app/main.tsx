@@ -15,6 +15,7 @@ import { copyText, onKey } from "../views/keys";
 import { Model } from "../views/model";
 import { Page } from "../views/page";
 import { showRange } from "../views/table-lines";
+import { startTwin } from "../views/twin";
 
 const MOST_WORKERS = 4;
 const ARRIVALS_MS = 200;
@@ -203,6 +204,7 @@ function start(): void {
     render(<Page model={model} />, root);
     startAddress(model);
     startKeys(model);
+    startTwin(model);
     if (server) watchServer(model, server);
     void watchPending(model);
     load(model).catch((error: unknown) => model.fail(error instanceof Error ? error : new Error(String(error))));

@@ -21,6 +21,7 @@ export interface PartSpec {
 export type RowKind =
   | "group"
   | "state"
+  | "step"
   | "stream"
   | "phase"
   | "range"

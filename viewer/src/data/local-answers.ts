@@ -5,16 +5,21 @@ import type { Span } from "../base/span";
 import {
   type Answers,
   type Found,
+  type Highlight,
   type Linked,
   MOST_LINES,
   MOST_LINKED,
   type Place,
+  type Position,
+  type RowHits,
   type RowSums,
+  type Tally,
   type Walk,
 } from "./answers";
-import { endOf, type Events } from "./events";
+import { endOf, type Events, lengthOf } from "./events";
 import type { ExactSums } from "./exact-sums";
 import type { Head } from "./head";
+import { binnedHits, type Hits, hitsAmong } from "./hits";
 import { eventsIn, type NameTotals, nearestEvent, rowTotals, totalsByName } from "./selection";
 
 export interface LocalSource {
@@ -26,12 +31,15 @@ export interface LocalSource {
 
 export class LocalAnswers implements Answers {
   private readonly indices = new Map<string, TableIndex>();
+  private readonly hitsByRow = new Map<number, Hits>();
+  private lit: Uint8Array | null = null;
 
   constructor(private readonly source: LocalSource) {}
 
   /** Invalidates the indices after more events have arrived. */
   forget(): void {
     this.indices.clear();
+    this.hitsByRow.clear();
   }
 
   event(row: number, event: number): Promise<Found | null> {
@@ -101,6 +109,58 @@ export class LocalAnswers implements Answers {
         best = { row, event: i };
         bestKey = own;
         break;
+      }
+    }
+    return Promise.resolve(best && this.foundAt(best));
+  }
+
+  tally({ lit, rows, from }: Position): Promise<Tally> {
+    let [before, total] = [0, 0];
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      const hits = events && this.hitsOf(row, events, lit);
+      if (!hits) continue;
+      const bound = row > from.row ? lowerBound : upperBound;
+      const preceding = row === from.row ? from.event : bound(events.start, from.time);
+      before += lowerBound(hits.event, preceding);
+      total += hits.event.length;
+    }
+    return Promise.resolve({ before, total });
+  }
+
+  hits({ lit, rows }: Highlight, span: Span, bins: number): Promise<readonly RowHits[]> {
+    const found = rows.flatMap((row) => {
+      const events = this.summedOf(row);
+      return events ? [{ row, ...binnedHits(this.hitsOf(row, events, lit), span, bins) }] : [];
+    });
+    return Promise.resolve(found);
+  }
+
+  /** Returns a row's highlighted events; those of the latest names are kept. */
+  private hitsOf(row: number, events: Events, lit: Uint8Array): Hits {
+    if (this.lit !== lit) this.hitsByRow.clear();
+    this.lit = lit;
+    let hits = this.hitsByRow.get(row);
+    if (!hits) {
+      hits = hitsAmong(events, lit);
+      this.hitsByRow.set(row, hits);
+    }
+    return hits;
+  }
+
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null> {
+    let best: Place | null = null;
+    let bestKey: readonly number[] = [];
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      if (!events) continue;
+      const [first, last] = eventsIn(events, span);
+      for (let event = first; event < last; event++) {
+        if (!lit[events.name[event]]) continue;
+        const key = [-lengthOf(events, event), events.start[event], row];
+        if (best && compare(key, bestKey) >= 0) continue;
+        best = { row, event };
+        bestKey = key;
       }
     }
     return Promise.resolve(best && this.foundAt(best));

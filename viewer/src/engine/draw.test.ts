@@ -7,8 +7,9 @@ import { averages } from "../data/counter-bins";
 import { plainText, searchPattern } from "../base/text";
 import { boundsText, clockText, countText, instantText, plural, shareText, timeText, valueText } from "../base/units";
 import { startDecoders } from "../data/decoders";
-import type { Category } from "../data/head";
+import type { Category, RowSpec } from "../data/head";
 import { Recording } from "../data/recording";
+import { drawCounter } from "./counter";
 import { Painter, RULER_HEIGHT, type Scene, visibleRows } from "./draw";
 import { fittedLabel } from "./labels";
 import { layoutRows, rowTree } from "./layout";
@@ -72,6 +73,7 @@ async function scene(change: Partial<Scene> = {}): Promise<Scene> {
     hovered: null,
     area: null,
     measure: null,
+    hits: null,
     windows: [],
     windowRows: null,
     arrows: [],
@@ -269,6 +271,38 @@ describe("counters", () => {
       expect(mean[pixel]).toBeCloseTo(sum / 50, 3);
       expect(most[pixel]).toBe(high);
     }
+  });
+});
+
+describe("a drawn counter", () => {
+  const room = { width: 300, top: 0, height: 40, colour: "line", text: "text" };
+  const spec = (min: number, max: number): RowSpec => ({
+    ...{ id: "c", parent: null, label: "c", kind: "counter", count: 1, parts: [], unit: "bytes", min, max },
+  });
+  const drawn = (values: readonly number[], min: number, max: number) => {
+    const { pen, calls } = recordingPen();
+    const mean = Float64Array.from({ length: 300 }, (_, x) => values[Math.floor((x * values.length) / 300)] as number);
+    drawCounter(pen, { mean, most: mean }, spec(min, max), room);
+    const rects = calls.filter((call) => call.name === "fillRect").map((call) => call.values as number[]);
+    return { rects, texts: calls.filter((call) => call.name === "fillText") };
+  };
+
+  it("is a thin line where the value is constant", () => {
+    const { rects, texts } = drawn([4096], 4096, 4096);
+    expect(rects).toHaveLength(300);
+    for (const [, , , height] of rects) expect(height).toBeLessThanOrEqual(2);
+    expect(texts).toEqual([]);
+  });
+
+  it("stands on an axis from 0 to the highest value, and names the peak in view", () => {
+    const { rects, texts } = drawn([1024, 2048, 512], 512, 4096);
+    const tall = (x: number): number => 40 - Math.min(...rects.filter(([at]) => at === x).map(([, y]) => y as number));
+    for (const [x, value] of [[30, 1024], [150, 2048], [270, 512]] as const) {
+      expect(tall(x)).toBeCloseTo((value / 4096) * 38.5 + 1.5, 5);
+    }
+    expect(texts.map((call) => call.values[0])).toEqual(["peak 2.00 KiB"]);
+    expect(texts[0]?.values[1]).toBeGreaterThan(100); // beside the first pixel that has it
+    expect(texts[0]?.values[1]).toBeLessThan(112);
   });
 });
 

@@ -69,6 +69,30 @@ export function useAnswer<T>(
   return { value: answer.value, isPending };
 }
 
+const MOST_IDS = 5000;
+
+/** Returns a function from an event to its id, empty until it has arrived. */
+export function useIds(answers: Answers): (row: number, event: number) => string {
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const known = useRef(new Map<string, string>());
+  return (row, event) => {
+    const key = `${row}/${event}`;
+    const ids = known.current;
+    const id = ids.get(key);
+    if (id !== undefined) return id;
+    if (ids.size >= MOST_IDS) ids.clear();
+    ids.set(key, "");
+    answers.event(row, event).then(
+      (found) => {
+        ids.set(key, found?.id ?? "");
+        redraw(undefined);
+      },
+      () => ids.delete(key),
+    );
+    return "";
+  };
+}
+
 const PAGE = 100; // lines per request
 const MOST_PAGES = 50;
 

@@ -193,6 +193,29 @@ describe("the page's state", () => {
     expect(page.finding.value).toBe("F1");
   });
 
+  it.each([1, -1] as const)("starts with the first step of a view that has several (%i)", async (direction) => {
+    const page = await model();
+    expect(page.view.value).toEqual(page.limits);
+    page.stepStep(direction);
+    expect(page.step.value).toBe(0);
+    page.stepStep(1);
+    expect(page.step.value).toBe(1);
+    page.show({ start: 4400, end: 4420 }); // between the steps
+    page.stepStep(direction);
+    expect(page.step.value).toBe(direction > 0 ? 1 : 0);
+  });
+
+  it("hides a row that is pinned, and pins it again when it is shown", async () => {
+    const page = await model();
+    page.togglePin("cpu/r");
+    expect(page.layout.value.pinned.map((one) => one.row)).toEqual([2]);
+    page.toggle("hidden", "cpu/r");
+    expect(page.layout.value.pinned).toEqual([]);
+    expect(page.layout.value.scrolled.map((one) => one.row)).not.toContain(2);
+    page.toggle("hidden", "cpu/r");
+    expect(page.layout.value.pinned.map((one) => one.row)).toEqual([2]);
+  });
+
   it("walks steps and goes back", async () => {
     const page = await model();
     page.show({ start: 100, end: 300 });

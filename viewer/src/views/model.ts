@@ -3,12 +3,13 @@
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
 import { clockText, plural, timeText } from "../base/units";
-import { upperBound } from "../base/search";
+import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
-import type { RowKind, RowSpec } from "../data/head";
+import type { RowKind, RowSpec, StepsSpec } from "../data/head";
+import { matchingNames, shortName } from "../data/names";
 import type { Recording } from "../data/recording";
 import { StoppedError } from "../data/server";
-import type { Area, Arrow } from "../engine/draw";
+import { type Area, type Arrow, type HitPicture, visibleRows } from "../engine/draw";
 import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
 import {
@@ -38,6 +39,12 @@ export interface Lighting {
   readonly names: ReadonlySet<number>;
   /** The rows to search; null: all visible rows. */
   readonly rows: readonly number[] | null;
+}
+
+/** The number of highlighted events, and which of them is selected, counted from 1; 0: none. */
+export interface Matches {
+  readonly place: number;
+  readonly total: number;
 }
 
 /** A run of one row's events: `[first, last)`. */
@@ -89,6 +96,10 @@ export class Model {
   readonly measure = signal<Span | null>(null);
   readonly selected = signal<Found | null>(null);
   readonly hovered = signal<Found | null>(null);
+  /** The position of the mouse over the rows, in pixels of the drawing area. */
+  readonly pointed = signal<{ readonly x: number; readonly y: number } | null>(null);
+  /** Whether the mouse is selecting an area: then the tables follow it. */
+  readonly isDragging = signal(false);
   readonly finding = signal<string | null>(null);
   readonly query = signal("");
   readonly lighting = signal<Lighting | null>(null);
@@ -100,6 +111,8 @@ export class Model {
   readonly panelPart = signal(0.4);
   /** Whether times are relative to the step in view, if there is one. */
   readonly isFromStep = signal(true);
+  /** The step that another timeline, which this one follows, is aligned by; -1: none. */
+  readonly twinStep = signal(-1);
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
   /** Whether single-key shortcuts are enabled; some input devices trigger them by accident. */
@@ -119,18 +132,24 @@ export class Model {
   readonly lit: ReadonlySignal<Uint8Array | null>;
   readonly inks: ReadonlySignal<Inks>;
   readonly arrows: ReadonlySignal<readonly Arrow[]>;
-  /** The area for the tables, updated once the view is still: sums over all events take a while. */
+  /** The area for the tables, updated once the view is still, and now and then during a drag: sums take a while. */
   readonly settled: ReadonlySignal<Area>;
   readonly stretches: Followed<readonly RowStretch[]>;
   /** Sums of the selected area, otherwise of the current view, row by row. */
   readonly sums: Followed<AreaSums>;
   /** Whether `sums` are of another area or of a part of the events. */
   readonly isSumming: ReadonlySignal<boolean>;
+  /** The highlighted events in view that are too short to be drawn one by one; null without a highlight. */
+  readonly hits: ReadonlySignal<HitPicture | null>;
+  /** How many events are highlighted, and the number of the selected one among them, 0 if it is none of them. */
+  readonly matches: ReadonlySignal<Matches | null>;
   /** The events linked to the selected event. */
   readonly linked: Followed<readonly Linked[]>;
   /** The ranges that enclose the selected event, outermost first. */
   readonly around: Followed<readonly Found[]>;
   private walking: Promise<void> = Promise.resolve();
+  /** The step that J or K showed last, and the view of it. */
+  private walked: { readonly step: number; readonly view: Span } | null = null;
   /** The step in the middle of the view, or -1. */
   readonly step: ReadonlySignal<number>;
   /** The one clock of the page: that of the ruler. */
@@ -186,9 +205,11 @@ export class Model {
     this.step = computed(() => this.stepInView());
     this.clock = computed(() => this.clockOfView());
     this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
+    this.hits = follow<HitPicture | null>(null, () => this.hitsInView());
+    this.matches = follow<Matches | null>(null, () => this.countMatches());
     this.sums = follow<AreaSums>({ area: this.settled.peek(), rows: [] }, () => {
       // Sums of the page's own events are fast enough for each frame; a server is asked once the view is still.
-      const area = this.area.value ?? (head.tiles ? this.settled.value : this.wholeView());
+      const area = head.tiles ? this.settled.value : this.area.value ?? this.wholeView();
       return this.sumsOf(area).then((rows) => ({ area, rows }));
     });
     this.isSumming = computed(() => {
@@ -212,10 +233,12 @@ export class Model {
     const settled = signal(now());
     let timer: ReturnType<typeof setTimeout> | undefined;
     effect(() => {
-      const area = now();
+      void now();
+      if (this.isDragging.value && timer !== undefined) return;
       clearTimeout(timer);
       timer = setTimeout(() => {
-        settled.value = area;
+        timer = undefined;
+        settled.value = now();
       }, SETTLE_MS);
     });
     return settled;
@@ -223,7 +246,12 @@ export class Model {
 
   // -- names and rows ------------------------------------------------------------------------
 
+  /** Returns the name of an event as the page shows it: short for kernels. */
   nameOf({ name }: { readonly name: number }): string {
+    return shortName(this.recording.names, name);
+  }
+
+  fullNameOf({ name }: { readonly name: number }): string {
     return this.recording.names.texts[name] ?? "";
   }
 
@@ -248,20 +276,19 @@ export class Model {
     const pattern = searchPattern(this.query.value);
     const chosen = this.lighting.value?.names;
     if (!pattern && !chosen) return null;
-    const { texts } = this.recording.names;
-    return Uint8Array.from(texts, (text, name) =>
-      (!chosen || chosen.has(name)) && (!pattern || pattern.test(text)) ? 1 : 0,
-    );
+    const { names } = this.recording;
+    const found = pattern ? matchingNames(names, pattern) : new Uint8Array(names.texts.length).fill(1);
+    return chosen ? found.map((one, name) => (chosen.has(name) ? one : 0)) : found;
   }
 
   /** Highlights the events of some names and ends a search. */
   light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
     const chosen = new Set(names);
     const only = chosen.size === 1 ? [...chosen][0] : undefined;
-    const said = title || (only === undefined ? plural(chosen.size, "name") : this.recording.names.texts[only]);
+    const said = title || (only === undefined ? plural(chosen.size, "name") : this.nameOf({ name: only }));
     batch(() => {
       this.query.value = "";
-      this.lighting.value = { title: said ?? "", names: chosen, rows };
+      this.lighting.value = { title: said, names: chosen, rows };
     });
   }
 
@@ -485,12 +512,39 @@ export class Model {
       const from = now
         ? { row: now.row, event: now.event, time: now.start }
         : { row: -1, event: -1, time: direction > 0 ? this.view.value.start : this.view.value.end };
-      const { scrolled, pinned } = this.layout.value;
-      const rows = this.lighting.value?.rows ?? [...scrolled, ...pinned].map((one) => one.row);
-      const next = await this.recording.answers.match({ lit, rows, from, direction });
+      const next = await this.recording.answers.match({ lit, rows: this.searchedRows(), from, direction });
       if (!next) this.tell(direction > 0 ? "No later highlighted event." : "No earlier highlighted event.");
       return next;
     });
+  }
+
+  /** Returns the rows whose highlighted events are counted and walked. A phase repeats a range of the CPU. */
+  private searchedRows(): readonly number[] {
+    const { scrolled, pinned } = this.layout.value;
+    const { rows } = this.recording.head;
+    const shown = [...scrolled, ...pinned].map((one) => one.row);
+    return this.lighting.value?.rows ?? shown.filter((row) => rows[row]?.kind !== "phase");
+  }
+
+  private async countMatches(): Promise<Matches | null> {
+    const [lit, selected] = [this.lit.value, this.selected.value];
+    const rows = this.searchedRows();
+    if (!lit) return null;
+    const from = selected ? { ...selected, time: selected.start } : { row: -1, event: -1, time: this.limits.start };
+    const { before, total } = await this.recording.answers.tally({ lit, rows, from });
+    const isAmong = selected !== null && lit[selected.name] === 1 && rows.includes(selected.row);
+    return { place: isAmong ? before + 1 : 0, total };
+  }
+
+  private async hitsInView(): Promise<HitPicture | null> {
+    void this.arrived.value;
+    const [lit, span, { width, height }] = [this.lit.value, this.view.value, this.size.value];
+    const { pinned, scrolled } = visibleRows({ layout: this.layout.value, scrollTop: this.scrollTop.value, height });
+    const rows = [...pinned, ...scrolled].flatMap(({ placed }) => placed.shows ?? []);
+    if (!lit) return null;
+    const bins = Math.max(1, Math.ceil(width));
+    const found = await this.recording.answers.hits({ lit, rows: [...new Set(rows)] }, span, bins);
+    return { span, bins, byRow: new Map(found.map((one) => [one.row, one])) };
   }
 
   /** Selects the event that `step` returns. Calls are queued. */
@@ -531,13 +585,24 @@ export class Model {
   stepStep(direction: 1 | -1): void {
     const steps = this.recording.head.steps[0];
     if (!steps?.start_ns.length) return;
-    const middle = (this.view.value.start + this.view.value.end) / 2;
-    const now = upperBound(steps.start_ns, middle) - 1;
-    const inside = now >= 0 && middle < (steps.end_ns[now] ?? 0);
-    const next = inside || direction < 0 ? now + (inside ? direction : 0) : now + 1;
-    const at = Math.max(0, Math.min(steps.start_ns.length - 1, next));
+    const wanted = this.stepAfter(steps, direction);
+    const at = Math.max(0, Math.min(steps.start_ns.length - 1, wanted));
     this.show(fitSpan({ start: steps.start_ns[at] as number, end: steps.end_ns[at] as number }, this.limits, 0.04));
+    this.walked = { step: at, view: this.view.value };
     this.said.value = this.nameOfStep(at);
+  }
+
+  /** Returns the next or previous step; in a view of several, the first of them. */
+  private stepAfter({ start_ns, end_ns }: StepsSpec, direction: 1 | -1): number {
+    const view = this.view.value;
+    if (this.walked?.view === view) return this.walked.step + direction;
+    const first = lowerBound(start_ns, view.start);
+    const hasSeveral = (end_ns[first + 1] ?? Number.POSITIVE_INFINITY) <= view.end;
+    const middle = (view.start + view.end) / 2;
+    const now = upperBound(start_ns, middle) - 1;
+    if (hasSeveral) return first;
+    if (now >= 0 && middle < (end_ns[now] ?? 0)) return now + direction;
+    return direction > 0 ? now + 1 : now;
   }
 
   /** Returns the index of the step in the middle of the view, or -1. */
@@ -553,6 +618,7 @@ export class Model {
   anchorStep(): number {
     if (!this.isFromStep.value) return -1;
     const steps = this.recording.head.steps[0];
+    if (this.twinStep.value >= 0) return this.twinStep.value;
     const step = this.stepInView();
     if (!steps || step < 0) return -1;
     const length = (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);

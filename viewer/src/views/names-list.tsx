@@ -4,6 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
 import { boundsText, countText, shareText, timeText } from "../base/units";
 import type { NameTotals } from "../data/selection";
+import type { Spread } from "./event-lines";
 import { List } from "./list";
 import type { Model } from "./model";
 import { Swatch } from "./swatch";
@@ -17,7 +18,14 @@ export interface Whole {
 
 interface NameLine extends NameTotals {
   readonly text: string;
+  readonly full: string;
   readonly category: string;
+  readonly spread: Spread | undefined;
+}
+
+/** The mean of the whole events; if these are too many, of their parts in the time range. */
+function meanOf({ spread, ns, count }: NameLine): number {
+  return spread?.mean ?? ns / count;
 }
 
 const COLUMNS = [
@@ -25,7 +33,10 @@ const COLUMNS = [
   { key: "category", title: "Category", isNumber: false, of: (one: NameLine) => one.category },
   { key: "count", title: "Count", isNumber: true, of: (one: NameLine) => one.count },
   { key: "ns", title: "Time", isNumber: true, of: (one: NameLine) => one.ns },
-  { key: "mean", title: "Mean", isNumber: true, of: (one: NameLine) => one.ns / one.count },
+  { key: "mean", title: "Mean", isNumber: true, of: (one: NameLine) => meanOf(one) },
+  { key: "min", title: "Min", isNumber: true, of: (one: NameLine) => one.spread?.min ?? -1 },
+  { key: "median", title: "Median", isNumber: true, of: (one: NameLine) => one.spread?.median ?? -1 },
+  { key: "max", title: "Max", isNumber: true, of: (one: NameLine) => one.spread?.max ?? -1 },
   { key: "share", title: "Share", isNumber: true, of: (one: NameLine) => one.ns },
 ] as const;
 
@@ -51,12 +62,14 @@ export function sortedLines(lines: readonly NameLine[], key: string, isFalling: 
   });
 }
 
-export function NamesList({ model, title, totals, whole }: {
+export function NamesList({ model, title, totals, whole, spreads }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
   /** What the shares are of; absent: no shares, because the events may nest. */
   whole?: Whole;
+  /** By name: the spread of the durations of the whole events; none if there are too many. */
+  spreads: ReadonlyMap<number, Spread>;
 }) {
   const of = whole?.ns ?? 0;
   const [order, setOrder] = useState({ key: "ns", isFalling: true });
@@ -64,11 +77,13 @@ export function NamesList({ model, title, totals, whole }: {
   const lines = useMemo(() => {
     const all = totals.map((one) => ({
       ...one,
-      text: names.texts[one.name] ?? "",
+      text: model.nameOf(one),
+      full: model.fullNameOf(one),
+      spread: spreads.get(one.name),
       category: head.categories[names.categories[one.name] ?? -1]?.name ?? "",
     }));
     return sortedLines(all, order.key, order.isFalling);
-  }, [totals, order, names]);
+  }, [totals, spreads, order, names]);
   const columns = COLUMNS.filter((one) => of > 0 || one.key !== "share");
   if (!totals.length) return <p class="empty">{title}: none in this time range.</p>;
   return (
@@ -76,7 +91,7 @@ export function NamesList({ model, title, totals, whole }: {
       count={lines.length}
       lineHeight={22}
       label={title}
-      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 7em 7em${of > 0 ? " 6em" : ""}`}
+      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 6em 6em 6em 6em 6em${of > 0 ? " 6em" : ""}`}
       columns={columns.map(({ key, title: heading, isNumber }) => ({
         key,
         isNumber,
@@ -103,7 +118,7 @@ export function NamesList({ model, title, totals, whole }: {
             type="button"
             class="plain"
             key="n"
-            title={text.slice(0, 1000)}
+            title={plainText(one.full).slice(0, 1000)}
             onClick={() => {
               model.light([one.name]);
               void model.stepMatch(1);
@@ -114,7 +129,10 @@ export function NamesList({ model, title, totals, whole }: {
           one.category,
           fewestText(one),
           boundsText(one.ns, most, timeText),
-          isWhole(one) ? timeText(one.ns / one.count) : "–", // the mean of the longer events would be too high
+          // Those of the longer events alone would be too high.
+          ...[meanOf(one), one.spread?.min, one.spread?.median, one.spread?.max].map((ns) =>
+            ns === undefined || !isWhole(one) ? "–" : timeText(ns),
+          ),
           ...(of > 0 ? [boundsText(one.ns / of, most / of, shareText)] : []),
         ];
       }}

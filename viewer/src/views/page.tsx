@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { plural } from "../base/units";
+import { countText, plural } from "../base/units";
 import type { PageName } from "./address";
 import { Help } from "./help";
 import { copyLink } from "./keys";
@@ -43,6 +43,7 @@ function Search({ model }: { model: Model }) {
       />
       {isLit && (
         <>
+          <Count model={model} />
           {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Highlighted: {plainText(lighting.title).slice(0, 60)}</span>}
           <button type="button" aria-label="Previous highlighted event" title="Previous highlighted event (<)" disabled={model.isCutOff} onClick={() => model.stepMatch(-1)}>‹</button>
           <button type="button" aria-label="Next highlighted event" title="Next highlighted event (>)" disabled={model.isCutOff} onClick={() => model.stepMatch(1)}>›</button>
@@ -51,6 +52,15 @@ function Search({ model }: { model: Model }) {
       )}
     </span>
   );
+}
+
+/** How many events are highlighted, and which of them is selected. */
+function Count({ model }: { model: Model }) {
+  const matches = model.matches.value;
+  if (!matches) return null;
+  const { place, total } = matches;
+  const text = place ? `${countText(place)} of ${countText(total)}` : countText(total);
+  return <span class="count" data-testid="matches" title="Highlighted events in the rows shown">{text} {total === 1 ? "match" : "matches"}</span>;
 }
 
 function Steps({ model }: { model: Model }) {

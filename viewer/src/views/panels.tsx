@@ -1,18 +1,20 @@
 /** The panel below the timeline: statistics, the table of events, details of the selected event. */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { boundsText, clockText, countText, plural, shareText, timeText, valueText } from "../base/units";
 import { busyOf, countOf, type Found } from "../data/answers";
+import type { RowKind } from "../data/head";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
 import { fitSpan, isSameSpan } from "../engine/view";
-import { useAnswer, useLines } from "./answer";
+import { useAnswer } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
+import { type Spread, spreadsByName } from "./event-lines";
+import { EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
-import { List } from "./list";
 import type { Model, Tab } from "./model";
 import { fewestText, NamesList, type Whole } from "./names-list";
 import { Swatch } from "./swatch";
@@ -28,7 +30,6 @@ function NameTable({ model, title, totals, whole }: {
 }) {
   const of = whole?.ns ?? 0;
   if (!totals.length) return null;
-  const { texts } = model.recording.names;
   return (
     <div class="names">
       <h3>{title}</h3>
@@ -45,8 +46,13 @@ function NameTable({ model, title, totals, whole }: {
           {totals.slice(0, MOST_NAMES).map((one) => ({ ...one, most: one.most_ns ?? one.ns })).map(({ most, name, ns, ...one }) => (
             <tr key={name}>
               <td>
-                <button type="button" class="plain" onClick={() => model.light([name])}>
-                  <Swatch model={model} name={name} /> {plainText(texts[name] ?? "").slice(0, 300)}
+                <button
+                  type="button"
+                  class="plain"
+                  title={plainText(model.fullNameOf({ name })).slice(0, 1000)}
+                  onClick={() => model.light([name])}
+                >
+                  <Swatch model={model} name={name} /> {plainText(model.nameOf({ name })).slice(0, 300)}
                 </button>
               </td>
               <td class="number">{fewestText(one)}</td>
@@ -81,6 +87,7 @@ interface Groups {
   readonly idle: readonly NameTotals[];
   readonly work: readonly NameTotals[];
   readonly ranges: readonly NameTotals[];
+  readonly phases: readonly NameTotals[];
   readonly calls: readonly NameTotals[];
   readonly host: readonly NameTotals[];
 }
@@ -93,10 +100,11 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
     shown.filter((row) => wanted(head.rows[row]?.kind ?? ""));
   const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> =>
     answers.names(rowsOf(wanted), area.span);
-  const [states, work, ranges, calls] = await Promise.all([
+  const [states, work, ranges, phases, calls] = await Promise.all([
     of((kind) => kind === "state"),
     of((kind) => kind === "stream"),
-    of((kind) => kind === "range" || kind === "phase" || kind === "op"),
+    of((kind) => kind === "range" || kind === "op"),
+    of((kind) => kind === "phase"), // the same ranges on the GPU
     of((kind) => kind === "api" || kind === "os"),
   ]);
   const isIdle = (one: NameTotals): boolean =>
@@ -104,7 +112,7 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
   const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
   const host = [...ranges, ...calls].sort((a, b) => b.ns - a.ns);
   const devices = rowsOf((kind) => kind === "state").length;
-  return { area, devices, busy, idle, work, ranges, calls, host };
+  return { area, devices, busy, idle, work, ranges, phases, calls, host };
 }
 
 /** Returns the group of a state row, whose label names the GPU. */
@@ -112,6 +120,9 @@ function deviceOf(model: Model, row: number): number {
   const above = model.tree.parent[row] ?? -1;
   return above >= 0 ? above : row;
 }
+
+/** Rows whose events are derived from those of others, which count already. */
+const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
 
 /** Stands for a number that is not known, or not yet; the tooltip has the reason. */
 function Pending({ model }: { model: Model }) {
@@ -134,7 +145,8 @@ function Sums({ model }: { model: Model }) {
   const length = span.end - span.start;
   const { rows } = model.sums.value;
   const isPending = model.isSumming.value;
-  const sum = (side: "low" | "high"): number => rows.reduce((all, row) => all + countOf(row)[side], 0);
+  const recorded = rows.filter(({ row }) => !DERIVED.has(head.rows[row]?.kind ?? "group"));
+  const sum = (side: "low" | "high"): number => recorded.reduce((all, row) => all + countOf(row)[side], 0);
   const what = area ? "selection" : "view";
   return (
     <p class="sums" data-testid="selection-sums" aria-busy={isPending}>
@@ -215,6 +227,23 @@ function RowTable({ model }: { model: Model }) {
   );
 }
 
+const NO_SPREADS: ReadonlyMap<number, Spread> = new Map();
+const KINDS_OF_TAB: Partial<Record<Tab, readonly string[]>> = {
+  kernels: ["stream"],
+  ranges: ["range", "op", "api", "os"],
+  idle: ["state"],
+};
+
+/** Returns the spread of the durations by name for the tabs with lists of names; empty if there are too many events. */
+async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMap<number, Spread>> {
+  const kinds = KINDS_OF_TAB[tab];
+  if (!kinds || !model.isComplete.peek()) return NO_SPREADS;
+  const { head, names } = model.recording;
+  const rows = model.rowsOfArea(area).filter((row) => kinds.includes(head.rows[row]?.kind ?? ""));
+  const set = await eventSet(model, area, rows);
+  return set ? spreadsByName(set, names.texts.length) : NO_SPREADS;
+}
+
 /** The tabs with sums by name. Numbers of an earlier view are hidden until those of this one arrive. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
@@ -224,22 +253,24 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const ask = (): Promise<Groups | null> =>
     model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(null);
   const { value: groups, isPending } = useAnswer<Groups | null>(null, ask, [model, area, arrived, layout]);
+  const { value: spreads, isPending: isSpreading } = useAnswer(NO_SPREADS, () => spreadsOf(model, area, tab), [model, area, arrived, layout, tab]);
   if (!groups || (isPending && model.isServerGone.value)) return <p class="empty">{whyPending(model)}</p>;
   const whole = wholeOf(model, groups.area, groups.devices);
   const now = model.area.value?.span ?? model.view.value;
-  const isOld = isPending || model.isSumming.value || !isSameSpan(groups.area.span, now);
+  const isOld = isPending || isSpreading || model.isSumming.value || !isSameSpan(groups.area.span, now);
   return (
     <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
       <Caveat model={model} />
-      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} whole={whole} />}
-      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} />}
-      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} whole={whole} />}
+      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} whole={whole} spreads={spreads} />}
+      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} spreads={spreads} />}
+      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} whole={whole} spreads={spreads} />}
       {tab === "summary" && (
         <div class="columns">
           <NameTable model={model} title="Idle time by cause" totals={groups.idle} whole={whole} />
           <NameTable model={model} title="Busy time by category" totals={groups.busy} whole={whole} />
           <NameTable model={model} title="GPU operations by name" totals={groups.work} whole={whole} />
           <NameTable model={model} title="Ranges" totals={groups.ranges} />
+          <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} />
           <NameTable model={model} title="API and OS calls" totals={groups.calls} />
           <RowTable model={model} />
         </div>
@@ -252,7 +283,9 @@ const NO_FLAME: Flame = { weights: ["CPU time", "GPU time"], root: rootOf([]) };
 
 function AreaFlame({ model }: { model: Model }) {
   const arrived = model.arrived.value;
-  const area = model.settled.value;
+  const still = useRef(model.settled.peek());
+  if (!model.isDragging.value) still.current = model.settled.value; // too slow to follow a drag
+  const area = still.current;
   const [isMerged, setMerged] = useState(true);
   const ask = (): Promise<Flame | null> =>
     model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);
@@ -267,48 +300,6 @@ function AreaFlame({ model }: { model: Model }) {
         Merge numbered names (step_*)
       </label>
     </FlameGraph>
-  );
-}
-
-function EventTable({ model }: { model: Model }) {
-  const lines = useLines(model.recording.answers, model.stretches.value);
-  const selected = model.selected.value;
-  if (model.isServerGone.value && model.stretches.isPending.value) return <p class="empty">{STOPPED}</p>;
-  return (
-    <List
-      count={lines.count}
-      lineHeight={22}
-      label="Events in view"
-      template="minmax(10em, 3fr) minmax(8em, 1fr) 13em 8em 9em"
-      columns={[
-        { key: "name", title: "Name", isNumber: false },
-        { key: "row", title: "Row", isNumber: false },
-        { key: "start", title: `Start, from ${model.clock.value.name}`, isNumber: true },
-        { key: "time", title: "Duration", isNumber: true },
-        { key: "id", title: "Event", isNumber: false },
-      ]}
-      lineClass={(line) => {
-        const event = lines.at(line);
-        return selected && event?.row === selected.row && event.event === selected.event ? "selected" : "";
-      }}
-      cells={(line) => {
-        const event = lines.at(line);
-        if (!event) return [<Pending key="n" model={model} />];
-        return [
-          <button type="button" class="plain" key="n" onClick={() => model.select(event, true)}>
-            {plainText(model.nameOf(event)).slice(0, 300)}
-          </button>,
-          plainText(model.labelOf(event.row)),
-          model.momentText(event.start),
-          timeText(event.end - event.start),
-          event.id,
-        ];
-      }}
-      onLine={(line) => {
-        const event = lines.at(line);
-        if (event) model.select(event, true);
-      }}
-    />
   );
 }
 
@@ -339,6 +330,9 @@ function Details({ model, event }: { model: Model; event: Found }) {
         <Swatch model={model} name={name} /> {plainText(model.nameOf(event)).slice(0, 2000)}
       </h3>
       <dl>
+        {model.fullNameOf(event) !== model.nameOf(event) && (
+          <><dt>Full name</dt><dd class="full-name">{plainText(model.fullNameOf(event)).slice(0, 2000)}</dd></>
+        )}
         <dt>Duration</dt>
         <dd>{timeText(end - start)} <span class="faint">({countText(end - start)} ns)</span></dd>
         <dt>Start</dt>
@@ -445,7 +439,7 @@ export function Panel({ model }: { model: Model }) {
         <Tabs model={model} />
         <Sums model={model} />
         <div class="tab-body" id="warpline-tab-body" role="tabpanel" aria-labelledby={`warpline-tab-${tab}`}>
-          {tab === "events" && <EventTable model={model} />}
+          {tab === "events" && (model.isServerGone.value && model.stretches.isPending.value ? <p class="empty">{STOPPED}</p> : <EventTable model={model} />)}
           {tab === "flame" && <AreaFlame model={model} />}
           {tab !== "events" && tab !== "flame" && <Selection model={model} tab={tab} />}
         </div>

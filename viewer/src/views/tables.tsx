@@ -46,9 +46,12 @@ function Result({ model, table, spec }: ResultProps) {
   const [typed, setTyped] = useState("");
   const [isFlame, setFlame] = useState(false);
   const pattern = useMemo(() => searchPattern(typed), [typed]);
-  const places = useMemo(() => arranged(table, order, pattern), [table, order, pattern]);
   const { names, head } = model.recording;
   const lineNames = useMemo(() => new LineNames(names, head.categories), [names, head]);
+  const places = useMemo(
+    () => arranged(table, order, pattern, lineNames.shown),
+    [table, order, pattern, lineNames],
+  );
   const flame = useMemo(
     () => flameOfTable(spec.name, table, (line) => lineNames.of(table, line)),
     [spec, table, lineNames],
@@ -121,16 +124,17 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
     const [value, size] = [row[at], sizes[at] ?? null];
     const isInstant = size !== null && typeof value === "number";
     const shownValue = isInstant ? clockText(value, 1, size) : valueText(value, table.columns[at]?.unit ?? "none");
-    const text = plainText(shownValue).slice(0, 1000);
-    if (at !== shown[0]) return <span title={texts[at] ? text : undefined}>{text}</span>;
+    const full = plainText(shownValue).slice(0, 1000);
+    const text = typeof value === "string" ? plainText(lineNames.shown(value)).slice(0, 1000) : full;
+    if (at !== shown[0]) return <span title={texts[at] ? full : undefined}>{text}</span>;
     const indent = depth >= 0 && !order ? Number(row[depth]) || 0 : 0;
     const leads = lineNames.of(table, place).length > 0 || stepOfLine(table, place, steps) !== null;
     const inside = leads ? (
-      <button type="button" class="plain lead" title={`${text}\nHighlight on the timeline`} onClick={() => light(place, text)}>
+      <button type="button" class="plain lead" title={`${full}\nHighlight on the timeline`} onClick={() => light(place, text)}>
         {text.trim()}
       </button>
     ) : (
-      <span title={text}>{text.trim()}</span>
+      <span title={full}>{text.trim()}</span>
     );
     return <span style={{ paddingLeft: `${indent * 14}px` }}>{inside}</span>;
   };

@@ -3,8 +3,8 @@
 Each run gives one number, the mean of its steps. What counts is how much these numbers differ among
 the runs of a side, or the differences among pairs of runs that ran in turn: Student's t of their
 means. The variance of the steps within the runs is the least that is assumed, and with one run on
-each side all that is seen; what is assumed of runs then is `UNSEEN_SD`, or `UNSEEN_SHARE` of the
-variation of steps where that is more.
+each side all that is seen; what is assumed of runs then is `UNSEEN_SD` and `UNSEEN_CPU_SD`, or
+`UNSEEN_SHARE` of the variation of steps where that is more.
 """
 
 from __future__ import annotations
@@ -21,12 +21,20 @@ from warpline.comparison.statistics import student
 from warpline.comparison.statistics.blocks import Mean, block_mean
 
 CONFIDENCE = 0.95  # of intervals
-# Relative standard deviation between runs of one program that is assumed where it is not seen.
+# Relative standard deviations between runs of one program that are assumed where they are not seen:
+# of the time of GPU work, and of the time in which the GPU waits for the CPU. On an H200, processes
+# of one program varied by 0.4% to 1% with a busy GPU, by 8% and 17% with one that idled for 91% of
+# the time, and each process was steady by itself; a CPU that other work uses varied by 26%.
 UNSEEN_SD = 0.02
-# The same as a share of the standard deviation of steps. Programs that the CPU limits vary by up to
-# 25% between runs, and their steps by as much or more; where the GPU limits, both hardly vary.
+UNSEEN_CPU_SD = 0.25
+# The same as a share of the standard deviation of steps.
 UNSEEN_SHARE = 0.5
-ASSUMED_TEXT = f"{UNSEEN_SD:.0%}, or half of the variation of steps if that is more"
+ASSUMED_TEXT = (
+    f"{UNSEEN_SD:.0%} of the time the GPU is busy and {UNSEEN_CPU_SD:.0%} of the time it is idle,"
+    " or half of the variation of steps if that is more"
+)
+
+NO_CPU = (0.0, 0.0)  # both sides are GPU work alone
 
 Steps = npt.NDArray[np.float64] | Sequence[float]
 
@@ -92,7 +100,11 @@ class DifferenceEstimate:
 
 
 def step_ratio(
-    before: Sequence[Steps], after: Sequence[Steps], *, paired: bool = False
+    before: Sequence[Steps],
+    after: Sequence[Steps],
+    *,
+    paired: bool = False,
+    cpu_shares: tuple[float, float] = NO_CPU,
 ) -> RatioEstimate:
     """Return by what factor the mean step changed.
 
@@ -102,6 +114,8 @@ def step_ratio(
         after: The same of the other side, in the same unit.
         paired: Whether the first run before belongs to the first after, and so on, because they
             ran in turn.
+        cpu_shares: What share of a step the CPU determines, before and after. It only counts with
+            one run on each side.
 
     Raises:
         ValueError: A side is empty or has times that are not positive; or runs are paired, and
@@ -113,7 +127,7 @@ def step_ratio(
     logs = [
         [Mean(math.log(m.value), m.variance / m.value**2, m.df) for m in side] for side in sides
     ]
-    unseen = _unseen_sds(before, after)
+    unseen = _unseen_sds(before, after, cpu_shares)
     of_first = unseen[0] / sides[0][0].value, unseen[1] / sides[1][0].value
     found = _contrast(*logs, paired=paired, unseen_sd=of_first)
     # The ratio of the means of the sides; the mean of logarithms is slightly below their logarithm.
@@ -131,7 +145,11 @@ def step_ratio(
 
 
 def step_difference(
-    before: Sequence[Steps], after: Sequence[Steps], *, paired: bool = False
+    before: Sequence[Steps],
+    after: Sequence[Steps],
+    *,
+    paired: bool = False,
+    cpu_shares: tuple[float, float] = NO_CPU,
 ) -> DifferenceEstimate:
     """Return by how much a mean per step changed; unlike a ratio also if it was or became 0.
 
@@ -140,13 +158,14 @@ def step_difference(
             at least one step.
         after: The same of the other side, in the same unit.
         paired: As for `step_ratio`.
+        cpu_shares: As for `step_ratio`.
 
     Raises:
         ValueError: A side is empty; or runs are paired, and their numbers differ.
     """
     sides = _means(before, paired=paired, other=after), _means(after)
     means = [float(np.mean([mean.value for mean in side])) for side in sides]
-    found = _contrast(*sides, paired=paired, unseen_sd=_unseen_sds(before, after))
+    found = _contrast(*sides, paired=paired, unseen_sd=_unseen_sds(before, after, cpu_shares))
     delta = means[1] - means[0]
     return DifferenceEstimate(
         delta=delta,
@@ -158,20 +177,27 @@ def step_difference(
     )
 
 
-def difference_p(before: Sequence[Steps], after: Sequence[Steps], *, paired: bool = False) -> float:
+def difference_p(
+    before: Sequence[Steps],
+    after: Sequence[Steps],
+    *,
+    paired: bool = False,
+    cpu_shares: tuple[float, float] = NO_CPU,
+) -> float:
     """Return the p-value of `step_difference` alone, without its interval: much faster.
 
     Args:
         before: As for `step_difference`.
         after: As for `step_difference`.
         paired: As for `step_ratio`.
+        cpu_shares: As for `step_ratio`.
 
     Raises:
         ValueError: As `step_difference` does.
     """
     sides = _means(before, paired=paired, other=after), _means(after)
     means = [float(np.mean([mean.value for mean in side])) for side in sides]
-    unseen = _unseen_sds(before, after)
+    unseen = _unseen_sds(before, after, cpu_shares)
     return _contrast(*sides, paired=paired, unseen_sd=unseen).p_of(means[1] - means[0])
 
 
@@ -193,15 +219,18 @@ class _Contrast(NamedTuple):
         return student.two_sided_p(difference / self.error, self.df)
 
 
-def _unseen_sds(before: Sequence[Steps], after: Sequence[Steps]) -> tuple[float, float]:
+def _unseen_sds(
+    before: Sequence[Steps], after: Sequence[Steps], cpu_shares: tuple[float, float]
+) -> tuple[float, float]:
     """Return the standard deviation between runs to assume for the first run of each side."""
     first, second = (np.asarray(side[0], np.float64) for side in (before, after))
-    return _unseen_sd(first), _unseen_sd(second)
+    return _unseen_sd(first, cpu_shares[0]), _unseen_sd(second, cpu_shares[1])
 
 
-def _unseen_sd(steps: npt.NDArray[np.float64]) -> float:
+def _unseen_sd(steps: npt.NDArray[np.float64], cpu_share: float) -> float:
+    relative = (1.0 - cpu_share) * UNSEEN_SD + cpu_share * UNSEEN_CPU_SD
     of_steps = float(steps.std(ddof=1)) if len(steps) > 1 else 0.0
-    return max(UNSEEN_SD * abs(float(steps.mean())), UNSEEN_SHARE * of_steps)
+    return max(relative * abs(float(steps.mean())), UNSEEN_SHARE * of_steps)
 
 
 def _means(
