@@ -142,7 +142,7 @@ export class Model {
   /** The highlighted events in view that are too short to be drawn one by one; null without a highlight. */
   readonly hits: ReadonlySignal<HitPicture | null>;
   /** How many events are highlighted, and the number of the selected one among them, 0 if it is none of them. */
-  readonly matches: ReadonlySignal<Matches | null>;
+  readonly matches: Followed<Matches | null>;
   /** The events linked to the selected event. */
   readonly linked: Followed<readonly Linked[]>;
   /** The ranges that enclose the selected event, outermost first. */

@@ -8,7 +8,7 @@ import { Help } from "./help";
 import { copyLink } from "./keys";
 import type { Model } from "./model";
 import { PaletteWhenOpen } from "./palette";
-import { Divider, Panel } from "./panels";
+import { Divider, Panel, Pending } from "./panels";
 import { savingText } from "./saving";
 import { Environment, Tables } from "./tables";
 import { Timeline } from "./timeline";
@@ -58,9 +58,12 @@ function Search({ model }: { model: Model }) {
 function Count({ model }: { model: Model }) {
   const matches = model.matches.value;
   if (!matches) return null;
+  if (model.matches.isPending.value) return <span class="count" data-testid="matches"><Pending model={model} /> matches</span>;
   const { place, total } = matches;
-  const text = place ? `${countText(place)} of ${countText(total)}` : countText(total);
-  return <span class="count" data-testid="matches" title="Highlighted events in the rows shown">{text} {total === 1 ? "match" : "matches"}</span>;
+  const isCut = model.recording.head.thinned !== null;
+  const text = `${place ? `${countText(place)} of ` : ""}${isCut ? "≥ " : ""}${plural(total, "match", "matches")}`;
+  const title = `Highlighted events in the rows shown${isCut ? ", of those in this file" : ""}`;
+  return <span class="count" data-testid="matches" title={title}>{text}</span>;
 }
 
 function Steps({ model }: { model: Model }) {

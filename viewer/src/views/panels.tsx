@@ -125,13 +125,13 @@ function deviceOf(model: Model, row: number): number {
 const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
 
 /** Stands for a number that is not known, or not yet; the tooltip has the reason. */
-function Pending({ model }: { model: Model }) {
+export function Pending({ model }: { model: Model }) {
   return <span class="pending" title={whyPending(model)}>…</span>;
 }
 
 function whyPending(model: Model): string {
   if (model.isServerGone.value) return STOPPED;
-  return model.isComplete.value ? "Being summed." : "The events are still being read.";
+  return model.isComplete.value ? "Being computed." : "The events are still being read.";
 }
 
 const STOPPED = "Not known: the server has stopped.";
