@@ -25,6 +25,8 @@ PIXELS = """async () => {
   for (let at = 0; at < data.length; at++) text += String.fromCharCode(32 + (data[at] >> 4));
   return text;
 }"""
+HITS = """[...model.hits.value.byRow].map(([row, { bin, ns, name }]) =>
+  [row, [...bin], [...ns].map(Math.round), [...name]])"""
 WIDTHS = (1.0, 0.2, 0.02, 0.0005)
 # Bin and pixel edges differ, so columns can be off by one: pictures are compared by the mean shade
 # of pieces of a row. Limits for the share of pieces that differ:
@@ -157,6 +159,11 @@ def test_events_are_selected_walked_and_followed(open_viewer, report, serve):
         for _ in range(3):
             viewer.page.focus("#warpline-search")
             seen.append(viewer.walk("Enter"))
+        viewer.wait("!model.matches.isPending.value && !model.hits.isPending.value")
+        viewer.frame()
+        seen.append(viewer.find("[data-testid=matches]").inner_text())
+        assert " of " in seen[-1]
+        seen.append(viewer.ask(HITS))
         viewer.page.keyboard.press("Escape")
         said.append(seen)
     assert said[0] == said[1]

@@ -72,6 +72,7 @@ def _presentation(
         *_waterfall(comparison, parts),
         *_work(comparison, items),
         *_phases(comparison, phases),
+        *_memory(comparison),
         *_findings(comparison),
         *_environment(comparison),
         *_limits(comparison),
@@ -237,7 +238,10 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
                     Cell("-" if ns is None else format_ns(ns))
                     for ns in (item.before_ns, item.after_ns)
                 ),
-                Cell(_signed_ns(item.delta_ns)),
+                Cell(
+                    _signed_ns(item.delta_ns)
+                    + ("" if item.is_significant or item.p is None else " ?")
+                ),
             )
         )
         for item in every[:most]
@@ -251,6 +255,37 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
         )
         more = f", {len(rows)} of {len(every)}" if len(every) > len(rows) else ""
         yield Table(columns=columns, rows=rows, title=f"Phases{more}", look="numbers")
+
+
+def _memory(comparison: Comparison) -> Iterator[Block]:
+    """Yield the peaks that differ."""
+    rows = tuple(
+        Row(
+            (
+                Cell(item.allocator),
+                *(
+                    Cell("not recorded" if size is None else format_bytes(size))
+                    for size in (item.before_bytes, item.after_bytes)
+                ),
+                Cell("" if item.delta_bytes is None else _signed_bytes(item.delta_bytes)),
+            )
+        )
+        for item in comparison.memory
+        if item.delta_bytes is None
+        or abs(item.delta_bytes) > _LEAST_SHARE * (item.before_bytes or 0)
+    )
+    if rows:
+        columns = (
+            Column("", width=10),
+            Column("before", width=12, is_number=True),
+            Column("after", width=12, is_number=True),
+            Column("difference", short="diff", width=10, is_number=True),
+        )
+        yield Table(columns=columns, rows=rows, title="Peak GPU memory", look="numbers")
+
+
+def _signed_bytes(size: int) -> str:
+    return f"{'+' if size >= 0 else '-'}{format_bytes(abs(size))}"
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:

@@ -92,7 +92,7 @@ export const KEYS: readonly Key[] = [
   } },
   { keys: ["ArrowDown"], text: "Row below", run: (model) => void model.stepRow(1) },
   { keys: ["ArrowUp"], text: "Row above", run: (model) => void model.stepRow(-1) },
-  { keys: ["["], text: "Follow the arrow back, to the launching call", run: (model) => void model.followLink(true) },
+  { keys: ["["], text: "Follow the arrow back, to the launching call or the forward operator", run: (model) => void model.followLink(true) },
   { keys: ["]"], text: "Follow the arrow forward, to the launched operation", run: (model) => void model.followLink(false) },
   { keys: ["n"], isGlobal: true, text: "Next finding", run: (model) => model.stepFinding(1) },
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },

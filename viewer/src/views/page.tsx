@@ -56,9 +56,8 @@ function Search({ model }: { model: Model }) {
 
 /** How many events are highlighted, and which of them is selected. */
 function Count({ model }: { model: Model }) {
-  const matches = model.matches.value;
-  if (!matches) return null;
-  if (model.matches.isPending.value) return <span class="count" data-testid="matches"><Pending model={model} /> matches</span>;
+  const matches = model.matches.isPending.value ? null : model.matches.value;
+  if (!matches) return <span class="count"><Pending model={model} /></span>;
   const { place, total } = matches;
   const isCut = model.recording.head.thinned !== null;
   const text = `${place ? `${countText(place)} of ` : ""}${isCut ? "≥ " : ""}${plural(total, "match", "matches")}`;

@@ -306,7 +306,12 @@ function AreaFlame({ model }: { model: Model }) {
 const NO_ATTRIBUTES: readonly Attribute[] = [];
 
 /** How a link reads from its cause. */
-const EFFECTS: Readonly<Record<string, string>> = { launch: "launched", blame: "delayed" };
+const EFFECTS: Readonly<Record<string, string>> = {
+  launch: "launched",
+  blame: "delayed",
+  forward: "backward",
+  forward_op: "backward",
+};
 
 /** Returns the attributes of an event; null if they have not arrived. */
 function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] | null {
@@ -314,6 +319,26 @@ function useAttributes(model: Model, { table, tableRow }: Found): readonly Attri
     table === null || tableRow === null ? Promise.resolve(NO_ATTRIBUTES) : model.recording.attributes(table, tableRow);
   const { value, isPending } = useAnswer(NO_ATTRIBUTES, ask, [model, table, tableRow, model.arrived.value]);
   return isPending ? null : value;
+}
+
+/** Nested events, outermost first, each a link. */
+function Path({ model, title, path }: { model: Model; title: string; path: readonly Found[] }) {
+  if (!path.length) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      <dd>
+        {path.map((event, i) => (
+          <span key={i}>
+            {i > 0 && " › "}
+            <button type="button" class="link" onClick={() => model.select(event, true)}>
+              {plainText(model.nameOf(event)).slice(0, 80)}
+            </button>
+          </span>
+        ))}
+      </dd>
+    </>
+  );
 }
 
 function Details({ model, event }: { model: Model; event: Found }) {
@@ -324,6 +349,8 @@ function Details({ model, event }: { model: Model; event: Found }) {
   const links = model.linksOfSelected();
   const clock = model.clock.value;
   const around = model.around.isPending.value ? [] : model.around.value;
+  const step = model.stepOfSelected.isPending.value ? null : model.stepOfSelected.value;
+  const forward = model.forwardPath.isPending.value ? [] : model.forwardPath.value;
   return (
     <div class="details">
       <h3>
@@ -342,21 +369,9 @@ function Details({ model, event }: { model: Model; event: Found }) {
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
         <dt>Event</dt>
         <dd>{event.id}</dd>
-        {around.length > 0 && (
-          <>
-            <dt>Enclosing ranges</dt>
-            <dd>
-              {around.map((range, i) => (
-                <span key={i}>
-                  {i > 0 && " › "}
-                  <button type="button" class="link" onClick={() => model.select(range, true)}>
-                    {plainText(model.nameOf(range)).slice(0, 80)}
-                  </button>
-                </span>
-              ))}
-            </dd>
-          </>
-        )}
+        <Path model={model} title="Step" path={step ? [step] : []} />
+        <Path model={model} title="Backward of" path={forward} />
+        <Path model={model} title="Enclosing ranges" path={around} />
         {links.slice(0, 12).map((link, i) => {
           const wait = link.isCause ? start - link.event.start : link.event.start - start;
           return (
