@@ -71,6 +71,11 @@ def _report(found: Peers, inputs: Inputs, kernels: int) -> Commands:
     return {"warpline": warpline("report", *words, str(inputs.nsys(kernels)))}
 
 
+def _compare(found: Peers, inputs: Inputs, kernels: int) -> Commands:
+    """Compare a file with itself: it is read and analyzed twice, as two files are."""
+    return {"warpline": warpline("compare", *[str(inputs.nsys(kernels))] * 2)}
+
+
 def _recording(found: Peers, inputs: Inputs, kernels: int) -> Commands:
     words = ("stats", "-r", "cuda_gpu_kern_sum", "-f", "csv")
     return {"warpline": warpline(*words, str(inputs.recording(kernels)))}
@@ -88,6 +93,7 @@ WORKS: Mapping[str, Work] = {
     "all_tables": Work("`stats`, all default tables", _ours("stats", "-f", "csv")),
     "analyze": Work("`analyze`", _ours("analyze")),
     "report": Work("`report`", _report),
+    "compare": Work("`compare`, two files of this size", _compare),
     "kineto": Work(
         "PyTorch trace, kernel summary",
         lambda found, inputs, kernels: found.kernels_of_pytorch(inputs.kineto(kernels)),

@@ -22,6 +22,7 @@ from support.captures import unpack  # noqa: E402
 from support.kineto_files import unpack as unpack_kineto  # noqa: E402
 
 import warpline  # noqa: E402
+from warpline import api  # noqa: E402
 
 SIZE = {"width": 1280, "height": 800}
 SYNC = ("host_sync.bad",)
@@ -47,6 +48,7 @@ PICTURES = {
     "finding": Picture(SYNC, "#t", "n"),
     "flame": Picture(STEP_OF_PYTORCH, "#t", "l"),
 }
+COMPARED = tuple(f"pageable_h2d.{name}.sqlite" for name in ("bad", "fixed"))  # of the demo
 
 
 def report_of(names: tuple[str, ...], folder: Path) -> Path:
@@ -76,8 +78,23 @@ def main() -> int:
                 viewer.settle()
             viewer.page.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")
             context.close()
+        context = new_context(browser, viewport=SIZE, color_scheme="light")
+        take_sides(Viewer(context.new_page()), Path(made) / "sides.html")
         browser.close()
     return 0
+
+
+def take_sides(viewer: Viewer, path: Path) -> None:
+    """Take the picture of two recordings in one page."""
+    files = (ROOT / "src" / "warpline" / "data" / name for name in COMPARED)
+    path.write_text("".join(api.make_side_by_side(*files)), encoding="utf-8")
+    viewer.page.goto(path.as_uri())
+    viewer.page.get_by_text("Timelines", exact=True).click()
+    before, after = viewer.page.frames[1:]
+    for frame in (before, after):
+        viewer.wait_in(frame, "marks('warpline-full') > 0")
+    before.locator("canvas").first.hover()
+    viewer.page.screenshot(path=ROOT / "docs" / "images" / "sides.png")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """How often two runs of the same program count as different, and how often a slowdown is found.
 
     python benchmarks/compare/false_alarms.py resampled [--recordings FOLDER] [--trials 4000]
+    python benchmarks/compare/false_alarms.py gated [--recordings FOLDER] [--trials 2000]
     python benchmarks/compare/false_alarms.py programs [--trials 500]
     python benchmarks/compare/false_alarms.py recorded [--runs 300] [--command PROGRAM]
 
 `resampled` makes runs of the noise of real step times (and of synthetic series with correlation,
-outliers and drift), with known variation between runs. `programs` runs a small program, a process
+outliers and drift), with known variation between runs. `gated` lets `warpline gate` judge such runs
+at its default limit. `programs` runs a small program, a process
 for each run, once alone and once beside a neighbor that takes CPU time in bursts. `recorded`
 records a program with NVTX ranges by Warpline's own agent and reads its steps. Each prints shares
 with 95% limits (Clopper and Pearson).
@@ -34,7 +36,10 @@ import numpy as np
 import numpy.typing as npt
 
 import warpline
+from warpline.comparison import limits as limits_of
+from warpline.comparison.gate import judge
 from warpline.comparison.statistics import ALPHA, RatioEstimate, step_ratio, verdict
+from warpline.comparison.summary import Summary
 from warpline.derived.steps.times import steps
 from warpline.trace import Run
 
@@ -65,7 +70,7 @@ class Noise(NamedTuple):
 def main() -> None:
     """Measure what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", choices=("resampled", "programs", "recorded"))
+    parser.add_argument("what", choices=("resampled", "gated", "programs", "recorded"))
     parser.add_argument("--recordings", type=Path, action="append", default=[RECORDINGS])
     parser.add_argument("--trials", type=int, default=0)
     parser.add_argument("--runs", type=int, default=300)
@@ -74,6 +79,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.what == "resampled":
         resampled(noises(args.recordings), args.trials or 4000, args.seed)
+    elif args.what == "gated":
+        gated(noises(args.recordings), args.trials or 2000, args.seed)
     elif args.what == "programs":
         programs(args.trials or 500, args.seed)
     else:
@@ -112,6 +119,25 @@ def resampled(sources: Sequence[Noise], trials: int, seed: int) -> None:
         say(f"{what}, steps by < 10%", sum(shares[name] for name in quiet), some * len(quiet))
         for name in spread.keys() - set(quiet):
             say(f"  {name}, {spread[name]:.0%}", shares[name], some)
+
+
+def gated(sources: Sequence[Noise], trials: int, seed: int) -> None:
+    """Judge resampled runs of slower programs at the default limit, in turn."""
+    rng = np.random.default_rng(seed)
+    limit = limits_of.parse("step:2%")
+    print("Limit 2%, 20 steps each, runs in turn that vary by 0 to 2%: fails, passes")
+    for runs, slowdown in itertools.product((3, 5, 10), (0.0, *SLOWDOWNS)):
+        outcomes = []
+        for noise, sd in draws(sources, rng, trials):
+            first, other = sides(noise, rng, runs, sd, slowdown)
+            old, new = (
+                Summary("", "", "range:step", (), tuple(map(tuple, side)), {"busy:gemm": (1.0,)})
+                for side in (first, other)
+            )
+            outcomes.append(judge(old, new, limit, paired=True).outcome)
+        what = f"{slowdown:.0%} slower, {runs} pairs"
+        say(f"{what}: fails", outcomes.count("regression"), trials)
+        say(f"{what}: passes", outcomes.count("pass"), trials)
 
 
 def draws(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from warpline.documents import comparison, diagnosis
     from warpline.documents import gate as gates
     from warpline.documents import report as reports
+    from warpline.documents import sides as two
     from warpline.documents.comparison import Measured
     from warpline.render import display
     from warpline.result import Diagnosis, Finding, rules
@@ -55,6 +56,7 @@ else:
     gates = lazy("warpline.documents.gate")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
+    two = lazy("warpline.documents.sides")
     rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
     pages = lazy("warpline.viewer.report")
@@ -383,6 +385,41 @@ def make_report(
     judged, shown = reports.content(run)
     with progress.task("Writing the report"):
         return pages.make_report(run, judged, shown, max_bytes=max_bytes, first_page=first_page)
+
+
+def make_side_by_side(
+    before: Side,
+    after: Side,
+    *,
+    steps: str | None = None,
+    paired: bool = False,
+    max_bytes: int | None = None,
+    keep_going: bool = False,
+) -> list[str]:
+    """Return one page with the comparison of two sides and both timelines, which move together.
+
+    Args:
+        before: As for `compare`. The timeline is of its first run.
+        after: The other side.
+        steps: As for `compare`.
+        paired: As for `compare`.
+        max_bytes: Size limit in bytes.
+        keep_going: As for `compare`.
+
+    Returns:
+        The page, split at arbitrary positions.
+
+    Raises:
+        UsageError: As `compare` does, or the page cannot be made that small.
+    """
+    sides = ((Run(trace, steps) for trace in _runs(side)) for side in (before, after))
+    return two.side_by_side(
+        *sides,
+        tolerance=statistics.DEFAULT_TOLERANCE,
+        paired=paired,
+        max_bytes=max_bytes,
+        keep_going=keep_going,
+    )
 
 
 def serve(

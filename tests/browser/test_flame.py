@@ -74,6 +74,26 @@ def test_the_flame_graph_of_an_area_holds_all_work_in_it(show, trace):
     assert len(boxes(viewer)) == count + 1
 
 
+def test_an_area_of_one_rank_s_gpu_has_the_threads_of_that_rank(viewer, report):
+    viewer.page.set_viewport_size({"width": 1440, "height": 1800})
+    viewer.open(report("nsys/ddp_serial.bad.rank0", "nsys/ddp_serial.bad.rank1"))
+    states = [at for at, row in enumerate(viewer.head["rows"]) if row["kind"] == "state"]
+    viewer.page.get_by_role("tab", name="Flame graph").click()
+    for rank, state in enumerate(states):
+        viewer.page.evaluate(
+            "row => { const { model } = window.warpline;"
+            " model.area.value = { span: model.limits, rows: new Set([row]) }; }",
+            state,
+        )
+        viewer.find(f'[role=treeitem][aria-label*="rank {rank} "]').first.wait_for()
+        viewer.find(f'[role=treeitem][aria-label*="rank {1 - rank} "]').first.wait_for(
+            state="detached"
+        )
+        threads = [label for level, label, times in boxes(viewer) if level == 2 and "GPU" in times]
+        assert threads
+        assert all(f"rank {rank} " in label for label in threads)
+
+
 def test_the_palette_leads_to_a_row_and_gives_the_focus_back(show):
     viewer = show("#o")
     viewer.press("Control+k")

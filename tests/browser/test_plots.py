@@ -104,6 +104,7 @@ def test_ranks_and_their_waits(viewer, report, recording):
     viewer.open(report(*names), "#p")
     topic(viewer, "Ranks")
     steps = rows_of(warpline.open([recording(name) for name in names]), "rank_steps")
+    viewer.page.get_by_text("The others wait for rank 1 most: 50.4 ms").wait_for()
     waits = plot(viewer, "Waits for other ranks")
     known = [row for row in steps if row["wait_ns"] is not None]
     assert waits.locator(".heat-cell").count() == len(known) == 10

@@ -95,3 +95,23 @@ def test_a_report_that_was_thinned_says_so(viewer, report, recording):
     assert viewer.find(".banner").is_visible()
     viewer.open(report(RANKS[0]))
     assert viewer.find(".banner").count() == 0
+
+
+@pytest.mark.parametrize("page", ["#o", "#t", "#k?k=cuda_gpu_kern_sum", "#e"])
+def test_pages_fit_a_phone(open_viewer, report, page):
+    viewer = open_viewer(viewport={"width": 390, "height": 844})
+    viewer.open(report("nsys/host_sync.bad"), page)
+    viewer.frame()
+    assert viewer.ask("document.documentElement.scrollWidth") <= 390
+    assert viewer.problems == []
+    if page == "#t":
+        left, _, width, _ = viewer.row_box("gpu0/state")
+        assert left <= 110
+        assert width >= 280
+        label = viewer.find(".row-label[data-row='gpu0/state']")
+        assert label.inner_text().strip() == "busy / idle"
+    if page.startswith("#k"):
+        table = viewer.find(".tables-body .list .scroll").bounding_box()
+        assert table is not None
+        assert table["x"] < 20
+        assert table["height"] > 200

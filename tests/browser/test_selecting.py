@@ -9,6 +9,7 @@ import pytest
 from support import browsing
 
 import warpline
+from warpline.presentation.kernel_names import short_names
 
 pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 FACTORS = {"ns": 1, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -30,7 +31,7 @@ def kernels_of_page(viewer):
     return {
         name: (int(count), nanoseconds(time))
         for name, (count, time, _) in table.items()
-        if not name.startswith("[CUDA")
+        if not name.startswith(("[CUDA", "Host-to-Device", "Device-to-"))
     }
 
 
@@ -38,7 +39,8 @@ def kernels_of_stats(trace):
     result = warpline.stats(trace, "cuda_gpu_kern_sum")
     columns = [field.name for field in result.fields]
     rows = [dict(zip(columns, row, strict=True)) for row in result.rows()]
-    return {row["name"][:300]: (row["instances"], row["total_ns"]) for row in rows}
+    short = short_names(row["name"] for row in rows)
+    return {short[row["name"]]: (row["instances"], row["total_ns"]) for row in rows}
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_an_area_that_cuts_nothing_equals_stats(opened, trace, operations, place
     assert sum(count for count, _ in expected.values()) >= 20
     assert kernels_of_page(opened) == expected
     assert busy_of_page(opened) == browsing.busy_ns(operations, start, end)
-    share = f"{100 * busy_of_page(opened) / (end - start):.1f}% busy"
+    share = f"{100 * busy_of_page(opened) / (end - start):.1f}% of the selection busy"
     assert share in opened.find("[data-testid=selection-sums]").inner_text()
 
 
@@ -115,6 +117,18 @@ def test_a_drag_selects_an_area_whose_sums_are_clipped(opened, operations, left,
     assert sum(int(count) for count, _, _ in work.values()) == len(inside)
     times = [nanoseconds(time).expected for _, time, _ in work.values()]
     assert sum(times) == pytest.approx(clipped, rel=2e-3)
+
+
+def test_a_range_counts_once_and_its_time_on_the_gpu_apart(opened, ask_file):
+    opened.press("0")
+    opened.settle()
+    ranges = ask_file("SELECT text, COUNT(*), SUM(end - start) FROM NVTX_EVENTS GROUP BY text")
+    shown = opened.table("Ranges")
+    for text, count, time in ranges:
+        assert int(shown[text][0]) == count
+        assert nanoseconds(shown[text][1]) == time
+    forward = {text: count for text, count, _ in ranges}["forward"]
+    assert int(opened.table("Ranges on the GPU")["forward"][0]) == forward
 
 
 def test_only_the_rows_under_the_drag_are_summed(opened):

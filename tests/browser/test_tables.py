@@ -9,6 +9,7 @@ import pytest
 from support.viewer_container import Decoded
 
 import warpline
+from warpline.presentation.kernel_names import short_names
 
 pytestmark = pytest.mark.shows("nsys/host_sync.bad")
 
@@ -74,12 +75,22 @@ def columns_of(viewer):
     return [re.sub(r"[ ▾▴]+$", "", head) for head in heads]
 
 
+def test_the_tooltip_of_a_kernel_is_its_full_name(table, kernels):
+    titles = table.find(".tables-body [role=row] button[title*=imeline]").evaluate_all(
+        "all => all.map((one) => one.title)"
+    )
+    assert len(titles) > 10
+    full = [kernel["name"][:1000] for kernel in kernels[: len(titles)]]
+    assert titles == [f"{name}\nHighlight on the timeline" for name in full]
+
+
 def test_a_table_holds_what_stats_says(table, kernels):
     lines, _ = lines_of(table, "CUDA GPU kernel summary")
     at = columns_of(table).index("Instances")
     name = columns_of(table).index("Name")
     assert [line[at].replace(",", "") for line in lines] == [str(k["instances"]) for k in kernels]
-    assert [line[name] for line in lines] == [k["name"][:1000] for k in kernels]
+    short = short_names(kernel["name"] for kernel in kernels)
+    assert [line[name] for line in lines] == [short[k["name"]] for k in kernels]
     command = table.find(".tables-body code").first.inner_text()
     assert command == "warpline stats -r cuda_gpu_kern_sum host_sync.bad.sqlite"
 
@@ -104,14 +115,16 @@ def test_a_search_keeps_what_matches_and_a_row_lights_its_events(table, kernels)
     table.frame()
     lines, _ = lines_of(table, "CUDA GPU kernel summary")
     name = columns_of(table).index("Name")
-    assert [line[name] for line in lines] == [kernel["name"][:1000] for kernel in wanted]
+    short = short_names(kernel["name"] for kernel in kernels)
+    assert [line[name] for line in lines] == [short[kernel["name"]] for kernel in wanted]
     table.find(".tables-body [role=row] button[title*=imeline]").first.click()
     table.wait("model.page.value === 'timeline'")
     table.wait("model.lit.value?.some((one) => one)")
     lit = table.ask("model.recording.names.texts.filter((_, i) => model.lit.value[i])")
     assert set(lit) == {wanted[0]["name"]}
     assert table.walk(">").startswith("kernel:")
-    assert table.ask("model.nameOf(model.selected.value)") == wanted[0]["name"]
+    assert table.ask("model.fullNameOf(model.selected.value)") == wanted[0]["name"]
+    assert table.ask("model.nameOf(model.selected.value)") == short[wanted[0]["name"]]
 
 
 def test_every_table_opens(viewer, report):
@@ -128,7 +141,10 @@ def test_every_table_opens(viewer, report):
         lines = table.get_by_role("row").count() - 1
         assert 0 < lines <= min(count, 80)  # a list of any length renders only visible lines
         told = viewer.find(".tables-body [role=status]").first.inner_text()
-        assert re.sub(r"[^\w ]|(?<=\d)\s(?=\d)", "", told) == f"{count} of {count} rows"
+        assert (
+            re.sub(r"[^\w ]|(?<=\d)\s(?=\d)", "", told)
+            == f"{count} of {count} row{'s' * (count != 1)}"
+        )
     assert viewer.find("#warpline-app [role=alert]").count() == 0
 
 
@@ -145,6 +161,7 @@ def test_the_events_in_view_are_there_as_text(open_viewer, report, place):
     file = decoded(path)
     labels = viewer.find(".row-label").evaluate_all("all => all.map((one) => one.dataset.row)")
     assert len(labels) > 10
+    shown = dict(zip(file.names["texts"], file.names["labels"], strict=True))
     expected = []
     for row_id in labels:
         row = file.rows[row_id]
@@ -154,12 +171,12 @@ def test_the_events_in_view_are_there_as_text(open_viewer, report, place):
             if event.start_ns < end and event.end_ns > start:
                 own = event.table and event.row is not None
                 name = f"{event.table}:{event.row}" if own else f"{row_id}#{number}"
-                expected.append((name, event.name[:300]))
+                expected.append((name, (shown[event.name] or event.name)[:300]))
     assert len(expected) > 100
     lines, most = lines_of(viewer, "Events in view")
     assert sorted((line[-1], line[0]) for line in lines) == sorted(expected)
     assert most < 80
-    viewer.find(".list [role=row] button").nth(3).click()
+    viewer.find(".list [role=cell] button").nth(3).click()
     viewer.wait("model.selected.value !== null")
     assert viewer.selected in {line[-1] for line in lines}
     assert viewer.problems == []

@@ -82,7 +82,7 @@ def statistics(viewer):
     for _ in range(50):
         now = viewer.find("[data-testid=selection-sums]").inner_text()
         now += viewer.find(".tab-body").inner_text()
-        if now == said:
+        if now == said and not viewer.find("[aria-busy=true]").count():
             return now
         said = now
         viewer.frame()
@@ -166,13 +166,67 @@ def test_a_server_that_is_gone_is_told_of(open_viewer, serve, monkeypatch):
     monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
     viewer = open_viewer()
     open_tiled(viewer, serve(NAMES[0]))
+    known = statistics(viewer)
     context = viewer.page.context
     context.set_offline(True)
+    viewer.wait("model.isServerGone.value")  # it is noticed without a request
+    viewer.frame()
+    assert "The server has stopped" in viewer.find("[role=alert].banner").inner_text()
+    assert statistics(viewer) == known  # what is known stays
     start, end = list(views(viewer))[2]
     viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
-    viewer.wait("model.failure.value?.includes('still running')")
+    viewer.ask("model.search('gemm')")
+    viewer.settle()
+    viewer.wait("model.sums.isPending.value")
     viewer.frame()
-    assert "still running" in viewer.find("[role=alert].banner").first.inner_text()
+    sums = viewer.find("[data-testid=selection-sums]")
+    assert "%" not in sums.inner_text()
+    assert {"Not known: the server has stopped."} == set(
+        sums.locator(".pending").evaluate_all("all => all.map(one => one.title)")
+    )
+    assert "Not known" in viewer.find(".tab-body").inner_text()
+    assert not viewer.find(".tab-body table").count()
+    assert viewer.find("[aria-label='Next highlighted event']").is_disabled()
+    viewer.ask("model.stepMatch(1)")
+    viewer.wait("model.told.value === 'The server has stopped.'")
+    viewer.press("3")
+    assert viewer.find(".tables nav button:disabled").count() > 5
+    shown = viewer.find("body").inner_text()
+    assert "Failed to fetch" not in shown
+    viewer.press("2")
     context.set_offline(False)
-    viewer.wait("model.failure.value === null")
+    viewer.wait("!model.isServerGone.value && !model.isSumming.value")
     rest(viewer)
+    assert viewer.find("[role=alert].banner").count() == 0
+    assert "%" in sums.inner_text()
+    assert all("ERR_INTERNET_DISCONNECTED" in problem for problem in viewer.problems)
+
+
+def test_a_zoom_never_shows_the_sums_of_another_view(open_viewer, serve, monkeypatch):
+    """Answers are held back: meanwhile the page says that its sums are pending."""
+    monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
+    viewer = open_viewer()
+    open_tiled(viewer, serve(NAMES[0]))
+    sums = viewer.find("[data-testid=selection-sums]")
+    assert "%" in sums.inner_text()
+    held, is_held = [], [True]
+    viewer.page.route(
+        "**/ask/sums", lambda route: held.append(route) if is_held else route.continue_()
+    )
+    start, end = list(views(viewer))[3]
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    viewer.settle()
+    viewer.wait("model.sums.isPending.value")
+    viewer.frame()
+    assert "%" not in sums.inner_text()
+    assert "…" in sums.inner_text()
+    assert viewer.find(".tab-inside.pending").count() == 1
+    is_held.clear()
+    for one in held:
+        one.continue_()
+    viewer.wait("!model.isSumming.value")
+    viewer.frame()
+    texts = viewer.find("[data-busy-ns]").evaluate_all("all => all.map(one => one.innerText)")
+    assert texts
+    assert all(0 <= float(text.split(": ")[1].split("%")[0]) <= 100 for text in texts)
+    assert viewer.problems == []

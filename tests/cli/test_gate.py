@@ -140,6 +140,14 @@ def test_bare_commands_are_timed(run, folder):
     assert "run 3 of 3" in done.err
 
 
+def test_bare_commands_are_not_compared_with_the_steps_of_a_baseline(run, folder, bad):
+    assert run("baseline", "save", "main", bad).status == 0
+    done = run("gate", "--baseline", "main", "--bare", "--", "touch", "ran")
+    assert done.status == 2
+    assert "times of steps" in done.err
+    assert not (folder / "ran").exists()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="records programs")
 def test_commands_are_recorded(run, folder):
     program = (

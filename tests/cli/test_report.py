@@ -212,3 +212,26 @@ def test_view_serves_the_page_until_interrupted(bad):
 def test_view_refuses_what_is_no_port(run, bad):
     done = run("view", "--no-browser", "--port", "70000", bad)
     assert (done.status, done.err) == (2, "error: --port 70000: must be 0 to 65535\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--side-by-side", "BAD"], "two recordings are compared, 1 named"),
+        (["--side-by-side"], "two recordings are compared, 0 named"),
+        (["--before", "BAD"], "name both sides"),
+        (["--side-by-side", "BAD", "BAD", "--filter-time", "1ms/"], "1ms/ cannot be used"),
+        (["--side-by-side", "BAD", "missing.sqlite"], "no such file"),
+    ],
+)
+def test_sides_that_cannot_be_compared_are_refused(words, said, run, bad, tmp_path):
+    done = run("report", *(str(bad) if word == "BAD" else word for word in words))
+    assert done.status == 2
+    assert said in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_of_two_sides_is_named_after_both(run, bad, tmp_path):
+    done = run("report", "--before", bad, "--after", str(bad).replace("bad", "fixed"))
+    assert (done.status, done.out) == (0, "pageable_h2d.bad-pageable_h2d.fixed.html\n")
+    assert [path.name for path in tmp_path.iterdir()] == [done.out.strip()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -351,3 +352,43 @@ def test_tables_that_cannot_be_compared_say_why():
     keyless = compare_tables(table([(10, 1, "a")], ()), table([(10, 1, "a")], ()))
     assert isinstance(keyless, Skipped)
     assert "no key" in keyless.reason
+
+
+def test_work_outside_the_counted_steps_of_a_side_is_not_on_that_side():
+    own, other = kernel("warm_up"), kernel("main")
+    before = items({own: SLOW[:1] * 4, other: SLOW[:1] * 4})
+    after = before._replace(executions=np.array([0.0, 1.0]), ns=np.array([0.0, before.ns[1]]))
+    runs = [profile(SLOW[:4], {GEMM: 100_000}, each) for each in (before, after)]
+    found = {item.name: item for item in item_changes(runs[:1], runs[1:], paired=False)}
+    assert (found["warm_up"].change, found["warm_up"].after) == ("gone", None)
+    assert found["main"].change == "same"
+
+
+def test_phases_are_tested_if_there_are_several_runs():
+    def runs(*seconds):
+        steady = {("gemm", "busy"): 500.0}
+        return [
+            replace(
+                profile(SLOW), phases={("a",): {("gemm", "busy"): ns}, ("b",): steady, (): steady}
+            )
+            for ns in seconds
+        ]
+
+    before, after = runs(900.0, 905.0, 910.0, 900.0), runs(700.0, 702.0, 699.0, 700.0)
+    found = {item.path: item for item in compare(before, after).phases}
+    series = [[[900.0], [905.0], [910.0], [900.0]], [[700.0], [702.0], [699.0], [700.0]]]
+    assert found["a",].p == difference_p(*series)
+    assert found["a",].is_significant
+    assert not found["b",].is_significant
+    assert {item.p for item in compare(before[:1], after[:1]).phases} == {None}
+
+
+def test_memory_is_compared_by_allocator():
+    before = [replace(profile(SLOW), memory_peak_bytes={"driver": size}) for size in (90, 110)]
+    after = [replace(profile(SLOW), memory_peak_bytes={"driver": 50, "framework": 40})]
+    found = compare(before, after).memory
+    assert [(item.allocator, item.before_bytes, item.after_bytes) for item in found] == [
+        ("driver", 100, 50),
+        ("framework", None, 40),
+    ]
+    assert [item.delta_bytes for item in found] == [-50, None]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 from collections import Counter
+from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from support.viewer_container import Decoded
 import warpline
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.time_parts import TimePart
+from warpline.presentation.kernel_names import short_names
 from warpline.trace import MemorySource, Trace
 from warpline.viewer.lanes import MAX_LANES
 from warpline.viewer.overview import bin_count
@@ -58,7 +62,7 @@ def check(trace):
             assert one.end_ns <= other.start_ns
         for event in events:
             assert found.head["start_ns"] <= event.start_ns <= event.end_ns <= found.head["end_ns"]
-        if row["kind"] not in {"state", "counter", "phase"}:
+        if row["kind"] not in {"state", "counter", "phase", "step"}:
             assert row["busy_ns"] == sum(event.end_ns - event.start_ns for event in events)
             shown += [(event.table, event.row, event.start_ns, event.end_ns) for event in events]
     expected = [item for table in (*DEVICE_TABLES, *HOST_TABLES) for item in rows_of(trace, table)]
@@ -157,14 +161,22 @@ def test_idle_time_points_at_a_call_of_the_host(capture, read):
     assert all(event.links["blame"] is None for event in busy)
 
 
-def test_names_have_categories_and_short_labels(capture, read):
-    found = read(warpline.open(capture("host_sync.bad")))
-    row = next(row for row in found.rows.values() if row["kind"] == "stream")
-    event = next(event for event in found.events(row["id"]) if event.category == "gemm")
-    place = found.names["texts"].index(event.name)
-    label = found.names["labels"][place]
-    assert label is None or len(label) <= len(event.name)
+def test_names_have_categories_and_kernels_short_labels(capture, read):
+    path = capture("host_sync.bad")
+    found = read(warpline.open(path))
     assert len(found.names["texts"]) == len(found.names["labels"]) == len(found.names["categories"])
+    with closing(sqlite3.connect(path)) as database:
+        kernels = database.execute(
+            "SELECT DISTINCT value FROM StringIds JOIN CUPTI_ACTIVITY_KIND_KERNEL"
+            " ON demangledName = id"
+        )
+        short = short_names(name for (name,) in kernels)
+    label = dict(zip(found.names["texts"], found.names["labels"], strict=True))
+    assert {name: label[name] or name for name in short} == short
+    assert len(set(short.values())) == len(short)
+    add = "void at::native::vectorized_elementwise_kernel<(int)8, at::native::CUDAFunctor_add<"
+    (of_add,) = (label[name] for name in short if name.startswith(add))
+    assert of_add == "vectorized_elementwise<CUDAFunctor_add<BFloat16>>"
 
 
 def test_details_are_those_of_the_table(capture, read):
@@ -240,6 +252,92 @@ def test_ranges_stand_above_the_work_that_was_launched_in_them():
     outer, inner = found.events("gpu0/phase0"), found.events("gpu0/phase1")
     assert [(event.name, event.start_ns, event.end_ns) for event in outer] == [("step", 30, 230)]
     assert [(event.name, event.start_ns, event.end_ns) for event in inner] == [("forward", 30, 90)]
+
+
+def test_a_range_stands_above_those_inside_it_where_steps_overlap_on_the_gpu():
+    """The work of step 0 on a slow stream lasts until after step 1 has begun on another."""
+    trace = Trace(
+        MemorySource(
+            {
+                "range": {
+                    "start_ns": [0, 10, 60, 100, 110, 160],
+                    "end_ns": [90, 50, 80, 190, 150, 180],
+                    "name": ["step", "forward", "backward"] * 2,
+                },
+                "api_call": {
+                    "start_ns": [20, 70, 120, 170],
+                    "end_ns": [21, 71, 121, 171],
+                    "correlation_id": [1, 2, 3, 4],
+                    "name": ["cudaLaunchKernel"] * 4,
+                },
+                "kernel": {
+                    "start_ns": [200, 300, 250, 400],
+                    "end_ns": [240, 350, 300, 450],
+                    "correlation_id": [1, 2, 3, 4],
+                    "name": ["a", "b", "c", "d"],
+                },
+            }
+        )
+    )
+    found = decoded(trace)
+    placed: dict[int, tuple[int, Any]] = {}
+    for row_id, row in found.rows.items():
+        if row["kind"] == "phase":
+            placed |= {event.row: (row["depth"], event) for event in found.events(row_id)}
+    assert len(placed) == 6
+    for outer, inner in ((0, 1), (0, 2), (3, 4), (3, 5)):
+        assert placed[outer][0] < placed[inner][0]
+        assert placed[outer][1].start_ns <= placed[inner][1].start_ns
+        assert placed[outer][1].end_ns >= placed[inner][1].end_ns
+
+
+def test_ranges_of_the_backward_thread_stand_below_those_of_the_leading_thread(capture):
+    found = decoded(warpline.open(capture("rich_metrics_sampling")))
+    lanes_of: dict[str, set[int]] = {}
+    for row_id, row in found.rows.items():
+        if row["kind"] == "phase":
+            for event in found.events(row_id):
+                lanes_of.setdefault(event.name.partition(",")[0], set()).add(row["depth"])
+    assert lanes_of["step_0"] == {0}
+    assert lanes_of["forward"] == {1}
+    backward = [lanes for name, lanes in lanes_of.items() if "evaluate_function" in name]
+    assert len(backward) > 5
+    assert min(min(lanes) for lanes in backward) == 2
+
+
+@pytest.mark.parametrize("is_inferred", [False, True])
+def test_steps_are_a_row_of_their_gpu(is_inferred):
+    """Without ranges, the steps are inferred from repeating launches."""
+    times_ns = np.arange(0, 12 * 1_000, 1_000)
+    calls = (times_ns[:, None] + np.array([10, 200, 400])).reshape(-1)
+    tables = {
+        "range": {
+            "start_ns": times_ns,
+            "end_ns": times_ns + 900,
+            "name": [f"step_{step}" for step in range(12)],
+        },
+        "api_call": {
+            "start_ns": calls,
+            "end_ns": calls + 5,
+            "correlation_id": np.arange(36),
+            "name": ["cudaLaunchKernel"] * 36,
+        },
+        "kernel": {
+            "start_ns": calls + 20,
+            "end_ns": calls + 120,
+            "correlation_id": np.arange(36),
+            "name": ["a", "b", "c"] * 12,
+        },
+    }
+    if is_inferred:
+        del tables["range"]
+    found = decoded(Trace(MemorySource(tables)))
+    (steps,) = found.head["steps"]
+    assert len(steps["text"]) >= 10
+    ids = list(found.rows)
+    assert ids[ids.index("gpu0") + 1] == "gpu0/steps"
+    shown = [(event.name, event.start_ns, event.end_ns) for event in found.events("gpu0/steps")]
+    assert shown == list(zip(steps["text"], steps["start_ns"], steps["end_ns"], strict=True))
 
 
 def test_many_rows_have_wider_bins(capture, monkeypatch):

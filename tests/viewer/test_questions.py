@@ -136,6 +136,29 @@ def test_what_is_at_a_time_and_what_began_last(both):
             assert (latest and latest["event"]) == (begun[-1] if begun else None)
 
 
+def test_the_longest_event_of_some_names(both):
+    rng = np.random.default_rng(7)
+    names = list(zip(both.texts["texts"], both.texts["categories"], strict=True))
+    categories = [each["name"] for each in both.read.head["categories"]]
+    for start, end in spans(both):
+        lit = rng.random(len(names)) < 0.2
+        wanted = {
+            (text, categories[kind]) for (text, kind), one in zip(names, lit, strict=True) if one
+        }
+        inside = [
+            (each.start_ns - each.end_ns, each.start_ns, row, at)
+            for row in both.summed
+            for at, each in enumerate(both.events[both.ids[row]])
+            if touches(each, start, end) and (each.name, each.category) in wanted
+        ]
+        bits = base64.b64encode(np.packbits(lit, bitorder="little").tobytes()).decode()
+        found = both.ask("longest", rows=both.summed, start=start, end=end, lit=bits)
+        if inside:
+            both.check(found, *min(inside)[2:])
+        else:
+            assert found is None
+
+
 def test_sums_and_names_equal_plain_sums(both):
     idle = {each["name"] for each in both.read.head["categories"] if each["kind"] == "idle"}
     for start, end in spans(both):
@@ -230,6 +253,48 @@ def test_a_walk_visits_every_event_of_the_names_that_are_lit(both, direction):
         assert both.ask("match", **asked) is None
 
 
+def lit_text(both, lit):
+    bits = np.zeros(len(both.texts["texts"]), np.uint8)
+    bits[list(lit)] = 1
+    return base64.b64encode(np.packbits(bits, bitorder="little").tobytes()).decode()
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_highlighted_events_are_counted_and_summed_by_bin(both, seed):
+    rng = np.random.default_rng(seed)
+    texts, categories = both.texts["texts"], both.texts["categories"]
+    lit = set(rng.choice(len(texts), len(texts) // 3, replace=False).tolist())
+    number = {name: at for at, name in enumerate(zip(texts, categories, strict=True))}
+    place_of = {each["name"]: at for at, each in enumerate(both.read.head["categories"])}
+    hits = sorted(
+        (each.start_ns, row, at, each.end_ns - each.start_ns, name)
+        for row in both.summed
+        for at, each in enumerate(both.events[both.ids[row]])
+        if (name := number[each.name, place_of[each.category]]) in lit
+    )
+    asked = {"lit": lit_text(both, lit), "rows": both.summed}
+    for place in {0, len(hits) // 2, len(hits) - 1} if hits else ():
+        time, row, event, *_ = hits[place]
+        start = {"time": time, "row": row, "event": event}
+        found = both.ask("tally", **asked, **{"from": start})
+        assert found == {"before": place, "total": len(hits)}
+    bins = 64
+    for start, end in spans(both):
+        bin_ns = (end - start) / bins
+        expected: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for time, row, _, length, name in hits:
+            if start <= time < end and length < 1.5 * bin_ns:
+                expected.setdefault((row, int((time - start) // bin_ns)), []).append((length, name))
+        shown = {}
+        for one in both.ask("hits", **asked, start=start, end=end, bins=bins):
+            for place, ns, name in zip(one["bin"], one["ns"], one["name"], strict=True):
+                shown[one["row"], place] = (ns, name)
+        assert shown.keys() == expected.keys()
+        for key, (ns, name) in shown.items():
+            assert ns == pytest.approx(min(bin_ns, sum(length for length, _ in expected[key])))
+            assert name == expected[key][0][1]
+
+
 def test_details_are_those_of_the_container(both):
     for described in both.read.head["attributes"]:
         table, count = described["table"], described["count"]
@@ -258,6 +323,9 @@ HOSTILE = [
     ("at", b'{"row":999999,"time":0,"reach":1}'),
     ("at", b'{"row":0,"time":"x","reach":1}'),
     ("sums", b'{"rows":[0,-1],"start":0,"end":1}'),
+    ("hits", b'{"rows":[0],"start":0,"end":1,"lit":"","bins":4}'),
+    ("hits", b'{"rows":[0],"start":0,"end":1,"bins":99999999999}'),
+    ("tally", b'{"rows":[0],"lit":"","from":3}'),
     ("sums", b'{"rows":"0","start":0,"end":1}'),
     ("sums", b'{"rows":[' + b"0," * 100_000 + b'0],"start":0,"end":1}'),
     ("sums", b'{"rows":[0],"start":NaN,"end":1}'),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from warpline.cli import talk
 from warpline.cli.arguments import add_output, add_steps
 from warpline.cli.output import Output
-from warpline.cli.sides import check_runs
+from warpline.cli.sides import add_sides, sides
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 
@@ -30,7 +30,6 @@ NAME = "compare"
 HELP = "compare two runs: what changed, whether it is noise, and why"
 
 _SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on
-_SIDES = 2
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -42,20 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         f"{parser.prog} BEFORE AFTER [OPTIONS]\n"
         f"       {parser.prog} --before A... --after B... [OPTIONS]"
     )
-    sides = parser.add_argument_group("sides")
-    for name, text in (("before", "before the change"), ("after", "after the change")):
-        sides.add_argument(
-            f"--{name}",
-            nargs="+",
-            default=[],
-            metavar="RECORDING",
-            help=f"runs {text}; recordings with distinct ranks are one run",
-        )
-    sides.add_argument(
-        "--paired",
-        action="store_true",
-        help="the runs were made in turn: compare the first with the first, and so on",
-    )
+    add_sides(parser)
     group = parser.add_argument_group("comparison")
     add_steps(group)
     group.add_argument(
@@ -78,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
-    before, after = _sides(args)
+    before, after = sides(args)
     limit = None if args.fail_on is None else _share("--fail-on", args.fail_on)
     tolerance = None if args.tolerance is None else _share("--tolerance", args.tolerance)
     output = Output(
@@ -108,26 +94,6 @@ def run(args: Namespace) -> int:
     if limit is None:
         return 0
     return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(compared.verdict, 0)
-
-
-def _sides(args: Namespace) -> tuple[list[str], list[str]]:
-    if args.before or args.after:
-        if args.recordings or not (args.before and args.after):
-            raise UsageError(
-                "name both sides: --before and --after",
-                hint=f"warpline {NAME} --before A1 A2 --after B1 B2",
-            )
-        sides = list(args.before), list(args.after)
-    elif len(args.recordings) != _SIDES:
-        raise UsageError(
-            f"two recordings are compared, {len(args.recordings)} named",
-            hint=f"warpline {NAME} BEFORE AFTER; for several, use --before and --after",
-        )
-    else:
-        sides = [args.recordings[0]], [args.recordings[1]]
-    for side in sides:  # both may have one in common: the result says so
-        check_runs(side)
-    return sides
 
 
 def _share(option: str, text: str) -> float:

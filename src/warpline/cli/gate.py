@@ -266,6 +266,11 @@ def _ran(args: Namespace) -> tuple[Summary, Summary]:
     saved = None
     if args.baseline is not None:  # before anything runs
         saved = _saved(args)
+        if args.bare:
+            raise UsageError(
+                f"--bare: baseline {args.baseline} has times of steps, not of whole commands",
+                hint="leave out --bare, or run both versions: -- COMMAND_A --- COMMAND_B",
+            )
     with _folder(args) as folder:
         plan = turns.Plan(
             commands, runs, args.warm_up, args.interleave and needed > 1, args.bare, folder

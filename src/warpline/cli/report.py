@@ -17,12 +17,14 @@ from warpline.cli.arguments import (
     add_quiet,
     add_recordings,
     add_steps,
+    filters_in_words,
     open_trace,
     require_recordings,
     warn_if_all_excluded,
 )
 from warpline.cli.messages import print_trace_warnings
-from warpline.cli.names import default_name, unknown_suffix
+from warpline.cli.names import bare_name, default_name, unknown_suffix
+from warpline.cli.sides import add_sides, sides
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
@@ -31,9 +33,11 @@ from warpline.units import format_bytes
 
 if TYPE_CHECKING:
     from warpline import api
+    from warpline.cli import memory
     from warpline.viewer import report as page
 else:
     api = lazy("warpline.api")
+    memory = lazy("warpline.cli.memory")
     page = lazy("warpline.viewer.report")
 
 NAME = "report"
@@ -63,18 +67,26 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_steps(parser)
     add_force(parser, "-f")
     add_quiet(parser)
+    add_sides(parser)
+    parser.add_argument(
+        "--side-by-side",
+        action="store_true",
+        help="compare two recordings, BEFORE and AFTER, and show both timelines aligned by step;"
+        " also for --before and --after. Otherwise several recordings are one timeline",
+    )
     add_filters(parser)
 
 
 def run(args: Namespace) -> int:
     """Write the report and print its path."""
     max_bytes = None if args.max_size is None else parse_size(args.max_size)
+    if args.side_by_side or args.before or args.after:
+        return _side_by_side(args, max_bytes)
     require_recordings(args)
     target = args.output or default_name(args.recordings, ".html")
     _check_suffix(target)
     trace = open_trace(args)
-    if target != STDOUT:
-        check_output(Path(target), overwrite=args.force_overwrite)
+    _check_free(args, target)
     report = api.make_report(trace, steps=args.steps, max_bytes=max_bytes)
     _write(target, report.pieces)
     if not args.quiet:
@@ -82,10 +94,46 @@ def run(args: Namespace) -> int:
         print_trace_warnings(trace)
         if report.thinned:
             talk.note(report.thinned)
-        if target != STDOUT:
-            size = Path(target).stat().st_size
-            talk.note(f"wrote {format_bytes(size)}; the file opens in a browser, also offline")
-    return 0 if target == STDOUT else write_text(target)
+    return _finish(args, target)
+
+
+def _side_by_side(args: Namespace, max_bytes: int | None) -> int:
+    """Write the page that compares two sides."""
+    before, after = sides(args)
+    filters = filters_in_words(args)
+    if filters:
+        raise UsageError(
+            f"whole recordings are compared: {filters} cannot be used",
+            hint="leave it out, or report one recording",
+        )
+    target = args.output or f"{bare_name(before[0])}-{bare_name(after[0])}.html"
+    _check_suffix(target)
+    _check_free(args, target)
+    memory.reuse_freed_memory()
+    pieces = api.make_side_by_side(
+        before,
+        after,
+        steps=args.steps,
+        paired=args.paired,
+        max_bytes=max_bytes,
+        keep_going=not args.debug,
+    )
+    _write(target, pieces)
+    return _finish(args, target)
+
+
+def _finish(args: Namespace, target: str) -> int:
+    if target == STDOUT:
+        return 0
+    if not args.quiet:
+        size = Path(target).stat().st_size
+        talk.note(f"wrote {format_bytes(size)}; the file opens in a browser, also offline")
+    return write_text(target)
+
+
+def _check_free(args: Namespace, target: str) -> None:
+    if target != STDOUT:
+        check_output(Path(target), overwrite=args.force_overwrite)
 
 
 def _check_suffix(target: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,52 @@ if TYPE_CHECKING:
     from warpline.comparison import baselines
 else:
     baselines = lazy("warpline.comparison.baselines")
+
+
+_SIDES = 2
+
+
+def add_sides(parser: ArgumentParser) -> None:
+    """Declare the options that name several runs of each side."""
+    group = parser.add_argument_group("sides")
+    for name, text in (("before", "before the change"), ("after", "after the change")):
+        group.add_argument(
+            f"--{name}",
+            nargs="+",
+            default=[],
+            metavar="RECORDING",
+            help=f"runs {text}; recordings with distinct ranks are one run",
+        )
+    group.add_argument(
+        "--paired",
+        action="store_true",
+        help="the runs were made in turn: compare the first with the first, and so on",
+    )
+
+
+def sides(args: Namespace) -> tuple[list[str], list[str]]:
+    """Return the recordings of both sides, from the options of `add_sides` or two arguments.
+
+    Raises:
+        UsageError: A side is missing, or `check_runs` refuses one.
+    """
+    if args.before or args.after:
+        if args.recordings or not (args.before and args.after):
+            raise UsageError(
+                "name both sides: --before and --after",
+                hint=f"warpline {args.command} --before A1 A2 --after B1 B2",
+            )
+        both = list(args.before), list(args.after)
+    elif len(args.recordings) != _SIDES:
+        raise UsageError(
+            f"two recordings are compared, {len(args.recordings)} named",
+            hint=f"warpline {args.command} BEFORE AFTER; for several, use --before and --after",
+        )
+    else:
+        both = [args.recordings[0]], [args.recordings[1]]
+    for side in both:  # both may have one in common: the result says so
+        check_runs(side)
+    return both
 
 
 def check_runs(words: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from warpline.comparison import sentences
 from warpline.comparison.environment import environment, operations_per_step, same_work
 from warpline.comparison.findings import finding_differences
 from warpline.comparison.items import item_changes
+from warpline.comparison.memory import memory_changes
 from warpline.comparison.parts import mean_parts, part_changes
 from warpline.comparison.phases import mean_phases, phase_changes, where
 from warpline.comparison.statistics import DEFAULT_TOLERANCE, runs_needed, step_ratio
@@ -88,7 +89,8 @@ def compare(
         step=found.step,
         parts=parts,
         items=items,
-        phases=phase_changes(*phases) if comparable else (),
+        phases=phase_changes(before, after, paired=paired) if comparable else (),
+        memory=memory_changes(before, after),
         findings=findings,
         environment=facts,
         limits=sentences.limits(before, after, found.step),

@@ -31,7 +31,7 @@ class SideItems(NamedTuple):
         duration_ns: Shape (items,), float64, mean duration.
         bytes: Shape (items,), float64, bytes per step.
         position_ns: Shape (items,), float64, mean start in the step.
-        of_run: For each run, the place of each of its items here.
+        of_run: For each run, the place of each of its items here; -1 for items that are left out.
     """
 
     names: tuple[ItemName, ...]
@@ -66,10 +66,21 @@ def side_items(runs: Sequence[Profile]) -> SideItems:
         means: F64 = np.where(count > 0, sums / np.where(count > 0, count, 1), 0.0)
         return means
 
-    count = mean("executions")
-    duration_ns, position_ns = per_execution("duration_ns"), per_execution("position_ns")
+    count, ns = mean("executions"), mean("ns")
+    # What runs only outside the counted steps is not on this side.
+    kept = np.flatnonzero((count > 0) | (ns > 0))
+    place_of = np.full(len(places), -1)
+    place_of[kept] = np.arange(len(kept))
     names = tuple(places)
-    return SideItems(names, count, mean("ns"), duration_ns, mean("bytes"), position_ns, of_run)
+    return SideItems(
+        names=tuple(names[place] for place in kept.tolist()),
+        executions=count[kept],
+        ns=ns[kept],
+        duration_ns=per_execution("duration_ns")[kept],
+        bytes=mean("bytes")[kept],
+        position_ns=per_execution("position_ns")[kept],
+        of_run=tuple(place_of[own] for own in of_run),
+    )
 
 
 def item_changes(

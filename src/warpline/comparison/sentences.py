@@ -154,7 +154,8 @@ def limits(
     if any(paths) and not paths[0] & paths[1]:
         said.append("The sides have no ranges in common, so phases are not compared.")
     known = {name for run in (*before, *after) for name in run.environment}
-    unknown = [name for name in ("driver", "power limit", "clocks") if name not in known]
+    wanted = ("driver", "framework version", "power limit", "clocks")
+    unknown = [name for name in wanted if name not in known]
     if unknown:
         said.append(
             f"Not recorded, so not compared: {', '.join(unknown)}, and other work on the GPUs."

@@ -10,7 +10,7 @@ from warpline.derived.breakdown.kernel_times import MainKernel
 from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.derived.efficiency.profiler import NSIGHT_COMPUTE
 from warpline.derived.time_parts import TimePart
-from warpline.presentation.kernel_names import without_noise
+from warpline.presentation.kernel_names import short_name
 from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
 from warpline.result.savings import short_saving_text, unprofiled_text
 from warpline.result.shares import own_ns
@@ -156,8 +156,7 @@ def name_kernel(main: MainKernel | None, breakdown: Sequence[Breakdown]) -> str:
     """Return the sentence about a kernel that takes most of the time; empty for idle GPUs."""
     if main is None or not _are_busy(breakdown):
         return ""
-    # Only template arguments distinguish the kernels of a library.
-    name = without_noise(main.name) if "<" in main.name else main.short_name
+    name = short_name(main.name)
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 3]}..."
     return f"Kernel {name} takes {format_ratio(main.share)} of the busy time."

@@ -20,6 +20,7 @@ from warpline.derived.breakdown.step_series import (
     step_times_ns,
     work_items,
 )
+from warpline.derived.memory.allocations import ALLOCATORS, memory_peaks
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
 from warpline.derived.steps.times import steps
@@ -129,6 +130,7 @@ def profile(run: Run, *, keep_going: bool = True) -> Profile:
         environment=_environment(run, has_steps=has_steps),
         ranks=len(step_partition(run).ranks),
         recorder=_profiler(trace),
+        memory_peak_bytes=_memory_peaks(trace),
         warnings=warnings_of(trace),
         unread=dict(trace.meta.unread),
     )
@@ -154,6 +156,18 @@ def _phases(run: Run) -> Phases:
         for row in sorted(rows)
         if totals[row] > 0 and totals[row] >= least
     }
+
+
+def _memory_peaks(trace: Trace) -> Mapping[str, int]:
+    """Return the peak of the GPU and process that use most, by allocator."""
+    if not trace.has("allocator_event") and not trace.has("memory_event"):
+        return {}
+    most: dict[str, int] = {}
+    for peak in memory_peaks(trace):
+        if peak.pool.device >= 0:
+            name = ALLOCATORS[peak.pool.allocator].lower()
+            most[name] = max(most.get(name, 0), peak.allocated_bytes)
+    return most
 
 
 def _profiler(trace: Trace) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpline.comparison.environment import operations_per_step
 from warpline.comparison.summary import CPU, Summary
-from warpline.derived.memory.allocations import ALLOCATORS, memory_peaks
+from warpline.derived.memory.allocations import ALLOCATORS, FRAMEWORK
 from warpline.derived.steps.times import steps
 from warpline.documents import comparison
 from warpline.errors import UsageError
@@ -18,7 +18,7 @@ from warpline.result.diagnosis import Severity, severity_rank
 from warpline.result.profile import Profile
 from warpline.trace import Run, Trace
 
-_FRAMEWORK = ALLOCATORS.index("Framework")
+_FRAMEWORK = ALLOCATORS[FRAMEWORK].lower()
 # Not in baselines, which may be committed: commands and variables may have private words.
 _PRIVATE = ("command", "variable ")
 
@@ -55,7 +55,7 @@ def summary(run: Run, *, keep_going: bool = True) -> Summary:
         },
         kernels_ns=_kernels(profile),
         operations=(operations_per_step([profile]),),
-        memory_peak_bytes=_memory(trace),
+        memory_peak_bytes=_memory(profile),
         findings=_findings(profile),
         environment={
             name: value
@@ -81,13 +81,10 @@ def _kernels(profile: Profile) -> Mapping[str, tuple[float, ...]]:
     return {name: (ns,) for name, ns in sums.items() if ns > 0}
 
 
-def _memory(trace: Trace) -> tuple[float, ...]:
+def _memory(profile: Profile) -> tuple[float, ...]:
     """Return the peak memory of the GPU and process that use most: the framework's, if known."""
-    if not trace.has("allocator_event") and not trace.has("memory_event"):
-        return ()
-    peaks = [peak for peak in memory_peaks(trace) if peak.pool.device >= 0]
-    own = [peak for peak in peaks if peak.pool.allocator == _FRAMEWORK]
-    return tuple([max(float(peak.allocated_bytes) for peak in own or peaks)] if peaks else ())
+    peaks = profile.memory_peak_bytes
+    return (float(peaks.get(_FRAMEWORK, max(peaks.values()))),) if peaks else ()
 
 
 def _findings(profile: Profile) -> Mapping[str, Severity]:

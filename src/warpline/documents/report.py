@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from warpline import progress
 from warpline.derived import forget, forget_others
+from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.efficiency.launch_shapes import blocks_in_x
+from warpline.derived.efficiency.products import products
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import range_paths
@@ -57,6 +60,8 @@ _OF_TIMELINE = (
     *(operations, operation_categories, device_segments, steps, rank_of_process),
     *(push_pop_ranges, range_nesting, innermost_range),
 )
+# Large, and only needed for findings.
+_OF_FINDINGS = (measured_segments, products, blocks_in_x)
 # Large, and not needed after a table.
 _LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
     "layers": (range_paths,),
@@ -69,6 +74,7 @@ _LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
 def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     """Return the diagnosis and the tables of a report, without tables that fail."""
     judged = diagnosis(run, keep_going=True)
+    forget(run.trace, *_OF_FINDINGS)
     tables = {}
     with progress.task("Computing tables", len(_TABLES)) as advance:
         for name in sorted(_TABLES, key=lambda name: name not in _COMPUTED_FIRST):

@@ -34,12 +34,14 @@ class Cell(NamedTuple):
         link: What it leads to: a link, or an evidence with its rows and times.
         is_code: Whether it is a name or a command, shown unchanged.
         state: The state of a check, if the text is one.
+        full: What the text is short for; empty if it is whole.
     """
 
     text: str
     link: Link | Evidence | None = None
     is_code: bool = False
     state: CheckState | None = None
+    full: str = ""
 
 
 class Fit(Enum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from warpline.presentation.blocks import (
@@ -20,7 +20,7 @@ from warpline.presentation.blocks import (
     Waterfall,
     WaterfallRow,
 )
-from warpline.presentation.kernel_names import without_noise
+from warpline.presentation.kernel_names import short_names
 from warpline.result.comparison import Comparison, ItemChange, PartChange, Side
 from warpline.units import format_bytes, format_ns, plural
 
@@ -52,6 +52,11 @@ def notebook(comparison: Comparison) -> Presentation:
     return _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
 
 
+def page(comparison: Comparison) -> Presentation:
+    """Return what a page shows; the first two blocks are the verdict and the sides."""
+    return _presentation(comparison, parts=30, items=40, phases=40, has_warnings=True)
+
+
 def _presentation(
     comparison: Comparison, *, parts: int, items: int, phases: int, has_warnings: bool = False
 ) -> Presentation:
@@ -67,6 +72,7 @@ def _presentation(
         *_waterfall(comparison, parts),
         *_work(comparison, items),
         *_phases(comparison, phases),
+        *_memory(comparison),
         *_findings(comparison),
         *_environment(comparison),
         *_limits(comparison),
@@ -155,6 +161,7 @@ def _work(comparison: Comparison, most: int) -> Iterator[Block]:
 
 def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
     calls = [_calls(item) for item in items]
+    names = _short_names(items)
     columns = (
         Column("change", width=8),
         Column("before", width=8, is_number=True),
@@ -171,13 +178,13 @@ def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
                 Cell(format_ns(round(item.after.ns)) if item.after else "-"),
                 Cell(_signed_ns(item.delta_ns)),
                 Cell(count_text),
-                Cell(_item_name(item), is_code=True),
+                Cell(_item_name(item, names), is_code=True),
             )
         )
         for item, count_text in zip(items, calls, strict=True)
     )
     more = f", {len(items)} of {count}" if count > len(items) else ""
-    return Table(columns=columns, rows=rows, title=title + more)
+    return Table(columns=columns, rows=rows, title=title + more, look="numbers")
 
 
 def _calls(item: ItemChange) -> str:
@@ -189,15 +196,22 @@ def _count(count: float) -> str:
     return f"{count:.4g}" if count < 1000 else f"{count:.0f}"
 
 
-def _item_name(item: ItemChange) -> str:
+def _short_names(items: Sequence[ItemChange]) -> dict[str, str]:
+    """Return the short name of each kernel of both sides."""
+    kernels = [item for item in items if item.kind in {"kernel", "collective"}]
+    sides = [side for item in kernels for side in (item.before, item.after) if side]
+    return short_names(name for side in sides for name in side.names)
+
+
+def _item_name(item: ItemChange, names: Mapping[str, str]) -> str:
     """Return the name, and what differs: another name, another shape, or another size."""
     old, new = item.before, item.after
     if old is None or new is None:
         side = old or new
         assert side is not None
         shape = f" [{', '.join(side.shapes)}]" if any(side.shapes) else ""
-        return f"{without_noise(item.name)}{shape}"
-    said, was = without_noise(new.names[0]), without_noise(old.names[0])
+        return f"{names.get(item.name, item.name)}{shape}"
+    said, was = (names.get(side.names[0], side.names[0]) for side in (new, old))
     if was != said:
         said += f" (was {was})"
     if old.shapes != new.shapes:
@@ -224,7 +238,10 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
                     Cell("-" if ns is None else format_ns(ns))
                     for ns in (item.before_ns, item.after_ns)
                 ),
-                Cell(_signed_ns(item.delta_ns)),
+                Cell(
+                    _signed_ns(item.delta_ns)
+                    + ("" if item.is_significant or item.p is None else " ?")
+                ),
             )
         )
         for item in every[:most]
@@ -237,7 +254,38 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
             Column("difference", short="diff", width=10, is_number=True),
         )
         more = f", {len(rows)} of {len(every)}" if len(every) > len(rows) else ""
-        yield Table(columns=columns, rows=rows, title=f"Phases{more}")
+        yield Table(columns=columns, rows=rows, title=f"Phases{more}", look="numbers")
+
+
+def _memory(comparison: Comparison) -> Iterator[Block]:
+    """Yield the peaks that differ."""
+    rows = tuple(
+        Row(
+            (
+                Cell(item.allocator),
+                *(
+                    Cell("not recorded" if size is None else format_bytes(size))
+                    for size in (item.before_bytes, item.after_bytes)
+                ),
+                Cell("" if item.delta_bytes is None else _signed_bytes(item.delta_bytes)),
+            )
+        )
+        for item in comparison.memory
+        if item.delta_bytes is None
+        or abs(item.delta_bytes) > _LEAST_SHARE * (item.before_bytes or 0)
+    )
+    if rows:
+        columns = (
+            Column("", width=10),
+            Column("before", width=12, is_number=True),
+            Column("after", width=12, is_number=True),
+            Column("difference", short="diff", width=10, is_number=True),
+        )
+        yield Table(columns=columns, rows=rows, title="Peak GPU memory", look="numbers")
+
+
+def _signed_bytes(size: int) -> str:
+    return f"{'+' if size >= 0 else '-'}{format_bytes(abs(size))}"
 
 
 def _findings(comparison: Comparison) -> Iterator[Block]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from warpline.presentation.blocks import Block, Card, Cards, Cell, Commands, Head, Link, Section
 from warpline.presentation.devices import slowest
 from warpline.presentation.step_source import analyzed_steps
-from warpline.result import Diagnosis, Overlap, Part
+from warpline.result import Breakdown, Diagnosis, Overlap, Part
 from warpline.result.shares import counted, part_shares, percent, tenths
 from warpline.units import format_ns
 
@@ -59,7 +59,7 @@ def _cards(diagnosis: Diagnosis) -> Iterator[Card]:
         parts = counted(item)[0]
         whole = sum(part.ns for part in parts)
         if whole:
-            yield from _time_cards(item.device, parts, whole)
+            yield from _time_cards(item, parts, whole)
         if whole and place < len(diagnosis.overlaps):
             yield from _exposed_cards(diagnosis.overlaps[place], whole)
     if diagnosis.checks:
@@ -69,14 +69,16 @@ def _cards(diagnosis: Diagnosis) -> Iterator[Card]:
         yield Card("checklist", Cell(f"{failed} fail"), f"{passed} pass, {unknown} unknown")
 
 
-def _time_cards(device: int, parts: Sequence[Part], whole: int) -> Iterator[Card]:
+def _time_cards(item: Breakdown, parts: Sequence[Part], whole: int) -> Iterator[Card]:
     busy = sum(part.ns for part in parts if part.kind == "busy")
-    yield Card("GPU busy", Cell(percent(busy, whole), Link("table", "breakdown")), f"GPU {device}")
+    of = f"a {format_ns(whole / item.count)} step" if item.count else format_ns(whole)
+    busy_share = Cell(percent(busy, whole), Link("table", "breakdown"))
+    yield Card("GPU busy", busy_share, f"GPU {item.device}, of {of}")
     shares = part_shares(parts, whole)
     idle = [pair for pair in zip(parts, shares, strict=True) if pair[0].kind == "idle"]
     if idle and whole > busy:
         most, share = max(idle, key=lambda pair: pair[0].ns)
-        cause = Cell(most.category, Link("part", f"{device}/{most.category}"))
+        cause = Cell(most.category, Link("part", f"{item.device}/{most.category}"))
         yield Card("main idle cause", cause, f"{tenths(share)}: {most.meaning}")
 
 

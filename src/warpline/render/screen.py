@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
 from warpline.frozen import frozen
-from warpline.presentation.kernel_names import without_noise
+from warpline.presentation.kernel_names import short_names
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible, wrap
 from warpline.result import Document, Field, Result, Skipped, Texts
@@ -142,8 +142,9 @@ class _Screen:
         return f"next: warpline {command} {' '.join(files + more)}"
 
     def _table(self, section: Result) -> _Table:
-        is_kernels = section.name.startswith("kernel_sum")
-        labels = [without_noise(label) if is_kernels else label for label in _labels(section)]
+        labels = _labels(section)
+        if section.name.startswith("kernel_sum"):
+            labels = list(map(short_names(labels).__getitem__, labels))
         labels = [self._clean(label) for label in (section.title, *labels)]
         columns = []
         for field in section.fields:

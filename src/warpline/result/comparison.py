@@ -172,16 +172,45 @@ class PhaseChange:
         path: Names of ranges, outermost first; empty for work outside ranges.
         before_ns: Time per step; None if the side has no such ranges.
         after_ns: The same of the other side.
+        p: Probability of a difference this large if there were none; None if not tested, which
+            needs several runs of each side.
+        is_significant: Whether the difference is significant, at a false discovery rate of 5% among
+            all phases.
     """
 
     path: tuple[str, ...]
     before_ns: int | None
     after_ns: int | None
+    p: float | None = None
+    is_significant: bool = False
 
     @property
     def delta_ns(self) -> int:
         """After minus before; a missing phase has no time."""
         return (self.after_ns or 0) - (self.before_ns or 0)
+
+
+@dataclass(frozen=True)
+class MemoryChange:
+    """The peak of GPU memory on both sides.
+
+    Attributes:
+        allocator: Whose memory: framework or driver.
+        before_bytes: Peak of the process and GPU that use most, the mean over runs; None if no
+            allocations were recorded.
+        after_bytes: The same of the other side.
+    """
+
+    allocator: str
+    before_bytes: int | None
+    after_bytes: int | None
+
+    @property
+    def delta_bytes(self) -> int | None:
+        """After minus before; None if one is unknown."""
+        if self.before_bytes is None or self.after_bytes is None:
+            return None
+        return self.after_bytes - self.before_bytes
 
 
 @dataclass(frozen=True)
@@ -234,6 +263,7 @@ class Comparison(Document):
             that of the step.
         items: GPU operations and calls, the largest difference in time first.
         phases: Time by ranges, the largest difference first.
+        memory: Peak GPU memory by allocator.
         findings: What became of each finding.
         environment: Facts about both sides that differ, or that decide what can be compared.
         limits: What the recordings cannot show.
@@ -248,6 +278,7 @@ class Comparison(Document):
     parts: tuple[PartChange, ...]
     items: tuple[ItemChange, ...]
     phases: tuple[PhaseChange, ...]
+    memory: tuple[MemoryChange, ...]
     findings: tuple[FindingDifference, ...]
     environment: tuple[Fact, ...]
     limits: tuple[str, ...]
@@ -290,6 +321,7 @@ class Comparison(Document):
             "calls": self._items("call"),
             "ranges": self._items("range"),
             "phases": [{**asdict(item), "delta_ns": item.delta_ns} for item in self.phases],
+            "memory": [{**asdict(item), "delta_bytes": item.delta_bytes} for item in self.memory],
             "findings": [asdict(item) for item in self.findings],
             "environment": [asdict(item) for item in self.environment],
             "limits": list(self.limits),

@@ -91,6 +91,8 @@ class Profile:
         environment: Facts about machine, software and settings, by name; None if not recorded.
         ranks: Number of ranks: processes on GPUs.
         recorder: Name of the profiler, such as ``Nsight Systems``.
+        memory_peak_bytes: Peak GPU memory of the process and GPU that use most, by allocator
+            (framework, driver); empty if no allocations were recorded.
         warnings: Warnings about the recording.
         unread: Tables of the files that were not read, with their rows.
     """
@@ -106,6 +108,7 @@ class Profile:
     environment: Mapping[str, str | None] = field(default_factory=dict)
     ranks: int = 1
     recorder: str = ""
+    memory_peak_bytes: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from warpline.derived.collectives.matches import collective_matches
+from warpline.derived.collectives.matches import collective_matches, file_errors
 from warpline.derived.work.operations import operations
 from warpline.trace import Trace
 from warpline.viewer.rows import Row
@@ -41,14 +41,8 @@ def _errors(trace: Trace) -> dict[int, int]:
     files = trace.meta.file_of_process
     if len(set(files)) < 2:
         return {}
-    matches = collective_matches(trace)
-    of_file: dict[int, float] = {}
-    for lead in matches.leads:
-        pair = {files[int(matches.rank_process[rank])] for rank in (lead.first, lead.second)}
-        error = abs(lead.lead_ns) + lead.spread_ns
-        for file in pair - {files[0]} if len(pair) > 1 else ():
-            of_file[file] = max(of_file.get(file, 0.0), error)
-    return {process: round(of_file[file]) for process, file in enumerate(files) if file in of_file}
+    of_file = file_errors(collective_matches(trace), files)
+    return {process: of_file[file] for process, file in enumerate(files) if file in of_file}
 
 
 def _by_device(trace: Trace, errors: dict[int, int]) -> dict[int, int]:

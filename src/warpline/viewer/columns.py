@@ -7,6 +7,7 @@ them without branches. ``viewer/CONTAINER.md`` is the contract.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,12 @@ class Packed(NamedTuple):
     planes: int
     encoding: str
     data: bytes
+
+    def by_plane(self) -> Iterator[memoryview]:
+        """Yield the byte planes."""
+        size = len(self.data) // self.planes
+        for plane in range(self.planes):
+            yield memoryview(self.data)[plane * size : (plane + 1) * size]
 
     def head(self) -> dict[str, Any]:
         """Return its description in the container's head."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -9,18 +10,20 @@ import numpy as np
 
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.texts import kernel_names
 from warpline.derived.time_parts import IDLE, NOT_OF_CPU, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I32, I64
 from warpline.ops.tree import enclosing
+from warpline.presentation.kernel_names import short_names
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
 from warpline.viewer.counter_rows import device_counters
 from warpline.viewer.lanes import lanes
 from warpline.viewer.names import MERGED, Names, category
-from warpline.viewer.projected import projected
+from warpline.viewer.projected import phase_lanes, projected
 from warpline.viewer.rows import Events, Link, Row, lane_label, narrow, split
 
 _SHOWN_PHASES = 6
@@ -125,9 +128,8 @@ def _phases(trace: Trace, names: Names) -> Iterator[Row]:
         names.add_all(ids, category("nvtx")),
         narrow(phases.range),
     )
-    depth = lanes(phases.start_ns, phases.end_ns, phases.device).astype(np.int64)
     merged = partial(names.add, MERGED, category("nvtx"))
-    for lane in split(events, phases.device, depth, merged):
+    for lane in split(events, phases.device, phase_lanes(phases), merged):
         yield Row(
             f"gpu{lane.group}/phase{lane.depth}",
             f"gpu{lane.group}",
@@ -197,9 +199,8 @@ def _operation_names(trace: Trace, names: Names) -> I32:
     name = np.zeros(len(work), np.int32)
     kernels = work.of_table("kernel")
     if len(kernels):
-        columns = trace.columns("kernel", "name_id", "short_name_id")
-        full, short = (columns[key].values[work.row[kernels]] for key in columns)
-        name[kernels] = names.add_all(full, categories[kernels], short)
+        ids = trace.columns("kernel", "name_id")["name_id"].filled(-1)[work.row[kernels]]
+        name[kernels] = names.add_all(ids, categories[kernels], _short_names(trace))
     copies = work.of_table("memcpy")
     if len(copies):
         name[copies] = _copy_names(trace, names, work.row[copies], categories[copies])
@@ -209,16 +210,26 @@ def _operation_names(trace: Trace, names: Names) -> I32:
     return name
 
 
+def _short_names(trace: Trace) -> dict[int, str]:
+    """Return the short name of each kernel by the row of its name in the string pool."""
+    rows = kernel_names(trace)[1].tolist()
+    texts = trace.strings.texts(rows)
+    short = short_names(texts)
+    return {row: short[text] for row, text in zip(rows, texts, strict=True)}
+
+
 def _copy_names(trace: Trace, names: Names, rows: I64, categories: I64) -> I64:
-    """Return names as in nsys, with labels that include the memory kinds."""
+    """Return names as in nsys, with labels that include the memory kinds if they are the same."""
     columns = trace.columns("memcpy", "kind", "src_memory", "dst_memory")
     kind, source, target = (columns[key].filled(-1)[rows].astype(np.int64) for key in columns)
     keys = np.stack((kind, source, target, categories), axis=1)
     distinct, codes = np.unique(keys, axis=0, return_inverse=True)
+    kinds = Counter((direction, place) for direction, _, _, place in distinct.tolist())
     numbers = []
     for direction, one, other, place in distinct.tolist():
-        text = COPY_KINDS.get(direction, f"kind {direction}")
+        label = text = COPY_KINDS.get(direction, f"kind {direction}")
         memories = [MEMORY_KINDS[memory] for memory in (one, other) if memory in MEMORY_KINDS]
-        label = f"{text} ({' to '.join(memories)})" if memories else text
+        if memories and kinds[direction, place] == 1:
+            label = f"{text} ({' to '.join(memories)})"
         numbers.append(names.add(f"[CUDA memcpy {text}]", place, label))
     return np.array(numbers, np.int64)[codes.reshape(-1)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ class Category(NamedTuple):
 _HOST = (
     Category("cuda-api", "api", "CUDA runtime and driver API calls"),
     Category("nvtx", "range", "NVTX ranges and framework annotations"),
+    Category("step", "range", "analyzed steps"),
+    Category("excluded-step", "range", "steps excluded from the analysis"),
     Category("operator", "op", "framework operators"),
     Category("python", "op", "Python function and module calls"),
     Category("os-call", "os", "operating system calls"),
@@ -78,31 +81,28 @@ class Names:
         return place
 
     def add_all(
-        self, ids: Integers, categories: Integers | int, labels: Integers | None = None
+        self,
+        ids: Integers,
+        categories: Integers | int,
+        labels: Mapping[int, str] = MappingProxyType({}),
     ) -> I32:
         """Return the numbers of many texts, shape (n,).
 
         Args:
             ids: Shape (n,), rows of the string pool; -1 for no text.
             categories: Shape (n,), indices in `CATEGORIES`, or one for all.
-            labels: Shape (n,), shorter texts as rows of the string pool. The first label of a
-                name is used.
+            labels: Shorter texts to draw, by row of the string pool.
         """
         wide = np.asarray(ids, np.int64) + 1
         keys = wide * len(CATEGORIES) + np.asarray(categories, np.int64)
         used, codes = _distinct(keys, (len(self._strings) + 1) * len(CATEGORIES))
-        short: dict[int, int] = {}
-        if labels is not None:
-            first = np.zeros(len(used), np.int64)
-            first[codes[::-1]] = labels[::-1]
-            short = dict(zip(used.tolist(), first.tolist(), strict=True))
-        numbers = [self._number(key, short.get(key)) for key in used.tolist()]
+        numbers = [self._number(key, labels) for key in used.tolist()]
         return np.array(numbers, np.int32)[codes]
 
-    def _number(self, key: int, label: int | None) -> int:
+    def _number(self, key: int, labels: Mapping[int, str]) -> int:
         row, place = divmod(key, len(CATEGORIES))
         text = self._strings.text(row - 1) if row else NO_NAME
-        return self.add(text, place, None if label is None else self._strings.text(label))
+        return self.add(text, place, labels.get(row - 1))
 
     def places_of(self) -> dict[str, list[int]]:
         """Return the numbers of each event text, over all categories."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.ops.arrays import F64, I64, U8
-from warpline.viewer.rows import Events, Row
+from warpline.viewer.rows import Events
 
 _MOST_BINS, _LEAST_BINS = 2048, 64
 _MOST_BYTES = (
@@ -40,29 +39,34 @@ def bin_count(rows: int) -> int:
     return count
 
 
-def overview(rows: Sequence[Row], categories: I64, start_ns: int, end_ns: int) -> bytes:
-    """Return the coverage, then the main category, of every row and bin: 2 * rows * bins bytes.
+class Overview:
+    """Collects the coverage and the main category of every row and bin.
 
     Args:
-        rows: All rows, groups included.
-        categories: Category of each name.
+        rows: Number of rows, groups included; a row that is not added is empty.
         start_ns: Start of the first bin.
         end_ns: End of the last bin.
     """
-    count = bin_count(len(rows))
-    bins = _Bins(np.linspace(start_ns, end_ns, count + 1))
-    coverage = np.zeros((len(rows), count), np.uint8)
-    main = np.full((len(rows), count), NO_CATEGORY, np.uint8)
-    for place, row in enumerate(rows):
-        events = row.events.loaded()
+
+    def __init__(self, rows: int, start_ns: int, end_ns: int) -> None:
+        count = bin_count(rows)
+        self._bins = _Bins(np.linspace(start_ns, end_ns, count + 1))
+        self._coverage = np.zeros((rows, count), np.uint8)
+        self._main = np.full((rows, count), NO_CATEGORY, np.uint8)
+
+    def add(self, place: int, events: Events, categories: I64) -> None:
+        """Add the events of a row; `categories` has the category of each name."""
         if not len(events):
-            continue
-        if row.kind == "counter":
-            coverage[place] = _mean_of_counter(events, bins)
-            main[place] = categories[events.name[0]]
+            return
+        if events.value is not None:
+            self._coverage[place] = _mean_of_counter(events, self._bins)
+            self._main[place] = categories[events.name[0]]
         else:
-            coverage[place], main[place] = _of_events(events, categories, bins)
-    return coverage.tobytes() + main.tobytes()
+            self._coverage[place], self._main[place] = _of_events(events, categories, self._bins)
+
+    def content(self) -> bytes:
+        """Return the content of the block: 2 * rows * bins bytes."""
+        return self._coverage.tobytes() + self._main.tobytes()
 
 
 def _of_events(events: Events, categories: I64, bins: _Bins) -> tuple[U8, U8]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,16 +23,19 @@ from warpline.viewer.attributes import EVENT_TABLES, write_attributes
 from warpline.viewer.clocks import with_clock_errors
 from warpline.viewer.container import VERSION, Block, BlockWriter, Container, write_events
 from warpline.viewer.device_rows import device_rows
+from warpline.viewer.exact_sums import write_sums
 from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
-from warpline.viewer.overview import bin_count, overview
-from warpline.viewer.rows import Row
-from warpline.viewer.thinning import NOTHING_KEPT, Thinned, kept_windows, thin
+from warpline.viewer.overview import Overview, bin_count
+from warpline.viewer.rows import Events, Row
+from warpline.viewer.step_rows import step_rows
+from warpline.viewer.thinning import Thinned, Thinner, kept_windows
 
 _MAX_RESULT_ROWS = 5_000
 _MAX_LOSSES = 500
 _LARGEST_TIME = 1 << 53  # smaller integers are exact in the page
-_TRIES = 6
+_TRIES = 4
+_SPARE = 0.04  # of the size limit: enough of it is used
 _BASE64 = 4 / 3
 LINKS = (
     {"name": "launch", "table": "api_call", "text": "launched by"},
@@ -44,13 +48,6 @@ class TableOfStats(NamedTuple):
 
     result: Result
     command: str
-
-
-class _Packed(NamedTuple):
-    """A container, and the size of each row's events in a report, by row id."""
-
-    container: Container
-    sizes: dict[str, float]
 
 
 def pack(
@@ -66,33 +63,10 @@ def pack(
         run: The trace to show, and the choice of its steps.
         diagnosis: Its diagnosis.
         tables: Tables to include.
-        max_bytes: Size limit for head and blocks in a report. To meet it, short events are omitted,
-            those of the CPU before those of the GPU, and the container marks where. The result can
-            still exceed the limit, because the rest of the content is not reduced.
+        max_bytes: Size limit, as of `Packer.within`; None for all events.
     """
-    packer = _Packer(run, diagnosis, tables)
-    whole = packer.pack(Thinned(packer.rows))
-    size = report_bytes(whole.container)
-    if max_bytes is None or size <= max_bytes:
-        return whole.container
-    fixed = size - sum(whole.sizes.values())
-    container = whole.container
-    for kept in (kept_windows(run, diagnosis), NOTHING_KEPT):
-        budget = float(max_bytes - fixed)
-        for tries_left in reversed(range(_TRIES)):
-            # Long events compress worse than average, so each try uses a smaller budget, and the
-            # last one none at all.
-            budget = budget if tries_left else 0.0
-            container = packer.pack(
-                thin(packer.rows, whole.sizes, max(budget, 0.0), kept)
-            ).container
-            over = report_bytes(container) - max_bytes
-            if over <= 0:
-                return container
-            if budget <= 0:
-                break
-            budget -= 1.1 * over
-    return container
+    packer = Packer(run, diagnosis, tables)
+    return packer.whole if max_bytes is None else packer.within(max_bytes)
 
 
 def report_bytes(container: Container) -> int:
@@ -115,10 +89,17 @@ class Frame:
         self.span = span_of(run.trace, rows)
         is_exact = max(map(abs, self.span)) < _LARGEST_TIME
         self.offset_ns = 0 if is_exact else self.span[0]
+        self._overview = Overview(len(rows), *self.span)
+        self._described: list[dict[str, Any]] = []
 
-    @cached_property
-    def _overview(self) -> bytes:
-        return overview(self._rows, self._names.categories(), *self.span)
+    def loaded(self) -> Iterator[Events]:
+        """Yield the loaded events of each row, and take the overview and the totals from them."""
+        categories = self._names.categories()
+        for place, row in enumerate(self._rows):
+            events = row.events.loaded()
+            self._overview.add(place, events, categories)
+            self._described.append(_row(row, events))
+            yield events
 
     @cached_property
     def step_lists(self) -> list[dict[str, Any]]:
@@ -138,6 +119,7 @@ class Frame:
         tables: Sequence[TableOfStats],
         more: Mapping[str, Any],
         parts: Sequence[list[dict[str, Any]]] | None = None,
+        sums: Mapping[str, dict[str, Any]] | None = None,
     ) -> Container:
         """Return the container.
 
@@ -147,20 +129,25 @@ class Frame:
             tables: Tables to include.
             more: Additional entries of the head.
             parts: Location of each row's events; None if they are not in the container.
+            sums: Additional entries of rows that lack events, by row id: their exact sums.
         """
+        if not self._described:
+            deque(self.loaded(), maxlen=0)
         places = self._names.places_of()
         results = [_result(writer, table, places) for table in tables]
-        writer.replace(0, self._overview)
+        writer.replace(0, self._overview.content())
         writer.replace(1, _json(self._names.content()))
         blocks = writer.blocks()
-        each: Iterable[list[dict[str, Any]]] = parts or ([] for _ in self._rows)
         head = {
             **self._facts(diagnosis),
             "blocks": [
                 {"kind": block.kind, "raw_bytes": block.raw_bytes, "bytes": len(block.data)}
                 for block in blocks
             ],
-            "rows": [_row(row, own) for row, own in zip(self._rows, each, strict=True)],
+            "rows": [
+                {**row, "parts": parts[place] if parts else [], **(sums or {}).get(row["id"], {})}
+                for place, row in enumerate(self._described)
+            ],
             "results": results,
             **more,
         }
@@ -193,47 +180,101 @@ class Frame:
         }
 
 
-class _Packer:
-    """The parts of a container that do not depend on thinning."""
+class Packer:
+    """Packs a trace, with all of its events or fewer.
+
+    Args:
+        run: The trace to show, and the choice of its steps.
+        diagnosis: Its diagnosis.
+        tables: Tables to include.
+    """
 
     def __init__(
         self,
         run: Run,
         diagnosis: Diagnosis,
-        tables: Sequence[TableOfStats],
+        tables: Sequence[TableOfStats] = (),
     ) -> None:
-        self._trace, self._diagnosis, self._tables = run.trace, diagnosis, tables
+        self._run, self._diagnosis, self._tables = run, diagnosis, tables
         self._names = Names(run.trace.strings)
-        self.rows = tuple(timeline_rows(run.trace, self._names))
-        self._frame = Frame(run, self._names, self.rows)
+        self._rows = tuple(timeline_rows(run, self._names))
+        self._frame = Frame(run, self._names, self._rows)
         _ = self._frame.step_lists  # the last that needs what the rows were made of
         forget_others(run.trace, steps)
 
-    def pack(self, thinned: Thinned) -> _Packed:
-        """Return the container of the remaining events."""
+    @cached_property
+    def whole(self) -> Container:
+        """The container of all events."""
+        return self._packed(self._frame.loaded(), None)
+
+    def within(self, max_bytes: int) -> Container:
+        """Return the container with as many events as fit into a size.
+
+        Short events are omitted, those of the CPU before those of the GPU. The container marks
+        where, and has the exact sums of their rows. It can still exceed the limit, because the rest
+        of the content is not reduced.
+
+        Args:
+            max_bytes: Size limit for head and blocks in a report.
+        """
+        size = report_bytes(self.whole)
+        if size <= max_bytes:
+            return self.whole
+        budget = float(max_bytes - size + sum(self._sizes.values()))
+        thinner = self._thinner(max_bytes)
+        best: tuple[int, Container] | None = None
+        for _ in range(_TRIES):
+            container = self._thinned(thinner.to(budget))
+            spare = max_bytes - report_bytes(container)
+            if spare >= 0 and (best is None or spare < best[0]):
+                best = spare, container
+            if 0 <= spare <= _SPARE * max_bytes:
+                break
+            budget += spare - _SPARE / 2 * max_bytes
+        return self._thinned(thinner.to(0.0)) if best is None else best[1]
+
+    def _thinner(self, limit: int) -> Thinner:
+        complete = kept_windows(self._run, self._diagnosis)
+        categories = self._names.categories()
+        return Thinner(self._rows, self._sizes, categories, self._frame.span, complete, limit)
+
+    @cached_property
+    def _sizes(self) -> dict[str, float]:
+        return _sizes(self.whole)
+
+    def _thinned(self, thinned: Thinned) -> Container:
+        return self._packed((row.events for row in thinned.rows), thinned)
+
+    def _packed(self, rows: Iterable[Events], thinned: Thinned | None) -> Container:
+        """Return the container of some events of each row."""
         writer = BlockWriter()
         self._frame.begin(writer)
         offset_ns = self._frame.offset_ns
-        parts = [write_events(writer, row.events, offset_ns) for row in thinned.rows]
+        parts = [write_events(writer, events, offset_ns) for events in rows]
+        exact = {} if thinned is None else thinned.sums
+        sums = {row: {"sums": write_sums(writer, own)} for row, own in exact.items()}
         blocks, described = self._attributes
         first = writer.extend(blocks)
         attributes = [{**item, "block": item["block"] + first} for item in described]
-        more = {"attributes": attributes, "thinned": thinned.head(offset_ns)}
-        container = self._frame.finish(writer, self._diagnosis, self._tables, more, parts)
-        return _Packed(container, _sizes(container))
+        more = {"attributes": attributes, "thinned": thinned and thinned.head(offset_ns)}
+        return self._frame.finish(writer, self._diagnosis, self._tables, more, parts, sums)
 
     @cached_property
     def _attributes(self) -> tuple[tuple[Block, ...], list[dict[str, Any]]]:
         """Return the attribute blocks, numbered from 0, and their descriptions."""
         writer = BlockWriter()
-        described = write_attributes(writer, self._trace, self._names)
+        described = write_attributes(writer, self._run.trace, self._names)
         return writer.blocks(), described
 
 
-def timeline_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield all rows of a timeline in display order."""
+def timeline_rows(run: Run, names: Names) -> Iterator[Row]:
+    """Yield all rows of a timeline in display order; steps directly follow their group's header."""
+    trace = run.trace
     rows = (*device_rows(trace, names), *host_rows(trace, names))
-    yield from with_clock_errors(trace, rows)
+    steps_of = step_rows(run, names)
+    for row in with_clock_errors(trace, rows):
+        yield row
+        yield from steps_of.get(row.id, ())
 
 
 def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
@@ -245,9 +286,8 @@ def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the description of a row in the head; counts and totals cover all its events."""
-    events = row.events.loaded()
+def _row(row: Row, events: Events) -> dict[str, Any]:
+    """Return the description of a row in the head, without the places of its events."""
     value = events.value
     highest = None if value is None or not len(value) else float(value.max())
     return {
@@ -269,7 +309,6 @@ def _row(row: Row, parts: list[dict[str, Any]]) -> dict[str, Any]:
         "min": None if highest is None or value is None else float(value.min()),
         "max": highest,
         "clock_error_ns": row.clock_error_ns,
-        "parts": parts,
     }
 
 

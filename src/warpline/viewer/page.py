@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from typing import Literal, NamedTuple
 
@@ -56,10 +56,10 @@ def assets() -> Assets:
             "the viewer script is not installed", hint="run npm run build in viewer/"
         ) from None
     own = (folder / "static_page.css").read_text(encoding="utf-8")
-    return Assets(_embeddable(script), (_embeddable(own), _embeddable(style)))
+    return Assets(embeddable(script), (embeddable(own), embeddable(style)))
 
 
-def _embeddable(content: str) -> str:
+def embeddable(content: str) -> str:
     """Return a script or style sheet as the browser parses it in an element, for hashing."""
     plain = content.replace("\r\n", "\n").replace("\r", "\n")
     found = _END_OF_SCRIPT.search(plain)
@@ -68,13 +68,19 @@ def _embeddable(content: str) -> str:
     return plain
 
 
-def policy(parts: Assets, source: Source) -> str:
-    """Return the content security policy of the page."""
-    scripts = " ".join(_hash(script) for script in (parts.script, _TAKE))
+def policy(parts: Assets, source: Source, scripts: Iterable[str] = ()) -> str:
+    """Return the content security policy of the page.
+
+    Args:
+        parts: Its script and style sheets.
+        source: As for `page`.
+        scripts: Further scripts.
+    """
+    allowed = " ".join(_hash(script) for script in (parts.script, _TAKE, *scripts))
     styles = " ".join(_hash(style) for style in parts.styles)
     connect = "'self'" if source == "http" else "'none'"
     return (
-        f"default-src 'none'; script-src {scripts}; style-src {styles}; worker-src blob:;"
+        f"default-src 'none'; script-src {allowed}; style-src {styles}; worker-src blob:;"
         f" child-src blob:; img-src data: blob:; connect-src {connect}; base-uri 'none';"
         " form-action 'none'"
     )

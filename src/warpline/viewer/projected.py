@@ -12,8 +12,10 @@ from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
+from warpline.ops.group import factorize
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
+from warpline.viewer.lanes import MAX_LANES, TOO_DEEP, lanes
 
 _NO_RANGE = -1
 _NO_THREAD = -1
@@ -27,12 +29,36 @@ class Projected(NamedTuple):
         range: Shape (n,), int64, rows of the range table.
         start_ns: Shape (n,), int64, start of the first operation of the range.
         end_ns: Shape (n,), int64, end of the last operation of the range.
+        level: Shape (n,), int64, number of ranges around it on its thread; of other threads than
+            the leading one, such as that of the backward pass, with those around them there.
     """
 
     device: I64
     range: I64
     start_ns: I64
     end_ns: I64
+    level: I64
+
+
+def phase_lanes(phases: Projected) -> I64:
+    """Return the lane of each projected range on its device: always below that of its parent.
+
+    Consecutive ranges may overlap on the device. So each level has as many lanes as it needs, and
+    those of the next level follow: no range takes a lane that ranges around it left free.
+
+    Returns:
+        Shape (n,), int64; `TOO_DEEP` beyond `MAX_LANES` lanes.
+    """
+    levels = int(phases.level.max(initial=0)) + 1
+    level = factorize(phases.device * levels + phases.level)
+    own = lanes(phases.start_ns, phases.end_ns, level.codes.astype(np.int64)).astype(np.int64)
+    is_deep = own == TOO_DEEP
+    count = np.zeros(level.n_groups, np.int64)
+    np.maximum.at(count, level.codes, np.where(is_deep, MAX_LANES, own) + 1)
+    before = np.cumsum(count) - count
+    device = level.uniques // levels  # ascending, and the levels of each device
+    lane = (before - before[np.searchsorted(device, device)])[level.codes] + own
+    return np.where(is_deep | (lane >= MAX_LANES), TOO_DEEP, lane)
 
 
 @derived
@@ -51,7 +77,7 @@ def projected(trace: Trace) -> Projected:
     ]
     nothing = np.zeros(0, np.int64)
     return Projected(
-        *(np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(4))
+        *(np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(5))
     )
 
 
@@ -70,7 +96,33 @@ def _on_device(trace: Trace, device: int, rows: I64, owner: I64) -> Projected:
         np.minimum.at(first, nesting.parent[level], first[level])
         np.maximum.at(last, nesting.parent[level], last[level])
     ranges = np.flatnonzero(last >= first)
-    return Projected(np.full(len(ranges), device), ranges, first[ranges], last[ranges])
+    return Projected(
+        np.full(len(ranges), device),
+        ranges,
+        first[ranges],
+        last[ranges],
+        _levels(trace)[ranges],
+    )
+
+
+def _levels(trace: Trace) -> I64:
+    """Return the level of each range: other threads begin below the range usually around them."""
+    level = range_nesting(trace).depth.astype(np.int64)
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
+    start, end, thread, process = (column.values for column in columns.values())
+    is_leading = leading_threads(Run(trace))[process] == thread
+    others = np.flatnonzero(~is_leading)
+    outermost = others[level[others] == 0]
+    around = enclosing(
+        start[outermost],
+        start,
+        end,
+        point_group=process[outermost].astype(np.int64),
+        group=np.where(is_leading & push_pop_ranges(trace), process, _NO_THREAD).astype(np.int64),
+    )
+    if around.found.any():
+        level[others] += int(np.median(level[around.row[around.found]])) + 1
+    return level
 
 
 def _range_of_operations(trace: Trace) -> I64:

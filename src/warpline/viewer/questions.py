@@ -24,6 +24,8 @@ _FURTHEST = 2**62
 _MOST_LINES = 1_000
 _MOST_LINKED = 10_000
 _MOST_CUT = 500_000
+_MOST_BINS = 16_384
+_WIDE_BINS = 1.5  # longer events are drawn one by one
 _MADE_ID = re.compile(r"(.+)#(\d{1,15})", re.DOTALL | re.ASCII)
 _TABLE_ID = re.compile(r"([a-z_]+):(\d{1,18})", re.ASCII)
 
@@ -71,6 +73,9 @@ class Questions:
             "latest": self._latest,
             "links": self._linked,
             "match": self._match,
+            "tally": self._tally,
+            "hits": self._hits,
+            "longest": self._longest,
             "sums": self._sums,
             "names": self._by_name,
         }
@@ -204,11 +209,7 @@ class Questions:
     # -- walks -----------------------------------------------------------------------------
 
     def _match(self, asked: Asked) -> dict[str, Any] | None:
-        lit = self._lit(_text(asked, "lit"))
-        start = asked.get("from")
-        if not isinstance(start, dict):
-            raise BadQuestion("from")
-        begin = _Key(self._time(start, "time"), _whole(start, "row"), _whole(start, "event"))
+        lit, begin = self._lit(_text(asked, "lit")), self._begin(asked)
         is_forward = _whole(asked, "direction") > 0
         best: _Key | None = None
         for place in self._wanted(asked):
@@ -223,6 +224,55 @@ class Questions:
             if best is None or (key < best if is_forward else key > best):
                 best = key
         return None if best is None else self._found(best.row, best.event)
+
+    def _begin(self, asked: Asked) -> _Key:
+        start = asked.get("from")
+        if not isinstance(start, dict):
+            raise BadQuestion("from")
+        return _Key(self._time(start, "time"), _whole(start, "row"), _whole(start, "event"))
+
+    def _tally(self, asked: Asked) -> dict[str, int]:
+        """Return the number of highlighted events, and of those before a position of a walk."""
+        lit, begin = self._lit(_text(asked, "lit")), self._begin(asked)
+        before = total = 0
+        for place in self._wanted(asked):
+            row = self._rows[place]
+            if not len(row) or row.is_counter:
+                continue
+            total += self._count(row, len(row), lit)
+            preceding = _first_beyond(row, place, begin, is_forward=False) + 1
+            before += self._count(row, preceding, lit)
+        return {"before": before, "total": total}
+
+    def _count(self, row: StoredRow, events: int, lit: BoolArray) -> int:
+        """Return how many of the first events of a row are highlighted."""
+        ns, count = np.zeros(self._names), np.zeros(self._names, np.int64)
+        _add_names(row, 0, events, ns, count)
+        return int(count[lit].sum())
+
+    def _hits(self, asked: Asked) -> list[dict[str, Any]]:
+        """Return the short highlighted events of each row by bin of their start."""
+        lit, (start, end) = self._lit(_text(asked, "lit")), self._span(asked)
+        bins = _whole(asked, "bins")
+        if not 0 < bins <= _MOST_BINS or end <= start:
+            raise BadQuestion("bins")
+        bin_ns = (end - start) / bins
+        return [
+            {"row": place, **_binned_hits(self._rows[place], lit, start, bin_ns, bins)}
+            for place in self._wanted(asked)
+            if len(self._rows[place]) and not self._rows[place].is_counter
+        ]
+
+    def _longest(self, asked: Asked) -> dict[str, Any] | None:
+        lit, (start, end) = self._lit(_text(asked, "lit")), self._span(asked)
+        found: list[tuple[int, int, int, int]] = []
+        for place in self._wanted(asked):
+            row = self._rows[place]
+            if len(row) and not row.is_counter:
+                first, last = row.touching(start, end)
+                found += _longest_lit(row, place, lit, first, last)
+        _, _, place, event = min(found, default=(0, 0, -1, -1))
+        return self._found(place, event)
 
     def _lit(self, text: str) -> BoolArray:
         """Return which names are highlighted, from one bit per name in base64."""
@@ -308,6 +358,19 @@ def _first_beyond(row: StoredRow, place: int, begin: _Key, *, is_forward: bool) 
     return right - 1 if place < begin.row else left - 1
 
 
+def _longest_lit(
+    row: StoredRow, place: int, lit: BoolArray, first: int, last: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the longest highlighted event of each chunk: minus its duration, start, row, event."""
+    for low in range(first, last, CHUNK):
+        events = np.arange(low, min(low + CHUNK, last))
+        events = events[lit[row.name[events]]]
+        if len(events):
+            length_ns = row.lengths(events)
+            most = int(events[length_ns.argmax()])
+            yield -int(length_ns.max()), int(row.start_ns[most]), place, most
+
+
 def _next_lit(row: StoredRow, lit: BoolArray, first: int, best: _Key | None) -> int | None:
     """Return the first highlighted event from `first` on that may be the nearest."""
     for chunk in _chunks(row, lit, first, is_forward=True):
@@ -330,6 +393,33 @@ def _last_lit(row: StoredRow, lit: BoolArray, last: int, best: _Key | None) -> i
         if len(hits):
             return chunk * CHUNK + int(hits[-1])
     return None
+
+
+def _binned_hits(
+    row: StoredRow, lit: BoolArray, start: float, bin_ns: float, bins: int
+) -> dict[str, list[Any]]:
+    """Return the bins with short highlighted events: number, time, and the first one's name."""
+    ns, name = np.zeros(bins), np.full(bins, -1, np.int64)
+    first, last = row.begun_before(start), row.begun_before(start + bins * bin_ns)
+    for chunk in _chunks(row, lit, first, is_forward=True):
+        low, high = max(first, chunk * CHUNK), min(last, (chunk + 1) * CHUNK)
+        if low >= high:
+            break
+        hits = low + np.flatnonzero(lit[row.name[low:high]])
+        length = row.lengths(hits)
+        is_short = length < _WIDE_BINS * bin_ns
+        hits, length = hits[is_short], length[is_short]
+        place = np.minimum((row.start_ns[hits] - start) // bin_ns, bins - 1).astype(np.int64)
+        ns += np.bincount(place, length, bins)
+        new, first_of = np.unique(place, return_index=True)
+        is_new = name[new] < 0
+        name[new[is_new]] = row.name[hits[first_of[is_new]]]
+    found = np.flatnonzero(name >= 0)
+    return {
+        "bin": found.tolist(),
+        "ns": np.minimum(ns[found], bin_ns).tolist(),
+        "name": name[found].tolist(),
+    }
 
 
 def _chunks(row: StoredRow, lit: BoolArray, event: int, *, is_forward: bool) -> list[int]:

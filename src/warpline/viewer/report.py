@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Literal, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from warpline.errors import UsageError
 from warpline.files import complete_file
@@ -16,7 +16,7 @@ from warpline.trace import Run
 from warpline.units import format_bytes
 from warpline.viewer.container import Container
 from warpline.viewer.markup import element
-from warpline.viewer.pack import TableOfStats, pack, report_bytes
+from warpline.viewer.pack import Packer, TableOfStats, report_bytes
 from warpline.viewer.page import Assets, assets, page
 
 FirstPage = Literal["overview", "timeline"]
@@ -37,11 +37,13 @@ class Report(NamedTuple):
         pieces: The page, split at arbitrary positions.
         size: Its size in UTF-8, bytes.
         thinned: A message about the omitted events; None if none were omitted.
+        head: Head of its container.
     """
 
     pieces: list[str]
     size: int
     thinned: str | None
+    head: Mapping[str, Any]
 
 
 def make_report(
@@ -67,13 +69,14 @@ def make_report(
         InputError: The viewer script is not installed.
     """
     parts = assets()
-    container = pack(run, diagnosis, tables)
+    packer = Packer(run, diagnosis, tables)
+    container = packer.whole
     report = _report(diagnosis, container, parts, first_page)
     if max_bytes is None or report.size <= max_bytes:
         return report
     for _ in range(2):  # the second time including the message about omitted events
         frame = report.size - report_bytes(container)
-        container = pack(run, diagnosis, tables, max_bytes=max(max_bytes - frame, 0))
+        container = packer.within(max(max_bytes - frame, 0))
         report = _report(diagnosis, container, parts, first_page)
         if report.size <= max_bytes:
             return report
@@ -90,10 +93,11 @@ def _report(
     shown = replace(container, head={**container.head, "first_page": first_page})
     pieces = list(page(diagnosis, shown, parts, "inline"))
     thinned = container.head["thinned"]
-    return Report(pieces, _size(pieces), thinned and thinned["text"])
+    return Report(pieces, size_of(pieces), thinned and thinned["text"], shown.head)
 
 
-def _size(pieces: Iterable[str]) -> int:
+def size_of(pieces: Iterable[str]) -> int:
+    """Return the size of a page in UTF-8, bytes."""
     return sum(len(piece.encode()) for piece in pieces)
 
 
@@ -134,8 +138,18 @@ class Inline:
 
     def _repr_html_(self) -> str:
         """Return the frame for a notebook."""
-        # Not `element`, which replaces invisible characters and truncates long texts.
-        # In single quotes, because a page has few of them and many double quotes.
-        content = self.html.replace("&", "&amp;").replace("'", "&#39;")
-        frame = element("iframe", sandbox="allow-scripts", width="100%", height=str(self.height))
-        return frame.replace("<iframe ", f"<iframe srcdoc='{content}' ", 1) + _UNTRUSTED
+        return framed(self.html, width="100%", height=str(self.height)) + _UNTRUSTED
+
+
+def framed(html: str, **attributes: str) -> str:
+    """Return a page in a frame of another page, without an origin.
+
+    Args:
+        html: The page.
+        attributes: Of the frame, by name.
+    """
+    # Not `element`, which replaces invisible characters and truncates long texts.
+    # In single quotes, because a page has few of them and many double quotes.
+    content = html.replace("&", "&amp;").replace("'", "&#39;")
+    frame = element("iframe", sandbox="allow-scripts", **attributes)
+    return frame.replace("<iframe ", f"<iframe srcdoc='{content}' ", 1)

@@ -5,7 +5,7 @@ It writes the presentation of a diagnosis: what it says is in `warpline.presenta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from warpline.presentation import (
@@ -26,12 +26,13 @@ from warpline.presentation import (
     StepTimes,
     Table,
     Warnings,
+    Waterfall,
 )
 from warpline.presentation.outlines import page
 from warpline.result import Diagnosis, Part
 from warpline.result.shares import tenths
 from warpline.viewer.links import Links, links_of
-from warpline.viewer.markup import Content, Markup, element
+from warpline.viewer.markup import Content, Markup, element, join
 from warpline.viewer.step_plot import step_plot
 
 _LEAST_LABEL = 60  # tenths of a percent: narrower parts of the bar have no room for a name
@@ -47,6 +48,12 @@ def static_page(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Markup:
     writer = _Writer(links_of(diagnosis, head))
     blocks = page(diagnosis, head["steps"], head["environment"]).blocks
     return element("main", map(writer.html, blocks), class_="wl-page")
+
+
+def blocks_html(blocks: Iterable[Block]) -> Markup:
+    """Return blocks of a page that has neither a timeline nor tables to link to."""
+    writer = _Writer(Links((), frozenset(), frozenset(), 0))
+    return join(map(writer.html, blocks))
 
 
 class _Writer:
@@ -73,10 +80,8 @@ class _Writer:
                 content = element("ul", texts, class_="wl-warnings")
             case Cards():
                 content = element("div", map(self._card, block.cards), class_="wl-cards")
-            case Bar():
-                content = _bar(block)
-            case StepTimes():
-                content = step_plot(block.steps)
+            case Bar() | StepTimes() | Waterfall():
+                content = _drawn(block)
             case Table():
                 content = self._table(block)
             case FindingBlock():
@@ -111,7 +116,8 @@ class _Writer:
             cells = (element("th", heading, scope="col") for heading in headings)
             head = element("thead", element("tr", cells))
         rows = (self._row(row, has_keys=has_keys, is_tree=table.is_tree) for row in table.rows)
-        return element("table", head, element("tbody", rows), class_=f"wl-table wl-{table.look}")
+        shown = element("table", head, element("tbody", rows), class_=f"wl-table wl-{table.look}")
+        return join((element("h2", table.title), shown)) if table.title else shown
 
     def _row(self, row: Row, *, has_keys: bool, is_tree: bool) -> Markup:
         cells = [self._cell(cell) for cell in row.cells]
@@ -125,7 +131,8 @@ class _Writer:
     def _cell(self, cell: Cell) -> Content:
         if cell.state is not None:
             return element("span", cell.text, class_=f"wl-state wl-{cell.state}")
-        text = element("code", cell.text) if cell.is_code else cell.text
+        full = cell.full if cell.full not in {"", cell.text} else None
+        text = element("code", cell.text, title=full) if cell.is_code else cell.text
         if cell.link is None:
             return text
         if not isinstance(cell.link, Link):
@@ -166,6 +173,16 @@ def _head(head: Head) -> Markup:
     )
 
 
+def _drawn(block: Bar | StepTimes | Waterfall) -> Content:
+    match block:
+        case Bar():
+            return _bar(block)
+        case StepTimes():
+            return step_plot(block.steps)
+        case Waterfall():
+            return _waterfall(block)
+
+
 def _bar(bar: Bar) -> Markup:
     """Return the bar of all parts, which sum to 100%; idle parts are paler."""
     drawn, place = [], 0
@@ -200,6 +217,21 @@ def _bar_piece(piece: Piece, place: int) -> Markup:
         class_=f"wl-{part.kind}",
         data_part=piece.link.target,
     )
+
+
+def _waterfall(block: Waterfall) -> Markup:
+    """Return how parts add up: texts, and a bar for each, colored by its direction."""
+    headings = (block.heading, "before", "after", "difference", "")
+    head = element("thead", element("tr", (element("th", each, scope="col") for each in headings)))
+    rows = []
+    for row in block.rows:
+        look = {1: "wl-more", -1: "wl-less"}.get(row.direction, "wl-sum-of")
+        place = {"x": f"{row.low / 10}%", "width": f"{max(row.high - row.low, 2) / 10}%"}
+        bar = element("rect", element("title", row.remark), height="14", class_=look, **place)
+        drawn = element("svg", bar, width="100%", height="14", aria_hidden="true")
+        texts = (row.label, row.before, row.after, row.delta)
+        rows.append(element("tr", (element("td", text) for text in texts), element("td", drawn)))
+    return element("table", head, element("tbody", rows), class_="wl-table wl-waterfall")
 
 
 def _key(part: Part) -> Markup:

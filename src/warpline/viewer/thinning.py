@@ -1,24 +1,27 @@
 """Omit short events from a report that would be too large, and mark where.
 
-A few representative steps and the windows of the findings stay complete. Elsewhere the shortest
-events are omitted, starting with the least important rows.
+Events are omitted in stages, the least important rows first. A few representative steps and the
+windows of the findings stay complete until all other stages are exhausted. In a stage, the shortest
+events of each row go first, evenly over time among those of one length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from warpline.derived.steps.times import steps
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.interval import union
 from warpline.result import Diagnosis
 from warpline.trace import Run
 from warpline.units import format_count
-from warpline.viewer.rows import Row
+from warpline.viewer.container import BlockWriter, write_events
+from warpline.viewer.exact_sums import Sums, bins_within, exact_sums, write_sums
+from warpline.viewer.rows import Row, narrow
 
 _TIERS = (
     frozenset({"os", "mark"}),
@@ -26,13 +29,21 @@ _TIERS = (
     frozenset({"api"}),
     frozenset({"counter", "range"}),
     frozenset({"phase"}),
-    frozenset({"stream", "state"}),
-)
+    frozenset({"stream"}),
+    frozenset({"state"}),
+)  # steps are never omitted
 _LEAST_KEPT = 0.01
 _LEAST_EVENTS = 16  # per row, to keep its outline: steps are few and long
 _KEPT_STEPS = 3
 _MOST_WINDOWS = 30
-NOTHING_KEPT = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+_MEASUREMENTS = 6
+_NEAR = 0.01
+_BASE64 = 4 / 3
+_SUMS_SHARE = 1 / 8  # of the budget
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
+_NOTHING_KEPT = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+Kept = Mapping[str, BoolArray]
 
 
 @dataclass(frozen=True)
@@ -43,11 +54,13 @@ class Thinned:
         rows: Rows in display order.
         spans: Omitted events by time range, as in the container's head; times of the trace.
         left_out: Total number of omitted events.
+        sums: Exact sums of the rows that lack events, by row id.
     """
 
     rows: tuple[Row, ...]
     spans: tuple[dict[str, Any], ...] = ()
     left_out: int = 0
+    sums: Mapping[str, Sums] = field(default_factory=dict)
 
     def head(self, offset_ns: int) -> dict[str, Any] | None:
         """Return the entry of the container's head; None if no events were omitted."""
@@ -63,8 +76,8 @@ class Thinned:
         ]
         text = (
             f"{format_count(self.left_out)} short events were omitted to limit the file size."
-            " Totals, tables, and findings cover the whole recording. Statistics of a selected"
-            " area cover the remaining events only."
+            " Totals, tables, findings, and the busy and idle time of a selection cover the whole"
+            " recording. Lists of events and sums by name cover the remaining events only."
         )
         return {"text": text, "spans": spans}
 
@@ -99,71 +112,185 @@ def kept_windows(run: Run, diagnosis: Diagnosis) -> tuple[I64, I64]:
     return union(start, np.maximum(start, end))
 
 
-def thin(
-    rows: Sequence[Row], sizes: Mapping[str, float], budget: float, kept: tuple[I64, I64]
-) -> Thinned:
-    """Return the rows with enough short events omitted to probably meet the budget.
+class _Stage(NamedTuple):
+    """Rows of one tier that can lack events.
+
+    Attributes:
+        rows: The rows.
+        kept: Which of their events remain before this stage.
+        order: The events that can be omitted, the first to go first.
+        before: Size of the events before this stage, and of the sums if there are any then.
+        after: Size of the remaining events and the sums once this stage is exhausted.
+    """
+
+    rows: tuple[Row, ...]
+    kept: tuple[BoolArray, ...]
+    order: tuple[Integers, ...]
+    before: float
+    after: float
+
+    def keeping(self, share: float) -> Kept:
+        """Return which events remain if each row keeps a share of those that can be omitted."""
+        remaining = {}
+        for row, kept, order in zip(self.rows, self.kept, self.order, strict=True):
+            count = len(order) - max(int(len(order) * share), _LEAST_EVENTS)
+            if count > 0:
+                remaining[row.id] = kept.copy()
+                remaining[row.id][order[:count]] = False
+        return remaining
+
+
+class Thinner:
+    """Omits events from rows until the rest meets a budget.
 
     Args:
         rows: All rows.
-        sizes: Size of each row's events, by row id.
-        budget: Total size limit.
-        kept: Time ranges to keep complete.
+        sizes: Size of each row's events in a report, by row id.
+        categories: Category of each name.
+        span: Start and end of the timeline.
+        complete: Time ranges to keep complete as long as possible.
+        limit: Size limit of the whole, which determines the number of bins of the sums.
     """
-    excess = sum(sizes.values()) - budget
-    shares: dict[str, float] = {}
-    for tier in _TIERS:
-        members = [row for row in rows if row.kind in tier and len(row.events)]
-        outside = {row.id: sizes[row.id] * float(np.mean(_outside(row, kept))) for row in members}
-        total = sum(outside.values())
-        if excess <= 0 or total <= 0:
-            continue
-        share = max(1 - excess / total, _LEAST_KEPT)
-        shares.update(dict.fromkeys(outside, share))
-        excess -= total * (1 - share)
-    thinned = [_thinned(row, shares.get(row.id, 1.0), kept) for row in rows]
-    spans = tuple(span for each in thinned for span in each.spans)
-    return Thinned(
-        tuple(row for each in thinned for row in each.rows),
-        spans,
-        sum(each.left_out for each in thinned),
-    )
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        sizes: Mapping[str, float],
+        categories: I64,
+        span: tuple[int, int],
+        complete: tuple[I64, I64],
+        limit: float,
+    ) -> None:
+        self._rows, self._sizes, self._complete = rows, sizes, complete
+        self._categories, self._span = categories, span
+        large = sum(row.kind != "counter" and len(row.events) > _LEAST_EVENTS for row in rows)
+        self._bins = bins_within(limit * _SUMS_SHARE, large)
+        self._sums: dict[str, Sums] = {}
+        self._stages: list[_Stage] = []
+
+    def to(self, budget: float) -> Thinned:
+        """Return the rows with events whose size, with the sums, is probably just in the budget."""
+        kept: dict[str, BoolArray] = {}
+        size = sum(self._sizes.values())
+        for stage in self._all_stages():
+            if size <= budget:
+                break
+            saving = stage.before - stage.after
+            if saving <= 0:
+                continue
+            left = stage.before - (size - budget)
+            share = self._share(stage, left, budget) if left > stage.after else _LEAST_KEPT
+            kept.update(stage.keeping(share))
+            size -= saving
+        return self._thinned(kept)
+
+    def _all_stages(self) -> Iterator[_Stage]:
+        """Yield the stages: the tiers outside of the complete time ranges, then inside as well."""
+        yield from self._stages
+        for number in range(len(self._stages), 2 * len(_TIERS)):
+            complete = self._complete if number < len(_TIERS) else _NOTHING_KEPT
+            before = self._stages[number - len(_TIERS)] if number >= len(_TIERS) else None
+            self._stages.append(self._stage(_TIERS[number % len(_TIERS)], before, complete))
+            yield self._stages[-1]
+
+    def _stage(
+        self, kinds: frozenset[str], before: _Stage | None, complete: tuple[I64, I64]
+    ) -> _Stage:
+        rows = tuple(row for row in self._rows if row.kind in kinds and len(row.events))
+        left = {} if before is None else before.keeping(_LEAST_KEPT)
+        kept = tuple(left.get(row.id, np.ones(len(row.events), np.bool_)) for row in rows)
+        size = sum(self._sizes[row.id] for row in rows)
+        if before is not None:
+            size = min(before.before, before.after)
+            kept = kept if before.after < before.before else before.kept
+        order = tuple(
+            _order(row, np.flatnonzero(mask & _outside(row, complete)))
+            for row, mask in zip(rows, kept, strict=True)
+        )
+        stage = _Stage(rows, kept, order, size, 0.0)
+        return stage._replace(after=self._measured(stage, _LEAST_KEPT))
+
+    def _share(self, stage: _Stage, target: float, budget: float) -> float:
+        """Return the share of events to keep for a size just below the target."""
+        low, high = (_LEAST_KEPT, stage.after - target), (1.0, stage.before - target)
+        best = _LEAST_KEPT
+        for _ in range(_MEASUREMENTS):
+            share = low[0] - low[1] * (high[0] - low[0]) / (high[1] - low[1])
+            over = self._measured(stage, share) - target
+            # An end that stays counts half: otherwise a curved function keeps the same one.
+            if over > 0:
+                low, high = (low[0], low[1] / 2), (share, over)
+                continue
+            low, high, best = (share, over), (high[0], high[1] / 2), share
+            if -over < _NEAR * budget:
+                break
+        return best
+
+    def _measured(self, stage: _Stage, share: float) -> float:
+        """Return the size of a stage's remaining events and sums in a report."""
+        writer = BlockWriter()
+        kept = stage.keeping(share)
+        for row in stage.rows:
+            write_events(writer, _left(row, kept).events, 0)
+        for row in stage.rows:
+            if row.id in kept and row.kind != "counter":
+                write_sums(writer, self._sums_of(row))
+        return sum(len(block.data) for block in writer.blocks()) * _BASE64
+
+    def _sums_of(self, row: Row) -> Sums:
+        if row.id not in self._sums:
+            events = row.events.loaded()
+            self._sums[row.id] = exact_sums(events, self._categories, self._span, self._bins)
+        return self._sums[row.id]
+
+    def _thinned(self, kept: Kept) -> Thinned:
+        lacking = [row for row in self._rows if row.id in kept]
+        return Thinned(
+            tuple(_left(row, kept) for row in self._rows),
+            tuple(span for row in lacking for span in _spans(row, kept[row.id], self._complete)),
+            sum(int(np.count_nonzero(~kept[row.id])) for row in lacking),
+            {row.id: self._sums_of(row) for row in lacking if row.kind != "counter"},
+        )
 
 
-def _outside(row: Row, kept: tuple[I64, I64]) -> Any:
-    """Return which events do not overlap the kept time ranges."""
-    start, end = kept
+def _left(row: Row, kept: Kept) -> Row:
+    """Return the row with its remaining events."""
+    if row.id not in kept:
+        return row
+    return replace(row, events=row.events.taken(np.flatnonzero(kept[row.id])))
+
+
+def _outside(row: Row, complete: tuple[I64, I64]) -> BoolArray:
+    """Return which events do not overlap the complete time ranges."""
+    start, end = complete
     starts_ns = row.events.start_ns
     upcoming = np.searchsorted(end, starts_ns, side="right")
     begins = np.append(start, np.iinfo(np.int64).max)[upcoming]
-    return begins >= np.maximum(row.events.end_ns, starts_ns + 1)
+    is_outside: BoolArray = begins >= np.maximum(row.events.end_ns, starts_ns + 1)
+    return is_outside
 
 
-def _thinned(row: Row, share: float, kept: tuple[I64, I64]) -> Thinned:
-    outside = np.flatnonzero(_outside(row, kept)) if share < 1 else np.zeros(0, np.int64)
-    count = len(outside) - max(int(len(outside) * share), _LEAST_EVENTS)
-    if count <= 0:
-        return Thinned((row,))
-    events = row.events
-    if row.kind == "counter":
-        gone = outside[np.linspace(0, len(outside) - 1, count).astype(np.int64)]
-    else:
-        length = (events.end_ns - events.start_ns)[outside]
-        gone = outside[np.argpartition(length, count - 1)[:count]]
-    is_kept = np.ones(len(events), np.bool_)
-    is_kept[gone] = False
-    left = replace(row, events=events.taken(np.flatnonzero(is_kept)))
-    return Thinned((left,), tuple(_spans(row, outside, is_kept, kept)), count)
+def _order(row: Row, candidates: I64) -> Integers:
+    """Return events in the order to omit them: the shortest first; of a counter, any."""
+    # Multiples of the golden ratio, modulo 1: every beginning is spread evenly. The first is last.
+    spread = np.argsort(-(np.arange(len(candidates), dtype=np.uint64) * _GOLDEN))
+    if row.kind != "counter":
+        length = (row.events.end_ns - row.events.start_ns)[candidates]
+        spread = spread[np.argsort(length[spread], kind="stable")]
+    return narrow(candidates[spread])
 
 
-def _spans(row: Row, outside: I64, is_kept: Any, kept: tuple[I64, I64]) -> list[dict[str, Any]]:
-    """Return where events of a row were omitted, between the kept time ranges."""
+def _spans(row: Row, kept: BoolArray, complete: tuple[I64, I64]) -> list[dict[str, Any]]:
+    """Return where events of a row were omitted, between the complete time ranges."""
     events = row.events.loaded()
-    place = np.searchsorted(kept[1], events.start_ns[outside], side="right")
+    outside = np.flatnonzero(_outside(row, complete))
+    if np.count_nonzero(kept[outside]) != np.count_nonzero(kept) - (len(kept) - len(outside)):
+        outside, complete = np.arange(len(kept)), _NOTHING_KEPT  # the time ranges lack events too
+    place = np.searchsorted(complete[1], events.start_ns[outside], side="right")
     spans = []
     for gap in np.unique(place).tolist():
         rows = outside[place == gap]
-        kept_count = int(np.count_nonzero(is_kept[rows]))
+        kept_count = int(np.count_nonzero(kept[rows]))
         if kept_count < len(rows):
             spans.append(
                 {

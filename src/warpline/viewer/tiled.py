@@ -50,7 +50,7 @@ class TiledPage:
         self._slots = threading.BoundedSemaphore(_THREADS)
         names = Names(trace.strings)
         store, count = RowStore(), 0
-        for row in timeline_rows(trace, names):
+        for row in timeline_rows(run, names):
             store.add(row, _idle(names))
             count += len(row.events)
         stored = store.stored(names.categories(), 0)

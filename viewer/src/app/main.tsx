@@ -7,6 +7,7 @@ import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
 import { startDecoders } from "../data/decoders";
 import { readHead } from "../data/head";
 import { Recording } from "../data/recording";
+import { Server } from "../data/server";
 import { serverTiles } from "../data/tile-source";
 import { fitSpan } from "../engine/view";
 import { parseAddress } from "../views/address";
@@ -14,6 +15,7 @@ import { copyText, onKey } from "../views/keys";
 import { Model } from "../views/model";
 import { Page } from "../views/page";
 import { showRange } from "../views/table-lines";
+import { startTwin } from "../views/twin";
 
 const MOST_WORKERS = 4;
 const ARRIVALS_MS = 200;
@@ -108,7 +110,7 @@ function enliven(model: Model): void {
       model.page.value = "tables";
     } else {
       model.page.value = "timeline";
-      if (id) void model.selectId(id);
+      if (id) model.attempt(model.selectId(id));
       else if (start !== undefined && end !== undefined && end > start) model.show(fitSpan({ start, end }, model.limits, 0.1));
     }
     event.preventDefault();
@@ -136,7 +138,7 @@ async function load(model: Model): Promise<void> {
   model.goHome();
   model.arrived.value++;
   recording.onTiles = (error) => {
-    model.failure.value = error?.message ?? null;
+    model.fail(error);
     model.refined.value++;
   };
   await recording.loadNames();
@@ -148,6 +150,23 @@ async function load(model: Model): Promise<void> {
 }
 
 const ASK_AGAIN_MS = 2000;
+const PROBE_MS = 3000;
+
+/** Notices the end of the server even if nothing is requested, and its return. */
+function watchServer(model: Model, server: Server): void {
+  server.onChange = (isGone) => {
+    model.isServerGone.value = isGone;
+    if (isGone) return;
+    model.fail(null);
+    model.arrived.value++; // asks again what failed
+    model.refined.value++;
+  };
+  const probe = (): void => {
+    if (document.visibilityState === "visible") void server.probe();
+  };
+  setInterval(probe, PROBE_MS);
+  document.addEventListener("visibilitychange", probe);
+}
 
 /** Shows what the server is still computing until it is ready. */
 async function watchPending(model: Model): Promise<void> {
@@ -166,9 +185,10 @@ function start(): void {
   try {
     const head = readHead(text);
     const page = pageBlocks(document);
-    const blocks: Blocks = head.source === "http" ? serverBlocks() : page;
+    const server = head.source === "http" ? new Server() : null;
+    const blocks: Blocks = server ? serverBlocks(server) : page;
     const workers = Math.max(1, Math.min(MOST_WORKERS, navigator.hardwareConcurrency || 2));
-    const source = head.tiles ? serverTiles() : null;
+    const source = server && head.tiles ? serverTiles(server) : null;
     const recording = new Recording(head, blocks, startDecoders(workerScript, workers), source);
     const model = new Model(recording);
     Object.assign(window, { warpline: { take: page.take, model } });
@@ -184,10 +204,10 @@ function start(): void {
     render(<Page model={model} />, root);
     startAddress(model);
     startKeys(model);
+    startTwin(model);
+    if (server) watchServer(model, server);
     void watchPending(model);
-    load(model).catch((error: unknown) => {
-      model.failure.value = error instanceof Error ? error.message : String(error);
-    });
+    load(model).catch((error: unknown) => model.fail(error instanceof Error ? error : new Error(String(error))));
   } catch (error) {
     root.textContent = error instanceof Error ? error.message : String(error);
   }

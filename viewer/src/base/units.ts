@@ -33,6 +33,16 @@ export function instantText(ns: number, stepNs: number, sizeNs = Math.abs(ns)): 
   return `${(ns / unit).toFixed(places)} ${name}`;
 }
 
+/**
+ * Formats a time of the page's clock: in the unit of the largest time, with enough digits to distinguish times that are
+ * `stepNs` apart. 62,282,543 ns: "62.283 ms" for steps of 1 us, "62.282543 ms" for steps of 1 ns.
+ */
+export function clockText(ns: number, stepNs = 1, sizeNs = Math.abs(ns)): string {
+  const [unit, name] = TIMES.find(([one]) => sizeNs >= one) ?? [1, "ns"];
+  const places = Math.max(0, Math.ceil(Math.log10(unit / Math.max(1, stepNs)) - 1e-9));
+  return `${(ns / unit).toFixed(places)} ${name}`;
+}
+
 export function shareText(share: number): string {
   if (!Number.isFinite(share)) return "–";
   const percent = share * 100;
@@ -41,6 +51,29 @@ export function shareText(share: number): string {
 
 export function countText(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** Formats a count with its noun: "1 row", "1,234 rows". */
+export function plural(count: number, noun: string, nouns = `${noun}s`): string {
+  return `${countText(count)} ${count === 1 ? noun : nouns}`;
+}
+
+/**
+ * Formats a number that lies between two bounds: "41.3 us" if they are formatted the same, "≥ 41.3 us" if the upper one is
+ * infinite, otherwise "41.3 to 43.0 us".
+ */
+export function boundsText(low: number, high: number, text: (value: number) => string): string {
+  if (high === Number.POSITIVE_INFINITY) return `≥ ${text(low)}`;
+  const [least, most] = [text(low), text(high)];
+  if (least === most) return most;
+  const [number, unit] = partsOf(least);
+  return `${unit === partsOf(most)[1] || low === 0 ? number : least} to ${most}`;
+}
+
+/** Splits a text into its number and its unit, if it has one. */
+function partsOf(text: string): readonly [number: string, unit: string] {
+  const [, number, unit] = /^([\d.,-]*)(.*)$/.exec(text) ?? [];
+  return [number ?? text, unit ?? ""];
 }
 
 export function bytesText(bytes: number): string {
@@ -68,7 +101,9 @@ export function valueText(value: unknown, unit: string): string {
       return shareText(value);
     case "bytes_per_s":
       return scaled(value, RATES);
-    default:
+    case "count":
       return Number.isInteger(value) ? countText(value) : digits(value);
+    default: // ids and sizes without a unit: 1,234 would not be found by a search
+      return digits(value);
   }
 }

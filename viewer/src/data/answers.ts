@@ -5,6 +5,7 @@
 
 import type { Span } from "../base/span";
 import type { Events } from "./events";
+import type { Bounds } from "./exact-sums";
 import type { NameTotals, RowTotals } from "./selection";
 
 /** An event by its row and its number in that row, among all recorded events. */
@@ -37,16 +38,52 @@ export interface Linked {
 /** A row's events `[first, last)` that overlap a span, and their busy time in it. */
 export interface RowSums extends RowTotals {
   readonly row: number;
+  /** The same with the events that are not in the file; absent: all are. */
+  readonly recorded?: { readonly count: Bounds; readonly busy_ns: Bounds };
 }
 
-/** The state of a walk over the events of some names: position and direction. */
-export interface Walk {
+export function countOf({ first, last, recorded }: RowSums): Bounds {
+  return recorded?.count ?? { low: last - first, high: last - first };
+}
+
+export function busyOf({ busy_ns, recorded }: RowSums): Bounds {
+  return recorded?.busy_ns ?? { low: busy_ns, high: busy_ns };
+}
+
+/** The events of some names in some rows. */
+export interface Highlight {
   /** By name: 1 for the names to find. */
   readonly lit: Uint8Array;
   readonly rows: readonly number[];
+}
+
+/** A position among the highlighted events. */
+export interface Position extends Highlight {
   readonly from: Place & { readonly time: number };
+}
+
+/** The state of a walk over highlighted events: position and direction. */
+export interface Walk extends Position {
   readonly direction: 1 | -1;
 }
+
+/** The number of highlighted events, and of those before a position. */
+export interface Tally {
+  readonly before: number;
+  readonly total: number;
+}
+
+/** A row's highlighted events shorter than `WIDE_BINS` bins, by the bin of their start. */
+export interface RowHits {
+  readonly row: number;
+  /** The bins that have any, ascending; their time, at most the bin's; the name of the first event of each. */
+  readonly bin: ArrayLike<number>;
+  readonly ns: ArrayLike<number>;
+  readonly name: ArrayLike<number>;
+}
+
+/** Longer events are drawn one by one. */
+export const WIDE_BINS = 1.5;
 
 export const MOST_LINES = 1000;
 export const MOST_LINKED = 10_000;
@@ -65,6 +102,12 @@ export interface Answers {
   links(of: Found): Promise<readonly Linked[]>;
   /** Returns the next event of the highlighted names, ordered by time, row, and number. */
   match(walk: Walk): Promise<Found | null>;
+  /** Counts the highlighted events. */
+  tally(position: Position): Promise<Tally>;
+  /** Returns the short highlighted events of each row in equal bins of a span. */
+  hits(highlight: Highlight, span: Span, bins: number): Promise<readonly RowHits[]>;
+  /** Returns the longest event of some names, 1 in `lit`, that overlaps a span: of equal ones the first. */
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null>;
   /** Returns the sums of the rows with events, except counters. */
   sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]>;
   /** Returns the time and count of each name over some rows, longest first. */

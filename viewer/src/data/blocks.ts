@@ -1,5 +1,7 @@
 /** The source of packed blocks: the page itself or its server. */
 
+import type { Server } from "./server";
+
 export type PackedBlock = string | Uint8Array;
 
 export interface Blocks {
@@ -56,12 +58,9 @@ export function pageBlocks(page: ParentNode): PageBlocks {
   };
 }
 
-export function serverBlocks(): Blocks {
+export function serverBlocks(server: Server): Blocks {
   return {
-    async get(block) {
-      const answer = await fetch(`blocks/${block}`, { cache: "force-cache" });
-      if (!answer.ok) throw new Error(`The server returned status ${answer.status} for block ${block}.`);
-      return new Uint8Array(await answer.arrayBuffer());
-    },
+    get: (block) =>
+      server.request(`blocks/${block}`, { cache: "force-cache" }, async (answer) => new Uint8Array(await answer.arrayBuffer())),
   };
 }

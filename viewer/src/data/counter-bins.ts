@@ -5,14 +5,14 @@ import type { Span } from "../base/span";
 import type { Events } from "./events";
 
 export interface CounterPicture {
-  readonly mean: Float32Array;
-  readonly most: Float32Array;
+  readonly mean: Float64Array;
+  readonly most: Float64Array;
 }
 
 /** Returns mean and maximum of `width` bins of a span. NaN before the first sample. */
 export function averages(events: Events, span: Span, width: number): CounterPicture {
-  const mean = new Float32Array(width).fill(Number.NaN);
-  const most = new Float32Array(width).fill(Number.NaN);
+  const mean = new Float64Array(width).fill(Number.NaN);
+  const most = new Float64Array(width).fill(Number.NaN);
   const { start, value, count } = events;
   if (!value) return { mean, most };
   const pixelNs = (span.end - span.start) / width;
@@ -51,8 +51,8 @@ export interface CounterBins {
 
 /** Returns mean and maximum of wider bins. NaN where there is no data. */
 export function averagesOfBins(bins: CounterBins, span: Span, width: number): CounterPicture {
-  const mean = new Float32Array(width).fill(Number.NaN);
-  const most = new Float32Array(width).fill(Number.NaN);
+  const mean = new Float64Array(width).fill(Number.NaN);
+  const most = new Float64Array(width).fill(Number.NaN);
   const pixel = (span.end - span.start) / width / bins.binNs;
   const first = (span.start - bins.start_ns) / bins.binNs;
   for (let x = 0; x < width; x++) {

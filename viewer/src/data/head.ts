@@ -21,6 +21,7 @@ export interface PartSpec {
 export type RowKind =
   | "group"
   | "state"
+  | "step"
   | "stream"
   | "phase"
   | "range"
@@ -29,6 +30,15 @@ export type RowKind =
   | "os"
   | "mark"
   | "counter";
+
+/** Exact sums of a row by bins of `2 ** level` ns: the events that start in each, and the time of each category. */
+export interface SumsSpec {
+  readonly block: number;
+  readonly offset: number;
+  readonly level: number;
+  readonly count: number;
+  readonly columns: readonly ColumnSpec[];
+}
 
 export interface RowSpec {
   readonly id: string;
@@ -50,6 +60,8 @@ export interface RowSpec {
   readonly max?: number | null;
   readonly clock_error_ns?: number | null;
   readonly parts: readonly PartSpec[];
+  /** Of a row with omitted events. */
+  readonly sums?: SumsSpec | null;
 }
 
 export interface Category {
@@ -59,7 +71,7 @@ export interface Category {
 }
 
 export interface BlockSpec {
-  readonly kind: "overview" | "names" | "events" | "attributes" | "results";
+  readonly kind: "overview" | "names" | "events" | "sums" | "attributes" | "results";
   readonly raw_bytes: number;
   readonly bytes: number;
 }

@@ -5,32 +5,41 @@ import type { Span } from "../base/span";
 import {
   type Answers,
   type Found,
+  type Highlight,
   type Linked,
   MOST_LINES,
   MOST_LINKED,
   type Place,
+  type Position,
+  type RowHits,
   type RowSums,
+  type Tally,
   type Walk,
 } from "./answers";
-import { endOf, type Events } from "./events";
+import { endOf, type Events, lengthOf } from "./events";
+import type { ExactSums } from "./exact-sums";
 import type { Head } from "./head";
+import { binnedHits, type Hits, hitsAmong } from "./hits";
 import { eventsIn, type NameTotals, nearestEvent, rowTotals, totalsByName } from "./selection";
 
 export interface LocalSource {
   readonly head: Head;
-  readonly names: { readonly texts: readonly string[] };
-  readonly rows: readonly { readonly events: Events | null }[];
+  readonly names: { readonly texts: readonly string[]; readonly categories: readonly number[] };
+  readonly rows: readonly { readonly events: Events | null; readonly sums?: ExactSums }[];
   readonly rowOf: ReadonlyMap<string, number>;
 }
 
 export class LocalAnswers implements Answers {
   private readonly indices = new Map<string, TableIndex>();
+  private readonly hitsByRow = new Map<number, Hits>();
+  private lit: Uint8Array | null = null;
 
   constructor(private readonly source: LocalSource) {}
 
   /** Invalidates the indices after more events have arrived. */
   forget(): void {
     this.indices.clear();
+    this.hitsByRow.clear();
   }
 
   event(row: number, event: number): Promise<Found | null> {
@@ -105,17 +114,108 @@ export class LocalAnswers implements Answers {
     return Promise.resolve(best && this.foundAt(best));
   }
 
+  tally({ lit, rows, from }: Position): Promise<Tally> {
+    let [before, total] = [0, 0];
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      const hits = events && this.hitsOf(row, events, lit);
+      if (!hits) continue;
+      const bound = row > from.row ? lowerBound : upperBound;
+      const preceding = row === from.row ? from.event : bound(events.start, from.time);
+      before += lowerBound(hits.event, preceding);
+      total += hits.event.length;
+    }
+    return Promise.resolve({ before, total });
+  }
+
+  hits({ lit, rows }: Highlight, span: Span, bins: number): Promise<readonly RowHits[]> {
+    const found = rows.flatMap((row) => {
+      const events = this.summedOf(row);
+      return events ? [{ row, ...binnedHits(this.hitsOf(row, events, lit), span, bins) }] : [];
+    });
+    return Promise.resolve(found);
+  }
+
+  /** Returns a row's highlighted events; those of the latest names are kept. */
+  private hitsOf(row: number, events: Events, lit: Uint8Array): Hits {
+    if (this.lit !== lit) this.hitsByRow.clear();
+    this.lit = lit;
+    let hits = this.hitsByRow.get(row);
+    if (!hits) {
+      hits = hitsAmong(events, lit);
+      this.hitsByRow.set(row, hits);
+    }
+    return hits;
+  }
+
+  longest(rows: readonly number[], span: Span, lit: Uint8Array): Promise<Found | null> {
+    let best: Place | null = null;
+    let bestKey: readonly number[] = [];
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      if (!events) continue;
+      const [first, last] = eventsIn(events, span);
+      for (let event = first; event < last; event++) {
+        if (!lit[events.name[event]]) continue;
+        const key = [-lengthOf(events, event), events.start[event], row];
+        if (best && compare(key, bestKey) >= 0) continue;
+        best = { row, event };
+        bestKey = key;
+      }
+    }
+    return Promise.resolve(best && this.foundAt(best));
+  }
+
   sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]> {
     const found = rows.flatMap((row) => {
       const events = this.summedOf(row);
-      return events ? [{ row, ...rowTotals(events, span) }] : [];
+      if (!events) return [];
+      const sums = this.source.rows[row]?.sums;
+      const recorded = sums && {
+        count: sums.count(events, span),
+        busy_ns: sums.time(events, span, this.countsAsBusy(row)),
+      };
+      return [{ row, ...rowTotals(events, span), ...(recorded && { recorded }) }];
     });
     return Promise.resolve(found);
   }
 
   names(rows: readonly number[], span: Span): Promise<readonly NameTotals[]> {
-    const events = rows.flatMap((row) => this.summedOf(row) ?? []);
-    return Promise.resolve(totalsByName(events, span, this.source.names.texts.length));
+    const all = new Map<number, NameTotals>();
+    const parts: NameTotals[] = [];
+    const whole: Events[] = [];
+    let isCut = false; // whether events of unknown names are missing
+    for (const row of rows) {
+      const events = this.summedOf(row);
+      const sums = this.source.rows[row]?.sums;
+      if (!events) continue;
+      if (!sums || sums.hasAll(events, span)) whole.push(events);
+      else if (this.source.head.rows[row]?.kind === "state") parts.push(...this.partsOfState(events, sums, span));
+      else {
+        whole.push(events);
+        isCut = true;
+      }
+    }
+    parts.push(...totalsByName(whole, span, this.source.names.texts.length));
+    for (const one of parts) all.set(one.name, addedTo(all.get(one.name), one));
+    const found = [...all.values()].map((one) => (isCut ? { ...one, most_ns: Number.POSITIVE_INFINITY } : one));
+    return Promise.resolve(found.sort((a, b) => b.ns - a.ns || b.count - a.count || a.name - b.name));
+  }
+
+  /** Returns the time of a state row by category. The names of its segments are those of the categories. */
+  private partsOfState(events: Events, sums: ExactSums, span: Span): NameTotals[] {
+    const { head, names } = this.source;
+    const counts = new Map(totalsByName([events], span, names.texts.length).map(({ name, count }) => [name, count]));
+    return sums.present.flatMap((category) => {
+      const { low, high } = sums.time(events, span, (one) => one === category);
+      const name = names.texts.findIndex((text, i) => names.categories[i] === category && text === head.categories[category]?.name);
+      return high > 0 && name >= 0 ? [{ name, count: counts.get(name) ?? 0, ns: low, most_ns: high }] : [];
+    });
+  }
+
+  private countsAsBusy(row: number): (category: number) => boolean {
+    const { rows, categories } = this.source.head;
+    return rows[row]?.kind === "state" ? (category) => categories[category]?.kind !== "idle" : () => true;
   }
 
   events(rows: readonly number[], span: Span, most: number): Promise<readonly Events[] | null> {
@@ -187,6 +287,13 @@ export class LocalAnswers implements Answers {
     }
     return index;
   }
+}
+
+function addedTo(sum: NameTotals | undefined, one: NameTotals): NameTotals {
+  if (!sum) return one;
+  const added = { name: one.name, count: sum.count + one.count, ns: sum.ns + one.ns };
+  const isCut = sum.most_ns !== undefined || one.most_ns !== undefined;
+  return isCut ? { ...added, most_ns: (sum.most_ns ?? sum.ns) + (one.most_ns ?? one.ns) } : added;
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

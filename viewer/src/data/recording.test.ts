@@ -129,6 +129,13 @@ describe("a recording", () => {
     const recording = await open(sample());
     const { answers } = recording;
     const kernel = await answers.find("kernel:9");
+    const whole = { start: -100, end: 6e9 };
+    const longest = (lit: number[], span = whole) => answers.longest([0, 1, 2, 3], span, Uint8Array.from(lit));
+    expect((await longest([0, 1, 0, 0]))?.id).toBe("gpu0/busy#1");
+    expect((await longest([1, 0, 1, 1]))?.id).toBe("api_call:1");
+    expect((await longest([1, 0, 0, 0]))?.id).toBe("gpu0/busy#0"); // as long as the kernel, in a row above
+    expect((await longest([1, 0, 1, 1], { start: 11, end: 6e9 }))?.start).toBe(5e9);
+    expect(await longest([0, 0, 0, 0])).toBeNull();
     expect(kernel).toMatchObject({ row: 2, event: 1, start: 5e9, end: 5e9 + 3, name: 3, links: {} });
     expect(await answers.find("kernel:5")).toBeNull();
     expect(await answers.find("gpu0/busy#1")).toMatchObject({ row: 1, event: 1, table: null, tableRow: null });

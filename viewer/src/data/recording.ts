@@ -8,7 +8,8 @@ import type { CounterBins } from "./counter-bins";
 import type { Decoders } from "./decoders";
 import type { FinishedRow, RowOrder } from "./decode-worker";
 import { type Bounds, type Events, eventsOf } from "./events";
-import type { AttributeColumn, Head, ResultTable, TilesSpec } from "./head";
+import { decodeSums, type ExactSums } from "./exact-sums";
+import type { AttributeColumn, Head, ResultTable, SumsSpec, TilesSpec } from "./head";
 import { LocalAnswers } from "./local-answers";
 import type { Pyramid } from "./pyramid";
 import { RemoteAnswers } from "./remote-answers";
@@ -34,6 +35,8 @@ export interface RowData {
   error: string | null;
   /** The bins of a counter whose samples are not in the page. */
   counter?: CounterBins | null;
+  /** The sums of a row of which the file lacks events. */
+  sums?: ExactSums;
 }
 
 export interface Attribute {
@@ -112,7 +115,22 @@ export class Recording {
         if (this.rows[row]?.events || this.rows[row]?.error) arrived(row);
       }
     };
-    await Promise.all(this.ordersOfBlocks().map(load));
+    await Promise.all([...this.ordersOfBlocks().map(load), this.loadSums()]);
+  }
+
+  private async loadSums(): Promise<void> {
+    const blocks = new Map<number, Promise<Uint8Array>>();
+    const load = async (spec: SumsSpec, row: number): Promise<void> => {
+      const bytes = blocks.get(spec.block) ?? this.bytesOf(spec.block);
+      blocks.set(spec.block, bytes);
+      try {
+        const sums = decodeSums(await bytes, spec, this.head, this.names.categories);
+        Object.assign(this.rows[row] as RowData, { sums });
+      } catch (error) {
+        this.fail(row, (error as Error).message);
+      }
+    };
+    await Promise.all(this.head.rows.flatMap(({ sums }, row) => (sums ? [load(sums, row)] : [])));
   }
 
   private startTiles(grid: TilesSpec, source: TileSource): Promise<void> {
@@ -210,6 +228,7 @@ export class Recording {
     if (!bytes) {
       bytes = this.bytesOf(spec.block);
       this.attributeBytes.set(spec.block, bytes);
+      bytes.catch(() => this.attributeBytes.delete(spec.block)); // the next call asks again
     }
     const raw = await bytes;
     let offset = spec.offset;
@@ -227,6 +246,11 @@ export class Recording {
     return column.labels?.[String(value)] ?? value;
   }
 
+  /** Whether a table has been requested and has not failed. */
+  hasResult(name: string): boolean {
+    return this.results.has(name);
+  }
+
   result(name: string): Promise<ResultTable> {
     let found = this.results.get(name);
     if (!found) {
@@ -235,6 +259,7 @@ export class Recording {
         ? this.bytesOf(spec.block).then((raw) => JSON.parse(new TextDecoder().decode(raw)) as ResultTable)
         : Promise.reject(new Error(`The file has no table ${name}.`));
       this.results.set(name, found);
+      found.catch(() => this.results.delete(name)); // the next call asks again
     }
     return found;
   }

@@ -1,7 +1,7 @@
 /** Answers from the server of a tiled recording. */
 
 import type { Span } from "../base/span";
-import type { Answers, Found, Linked, RowSums, Walk } from "./answers";
+import type { Answers, Found, Highlight, Linked, Position, RowHits, RowSums, Tally, Walk } from "./answers";
 import type { Events } from "./events";
 import type { NameTotals } from "./selection";
 import { decodeCut, type TileBase } from "./tile";
@@ -40,6 +40,18 @@ export class RemoteAnswers implements Answers {
 
   match({ lit, ...walk }: Walk): Promise<Found | null> {
     return this.ask("match", { ...walk, lit: bitsText(lit) });
+  }
+
+  tally({ lit, ...position }: Position): Promise<Tally> {
+    return this.ask("tally", { ...position, lit: bitsText(lit) });
+  }
+
+  hits({ lit, rows }: Highlight, { start, end }: Span, bins: number): Promise<readonly RowHits[]> {
+    return this.ask("hits", { lit: bitsText(lit), rows, start, end, bins });
+  }
+
+  longest(rows: readonly number[], { start, end }: Span, lit: Uint8Array): Promise<Found | null> {
+    return this.ask("longest", { rows, start, end, lit: bitsText(lit) });
   }
 
   sums(rows: readonly number[], { start, end }: Span): Promise<readonly RowSums[]> {

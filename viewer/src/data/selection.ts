@@ -35,10 +35,13 @@ export function rowTotals(events: Events, span: Span): RowTotals {
   return { first, last, busy_ns: busyBefore(events, span.end) - busyBefore(events, span.start) };
 }
 
+/** The events of a name. If the file lacks events, `count` is their least number, and `ns` their least time. */
 export interface NameTotals {
   readonly name: number;
   readonly count: number;
   readonly ns: number;
+  /** The most time, infinite if unknown; absent: all events are in the file. */
+  readonly most_ns?: number;
 }
 
 /** Returns, per name, the number of events that overlap the span and their time in it, longest first. */

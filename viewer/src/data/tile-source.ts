@@ -1,5 +1,7 @@
 /** The source of tiles and answers: the server of the page. */
 
+import type { Server } from "./server";
+
 export interface TileSource {
   /** Returns a tile of some rows, which are ascending. */
   tile(level: number, index: number, rows: readonly number[], signal: AbortSignal): Promise<Uint8Array>;
@@ -23,34 +25,15 @@ export function rangesText(numbers: readonly number[]): string {
   return parts.join(",");
 }
 
-async function answered(request: Promise<Response>): Promise<Response> {
-  let answer: Response;
-  try {
-    answer = await request;
-  } catch (error) {
-    if ((error as Error).name === "AbortError") throw error;
-    throw new Error("No response from the server. Check that warpline view is still running.");
-  }
-  if (!answer.ok) throw new Error(`The server returned status ${answer.status}.`);
-  return answer;
-}
-
-export function serverTiles(): TileSource {
-  const post = (name: string, question: object): Promise<Response> =>
-    answered(fetch(`ask/${name}`, { method: "POST", body: JSON.stringify(question) }));
+export function serverTiles(server: Server): TileSource {
+  const bytes = async (answer: Response): Promise<Uint8Array> => new Uint8Array(await answer.arrayBuffer());
+  const json = (answer: Response): Promise<unknown> => answer.json();
+  const post = (question: object): RequestInit => ({ method: "POST", body: JSON.stringify(question) });
   return {
-    async tile(level, index, rows, signal) {
-      const path = `tiles/${level}/${index}?rows=${rangesText(rows)}`;
-      return new Uint8Array(await (await answered(fetch(path, { signal }))).arrayBuffer());
-    },
-    async ask(name, question) {
-      return (await post(name, question)).json();
-    },
-    async events(question) {
-      return new Uint8Array(await (await post("events", question)).arrayBuffer());
-    },
-    async state() {
-      return (await answered(fetch("state"))).json();
-    },
+    tile: (level, index, rows, signal) =>
+      server.request(`tiles/${level}/${index}?rows=${rangesText(rows)}`, { signal }, bytes),
+    ask: (name, question) => server.request(`ask/${name}`, post(question), json),
+    events: (question) => server.request("ask/events", post(question), bytes),
+    state: () => server.request("state", {}, json),
   };
 }

@@ -1,33 +1,105 @@
-/** Counters: per pixel the maximum as a faint area, the mean over time as a solid one. */
+/** Counters: per pixel the mean over time as a line, and what the maximum exceeds it by as a faint band. */
 
-import type { CounterPicture } from "../data/counter-bins";
+import { valueText } from "../base/units";
+import { averages, averagesOfBins, type CounterPicture } from "../data/counter-bins";
 import type { RowSpec } from "../data/head";
+import type { RowData } from "../data/recording";
 import type { Pen } from "./surface";
+import { lengthOfSpan, type Span, xToTime } from "./view";
+
+const LINE_PX = 1.5;
+const DOT_PX = 4;
+const LABEL_PX = 11;
+const AREA = 0.16;
+const BAND = 0.4;
 
 export interface CounterRoom {
   readonly width: number;
   readonly top: number;
   readonly height: number;
   readonly colour: string;
+  readonly text: string;
+}
+
+/** The values at the bottom and at the top of a counter's row. */
+export interface Axis {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Returns the axis: it has all values of the recording, and 0. */
+export function axisOf(row: RowSpec): Axis {
+  return { low: Math.min(0, row.min ?? 0), high: Math.max(0, row.max ?? 1) };
+}
+
+/** Returns mean and maximum of a counter per pixel, or null before its samples arrive. */
+export function pictureOfCounter(data: RowData, span: Span, width: number): CounterPicture | null {
+  if (data.counter) return averagesOfBins(data.counter, span, width);
+  return data.events && averages(data.events, span, width);
+}
+
+/** Returns mean and maximum in the pixel at `x`, null where there is no value. */
+export function counterAt(
+  data: RowData,
+  span: Span,
+  width: number,
+  x: number,
+): { readonly mean: number; readonly most: number } | null {
+  const start = xToTime(Math.floor(x), span, width);
+  const picture = pictureOfCounter(data, { start, end: start + lengthOfSpan(span) / width }, 1);
+  const [mean, most] = [picture?.mean[0] ?? Number.NaN, picture?.most[0] ?? Number.NaN];
+  return Number.isNaN(mean) ? null : { mean, most };
 }
 
 export function drawCounter(pen: Pen, picture: CounterPicture, row: RowSpec, room: CounterRoom): void {
   const width = Math.ceil(room.width);
   const { mean, most } = picture;
-  const low = Math.min(0, row.min ?? 0);
-  const range = Math.max(1e-12, (row.max ?? 1) - low);
-  const tall = (value: number): number =>
-    Math.max(0, Math.min(1, (value - low) / range)) * room.height;
+  const { low, high } = axisOf(row);
+  const bottom = room.top + room.height;
+  const y = (value: number): number =>
+    bottom - Math.max(0, Math.min(1, (value - low) / Math.max(1e-12, high - low))) * (room.height - LINE_PX);
+  const isConstant = isFlat(picture); // its area would look like a filled row
   pen.fillStyle = room.colour;
-  for (const [values, alpha] of [
-    [most, 0.3],
-    [mean, 0.8],
-  ] as const) {
-    pen.globalAlpha = alpha;
-    for (let x = 0; x < width; x++) {
-      const height = tall(values[x]);
-      if (height > 0) pen.fillRect(x, room.top + room.height - height, 1, height);
+  let last = Number.NaN;
+  let peak = -1;
+  for (let x = 0; x < width; x++) {
+    if (Number.isNaN(mean[x])) {
+      last = Number.NaN;
+      continue;
     }
+    if (peak < 0 || most[x] > most[peak]) peak = x;
+    const at = y(mean[x]);
+    if (!isConstant) {
+      pen.globalAlpha = AREA;
+      pen.fillRect(x, at, 1, bottom - at);
+      const above = y(most[x]);
+      pen.globalAlpha = BAND;
+      if (above < at) pen.fillRect(x, above, 1, at - above);
+    }
+    pen.globalAlpha = 1;
+    const [from, to] = Number.isNaN(last) ? [at, at] : [Math.min(at, last), Math.max(at, last)];
+    pen.fillRect(x, from - LINE_PX, 1, to - from + LINE_PX);
+    last = at;
   }
-  pen.globalAlpha = 1;
+  if (peak >= 0 && !isConstant) drawPeak(pen, most[peak], row, peak, y(most[peak]), room);
+}
+
+/** Returns whether all values in view are the same. */
+function isFlat({ mean, most }: CounterPicture): boolean {
+  const first = most.find((value) => !Number.isNaN(value)) ?? 0;
+  const rounding = 1e-9 * Math.abs(first); // of the means
+  return most.every((value, x) => Number.isNaN(value) || (value === first && value - mean[x] <= rounding));
+}
+
+/** Marks the highest value in view. */
+function drawPeak(pen: Pen, value: number, row: RowSpec, x: number, y: number, room: CounterRoom): void {
+  const text = `peak ${valueText(value, row.unit ?? "none")}`;
+  pen.font = "11px system-ui, sans-serif";
+  pen.textBaseline = "middle";
+  pen.textAlign = "left";
+  pen.fillRect(x - DOT_PX / 2, y - LINE_PX / 2 - DOT_PX / 2, DOT_PX, DOT_PX);
+  const wide = pen.measureText(text).width;
+  const at = x + DOT_PX + 2 + wide <= room.width ? x + DOT_PX + 2 : x - DOT_PX - 2 - wide;
+  pen.fillStyle = room.text;
+  pen.fillText(text, Math.max(0, at), Math.min(y + LABEL_PX * 0.7, room.top + room.height - LABEL_PX / 2));
 }

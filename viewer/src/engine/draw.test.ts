@@ -5,10 +5,11 @@ import { seeded } from "../../dev/random";
 import { contrast, fromHex, luminance } from "../base/colour";
 import { averages } from "../data/counter-bins";
 import { plainText, searchPattern } from "../base/text";
-import { countText, instantText, shareText, timeText } from "../base/units";
+import { boundsText, clockText, countText, instantText, plural, shareText, timeText, valueText } from "../base/units";
 import { startDecoders } from "../data/decoders";
-import type { Category } from "../data/head";
+import type { Category, RowSpec } from "../data/head";
 import { Recording } from "../data/recording";
+import { drawCounter } from "./counter";
 import { Painter, RULER_HEIGHT, type Scene, visibleRows } from "./draw";
 import { fittedLabel } from "./labels";
 import { layoutRows, rowTree } from "./layout";
@@ -72,6 +73,7 @@ async function scene(change: Partial<Scene> = {}): Promise<Scene> {
     hovered: null,
     area: null,
     measure: null,
+    hits: null,
     windows: [],
     windowRows: null,
     arrows: [],
@@ -91,7 +93,7 @@ describe("the doubt about a clock", () => {
 
   it("is a bar on the scale of the view, and a number", async () => {
     const { calls, width } = await draw(50);
-    expect(calls.some((call) => call.name === "fillText" && call.values[0] === "clock ±50 ns")).toBe(true);
+    expect(calls.some((call) => call.name === "fillText" && call.values[0] === "clock ±50 ns relative to the first file's")).toBe(true);
     const wide = (2 * 50 * width) / 1000;
     expect(calls.some((call) => call.name === "fillRect" && call.values[2] === wide && call.values[3] === 1)).toBe(true);
   });
@@ -272,6 +274,38 @@ describe("counters", () => {
   });
 });
 
+describe("a drawn counter", () => {
+  const room = { width: 300, top: 0, height: 40, colour: "line", text: "text" };
+  const spec = (min: number, max: number): RowSpec => ({
+    ...{ id: "c", parent: null, label: "c", kind: "counter", count: 1, parts: [], unit: "bytes", min, max },
+  });
+  const drawn = (values: readonly number[], min: number, max: number) => {
+    const { pen, calls } = recordingPen();
+    const mean = Float64Array.from({ length: 300 }, (_, x) => values[Math.floor((x * values.length) / 300)] as number);
+    drawCounter(pen, { mean, most: mean }, spec(min, max), room);
+    const rects = calls.filter((call) => call.name === "fillRect").map((call) => call.values as number[]);
+    return { rects, texts: calls.filter((call) => call.name === "fillText") };
+  };
+
+  it("is a thin line where the value is constant", () => {
+    const { rects, texts } = drawn([4096], 4096, 4096);
+    expect(rects).toHaveLength(300);
+    for (const [, , , height] of rects) expect(height).toBeLessThanOrEqual(2);
+    expect(texts).toEqual([]);
+  });
+
+  it("stands on an axis from 0 to the highest value, and names the peak in view", () => {
+    const { rects, texts } = drawn([1024, 2048, 512], 512, 4096);
+    const tall = (x: number): number => 40 - Math.min(...rects.filter(([at]) => at === x).map(([, y]) => y as number));
+    for (const [x, value] of [[30, 1024], [150, 2048], [270, 512]] as const) {
+      expect(tall(x)).toBeCloseTo((value / 4096) * 38.5 + 1.5, 5);
+    }
+    expect(texts.map((call) => call.values[0])).toEqual(["peak 2.00 KiB"]);
+    expect(texts[0]?.values[1]).toBeGreaterThan(100); // beside the first pixel that has it
+    expect(texts[0]?.values[1]).toBeLessThan(112);
+  });
+});
+
 describe("texts", () => {
   it("cut names to their room", () => {
     expect(fittedLabel("gemm", 100, 24)).toBe("gemm");
@@ -293,6 +327,15 @@ describe("texts", () => {
     expect(instantText(1_234_567, 1)).toBe("1234.567 us");
     const ruler = [-500_000, 0, 1_000_000].map((ns) => instantText(ns, 500_000, 2e6));
     expect(ruler).toEqual(["-0.5 ms", "0.0 ms", "1.0 ms"]);
+    expect([1000, 1].map((step) => clockText(62_282_543, step))).toEqual(["62.283 ms", "62.282543 ms"]);
+    expect(clockText(-500, 1, 7_414_949_453)).toBe("-0.000000500 s");
+    expect([0, 1, 2, 1234].map((count) => plural(count, "finding"))).toEqual(["0 findings", "1 finding", "2 findings", "1,234 findings"]);
+    expect(plural(2, "category", "categories")).toBe("2 categories");
+    expect([valueText(1234567, "id"), valueText(1234567, "none"), valueText(1234567, "count")]).toEqual(["1234567", "1234567", "1,234,567"]);
+    expect(boundsText(0.989, 0.992, shareText)).toBe("98.9 to 99.2%");
+    expect(boundsText(0.9891, 0.98912, shareText)).toBe("98.9%");
+    expect(boundsText(900e3, 1.5e6, timeText)).toBe("900 us to 1.50 ms");
+    expect(boundsText(12, Number.POSITIVE_INFINITY, countText)).toBe("≥ 12");
     expect(shareText(0.7134)).toBe("71.3%");
     expect(countText(1234567)).toBe("1,234,567");
   });

@@ -2,13 +2,12 @@
 
 import { lowerBound } from "../base/search";
 import { instantText } from "../base/units";
-import type { Found } from "../data/answers";
-import { averages, averagesOfBins, type CounterPicture } from "../data/counter-bins";
+import type { Found, RowHits } from "../data/answers";
 import type { Events } from "../data/events";
 import type { Head } from "../data/head";
 import { NO_NAME } from "../data/category-bins";
 import type { Names, Overview, RowData } from "../data/recording";
-import { drawCounter } from "./counter";
+import { drawCounter, pictureOfCounter } from "./counter";
 import { drawLabel, LabelWidths } from "./labels";
 import type { Layout, PlacedRow } from "./layout";
 import { topOfRow } from "./layout";
@@ -37,6 +36,13 @@ export interface Area {
   readonly rows: ReadonlySet<number> | null;
 }
 
+/** Highlighted events by bin: `bins` of a span, which may be of an earlier view. */
+export interface HitPicture {
+  readonly span: Span;
+  readonly bins: number;
+  readonly byRow: ReadonlyMap<number, RowHits>;
+}
+
 /** The inputs of a frame. */
 export interface Scene {
   readonly head: Head;
@@ -56,6 +62,8 @@ export interface Scene {
   readonly hovered: Found | null;
   readonly area: Area | null;
   readonly measure: Span | null;
+  /** The highlighted events too short to be drawn one by one; null: nothing is highlighted. */
+  readonly hits: HitPicture | null;
   readonly windows: readonly Span[];
   readonly windowRows: ReadonlySet<number> | null;
   readonly arrows: readonly Arrow[];
@@ -95,10 +103,18 @@ export class Painter {
     this.size = 0;
     const zones = visibleRows(scene);
     const all = [...zones.scrolled, ...zones.pinned];
-    const strip = this.surface.strip(Math.max(1, Math.ceil(width)), Math.max(1, all.length) * LINES);
+    const layers = scene.hits ? 2 : 1; // highlighted events are drawn above all others
+    const strip = this.surface.strip(Math.max(1, Math.ceil(width)), Math.max(1, layers * all.length) * LINES);
     strip.pixels.fill(0);
     const shades = this.shadesOf(scene);
     all.forEach((row, place) => this.prepare(scene, shades, row, strip, place));
+    const { hits } = scene;
+    if (hits) {
+      all.forEach(({ placed }, place) => {
+        const own = hits.byRow.get(placed.shows ?? -1);
+        if (own) stripOfHits(scene, shades, hits, own, strip, all.length + place);
+      });
+    }
     strip.upload();
     drawSteps(pen, scene);
     let labels = 0;
@@ -117,6 +133,10 @@ export class Painter {
         this.drawBand(pen, scene, all[place] as DrawnRow, strip, place);
       }
       labels += this.drawRects(pen, scene, top, bottom);
+      for (let place = from; hits && place < to; place++) {
+        const { placed, top } = all[place] as DrawnRow;
+        strip.draw(pen, (all.length + place) * LINES, LINES, 0, top + 1, strip.width, placed.height - 2);
+      }
       pen.restore();
     }
     drawOverlay(pen, scene);
@@ -205,6 +225,7 @@ export class Painter {
           top: top + 2,
           height: placed.height - 4,
           colour: scene.theme.accent,
+          text: scene.theme.text,
         });
       }
       return;
@@ -305,11 +326,6 @@ export class Painter {
   }
 }
 
-function pictureOfCounter(data: RowData, span: Span, width: number): CounterPicture | null {
-  if (data.counter) return averagesOfBins(data.counter, span, width);
-  return data.events && averages(data.events, span, width);
-}
-
 /** Returns the visible rows with their top edges. */
 export function visibleRows(scene: Pick<Scene, "layout" | "scrollTop" | "height">): {
   readonly pinned: readonly DrawnRow[];
@@ -371,6 +387,31 @@ function stripOfPicture({ inks, busy, idle }: Shades, picture: RowPicture, strip
     const end = base + LINES * width;
     if (below) for (let at = base + x; at < edge; at += width) pixels[at] = below;
     for (let at = edge + x; at < end; at += width) pixels[at] = shade;
+  }
+}
+
+const LEAST_LINES = 3; // so that a single short event is visible
+
+/** Fills the pixels that have highlighted events, as high as their share of the time. */
+function stripOfHits(
+  { span, inks }: Scene,
+  { busy }: Shades,
+  { span: whole, bins }: HitPicture,
+  hits: RowHits,
+  strip: Strip,
+  place: number,
+): void {
+  const { width, pixels } = strip;
+  const binNs = lengthOfSpan(whole) / bins;
+  for (let k = 0; k < hits.bin.length; k++) {
+    const time = whole.start + (hits.bin[k] as number) * binNs;
+    const from = Math.max(0, Math.round(timeToX(time, span, width)));
+    const to = Math.min(width, Math.max(from + 1, Math.round(timeToX(time + binNs, span, width))));
+    const shade = busy[inks.of[hits.name[k] as number] * (SHADES + 1) + SHADES];
+    const lines = Math.max(LEAST_LINES, Math.round(((hits.ns[k] as number) / binNs) * LINES));
+    for (let line = LINES - Math.min(LINES, lines); line < LINES; line++) {
+      pixels.fill(shade, (place * LINES + line) * width + from, (place * LINES + line) * width + to);
+    }
   }
 }
 

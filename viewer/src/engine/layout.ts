@@ -30,6 +30,7 @@ export interface Layout {
 const HEIGHTS: Readonly<Record<RowSpec["kind"], number>> = {
   group: 22,
   state: 26,
+  step: 18,
   stream: 20,
   phase: 18,
   range: 18,
@@ -69,7 +70,7 @@ export function layoutRows(tree: RowTree, state: LayoutState): Layout {
   let pinnedHeight = 0;
   for (const id of state.pinned) {
     const row = tree.rows.findIndex((one) => one.id === id);
-    if (row < 0) continue;
+    if (row < 0 || state.hidden.has(id)) continue;
     const placed = place(tree, state, row, pinnedHeight, 0);
     pinned.push(placed);
     pinnedHeight += placed.height;
@@ -110,6 +111,8 @@ function place(
   return { row, y, height: rowHeight(spec), indent, hasChildren, isCollapsed, shows };
 }
 
+const UNFIT: ReadonlySet<RowSpec["kind"]> = new Set(["group", "counter", "step"]);
+
 /** Returns the row that represents a group: its state row, otherwise the row with the most time. */
 function busiest(tree: RowTree, group: number): number | null {
   let best: number | null = null;
@@ -117,7 +120,7 @@ function busiest(tree: RowTree, group: number): number | null {
   const look = (row: number): void => {
     const spec = tree.rows[row] as RowSpec;
     const weight = spec.kind === "state" ? Number.MAX_VALUE : (spec.busy_ns ?? spec.count);
-    if (spec.kind !== "group" && spec.kind !== "counter" && weight > most) {
+    if (!UNFIT.has(spec.kind) && weight > most) {
       most = weight;
       best = row;
     }

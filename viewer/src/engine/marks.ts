@@ -35,7 +35,7 @@ export function drawClockError(pen: Pen, row: RowSpec, { span, width, top, heigh
     pen.fillRect(x + long - 1, y - CAP, 1, 2 * CAP);
     x += long + 6;
   }
-  const text = `clock ±${timeText(error)}`;
+  const text = `clock ±${timeText(error)} relative to the first file's`;
   pen.font = "11px system-ui, sans-serif";
   pen.textBaseline = "middle";
   pen.textAlign = "left";

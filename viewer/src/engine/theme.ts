@@ -99,6 +99,8 @@ const BASES: Readonly<Record<string, string>> = {
   unknown: "#6d757d",
   "cuda-api": "#8fa3b5",
   nvtx: "#58b27c",
+  step: "#6d8f4e",
+  "excluded-step": "#7a828b",
   operator: "#4fa3a5",
   "os-call": "#a08f7c",
 };

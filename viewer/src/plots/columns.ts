@@ -40,6 +40,13 @@ export class Columns {
     return new Map([...groups].map(([name, rows]) => [name, new Columns(this.table, rows)]));
   }
 
+  /** Returns the rows without the last group of a key if the page has only the first rows of the table: it may be cut. */
+  whole(key: (row: number) => string): Columns {
+    const last = this.rows[this.rows.length - 1];
+    if (this.table.row_count === undefined || last === undefined) return this;
+    return this.filter((row) => key(row) !== key(last));
+  }
+
   filter(keeps: (row: number) => boolean): Columns {
     return new Columns(this.table, this.rows.filter(keeps));
   }

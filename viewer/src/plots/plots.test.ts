@@ -92,6 +92,16 @@ describe("steps", () => {
   });
 });
 
+describe("a table of which the page has only the first rows", () => {
+  it("loses its last group, which may be cut", () => {
+    const columns = tableOf({ name: ["a", "a", "b"], instances: [1, 2, 3] });
+    const name = (row: number): string => columns.text(row, "name");
+    expect(columns.whole(name).rows).toEqual([0, 1, 2]);
+    const cut = new Columns({ ...columns.table, row_count: 9 });
+    expect(cut.whole(name).rows).toEqual([0, 1]);
+  });
+});
+
 describe("kernels and memory", () => {
   it("shows the bins of one kernel", () => {
     const table = tableOf({

@@ -70,7 +70,7 @@ export function stepTimes(table: Columns): Plot | null {
 
 /** Idle time of each step by cause, stacked; a plot per rank. */
 export function idleCauses(table: Columns): readonly Plot[] {
-  const ranks = byRank(table);
+  const ranks = byRank(table.whole((row) => `${rankLabel(table, row)} ${table.text(row, "start_ns")}`));
   return [...ranks].flatMap(([rank, own]) => {
     const steps = own.by((row) => own.text(row, "start_ns"));
     const first = new Map([...steps].map(([start, { rows }]) => [start, rows[0] ?? 0]));

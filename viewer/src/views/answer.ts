@@ -1,17 +1,21 @@
 /** Asynchronous queries: only the latest counts, and the previous answer stays until it arrives. */
 
-import { effect, type ReadonlySignal, signal } from "@preact/signals";
+import { batch, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 import { type Answers, type Found, MOST_LINES } from "../data/answers";
 import type { RowStretch } from "./model";
 
+/** The latest answer to a query. While `isPending`, it answers an earlier query than the present one. */
+export type Followed<T> = ReadonlySignal<T> & { readonly isPending: ReadonlySignal<boolean> };
+
 /**
  * Returns a signal with the answer to a query. The query runs again whenever a signal changes that
  * `ask` reads synchronously. One query is in flight at a time: of those that come up meanwhile, as
- * while the mouse drags, only the last runs. A failed query leaves the answer unchanged.
+ * while the mouse drags, only the last runs. After a failed query the answer stays pending.
  */
-export function follow<T>(first: T, ask: () => Promise<T> | T): ReadonlySignal<T> {
+export function follow<T>(first: T, ask: () => Promise<T> | T): Followed<T> {
   const answer = signal(first);
+  const isPending = signal(false);
   const turn = signal(0);
   let isAsking = false;
   let isOutdated = false;
@@ -22,6 +26,7 @@ export function follow<T>(first: T, ask: () => Promise<T> | T): ReadonlySignal<T
       return;
     }
     const found = ask();
+    isPending.value = found instanceof Promise;
     if (!(found instanceof Promise)) {
       answer.value = found;
       return;
@@ -33,27 +38,59 @@ export function follow<T>(first: T, ask: () => Promise<T> | T): ReadonlySignal<T
       isOutdated = false;
     };
     found.then((value) => {
-      if (!isOutdated) answer.value = value;
+      batch(() => {
+        if (!isOutdated) answer.value = value;
+        isPending.value = isOutdated;
+      });
       done();
     }, done);
   });
-  return answer;
+  return Object.assign(answer, { isPending });
 }
 
 /** Does the same as `follow` in a component: `ask` is called when `on` changes. */
-export function useAnswer<T>(first: T, ask: () => Promise<T>, on: readonly unknown[]): T {
-  const [answer, setAnswer] = useState(first);
+export function useAnswer<T>(
+  first: T,
+  ask: () => Promise<T>,
+  on: readonly unknown[],
+): { readonly value: T; readonly isPending: boolean } {
+  const [answer, setAnswer] = useState<{ readonly value: T; readonly on: readonly unknown[] }>({ value: first, on: [] });
   useEffect(() => {
     let isStale = false;
     ask().then(
-      (found) => !isStale && setAnswer(() => found),
+      (value) => !isStale && setAnswer({ value, on }),
       () => undefined,
     );
     return () => {
       isStale = true;
     };
   }, on);
-  return answer;
+  const isPending = on.length !== answer.on.length || on.some((one, i) => one !== answer.on[i]);
+  return { value: answer.value, isPending };
+}
+
+const MOST_IDS = 5000;
+
+/** Returns a function from an event to its id, empty until it has arrived. */
+export function useIds(answers: Answers): (row: number, event: number) => string {
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const known = useRef(new Map<string, string>());
+  return (row, event) => {
+    const key = `${row}/${event}`;
+    const ids = known.current;
+    const id = ids.get(key);
+    if (id !== undefined) return id;
+    if (ids.size >= MOST_IDS) ids.clear();
+    ids.set(key, "");
+    answers.event(row, event).then(
+      (found) => {
+        ids.set(key, found?.id ?? "");
+        redraw(undefined);
+      },
+      () => ids.delete(key),
+    );
+    return "";
+  };
 }
 
 const PAGE = 100; // lines per request

@@ -2,7 +2,7 @@
 
 import type { Span } from "../base/span";
 import { endOf, type Events } from "../data/events";
-import type { RowSpec } from "../data/head";
+import type { RowKind, RowSpec } from "../data/head";
 import type { Area } from "../engine/draw";
 import { flameOfArea, type Launched, type ThreadEvents } from "./area-flame";
 import type { Flame } from "./flame";
@@ -12,6 +12,8 @@ import type { Model } from "./model";
 export const MOST_EVENTS = 400_000;
 
 const LAUNCH = "launch";
+/** Rows about all streams of a GPU. */
+const WHOLE: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
 const AROUND = ["python_frame", "range", "op", "api_call"];
 
 interface Chosen {
@@ -36,20 +38,28 @@ export async function areaFlame(model: Model, area: Area, isMerged: boolean): Pr
   return flameOfArea(lanes, launched, area.span, (name) => names.texts[name] ?? "", isMerged);
 }
 
-/** Returns the rows of an area: whole threads and, for a GPU's busy time, all its streams. */
+/**
+ * Returns the rows of an area: whole threads and, for rows about a whole GPU, all its streams. An area without
+ * threads has those of the processes of its streams.
+ */
 function chosenRows(model: Model, area: Area): Chosen {
   const { rows } = model.recording.head;
   const isIn = (place: number): boolean => area.rows === null || area.rows.has(place);
   const inArea = rows.filter((_, place) => isIn(place));
-  const devices = new Set(inArea.filter((row) => row.kind === "state").map((row) => row.device));
+  const ofRow = (place: number, key: "device" | "process"): number | null =>
+    rows[place]?.[key] ?? rows[model.tree.parent[place] ?? -1]?.[key] ?? null;
+  const devices = new Set(rows.flatMap((row, place) => (WHOLE.has(row.kind) && isIn(place) ? [ofRow(place, "device")] : [])));
   const streams = rows.flatMap((row, place) =>
-    row.kind === "stream" && (isIn(place) || devices.has(row.device)) ? [place] : [],
+    row.kind === "stream" && (isIn(place) || devices.has(row.device ?? null)) ? [place] : [],
   );
   const isHost = (row: RowSpec): boolean => rankOf(model, row) >= 0 && row.thread != null;
   const own = new Set(inArea.filter(isHost).map((row) => row.thread));
   const byThread = new Map<number, number[]>();
+  const users = new Set(streams.map((place) => ofRow(place, "process")));
+  const isChosen = (row: RowSpec, place: number): boolean =>
+    area.rows === null || (own.size > 0 ? own.has(row.thread) : users.has(ofRow(place, "process")));
   rows.forEach((row, place) => {
-    if (!isHost(row) || (own.size > 0 && !own.has(row.thread))) return;
+    if (!isHost(row) || !isChosen(row, place)) return;
     const list = byThread.get(row.thread as number) ?? [];
     list.push(place);
     byThread.set(row.thread as number, list);

@@ -1,7 +1,6 @@
 /** The commands of the palette: every action, page, table, finding, row, step, and bookmark. */
 
 import { plainText } from "../base/text";
-import { timeText } from "../base/units";
 import { fitSpan } from "../engine/view";
 import { KEYS } from "./keys";
 import type { Model } from "./model";
@@ -90,17 +89,21 @@ function rows(model: Model): Command[] {
 function bookmarks(model: Model): Command[] {
   return model.bookmarks.peek().map(({ time, text }) => ({
     kind: "Bookmark",
-    title: titled(text || timeText(time - model.limits.start)),
+    title: titled(text || model.momentText(time)),
     keys: [],
     run: () => model.centreOn(time),
   }));
 }
 
+function stepTitle(name: string): string {
+  return /^step/i.test(name) ? name : `Step ${name}`;
+}
+
 function steps(model: Model): Command[] {
   const list = model.recording.head.steps[0];
-  return (list?.text ?? []).slice(0, MOST_STEPS).map((text, at) => ({
+  return (list?.text ?? []).slice(0, MOST_STEPS).map((_, at) => ({
     kind: "Step",
-    title: titled(`Step ${text}`),
+    title: titled(stepTitle(model.nameOfStep(at))),
     keys: [],
     run: () => {
       const [start, end] = [list?.start_ns[at] ?? 0, list?.end_ns[at] ?? 0];

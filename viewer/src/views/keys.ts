@@ -1,6 +1,7 @@
 /** All keyboard shortcuts, in one table for the help dialog and the command palette. */
 
 import { zoomAt, panBy, lengthOfSpan } from "../engine/view";
+import { goToLongestGap, goToLongestKernel, goToSlowestStep } from "./extremes";
 import { formatAddress, type PageName } from "./address";
 import type { Model } from "./model";
 import { openTopic, type Topic } from "./topics";
@@ -78,7 +79,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["A"], text: "Pan left fast", run: (model) => pan(model, -0.6) },
   { keys: ["D"], text: "Pan right fast", run: (model) => pan(model, 0.6) },
   { keys: ["f"], text: "Zoom to the selection", run: (model) => model.fit() },
-  { keys: ["F"], text: "Zoom to all GPU work", run: (model) => void model.fitWork() },
+  { keys: ["F"], text: "Zoom to all GPU work", run: (model) => model.attempt(model.fitWork()) },
   { keys: ["z", "Backspace"], text: "Go back to the previous view", run: (model) => model.back() },
   { keys: ["Z"], text: "Go forward to the next view", run: (model) => model.forward() },
   { keys: ["0", "Home"], text: "Show the whole recording", run: (model) => model.show(model.limits) },
@@ -95,8 +96,11 @@ export const KEYS: readonly Key[] = [
   { keys: ["]"], text: "Follow the arrow forward, to the launched operation", run: (model) => void model.followLink(false) },
   { keys: ["n"], isGlobal: true, text: "Next finding", run: (model) => model.stepFinding(1) },
   { keys: ["N"], isGlobal: true, text: "Previous finding", run: (model) => model.stepFinding(-1) },
-  { keys: ["k"], text: "Next step", run: (model) => model.stepStep(1) },
+  { keys: ["k"], text: "Next step; in a view of several, the first", run: (model) => model.stepStep(1) },
   { keys: ["j"], text: "Previous step", run: (model) => model.stepStep(-1) },
+  { keys: ["x i"], isGlobal: true, text: "Longest idle interval of the GPUs, in the selected area if there is one", run: (model) => void goToLongestGap(model) },
+  { keys: ["x k"], isGlobal: true, text: "Longest kernel or CUDA graph, in the selected area if there is one", run: (model) => void goToLongestKernel(model) },
+  { keys: ["x s"], isGlobal: true, text: "Slowest analyzed step", run: goToSlowestStep },
   {
     keys: ["r"],
     text: "Select the time range of the selected event",
@@ -174,8 +178,9 @@ export const MOUSE: readonly (readonly [string, string])[] = [
   ["Drag", "Select an area (time range and rows)"],
   ["Shift + drag, Space + drag, middle button", "Pan in time"],
   ["Drag on the ruler", "Zoom to that time range"],
-  ["Click", "Select an event"],
+  ["Click", "Select an event; of a step, also its time range"],
   ["Double-click", "Zoom to an event"],
+  ["Drag the edge of a heading, Shift + ← or → on it", "Resize a column of a table; a double-click resets all"],
 ];
 
 /** Copies a text to the clipboard and announces the result. */

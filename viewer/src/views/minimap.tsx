@@ -19,7 +19,7 @@ export function meanCoverage(
   const rows = [
     pick((kind) => kind === "stream"),
     pick((kind) => kind === "state"),
-    pick((kind) => kind !== "group" && kind !== "counter"),
+    pick((kind) => kind !== "group" && kind !== "counter" && kind !== "step"),
   ].find((found) => found.length > 0);
   const mean = new Float32Array(bins);
   for (const row of rows ?? []) {

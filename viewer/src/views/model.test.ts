@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { encodeContainer } from "../../dev/encode";
 import { startDecoders } from "../data/decoders";
 import { Recording } from "../data/recording";
+import { StoppedError } from "../data/server";
 import { formatAddress, parseAddress } from "./address";
 import { KEYS } from "./keys";
 import { Model } from "./model";
@@ -192,6 +193,29 @@ describe("the page's state", () => {
     expect(page.finding.value).toBe("F1");
   });
 
+  it.each([1, -1] as const)("starts with the first step of a view that has several (%i)", async (direction) => {
+    const page = await model();
+    expect(page.view.value).toEqual(page.limits);
+    page.stepStep(direction);
+    expect(page.step.value).toBe(0);
+    page.stepStep(1);
+    expect(page.step.value).toBe(1);
+    page.show({ start: 4400, end: 4420 }); // between the steps
+    page.stepStep(direction);
+    expect(page.step.value).toBe(direction > 0 ? 1 : 0);
+  });
+
+  it("hides a row that is pinned, and pins it again when it is shown", async () => {
+    const page = await model();
+    page.togglePin("cpu/r");
+    expect(page.layout.value.pinned.map((one) => one.row)).toEqual([2]);
+    page.toggle("hidden", "cpu/r");
+    expect(page.layout.value.pinned).toEqual([]);
+    expect(page.layout.value.scrolled.map((one) => one.row)).not.toContain(2);
+    page.toggle("hidden", "cpu/r");
+    expect(page.layout.value.pinned.map((one) => one.row)).toEqual([2]);
+  });
+
   it("walks steps and goes back", async () => {
     const page = await model();
     page.show({ start: 100, end: 300 });
@@ -225,5 +249,107 @@ describe("keys", () => {
   it("have one meaning each", () => {
     const all = KEYS.flatMap((key) => key.keys);
     expect(new Set(all).size).toBe(all.length);
+  });
+});
+
+/** Makes the page ask for its sums as from a server; returns the questions that wait for their answers. */
+function slowSums(page: Model): { answer: () => void; fail: () => void; spans: number[][] } {
+  const { answers } = page.recording;
+  const spans: number[][] = [];
+  const waiting: ((isHere: boolean) => void)[] = [];
+  const sums: typeof answers.sums = (rows, span) => {
+    spans.push([span.start, span.end]);
+    return new Promise((resolve, reject) =>
+      waiting.push((isHere) => (isHere ? resolve(answers.sums(rows, span)) : reject(new StoppedError()))),
+    );
+  };
+  const all = Object.assign(Object.create(answers) as typeof answers, { sums });
+  Object.assign(page.recording, { answers: all });
+  return { answer: () => waiting.splice(0).forEach((one) => one(true)), fail: () => waiting.splice(0).forEach((one) => one(false)), spans };
+}
+
+describe("the sums of the view", () => {
+  it("are pending, not those of an earlier view, until their own arrive", async () => {
+    const page = await model();
+    page.isComplete.value = true;
+    page.toggle("collapsed", "gpu");
+    await answered();
+    expect(page.isSumming.value).toBe(false);
+    const { answer, spans } = slowSums(page);
+    page.show({ start: 1000, end: 1500 });
+    await answered();
+    expect(page.isSumming.value).toBe(true);
+    page.show({ start: 6000, end: 6100 }); // while the first question is out
+    answer();
+    await answered();
+    expect(spans).toContainEqual([6000, 6100]);
+    expect(page.isSumming.value).toBe(true);
+    expect(page.sums.value.area.span).not.toEqual({ start: 6000, end: 6100 });
+    answer();
+    await answered();
+    expect(page.isSumming.value).toBe(false);
+    const { area, rows } = page.sums.value;
+    expect(area.span).toEqual({ start: 6000, end: 6100 });
+    expect(rows.find(({ row }) => row === 1)).toMatchObject({ first: 2, last: 3, busy_ns: 100 });
+  });
+
+  it("stay pending without a server, and are asked again when it is back", async () => {
+    const page = await model();
+    page.isComplete.value = true;
+    await answered();
+    const { answer, fail } = slowSums(page);
+    page.show({ start: 1000, end: 1500 });
+    await answered();
+    page.isServerGone.value = true;
+    fail();
+    await answered();
+    expect(page.isSumming.value).toBe(true);
+    page.isServerGone.value = false;
+    page.arrived.value++;
+    answer();
+    await answered();
+    expect(page.isSumming.value).toBe(false);
+  });
+
+  it("are pending while events are still being read", async () => {
+    const page = await model();
+    await answered();
+    expect(page.isSumming.value).toBe(true);
+    page.isComplete.value = true;
+    expect(page.isSumming.value).toBe(false);
+  });
+});
+
+describe("the clock", () => {
+  it("is that of the step in view, otherwise that of the tables", async () => {
+    const page = await model();
+    page.show({ start: 4000, end: 4900 }); // between two steps
+    expect(page.clock.value).toEqual({ origin: 0, name: "start of recording", device: "" });
+    page.show({ start: 5100, end: 5200 });
+    expect(page.clock.value).toEqual({ origin: 5000, name: "b", device: "" });
+    expect([5101, 5102].map((time) => page.momentText(time))).toEqual(["101 ns", "102 ns"]);
+    page.isFromStep.value = false;
+    expect(page.momentText(5101)).toBe("5.101 us");
+  });
+
+  it("tells apart what the view tells apart", async () => {
+    const page = await model();
+    page.isFromStep.value = false;
+    const texts = Array.from({ length: 11 }, (_, i) => page.momentText(6000 + 90 * i));
+    expect(new Set(texts).size).toBe(11);
+  });
+});
+
+describe("errors", () => {
+  it("of requests to a stopped server are said by the page, others as they are", async () => {
+    const page = await model();
+    page.fail(new StoppedError());
+    expect(page.failure.value).toBeNull();
+    page.fail(new Error("The server returned status 404."));
+    expect(page.failure.value).toBe("The server returned status 404.");
+    page.fail(null);
+    page.attempt(Promise.reject(new StoppedError()));
+    await answered();
+    expect(page.told.value).toBe("The server has stopped.");
   });
 });

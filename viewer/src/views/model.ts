@@ -2,12 +2,14 @@
 
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
-import { timeText } from "../base/units";
-import { upperBound } from "../base/search";
+import { clockText, timeText } from "../base/units";
+import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
-import type { RowKind, RowSpec } from "../data/head";
+import type { RowKind, RowSpec, StepsSpec } from "../data/head";
+import { matchingNames, shortName } from "../data/names";
 import type { Recording } from "../data/recording";
-import type { Area, Arrow } from "../engine/draw";
+import { StoppedError } from "../data/server";
+import { type Area, type Arrow, type HitPicture, visibleRows } from "../engine/draw";
 import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
 import {
@@ -20,7 +22,7 @@ import {
   type Span,
   type ViewHistory,
 } from "../engine/view";
-import { follow } from "./answer";
+import { follow, type Followed } from "./answer";
 import { type Address, type Bookmark, formatAddress, type PageName } from "./address";
 
 const HOST: ReadonlySet<RowKind> = new Set(["range", "op", "api", "os", "mark"]);
@@ -38,11 +40,32 @@ export interface Lighting {
   readonly rows: readonly number[] | null;
 }
 
+/** The number of highlighted events, and which of them is selected, counted from 1; 0: none. */
+export interface Matches {
+  readonly place: number;
+  readonly total: number;
+}
+
 /** A run of one row's events: `[first, last)`. */
 export interface RowStretch {
   readonly row: number;
   readonly first: number;
   readonly last: number;
+}
+
+/** What the times of the page are relative to. */
+export interface Clock {
+  readonly origin: number;
+  /** "step_2", "start of recording". */
+  readonly name: string;
+  /** The device of the step; "" if there is only one, or for the recording. */
+  readonly device: string;
+}
+
+/** Sums of the rows of an area, and that area: numbers are never shown without the time range they are of. */
+export interface AreaSums {
+  readonly area: Area;
+  readonly rows: readonly RowSums[];
 }
 
 export class Model {
@@ -58,6 +81,8 @@ export class Model {
   /** The message about a pending computation, and whether it has finished: then the page must be reloaded. */
   readonly pending = signal<{ readonly text: string; readonly isReady: boolean } | null>(null);
   readonly failure = signal<string | null>(null);
+  /** Whether the server of the page has stopped. */
+  readonly isServerGone = signal(false);
   readonly page = signal<PageName>("timeline");
   readonly theme = signal<ThemeName>("dark");
   readonly mode = signal<ColourMode>("category");
@@ -70,6 +95,10 @@ export class Model {
   readonly measure = signal<Span | null>(null);
   readonly selected = signal<Found | null>(null);
   readonly hovered = signal<Found | null>(null);
+  /** The position of the mouse over the rows, in pixels of the drawing area. */
+  readonly pointed = signal<{ readonly x: number; readonly y: number } | null>(null);
+  /** Whether the mouse is selecting an area: then the tables follow it. */
+  readonly isDragging = signal(false);
   readonly finding = signal<string | null>(null);
   readonly query = signal("");
   readonly lighting = signal<Lighting | null>(null);
@@ -81,6 +110,8 @@ export class Model {
   readonly panelPart = signal(0.4);
   /** Whether times are relative to the step in view, if there is one. */
   readonly isFromStep = signal(true);
+  /** The step that another timeline, which this one follows, is aligned by; -1: none. */
+  readonly twinStep = signal(-1);
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
   /** Whether single-key shortcuts are enabled; some input devices trigger them by accident. */
@@ -100,18 +131,28 @@ export class Model {
   readonly lit: ReadonlySignal<Uint8Array | null>;
   readonly inks: ReadonlySignal<Inks>;
   readonly arrows: ReadonlySignal<readonly Arrow[]>;
-  /** The area for the tables, updated once the view is still: sums over all events take a while. */
+  /** The area for the tables, updated once the view is still, and now and then during a drag: sums take a while. */
   readonly settled: ReadonlySignal<Area>;
-  readonly stretches: ReadonlySignal<readonly RowStretch[]>;
+  readonly stretches: Followed<readonly RowStretch[]>;
   /** Sums of the selected area, otherwise of the current view, row by row. */
-  readonly sums: ReadonlySignal<readonly RowSums[]>;
+  readonly sums: Followed<AreaSums>;
+  /** Whether `sums` are of another area or of a part of the events. */
+  readonly isSumming: ReadonlySignal<boolean>;
+  /** The highlighted events in view that are too short to be drawn one by one; null without a highlight. */
+  readonly hits: ReadonlySignal<HitPicture | null>;
+  /** How many events are highlighted, and the number of the selected one among them, 0 if it is none of them. */
+  readonly matches: ReadonlySignal<Matches | null>;
   /** The events linked to the selected event. */
-  readonly linked: ReadonlySignal<readonly Linked[]>;
+  readonly linked: Followed<readonly Linked[]>;
   /** The ranges that enclose the selected event, outermost first. */
-  readonly around: ReadonlySignal<readonly Found[]>;
-  private walking: Promise<unknown> = Promise.resolve();
+  readonly around: Followed<readonly Found[]>;
+  private walking: Promise<void> = Promise.resolve();
+  /** The step that J or K showed last, and the view of it. */
+  private walked: { readonly step: number; readonly view: Span } | null = null;
   /** The step in the middle of the view, or -1. */
   readonly step: ReadonlySignal<number>;
+  /** The one clock of the page: that of the ruler. */
+  readonly clock: ReadonlySignal<Clock>;
 
   constructor(readonly recording: Recording) {
     const { head } = recording;
@@ -152,29 +193,51 @@ export class Model {
     });
     this.arrows = computed(() => {
       const event = this.selected.value;
-      return event ? arrowsOf(event, this.linked.value) : [];
+      return event ? arrowsOf(event, this.linksOfSelected()) : [];
     });
     effect(() => {
       const event = this.selected.value;
-      // The links of the previous event stay until those of this one arrive.
-      const own = this.linked.value.filter((one) => event?.links[one.link] === one.event.tableRow);
+      const own = this.linksOfSelected().filter((one) => event?.links[one.link] === one.event.tableRow);
       if (event && own.length) this.said.value = this.sentence(event, own);
     });
     this.settled = this.watchArea();
     this.step = computed(() => this.stepInView());
+    this.clock = computed(() => this.clockOfView());
     this.stretches = follow<readonly RowStretch[]>([], () => this.stretchesIn(this.settled.value));
-    this.sums = follow<readonly RowSums[]>([], () => this.sumsOf(this.area.value ?? this.settled.value));
+    this.hits = follow<HitPicture | null>(null, () => this.hitsInView());
+    this.matches = follow<Matches | null>(null, () => this.countMatches());
+    this.sums = follow<AreaSums>({ area: this.settled.peek(), rows: [] }, () => {
+      // Sums of the page's own events are fast enough for each frame; a server is asked once the view is still.
+      const area = head.tiles ? this.settled.value : this.area.value ?? this.wholeView();
+      return this.sumsOf(area).then((rows) => ({ area, rows }));
+    });
+    this.isSumming = computed(() => {
+      const { area, view, sums, isComplete } = this;
+      const [wanted, known] = [area.value?.span ?? view.value, sums.value.area.span];
+      return !isComplete.value || sums.isPending.value || wanted.start !== known.start || wanted.end !== known.end;
+    });
+  }
+
+  /** Returns the links of the selected event; none until they have arrived. */
+  linksOfSelected(): readonly Linked[] {
+    return this.linked.isPending.value ? [] : this.linked.value;
+  }
+
+  private wholeView(): Area {
+    return { span: this.view.value, rows: null };
   }
 
   private watchArea(): ReadonlySignal<Area> {
-    const now = (): Area => this.area.value ?? { span: this.view.value, rows: null };
+    const now = (): Area => this.area.value ?? this.wholeView();
     const settled = signal(now());
     let timer: ReturnType<typeof setTimeout> | undefined;
     effect(() => {
-      const area = now();
+      void now();
+      if (this.isDragging.value && timer !== undefined) return;
       clearTimeout(timer);
       timer = setTimeout(() => {
-        settled.value = area;
+        timer = undefined;
+        settled.value = now();
       }, SETTLE_MS);
     });
     return settled;
@@ -182,7 +245,12 @@ export class Model {
 
   // -- names and rows ------------------------------------------------------------------------
 
+  /** Returns the name of an event as the page shows it: short for kernels. */
   nameOf({ name }: { readonly name: number }): string {
+    return shortName(this.recording.names, name);
+  }
+
+  fullNameOf({ name }: { readonly name: number }): string {
     return this.recording.names.texts[name] ?? "";
   }
 
@@ -207,20 +275,19 @@ export class Model {
     const pattern = searchPattern(this.query.value);
     const chosen = this.lighting.value?.names;
     if (!pattern && !chosen) return null;
-    const { texts } = this.recording.names;
-    return Uint8Array.from(texts, (text, name) =>
-      (!chosen || chosen.has(name)) && (!pattern || pattern.test(text)) ? 1 : 0,
-    );
+    const { names } = this.recording;
+    const found = pattern ? matchingNames(names, pattern) : new Uint8Array(names.texts.length).fill(1);
+    return chosen ? found.map((one, name) => (chosen.has(name) ? one : 0)) : found;
   }
 
   /** Highlights the events of some names and ends a search. */
   light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
     const chosen = new Set(names);
     const only = chosen.size === 1 ? [...chosen][0] : undefined;
-    const said = title || (only === undefined ? `${chosen.size} names` : this.recording.names.texts[only]);
+    const said = title || (only === undefined ? `${chosen.size} names` : this.nameOf({ name: only }));
     batch(() => {
       this.query.value = "";
-      this.lighting.value = { title: said ?? "", names: chosen, rows };
+      this.lighting.value = { title: said, names: chosen, rows };
     });
   }
 
@@ -239,6 +306,21 @@ export class Model {
       this.selected.value = null;
     });
     void this.stepMatch(1);
+  }
+
+  /** Shows an error until the next call; null: none. The banner about a stopped server is another. */
+  fail(error: Error | null): void {
+    this.failure.value = error === null || error instanceof StoppedError ? null : error.message;
+  }
+
+  /** Announces the error of failed work, for example that the server has stopped. */
+  attempt(work: Promise<unknown>): void {
+    work.catch((error: unknown) => this.tell((error as Error).message));
+  }
+
+  /** Whether an action cannot be done because the server, which has the events, has stopped. */
+  get isCutOff(): boolean {
+    return this.isServerGone.value && this.recording.head.tiles != null;
   }
 
   /** Shows a message, also to screen readers. */
@@ -429,12 +511,39 @@ export class Model {
       const from = now
         ? { row: now.row, event: now.event, time: now.start }
         : { row: -1, event: -1, time: direction > 0 ? this.view.value.start : this.view.value.end };
-      const { scrolled, pinned } = this.layout.value;
-      const rows = this.lighting.value?.rows ?? [...scrolled, ...pinned].map((one) => one.row);
-      const next = await this.recording.answers.match({ lit, rows, from, direction });
+      const next = await this.recording.answers.match({ lit, rows: this.searchedRows(), from, direction });
       if (!next) this.tell(direction > 0 ? "No later highlighted event." : "No earlier highlighted event.");
       return next;
     });
+  }
+
+  /** Returns the rows whose highlighted events are counted and walked. A phase repeats a range of the CPU. */
+  private searchedRows(): readonly number[] {
+    const { scrolled, pinned } = this.layout.value;
+    const { rows } = this.recording.head;
+    const shown = [...scrolled, ...pinned].map((one) => one.row);
+    return this.lighting.value?.rows ?? shown.filter((row) => rows[row]?.kind !== "phase");
+  }
+
+  private async countMatches(): Promise<Matches | null> {
+    const [lit, selected] = [this.lit.value, this.selected.value];
+    const rows = this.searchedRows();
+    if (!lit) return null;
+    const from = selected ? { ...selected, time: selected.start } : { row: -1, event: -1, time: this.limits.start };
+    const { before, total } = await this.recording.answers.tally({ lit, rows, from });
+    const isAmong = selected !== null && lit[selected.name] === 1 && rows.includes(selected.row);
+    return { place: isAmong ? before + 1 : 0, total };
+  }
+
+  private async hitsInView(): Promise<HitPicture | null> {
+    void this.arrived.value;
+    const [lit, span, { width, height }] = [this.lit.value, this.view.value, this.size.value];
+    const { pinned, scrolled } = visibleRows({ layout: this.layout.value, scrollTop: this.scrollTop.value, height });
+    const rows = [...pinned, ...scrolled].flatMap(({ placed }) => placed.shows ?? []);
+    if (!lit) return null;
+    const bins = Math.max(1, Math.ceil(width));
+    const found = await this.recording.answers.hits({ lit, rows: [...new Set(rows)] }, span, bins);
+    return { span, bins, byRow: new Map(found.map((one) => [one.row, one])) };
   }
 
   /** Selects the event that `step` returns. Calls are queued. */
@@ -443,9 +552,8 @@ export class Model {
       const next = await step(this.selected.value);
       if (next) this.select(next, true);
     };
-    const done = this.walking.then(go);
-    this.walking = done.catch(() => undefined);
-    return done;
+    this.walking = this.walking.then(go).catch((error: unknown) => this.tell((error as Error).message));
+    return this.walking;
   }
 
   // -- links ---------------------------------------------------------------------------------
@@ -476,13 +584,24 @@ export class Model {
   stepStep(direction: 1 | -1): void {
     const steps = this.recording.head.steps[0];
     if (!steps?.start_ns.length) return;
-    const middle = (this.view.value.start + this.view.value.end) / 2;
-    const now = upperBound(steps.start_ns, middle) - 1;
-    const inside = now >= 0 && middle < (steps.end_ns[now] ?? 0);
-    const next = inside || direction < 0 ? now + (inside ? direction : 0) : now + 1;
-    const at = Math.max(0, Math.min(steps.start_ns.length - 1, next));
+    const wanted = this.stepAfter(steps, direction);
+    const at = Math.max(0, Math.min(steps.start_ns.length - 1, wanted));
     this.show(fitSpan({ start: steps.start_ns[at] as number, end: steps.end_ns[at] as number }, this.limits, 0.04));
-    this.said.value = steps.text[at] ?? `step ${at}`;
+    this.walked = { step: at, view: this.view.value };
+    this.said.value = this.nameOfStep(at);
+  }
+
+  /** Returns the next or previous step; in a view of several, the first of them. */
+  private stepAfter({ start_ns, end_ns }: StepsSpec, direction: 1 | -1): number {
+    const view = this.view.value;
+    if (this.walked?.view === view) return this.walked.step + direction;
+    const first = lowerBound(start_ns, view.start);
+    const hasSeveral = (end_ns[first + 1] ?? Number.POSITIVE_INFINITY) <= view.end;
+    const middle = (view.start + view.end) / 2;
+    const now = upperBound(start_ns, middle) - 1;
+    if (hasSeveral) return first;
+    if (now >= 0 && middle < (end_ns[now] ?? 0)) return now + direction;
+    return direction > 0 ? now + 1 : now;
   }
 
   /** Returns the index of the step in the middle of the view, or -1. */
@@ -498,10 +617,34 @@ export class Model {
   anchorStep(): number {
     if (!this.isFromStep.value) return -1;
     const steps = this.recording.head.steps[0];
+    if (this.twinStep.value >= 0) return this.twinStep.value;
     const step = this.stepInView();
     if (!steps || step < 0) return -1;
     const length = (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);
     return this.view.value.end - this.view.value.start <= 3 * length ? step : -1;
+  }
+
+  /** Returns the clock for the view: from its step, otherwise from time 0, as in the tables and on the command line. */
+  private clockOfView(): Clock {
+    const [steps, ...others] = this.recording.head.steps;
+    const step = this.anchorStep();
+    const origin = steps?.start_ns[step];
+    if (!steps || origin === undefined) return { origin: 0, name: "start of recording", device: "" };
+    return { origin, name: plainText(this.nameOfStep(step)).slice(0, 30), device: others.length ? plainText(steps.label) : "" };
+  }
+
+  /** Returns the name of a step, which is numbered as on the command line: from 0. */
+  nameOfStep(step: number): string {
+    const text = this.recording.head.steps[0]?.text[step] ?? String(step);
+    return /^\d+$/.test(text) ? `step ${text}` : text;
+  }
+
+  /** Formats a time of the page's clock, with digits for the view: 100,000 times differ. */
+  momentText(time: number): string {
+    const { origin } = this.clock.value;
+    const { start, end } = this.view.value;
+    const size = Math.max(Math.abs(start - origin), Math.abs(end - origin));
+    return clockText(time - origin, (end - start) / DISTINCT, Math.max(size, Math.abs(time - origin)));
   }
 
   /** Shows a finding: its windows, rows, and colors. */
@@ -520,9 +663,8 @@ export class Model {
       if (window) this.show(fitSpan({ start: window[0], end: window[1] }, this.limits, 0.6));
       const event = focus.events[0];
       if (event) {
-        void this.recording.answers.find(event).then((found) => {
-          if (this.finding.value === id) this.select(found, !window);
-        });
+        const found = this.recording.answers.find(event);
+        this.attempt(found.then((one) => this.finding.value === id && this.select(one, !window)));
       }
     });
   }
@@ -611,7 +753,7 @@ export class Model {
       this.query.value = address.query;
       this.bookmarks.value = address.bookmarks;
       if (address.table) this.table.value = address.table;
-      if (address.selected) void this.selectArrived(address.selected);
+      if (address.selected) this.attempt(this.selectArrived(address.selected));
       else this.selected.value = null;
     });
   }
@@ -648,6 +790,7 @@ function workSpan({ head, overview }: Recording): Span | null {
 
 /** If GPU work covers this fraction of the recording, the whole recording is shown. */
 const LEAST_WORK = 0.9;
+const DISTINCT = 100_000; // times in a view with different texts
 const MOST_ARROWS = 64;
 const MOST_FINDING_ROWS = 4;
 

@@ -2,15 +2,23 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, shareText, timeText } from "../base/units";
+import { boundsText, countText, shareText, timeText } from "../base/units";
 import type { NameTotals } from "../data/selection";
+import type { Spread } from "./event-lines";
 import { List } from "./list";
 import type { Model } from "./model";
 import { Swatch } from "./swatch";
 
 interface NameLine extends NameTotals {
   readonly text: string;
+  readonly full: string;
   readonly category: string;
+  readonly spread: Spread | undefined;
+}
+
+/** The mean of the whole events; if these are too many, of their parts in the time range. */
+function meanOf({ spread, ns, count }: NameLine): number {
+  return spread?.mean ?? ns / count;
 }
 
 const COLUMNS = [
@@ -18,9 +26,24 @@ const COLUMNS = [
   { key: "category", title: "Category", isNumber: false, of: (one: NameLine) => one.category },
   { key: "count", title: "Count", isNumber: true, of: (one: NameLine) => one.count },
   { key: "ns", title: "Time", isNumber: true, of: (one: NameLine) => one.ns },
-  { key: "mean", title: "Mean", isNumber: true, of: (one: NameLine) => one.ns / one.count },
+  { key: "mean", title: "Mean", isNumber: true, of: (one: NameLine) => meanOf(one) },
+  { key: "min", title: "Min", isNumber: true, of: (one: NameLine) => one.spread?.min ?? -1 },
+  { key: "median", title: "Median", isNumber: true, of: (one: NameLine) => one.spread?.median ?? -1 },
+  { key: "max", title: "Max", isNumber: true, of: (one: NameLine) => one.spread?.max ?? -1 },
   { key: "share", title: "Share", isNumber: true, of: (one: NameLine) => one.ns },
 ] as const;
+
+type Counted = Pick<NameTotals, "count" | "most_ns">;
+
+/** Whether all events of the name are in the file. */
+function isWhole({ most_ns: most }: Counted): boolean {
+  return most === undefined;
+}
+
+/** Returns the number of events of a name: "≥ 12" if the file lacks events. */
+export function fewestText(one: Counted): string {
+  return boundsText(one.count, isWhole(one) ? one.count : Number.POSITIVE_INFINITY, countText);
+}
 
 /** Sorts lines by a column; the sort is stable. */
 export function sortedLines(lines: readonly NameLine[], key: string, isFalling: boolean): NameLine[] {
@@ -32,23 +55,28 @@ export function sortedLines(lines: readonly NameLine[], key: string, isFalling: 
   });
 }
 
-export function NamesList({ model, title, totals, of }: {
+export function NamesList({ model, title, totals, of, ofWhat = "", spreads }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The total for the shares; 0: no shares, because the events may nest. */
+  /** The total for the shares, and what it is; 0: no shares, because the events may nest. */
   of: number;
+  ofWhat?: string;
+  /** By name: the spread of the durations of the whole events; none if there are too many. */
+  spreads: ReadonlyMap<number, Spread>;
 }) {
   const [order, setOrder] = useState({ key: "ns", isFalling: true });
   const { names, head } = model.recording;
   const lines = useMemo(() => {
     const all = totals.map((one) => ({
       ...one,
-      text: names.texts[one.name] ?? "",
+      text: model.nameOf(one),
+      full: model.fullNameOf(one),
+      spread: spreads.get(one.name),
       category: head.categories[names.categories[one.name] ?? -1]?.name ?? "",
     }));
     return sortedLines(all, order.key, order.isFalling);
-  }, [totals, order, names]);
+  }, [totals, spreads, order, names]);
   const columns = COLUMNS.filter((one) => of > 0 || one.key !== "share");
   if (!totals.length) return <p class="empty">{title}: none in this time range.</p>;
   return (
@@ -56,7 +84,7 @@ export function NamesList({ model, title, totals, of }: {
       count={lines.length}
       lineHeight={22}
       label={title}
-      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 7em 7em${of > 0 ? " 5em" : ""}`}
+      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 6em 6em 6em 6em 6em${of > 0 ? " 5em" : ""}`}
       columns={columns.map(({ key, title: heading, isNumber }) => ({
         key,
         isNumber,
@@ -65,6 +93,7 @@ export function NamesList({ model, title, totals, of }: {
           <button
             type="button"
             class="plain"
+            title={key === "share" ? `Share of ${ofWhat}` : undefined}
             onClick={() => setOrder({ key, isFalling: order.key === key ? !order.isFalling : isNumber })}
           >
             {heading}
@@ -76,12 +105,13 @@ export function NamesList({ model, title, totals, of }: {
         const one = lines[line];
         if (!one) return [];
         const text = plainText(one.text);
+        const most = one.most_ns ?? one.ns;
         return [
           <button
             type="button"
             class="plain"
             key="n"
-            title={text.slice(0, 1000)}
+            title={plainText(one.full).slice(0, 1000)}
             onClick={() => {
               model.light([one.name]);
               void model.stepMatch(1);
@@ -90,10 +120,13 @@ export function NamesList({ model, title, totals, of }: {
             <Swatch model={model} name={one.name} /> {text.slice(0, 300)}
           </button>,
           one.category,
-          countText(one.count),
-          timeText(one.ns),
-          timeText(one.ns / one.count),
-          ...(of > 0 ? [shareText(one.ns / of)] : []),
+          fewestText(one),
+          boundsText(one.ns, most, timeText),
+          // Those of the longer events alone would be too high.
+          ...[meanOf(one), one.spread?.min, one.spread?.median, one.spread?.max].map((ns) =>
+            ns === undefined || !isWhole(one) ? "–" : timeText(ns),
+          ),
+          ...(of > 0 ? [boundsText(one.ns / of, most / of, shareText)] : []),
         ];
       }}
     />

@@ -2,7 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { timeText } from "../base/units";
+import { countText, plural } from "../base/units";
 import type { PageName } from "./address";
 import { Help } from "./help";
 import { copyLink } from "./keys";
@@ -45,14 +45,24 @@ function Search({ model }: { model: Model }) {
       />
       {isLit && (
         <>
+          <Count model={model} />
           {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Highlighted: {plainText(lighting.title).slice(0, 60)}</span>}
-          <button type="button" aria-label="Previous highlighted event" title="Previous highlighted event (<)" onClick={() => model.stepMatch(-1)}>‹</button>
-          <button type="button" aria-label="Next highlighted event" title="Next highlighted event (>)" onClick={() => model.stepMatch(1)}>›</button>
+          <button type="button" aria-label="Previous highlighted event" title="Previous highlighted event (<)" disabled={model.isCutOff} onClick={() => model.stepMatch(-1)}>‹</button>
+          <button type="button" aria-label="Next highlighted event" title="Next highlighted event (>)" disabled={model.isCutOff} onClick={() => model.stepMatch(1)}>›</button>
           <button type="button" onClick={() => model.search("")}>Clear</button>
         </>
       )}
     </span>
   );
+}
+
+/** How many events are highlighted, and which of them is selected. */
+function Count({ model }: { model: Model }) {
+  const matches = model.matches.value;
+  if (!matches) return null;
+  const { place, total } = matches;
+  const text = place ? `${countText(place)} of ${countText(total)}` : countText(total);
+  return <span class="count" data-testid="matches" title="Highlighted events in the rows shown">{text} {total === 1 ? "match" : "matches"}</span>;
 }
 
 function Steps({ model }: { model: Model }) {
@@ -62,7 +72,7 @@ function Steps({ model }: { model: Model }) {
   return (
     <span class="steps">
       <button type="button" aria-label="Previous step" title="Previous step (J)" onClick={() => model.stepStep(-1)}>‹</button>
-      <span>{now >= 0 ? `${plainText(steps.text[now] ?? `step ${now}`).slice(0, 24)} of ${steps.start_ns.length}` : `${steps.start_ns.length} ${steps.start_ns.length === 1 ? "step" : "steps"}`}</span>
+      <span>{now >= 0 ? `${plainText(model.nameOfStep(now)).slice(0, 24)} · ` : ""}{plural(steps.start_ns.length, "step")}</span>
       <button type="button" aria-label="Next step" title="Next step (K)" onClick={() => model.stepStep(1)}>›</button>
     </span>
   );
@@ -97,7 +107,7 @@ function Bar({ model }: { model: Model }) {
       {count > 0 && (
         <span class="findings-walk">
           <button type="button" aria-label="Previous finding" title="Previous finding (Shift+N)" onClick={() => model.stepFinding(-1)}>‹</button>
-          <span>{model.finding.value ? `${model.finding.value} of ${count}` : `${count} ${count === 1 ? "finding" : "findings"}`}</span>
+          <span>{model.finding.value ? `${model.finding.value} of ${count}` : plural(count, "finding")}</span>
           <button type="button" aria-label="Next finding" title="Next finding (N)" onClick={() => model.stepFinding(1)}>›</button>
         </span>
       )}
@@ -119,7 +129,7 @@ function Bar({ model }: { model: Model }) {
       <span class="right">
         {model.hidden.value.size > 0 && (
           <button type="button" onClick={() => { model.hidden.value = new Set(); }}>
-            Show {model.hidden.value.size} hidden {model.hidden.value.size === 1 ? "row" : "rows"}
+            Show {plural(model.hidden.value.size, "hidden row")}
           </button>
         )}
         <button
@@ -210,10 +220,17 @@ function Banner({ model }: { model: Model }) {
   void model.arrived.value;
   const pending = model.pending.value;
   const broken = model.recording.rows.filter((row) => row.error).length;
+  const isGone = model.isServerGone.value;
   return (
     <>
+      {isGone && (
+        <p class="banner stopped" role="alert">
+          The server has stopped; this page shows only what it has already received. Run warpline view again and open its new
+          URL. If the page comes through a tunnel, check the tunnel: the page continues by itself.
+        </p>
+      )}
       {model.failure.value && <p class="banner" role="alert">{plainText(model.failure.value)}</p>}
-      {pending && (
+      {pending && !isGone && (
         <p class="banner" role="status">
           {plainText(pending.text)}
           {pending.isReady && <button type="button" onClick={() => location.reload()}>Reload</button>}
@@ -221,7 +238,7 @@ function Banner({ model }: { model: Model }) {
       )}
       {thinned && <p class="banner">{plainText(thinned.text)} Hatching marks where events were omitted.</p>}
       {broken > 0 && model.isComplete.value && (
-        <p class="banner" role="alert">{broken} {broken === 1 ? "row" : "rows"} could not be read. Hover over a marked row label for the reason.</p>
+        <p class="banner" role="alert">{plural(broken, "row")} could not be read. Hover over a marked row label for the reason.</p>
       )}
     </>
   );
@@ -242,7 +259,7 @@ function Note({ model }: { model: Model }) {
       }}
     >
       <label>
-        Bookmark at {timeText(time - model.limits.start)} <input ref={input} maxLength={200} />
+        Bookmark at {model.momentText(time)} from {model.clock.value.name} <input ref={input} maxLength={200} />
       </label>
       <button type="submit">Save</button>
       <button type="button" onClick={() => { model.noting.value = null; }}>Cancel</button>
@@ -261,7 +278,7 @@ function Bookmarks({ model }: { model: Model }) {
             type="button"
             onClick={() => model.centreOn(one.time)}
           >
-            ⚑ {plainText(one.text) || timeText(one.time - model.limits.start)}
+            ⚑ {plainText(one.text) || model.momentText(one.time)}
           </button>
           <button
             type="button"

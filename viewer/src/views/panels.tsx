@@ -1,33 +1,35 @@
 /** The panel below the timeline: statistics, the table of events, details of the selected event. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
-import { countText, shareText, timeText, valueText } from "../base/units";
-import type { Found } from "../data/answers";
+import { boundsText, clockText, countText, plural, shareText, timeText, valueText } from "../base/units";
+import { busyOf, countOf, type Found } from "../data/answers";
+import type { RowKind } from "../data/head";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
 import { fitSpan } from "../engine/view";
-import { useAnswer, useLines } from "./answer";
+import { useAnswer } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
+import { type Spread, spreadsByName } from "./event-lines";
+import { EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
-import { List } from "./list";
 import type { Model, Tab } from "./model";
-import { NamesList } from "./names-list";
+import { fewestText, NamesList } from "./names-list";
 import { Swatch } from "./swatch";
 
 const MOST_NAMES = 200;
 
-function NameTable({ model, title, totals, of }: {
+function NameTable({ model, title, totals, of, ofWhat = "" }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The total for the shares; 0: no shares, because the events may nest. */
+  /** The total for the shares, and what it is; 0: no shares, because the events may nest. */
   of: number;
+  ofWhat?: string;
 }) {
   if (!totals.length) return null;
-  const { texts } = model.recording.names;
   return (
     <div class="names">
       <h3>{title}</h3>
@@ -37,58 +39,74 @@ function NameTable({ model, title, totals, of }: {
             <th scope="col">Name</th>
             <th scope="col" class="number">Count</th>
             <th scope="col" class="number">Time</th>
-            {of > 0 && <th scope="col" class="number">Share</th>}
+            {of > 0 && <th scope="col" class="number" title={`Share of ${ofWhat}`}>Share</th>}
           </tr>
         </thead>
         <tbody>
-          {totals.slice(0, MOST_NAMES).map(({ name, count, ns }) => (
+          {totals.slice(0, MOST_NAMES).map((one) => ({ ...one, most: one.most_ns ?? one.ns })).map(({ most, name, ns, ...one }) => (
             <tr key={name}>
               <td>
-                <button type="button" class="plain" onClick={() => model.light([name])}>
-                  <Swatch model={model} name={name} /> {plainText(texts[name] ?? "").slice(0, 300)}
+                <button
+                  type="button"
+                  class="plain"
+                  title={plainText(model.fullNameOf({ name })).slice(0, 1000)}
+                  onClick={() => model.light([name])}
+                >
+                  <Swatch model={model} name={name} /> {plainText(model.nameOf({ name })).slice(0, 300)}
                 </button>
               </td>
-              <td class="number">{countText(count)}</td>
-              <td class="number">{timeText(ns)}</td>
-              {of > 0 && <td class="number">{shareText(ns / of)}</td>}
+              <td class="number">{fewestText(one)}</td>
+              <td class="number">{boundsText(ns, most, timeText)}</td>
+              {of > 0 && <td class="number">{boundsText(ns / of, most / of, shareText)}</td>}
             </tr>
           ))}
         </tbody>
       </table>
-      {totals.length > MOST_NAMES && <p class="faint">and {totals.length - MOST_NAMES} more</p>}
+      {totals.length > MOST_NAMES && <p class="faint">and {countText(totals.length - MOST_NAMES)} more</p>}
     </div>
   );
 }
 
+/** What the shares of a table are of: "12.0 ms in view", "24.0 ms: 12.0 ms in view of 2 GPUs". */
+function wholeText(model: Model, length: number, devices: number): string {
+  const span = `${timeText(length)} ${model.area.value ? "selected" : "in view"}`;
+  return devices > 1 ? `${timeText(length * devices)}: ${span} of ${devices} GPUs` : span;
+}
+
 interface Groups {
+  readonly area: Area;
+  /** The number of rows with busy and idle time: one per GPU. */
+  readonly devices: number;
   readonly busy: readonly NameTotals[];
   readonly idle: readonly NameTotals[];
   readonly work: readonly NameTotals[];
   readonly ranges: readonly NameTotals[];
+  readonly phases: readonly NameTotals[];
   readonly calls: readonly NameTotals[];
   readonly host: readonly NameTotals[];
 }
 
-const NO_GROUPS: Groups = { busy: [], idle: [], work: [], ranges: [], calls: [], host: [] };
-
 /** Groups an area's rows by kind and sums each group by name. */
 async function groupsOf(model: Model, area: Area): Promise<Groups> {
   const { head, names, answers } = model.recording;
-  const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> => {
-    const rows = model.rowsOfArea(area).filter((row) => wanted(head.rows[row]?.kind ?? ""));
-    return answers.names(rows, area.span);
-  };
-  const [states, work, ranges, calls] = await Promise.all([
+  const shown = model.rowsOfArea(area);
+  const rowsOf = (wanted: (kind: string) => boolean): number[] =>
+    shown.filter((row) => wanted(head.rows[row]?.kind ?? ""));
+  const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> =>
+    answers.names(rowsOf(wanted), area.span);
+  const [states, work, ranges, phases, calls] = await Promise.all([
     of((kind) => kind === "state"),
     of((kind) => kind === "stream"),
-    of((kind) => kind === "range" || kind === "phase" || kind === "op"),
+    of((kind) => kind === "range" || kind === "op"),
+    of((kind) => kind === "phase"), // the same ranges on the GPU
     of((kind) => kind === "api" || kind === "os"),
   ]);
   const isIdle = (one: NameTotals): boolean =>
     head.categories[names.categories[one.name] ?? -1]?.kind === "idle";
   const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
   const host = [...ranges, ...calls].sort((a, b) => b.ns - a.ns);
-  return { busy, idle, work, ranges, calls, host };
+  const devices = rowsOf((kind) => kind === "state").length;
+  return { area, devices, busy, idle, work, ranges, phases, calls, host };
 }
 
 /** Returns the group of a state row, whose label names the GPU. */
@@ -97,25 +115,57 @@ function deviceOf(model: Model, row: number): number {
   return above >= 0 ? above : row;
 }
 
+/** Rows whose events are derived from those of others, which count already. */
+const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
+
+/** Stands for a number that is not known, or not yet; the tooltip has the reason. */
+function Pending({ model }: { model: Model }) {
+  return <span class="pending" title={whyPending(model)}>…</span>;
+}
+
+function whyPending(model: Model): string {
+  if (model.isServerGone.value) return STOPPED;
+  return model.isComplete.value ? "Being summed." : "The events are still being read.";
+}
+
+const STOPPED = "Not known: the server has stopped.";
+const OMITTED = "Some short events were omitted from the file: the number lies between these bounds.";
+
 /** The line of totals that follows the pointer. Running totals keep it fast for any selection. */
 function Sums({ model }: { model: Model }) {
   const { head } = model.recording;
-  const area = model.area.value ?? model.settled.value;
-  const length = area.span.end - area.span.start;
-  const rows = model.sums.value;
-  const count = rows.reduce((sum, { first, last }) => sum + last - first, 0);
+  const area = model.area.value;
+  const span = area?.span ?? model.view.value;
+  const length = span.end - span.start;
+  const { rows } = model.sums.value;
+  const isPending = model.isSumming.value;
+  const recorded = rows.filter(({ row }) => !DERIVED.has(head.rows[row]?.kind ?? "group"));
+  const sum = (side: "low" | "high"): number => recorded.reduce((all, row) => all + countOf(row)[side], 0);
+  const what = area ? "selection" : "view";
   return (
-    <p class="sums" data-testid="selection-sums">
-      <b>{timeText(length)}</b> · {rows.length} {rows.length === 1 ? "row" : "rows"} · {countText(count)} {count === 1 ? "event" : "events"}
+    <p class="sums" data-testid="selection-sums" aria-busy={isPending}>
+      {area ? "Selection" : "View"} <b>{timeText(length)}</b> ·{" "}
+      {isPending ? <Pending model={model} /> : <>{plural(rows.length, "row")} · {countBounds(sum("low"), sum("high"), "event")}</>}
       {rows
         .filter(({ row }) => head.rows[row]?.kind === "state")
-        .map(({ row, busy_ns }) => (
-          <span key={row} data-row={head.rows[row]?.id} data-busy-ns={busy_ns}>
-            {" · "}
-            {plainText(model.labelOf(deviceOf(model, row)))}: <b>{shareText(length > 0 ? busy_ns / length : 0)}</b> busy ({timeText(busy_ns)})
-          </span>
-        ))}
-      {model.area.value && (
+        .map((one) => {
+          const device = plainText(model.labelOf(deviceOf(model, one.row)));
+          const busy = busyOf(one);
+          if (isPending) return <span key={one.row}> · {device}: <Pending model={model} /> busy</span>;
+          return (
+            <span
+              key={one.row}
+              data-row={head.rows[one.row]?.id}
+              data-busy-ns={busy.low === busy.high ? busy.low : undefined}
+              title={busy.low === busy.high ? undefined : OMITTED}
+            >
+              {" · "}
+              {device}: <b>{boundsText(busy.low / length, busy.high / length, shareText)}</b> of the {what} busy (
+              {boundsText(busy.low, busy.high, timeText)})
+            </span>
+          );
+        })}
+      {area && (
         <>
           <button type="button" onClick={() => model.show(area.span)}>Zoom</button>
           <button type="button" onClick={() => { model.area.value = null; }}>Clear</button>
@@ -125,8 +175,21 @@ function Sums({ model }: { model: Model }) {
   );
 }
 
-function RowTable({ model, area }: { model: Model; area: Area }) {
-  const rows = model.sums.value.filter(({ first, last }) => last > first);
+function countBounds(low: number, high: number, noun: string): string {
+  return low === high ? plural(low, noun) : `${boundsText(low, high, countText)} ${noun}s`;
+}
+
+/** Says why the numbers of a tab are missing or lower bounds; nothing if they are complete. */
+function Caveat({ model }: { model: Model }) {
+  if (model.isServerGone.value) return model.isSumming.value ? <p class="empty">{STOPPED}</p> : null;
+  const isCut = model.sums.value.rows.some((row) => countOf(row).high > row.last - row.first);
+  if (!isCut) return null;
+  return <p class="empty">Some short events of this time range were omitted from the file. ≥ marks numbers of the remaining events only.</p>;
+}
+
+function RowTable({ model }: { model: Model }) {
+  const { rows: all, area } = model.sums.value;
+  const rows = all.filter((row) => countOf(row).high > 0);
   const length = area.span.end - area.span.start;
   return (
     <div class="names">
@@ -137,48 +200,76 @@ function RowTable({ model, area }: { model: Model; area: Area }) {
             <th scope="col">Row</th>
             <th scope="col" class="number">Events</th>
             <th scope="col" class="number">Time</th>
-            <th scope="col" class="number">Share</th>
+            <th scope="col" class="number" title={`Share of ${wholeText(model, length, 1)}`}>Share</th>
           </tr>
         </thead>
         <tbody>
-          {rows.slice(0, MOST_NAMES).map((row) => (
-            <tr key={row.row}>
-              <td>{plainText(model.labelOf(row.row))}</td>
-              <td class="number">{countText(row.last - row.first)}</td>
-              <td class="number">{timeText(row.busy_ns)}</td>
-              <td class="number">{shareText(length > 0 ? row.busy_ns / length : 0)}</td>
-            </tr>
-          ))}
+          {rows.slice(0, MOST_NAMES).map((row) => {
+            const [count, busy] = [countOf(row), busyOf(row)];
+            return (
+              <tr key={row.row}>
+                <td>{plainText(model.labelOf(row.row))}</td>
+                <td class="number">{boundsText(count.low, count.high, countText)}</td>
+                <td class="number">{boundsText(busy.low, busy.high, timeText)}</td>
+                <td class="number">{boundsText(busy.low / length, busy.high / length, shareText)}</td>
+              </tr>
+            );
+          })}
         </tbody>
       </table>
     </div>
   );
 }
 
-/** The tabs with sums by name. */
+const NO_SPREADS: ReadonlyMap<number, Spread> = new Map();
+const KINDS_OF_TAB: Partial<Record<Tab, readonly string[]>> = {
+  kernels: ["stream"],
+  ranges: ["range", "op", "api", "os"],
+  idle: ["state"],
+};
+
+/** Returns the spread of the durations by name for the tabs with lists of names; empty if there are too many events. */
+async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMap<number, Spread>> {
+  const kinds = KINDS_OF_TAB[tab];
+  if (!kinds || !model.isComplete.peek()) return NO_SPREADS;
+  const { head, names } = model.recording;
+  const rows = model.rowsOfArea(area).filter((row) => kinds.includes(head.rows[row]?.kind ?? ""));
+  const set = await eventSet(model, area, rows);
+  return set ? spreadsByName(set, names.texts.length) : NO_SPREADS;
+}
+
+/** The tabs with sums by name. Sums of an earlier view are faded until those of this one arrive. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
   const layout = model.layout.value;
   // Sums over a part of the events would be wrong, and would slow down the loading of the rest.
-  const ask = (): Promise<Groups> =>
-    model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(NO_GROUPS);
-  const groups = useAnswer(NO_GROUPS, ask, [model, area, arrived, layout]);
-  const length = area.span.end - area.span.start;
-  const { head } = model.recording;
-  const states = model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state").length;
-  const ofDevices = length * Math.max(1, states);
-  if (tab === "kernels") return <NamesList model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} />;
-  if (tab === "ranges") return <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} of={0} />;
-  if (tab === "idle") return <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />;
+  const ask = (): Promise<Groups | null> =>
+    model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(null);
+  const { value: groups, isPending } = useAnswer<Groups | null>(null, ask, [model, area, arrived, layout]);
+  const { value: spreads } = useAnswer(NO_SPREADS, () => spreadsOf(model, area, tab), [model, area, arrived, layout, tab]);
+  if (!groups || (isPending && model.isServerGone.value)) return <p class="empty">{whyPending(model)}</p>;
+  const { span } = groups.area;
+  const ofDevices = (span.end - span.start) * Math.max(1, groups.devices);
+  const ofWhat = wholeText(model, span.end - span.start, groups.devices);
+  const isOld = isPending || model.isSumming.value;
   return (
-    <div class="columns">
-      <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} />
-      <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} />
-      <NameTable model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} />
-      <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
-      <NameTable model={model} title="API and OS calls" totals={groups.calls} of={0} />
-      <RowTable model={model} area={area} />
+    <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
+      <Caveat model={model} />
+      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} ofWhat={ofWhat} spreads={spreads} />}
+      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} of={0} spreads={spreads} />}
+      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} ofWhat={ofWhat} spreads={spreads} />}
+      {tab === "summary" && (
+        <div class="columns">
+          <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} ofWhat={ofWhat} />
+          <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} ofWhat={ofWhat} />
+          <NameTable model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} ofWhat={ofWhat} />
+          <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
+          <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} of={0} />
+          <NameTable model={model} title="API and OS calls" totals={groups.calls} of={0} />
+          <RowTable model={model} />
+        </div>
+      )}
     </div>
   );
 }
@@ -187,11 +278,14 @@ const NO_FLAME: Flame = { weights: ["CPU time", "GPU time"], root: rootOf([]) };
 
 function AreaFlame({ model }: { model: Model }) {
   const arrived = model.arrived.value;
-  const area = model.settled.value;
+  const still = useRef(model.settled.peek());
+  if (!model.isDragging.value) still.current = model.settled.value; // too slow to follow a drag
+  const area = still.current;
   const [isMerged, setMerged] = useState(true);
   const ask = (): Promise<Flame | null> =>
     model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);
-  const flame = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived, isMerged]);
+  const { value: flame, isPending } = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived, isMerged]);
+  if (isPending && (model.isServerGone.value || flame === NO_FLAME)) return <p class="empty">{whyPending(model)}</p>;
   if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events in this time range. Select a shorter one.</p>;
   if (!flame.root.children.length) return <p class="empty">No ranges, operators, or API calls in this time range.</p>;
   return (
@@ -204,68 +298,17 @@ function AreaFlame({ model }: { model: Model }) {
   );
 }
 
-function EventTable({ model }: { model: Model }) {
-  const lines = useLines(model.recording.answers, model.stretches.value);
-  const start = model.recording.head.start_ns;
-  const selected = model.selected.value;
-  return (
-    <List
-      count={lines.count}
-      lineHeight={22}
-      label="Events in view"
-      template="minmax(10em, 3fr) minmax(8em, 1fr) 9em 8em 9em"
-      columns={[
-        { key: "name", title: "Name", isNumber: false },
-        { key: "row", title: "Row", isNumber: false },
-        { key: "start", title: "Start", isNumber: true },
-        { key: "time", title: "Duration", isNumber: true },
-        { key: "id", title: "Event", isNumber: false },
-      ]}
-      lineClass={(line) => {
-        const event = lines.at(line);
-        return selected && event?.row === selected.row && event.event === selected.event ? "selected" : "";
-      }}
-      cells={(line) => {
-        const event = lines.at(line);
-        if (!event) return [];
-        return [
-          <button type="button" class="plain" key="n" onClick={() => model.select(event, true)}>
-            {plainText(model.nameOf(event)).slice(0, 300)}
-          </button>,
-          plainText(model.labelOf(event.row)),
-          timeText(event.start - start),
-          timeText(event.end - event.start),
-          event.id,
-        ];
-      }}
-      onLine={(line) => {
-        const event = lines.at(line);
-        if (event) model.select(event, true);
-      }}
-    />
-  );
-}
-
 const NO_ATTRIBUTES: readonly Attribute[] = [];
 
 /** How a link reads from its cause. */
 const EFFECTS: Readonly<Record<string, string>> = { launch: "launched", blame: "delayed" };
 
-function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] {
-  const [found, setFound] = useState(NO_ATTRIBUTES);
-  useEffect(() => {
-    setFound(NO_ATTRIBUTES);
-    let isStale = false;
-    if (table === null || tableRow === null) return;
-    model.recording.attributes(table, tableRow).then(
-      (attributes) => !isStale && setFound(attributes),
-      () => undefined,
-    );
-    return () => {
-      isStale = true;
-    };
-  }, [model, table, tableRow]);
-  return found;
+/** Returns the attributes of an event; null if they have not arrived. */
+function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] | null {
+  const ask = (): Promise<readonly Attribute[]> =>
+    table === null || tableRow === null ? Promise.resolve(NO_ATTRIBUTES) : model.recording.attributes(table, tableRow);
+  const { value, isPending } = useAnswer(NO_ATTRIBUTES, ask, [model, table, tableRow, model.arrived.value]);
+  return isPending ? null : value;
 }
 
 function Details({ model, event }: { model: Model; event: Found }) {
@@ -273,18 +316,22 @@ function Details({ model, event }: { model: Model; event: Found }) {
   const { head, names } = model.recording;
   const { name, start, end } = event;
   const category = head.categories[names.categories[name] ?? -1];
-  const links = model.linked.value;
-  const around = model.around.value;
+  const links = model.linksOfSelected();
+  const clock = model.clock.value;
+  const around = model.around.isPending.value ? [] : model.around.value;
   return (
     <div class="details">
       <h3>
         <Swatch model={model} name={name} /> {plainText(model.nameOf(event)).slice(0, 2000)}
       </h3>
       <dl>
+        {model.fullNameOf(event) !== model.nameOf(event) && (
+          <><dt>Full name</dt><dd class="full-name">{plainText(model.fullNameOf(event)).slice(0, 2000)}</dd></>
+        )}
         <dt>Duration</dt>
         <dd>{timeText(end - start)} <span class="faint">({countText(end - start)} ns)</span></dd>
         <dt>Start</dt>
-        <dd>{timeText(start - head.start_ns)} <span class="faint">({countText(start)} ns)</span></dd>
+        <dd>{clockText(start - clock.origin)} <span class="faint">from {clock.name}{clock.device && ` on ${clock.device}`}</span></dd>
         <dt>Row</dt>
         <dd>{plainText(model.labelOf(event.row))}</dd>
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
@@ -319,7 +366,10 @@ function Details({ model, event }: { model: Model; event: Found }) {
             </>
           );
         })}
-        {attributes.filter((one) => one.value !== null).map((one) => (
+        {model.isServerGone.value && (attributes === null || model.linked.isPending.value) && (
+          <><dt>More</dt><dd><Pending model={model} /></dd></>
+        )}
+        {(attributes ?? NO_ATTRIBUTES).filter((one) => one.value !== null).map((one) => (
           <>
             <dt key={one.name} title={one.doc}>{one.name}</dt>
             <dd key={`${one.name} value`}>{plainText(valueText(one.value, one.unit)).slice(0, 500)}</dd>
@@ -384,7 +434,7 @@ export function Panel({ model }: { model: Model }) {
         <Tabs model={model} />
         <Sums model={model} />
         <div class="tab-body" id="warpline-tab-body" role="tabpanel" aria-labelledby={`warpline-tab-${tab}`}>
-          {tab === "events" && <EventTable model={model} />}
+          {tab === "events" && (model.isServerGone.value && model.stretches.isPending.value ? <p class="empty">{STOPPED}</p> : <EventTable model={model} />)}
           {tab === "flame" && <AreaFlame model={model} />}
           {tab !== "events" && tab !== "flame" && <Selection model={model} tab={tab} />}
         </div>

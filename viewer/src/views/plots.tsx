@@ -2,11 +2,11 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText } from "../base/units";
+import { countText, shareText, timeText } from "../base/units";
 import type { Head, ResultTable } from "../data/head";
 import { fitSpan } from "../engine/view";
 import { ChartView, HeatView } from "../plots/chart";
-import { Columns, type Target } from "../plots/columns";
+import { Columns, rankLabel, type Target } from "../plots/columns";
 import type { Plot } from "../plots/shapes";
 import { idleCauses, rankHeat, stepTimes } from "../plots/steps";
 import { collectiveSizes, copyRates, exposedShares, kernelDurations, launchQueue, memoryUse, waitMatrix } from "../plots/work";
@@ -46,7 +46,7 @@ const TOPICS: readonly TopicOfPlots[] = [
   { title: "Copies", tables: ["copy_rates"], make: ({ table, start }) => of(table("copy_rates"), (own) => copyRates(own, start)) ?? [] },
   {
     title: "Ranks",
-    tables: ["rank_steps"],
+    tables: ["rank_steps", "rank_sum"],
     make: ({ table }) => {
       const own = table("rank_steps");
       return [
@@ -137,6 +137,20 @@ function Notes({ model, topic, tables }: { model: Model; topic: TopicOfPlots; ta
   );
 }
 
+/** Names the rank that the others wait for most. */
+function Latest({ table }: { table: Columns | null }) {
+  if (!table) return null;
+  const waited = table.sum("caused_ns");
+  const [latest] = [...table.rows].sort((a, b) => (table.number(b, "caused_ns") ?? 0) - (table.number(a, "caused_ns") ?? 0));
+  if (latest === undefined || waited <= 0) return null;
+  const caused = table.number(latest, "caused_ns") ?? 0;
+  return (
+    <p class="latest">
+      The others wait for <b>{rankLabel(table, latest)}</b> most: {timeText(caused)} in the analyzed steps, {shareText(caused / waited)} of all waiting for ranks.
+    </p>
+  );
+}
+
 const ROOM_FOR_RANKS = 0.22; // of the window's height, for each of three matrices
 
 export function Plots({ model }: { model: Model }) {
@@ -148,7 +162,7 @@ export function Plots({ model }: { model: Model }) {
   const tables = useTables(model, topic.tables);
   const isReady = tables !== null && typeof tables === "object";
   const columns = useMemo(() => new Map(isReady ? [...tables].map(([name, table]) => [name, new Columns(table)] as const) : []), [tables, isReady]);
-  const durations = columns.get("kernel_durations") ?? null;
+  const durations = of(columns.get("kernel_durations") ?? null, (own) => own.whole((row) => own.text(row, "name")));
   const [first = 0] = durations?.rows ?? [];
   const chosen = kernel || (durations?.text(first, "name") ?? "");
   const plots = useMemo(
@@ -167,6 +181,7 @@ export function Plots({ model }: { model: Model }) {
         ))}
       </nav>
       <div class="plots-body">
+        {topic.title === "Ranks" && <Latest table={columns.get("rank_sum") ?? null} />}
         {typeof tables === "string" && <p role="alert">{plainText(tables)}</p>}
         {durations && <KernelChoice table={durations} kernel={chosen} onKernel={setKernel} />}
         {plots.map((plot) => (

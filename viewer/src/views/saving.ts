@@ -1,6 +1,6 @@
 /** The estimated saving of a finding, in the words of `warpline analyze`. Pure. */
 
-import { timeText } from "../base/units";
+import { boundsText, timeText } from "../base/units";
 import type { SummaryFinding } from "../data/head";
 
 const LEAST_SAVING = 0.05; // fraction of a step: smaller savings are within run-to-run variation
@@ -11,12 +11,5 @@ export function savingText(finding: SummaryFinding, step: string): string {
   if (typeof saving !== "number" || typeof low !== "number" || typeof high !== "number") return "";
   const share = finding.share ?? 0;
   if (share < LEAST_SAVING) return `not measurable, at most ${timeText(high)}${step}`;
-  return `${timeText(saving)}${step} (${(100 * share).toFixed(0)}%; bounds ${boundsText(low, high)})`;
-}
-
-/** Formats two durations, with one unit if they share it: "12.9 to 14.0 ms". */
-function boundsText(lowNs: number, highNs: number): string {
-  const [low, high] = [timeText(lowNs), timeText(highNs)];
-  const [number, unit] = low.split(" ");
-  return `${unit === high.split(" ")[1] || lowNs === 0 ? number : low} to ${high}`;
+  return `${timeText(saving)}${step} (${(100 * share).toFixed(0)}%; bounds ${boundsText(low, high, timeText)})`;
 }

@@ -27,6 +27,17 @@ describe("what a line of a table is about", () => {
     expect(lines.of(table(["name"], [["nothing"]]), 0)).toEqual([]);
   });
 
+  it("shows short names of kernels only", () => {
+    const full = "x".repeat(1500);
+    const names = {
+      texts: ["void mm<(int)4>(T)", `${"x".repeat(999)}…`, "step_0"],
+      categories: [0, 0, 1],
+      labels: ["mm<4>", "long", "no"],
+    };
+    const { shown } = new LineNames(names, CATEGORIES);
+    expect(["void mm<(int)4>(T)", full, "step_0", "other"].map(shown)).toEqual(["mm<4>", "long", "step_0", "other"]);
+  });
+
   it("takes a star for a number, in ranges only", () => {
     expect(lines.of(table(["depth", "name"], [[0, "step_*"]]), 0)).toEqual([1, 2]);
     expect(lines.of(table(["depth", "path"], [[0, "step_*"], [1, "step_*/forward"]]), 1)).toEqual([3]);
@@ -59,10 +70,14 @@ describe("what a line of a table is about", () => {
   });
 
   it("sorts names by text, count and time", () => {
-    const line = (text: string, count: number, ns: number) => ({ name: 0, count, ns, text, category: "" });
+    const line = (text: string, count: number, ns: number) => ({
+      ...{ name: 0, count, ns, text, full: text, category: "" },
+      spread: { count, mean: ns / count, min: 1, median: count, max: ns },
+    });
     const all = [line("b", 2, 10), line("a", 5, 5), line("c", 1, 10)];
     expect(sortedLines(all, "ns", true).map((one) => one.text)).toEqual(["b", "c", "a"]);
     expect(sortedLines(all, "text", false).map((one) => one.text)).toEqual(["a", "b", "c"]);
+    expect(sortedLines(all, "median", true).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "mean", true).map((one) => one.text)).toEqual(["c", "b", "a"]);
   });
 });

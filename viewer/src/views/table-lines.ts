@@ -2,6 +2,7 @@
 
 import type { Span } from "../base/span";
 import type { Category, ResultTable, StepsSpec } from "../data/head";
+import { isKernelName, shortName } from "../data/names";
 import type { Names } from "../data/recording";
 import { lastOfPath } from "./flame";
 import type { Model } from "./model";
@@ -9,6 +10,13 @@ import type { Model } from "./model";
 const LABELS = ["name", "path", "operator", "step"] as const;
 const CATEGORY = "category";
 const HOST_KINDS: ReadonlySet<Category["kind"]> = new Set(["range", "op"]);
+
+/** As the packer does: names have at most this many characters. */
+const LONGEST = 1000;
+
+function packedText(text: string): string {
+  return text.length <= LONGEST ? text : `${text.slice(0, LONGEST - 1)}…`;
+}
 
 /** Returns a heading without its unit, which the page writes with each number. */
 export function headingOf({ title, unit }: ResultTable["columns"][number]): string {
@@ -23,6 +31,17 @@ export function columnOrder(table: ResultTable): number[] {
     places.find((at) => LABELS.some((one) => table.columns[at]?.name === one));
   if (lead === undefined) return places;
   return [lead, ...places.filter((at) => at !== lead)];
+}
+
+const INSTANT = /^(first_|last_)?(start|end|time)_(\w+_)?ns$/;
+
+/** Returns, for the columns with times of the recording's clock, the largest: all get its unit and digits to the ns. */
+export function clockSizes(table: ResultTable): readonly (number | null)[] {
+  return table.columns.map(({ name, unit }, at) =>
+    unit === "ns" && INSTANT.test(name)
+      ? table.rows.reduce((most, row) => Math.max(most, Math.abs(Number(row[at]) || 0)), 0)
+      : null,
+  );
 }
 
 /** Finds the names of the recording for a line of a table. */
@@ -44,6 +63,13 @@ export class LineNames {
       put(this.byCategory, categories[names.categories[name] ?? -1]?.name ?? "", name);
     });
   }
+
+  /** Returns the short name for a text of a table; other texts as they are. */
+  readonly shown = (text: string): string => {
+    const [name] = this.byText.get(packedText(text)) ?? [];
+    const isKernel = name !== undefined && isKernelName(this.names, this.categories, name);
+    return isKernel ? shortName(this.names, name) : text;
+  };
 
   of(table: ResultTable, line: number): readonly number[] {
     const given = table.names?.[line];

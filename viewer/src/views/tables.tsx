@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
-import { countText, valueText } from "../base/units";
+import { clockText, countText, plural, valueText } from "../base/units";
 import type { ResultSpec, ResultTable } from "../data/head";
 import { fitSpan } from "../engine/view";
 import { flameOfTable } from "./flame";
@@ -11,7 +11,7 @@ import { copyText } from "./keys";
 import { List } from "./list";
 import type { Model } from "./model";
 import { arranged, type Order } from "./sorting";
-import { columnOrder, headingOf, LineNames, stepOfLine } from "./table-lines";
+import { clockSizes, columnOrder, headingOf, LineNames, stepOfLine } from "./table-lines";
 import { byTopic } from "./topics";
 
 function useResult(model: Model, name: string | null): ResultTable | string | null {
@@ -26,7 +26,7 @@ function useResult(model: Model, name: string | null): ResultTable | string | nu
     return () => {
       isStale = true;
     };
-  }, [model, name]);
+  }, [model, name, model.arrived.value]);
   // Return nothing until the answer arrives: never the rows of one table under the title of another.
   return answer?.name === name ? answer.found : null;
 }
@@ -46,9 +46,12 @@ function Result({ model, table, spec }: ResultProps) {
   const [typed, setTyped] = useState("");
   const [isFlame, setFlame] = useState(false);
   const pattern = useMemo(() => searchPattern(typed), [typed]);
-  const places = useMemo(() => arranged(table, order, pattern), [table, order, pattern]);
   const { names, head } = model.recording;
   const lineNames = useMemo(() => new LineNames(names, head.categories), [names, head]);
+  const places = useMemo(
+    () => arranged(table, order, pattern, lineNames.shown),
+    [table, order, pattern, lineNames],
+  );
   const flame = useMemo(
     () => flameOfTable(spec.name, table, (line) => lineNames.of(table, line)),
     [spec, table, lineNames],
@@ -64,7 +67,7 @@ function Result({ model, table, spec }: ResultProps) {
           value={typed}
           onInput={(event) => setTyped(event.currentTarget.value)}
         />
-        <span class="faint" role="status">{countText(places.length)} of {countText(table.rows.length)} rows</span>
+        <span class="faint" role="status">{countText(places.length)} of {plural(table.rows.length, "row")}</span>
         {flame && (
           <button type="button" aria-pressed={isFlame} onClick={() => setFlame(!isFlame)}>
             Flame graph
@@ -99,6 +102,7 @@ interface LinesProps extends ResultProps {
 function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesProps) {
   const shown = useMemo(() => columnOrder(table), [table]);
   const texts = useMemo(() => table.columns.map((_, at) => isText(table, at)), [table]);
+  const sizes = useMemo(() => clockSizes(table), [table]);
   const depth = table.columns.findIndex((column) => column.name === "depth");
   const steps = model.recording.head.steps[0];
   const isWide = (at: number): boolean => texts[at] === true && (at === shown[0] || table.columns[at]?.name === "name");
@@ -116,16 +120,20 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
   const cell = (line: number, at: number) => {
     const place = places[line] ?? 0;
     const row = table.rows[place] ?? [];
-    const text = plainText(valueText(row[at], table.columns[at]?.unit ?? "none")).slice(0, 1000);
-    if (at !== shown[0]) return <span title={texts[at] ? text : undefined}>{text}</span>;
+    const [value, size] = [row[at], sizes[at] ?? null];
+    const isInstant = size !== null && typeof value === "number";
+    const shownValue = isInstant ? clockText(value, 1, size) : valueText(value, table.columns[at]?.unit ?? "none");
+    const full = plainText(shownValue).slice(0, 1000);
+    const text = typeof value === "string" ? plainText(lineNames.shown(value)).slice(0, 1000) : full;
+    if (at !== shown[0]) return <span title={texts[at] ? full : undefined}>{text}</span>;
     const indent = depth >= 0 && !order ? Number(row[depth]) || 0 : 0;
     const leads = lineNames.of(table, place).length > 0 || stepOfLine(table, place, steps) !== null;
     const inside = leads ? (
-      <button type="button" class="plain lead" title={`${text}\nHighlight on the timeline`} onClick={() => light(place, text)}>
+      <button type="button" class="plain lead" title={`${full}\nHighlight on the timeline`} onClick={() => light(place, text)}>
         {text.trim()}
       </button>
     ) : (
-      <span title={text}>{text.trim()}</span>
+      <span title={full}>{text.trim()}</span>
     );
     return <span style={{ paddingLeft: `${indent * 14}px` }}>{inside}</span>;
   };
@@ -195,6 +203,7 @@ export function Tables({ model }: { model: Model }) {
                 type="button"
                 key={one.name}
                 aria-current={one.name === name ? "page" : undefined}
+                disabled={model.isServerGone.value && !model.recording.hasResult(one.name)}
                 onClick={() => {
                   model.table.value = one.name;
                 }}

@@ -1,10 +1,12 @@
 /** The timeline: row labels, the canvas, and what mouse and wheel do on it. */
 
-import { effect, signal } from "@preact/signals";
+import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { timeText } from "../base/units";
+import { timeText, valueText } from "../base/units";
 import type { Found } from "../data/answers";
+import type { RowSpec } from "../data/head";
+import { axisOf } from "../engine/counter";
 import { type Area, Painter, RULER_HEIGHT, visibleRows } from "../engine/draw";
 import { reachOf } from "../engine/hit";
 import { type PlacedRow, rowAt } from "../engine/layout";
@@ -12,6 +14,7 @@ import { browserSurface } from "../engine/surface";
 import { THEMES } from "../engine/theme";
 import { fitSpan, panBy, type Span, xToTime, zoomAt } from "../engine/view";
 import { follow } from "./answer";
+import { Cursor } from "./cursor";
 import { Minimap } from "./minimap";
 import type { Model } from "./model";
 
@@ -43,8 +46,6 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const { recording } = model;
     const { head } = recording;
-    const steps = head.steps[0];
-    const step = model.anchorStep();
     const focus = head.findings.find((one) => one.id === model.finding.peek());
     const focusRows = (focus?.rows ?? []).flatMap((id) => recording.rowOf.get(id) ?? []);
     const { pinned, scrolled } = visibleRows({
@@ -67,11 +68,12 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       width,
       height,
       pixelRatio: ratio,
-      anchor: (step >= 0 ? steps?.start_ns[step] : undefined) ?? head.start_ns,
+      anchor: model.clock.peek().origin,
       selected: model.selected.peek(),
       hovered: model.hovered.peek(),
       area: model.area.peek(),
       measure: model.measure.peek(),
+      hits: model.lit.peek() && model.hits.peek(),
       windows: (focus?.windows_ns ?? []).map(([start, end]) => ({ start, end })),
       windowRows: focusRows.length ? new Set(focusRows) : null,
       arrows: model.arrows.peek(),
@@ -86,7 +88,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
     void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
     void [model.finding.value, model.isComplete.value, model.theme.value, model.isFromStep.value];
-    void model.refined.value;
+    void [model.refined.value, model.hits.value];
     if (!waiting) waiting = requestAnimationFrame(draw);
   });
   return () => {
@@ -135,6 +137,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
         {error ? "⚠ " : ""}
         {isLane ? "" : label}
       </span>
+      {spec.kind === "counter" && <AxisLabels spec={spec} />}
       <span class="row-actions">
         <button
           type="button"
@@ -158,22 +161,32 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   );
 }
 
+/** The values at the top and at the bottom of a counter's row. */
+function AxisLabels({ spec }: { spec: RowSpec }) {
+  const { low, high } = axisOf(spec);
+  const unit = spec.unit ?? "none";
+  return (
+    <span class="axis">
+      <span>{valueText(high, unit)}</span>
+      <span>{valueText(low, unit)}</span>
+    </span>
+  );
+}
+
 /** The cell next to the ruler: the origin of its times. */
 function Origin({ model }: { model: Model }) {
-  const steps = model.recording.head.steps[0];
-  const step = model.anchorStep();
-  const text = step >= 0 ? plainText(steps?.text[step] ?? `step ${step}`).slice(0, 30) : "start of recording";
-  if (!steps) return <div class="origin">from start of recording</div>;
+  const { name, device } = model.clock.value;
+  if (!model.recording.head.steps[0]) return <div class="origin">from {name}</div>;
   return (
     <button
       type="button"
       class="origin"
-      title="Show times relative to the step in view or to the start of the recording (O)"
+      title={`All times are from ${name}${device && ` on ${device}`}. Switch between the step in view and the start of the recording (O)`}
       onClick={() => {
         model.isFromStep.value = !model.isFromStep.value;
       }}
     >
-      from {text}
+      from {name}
     </button>
   );
 }
@@ -230,10 +243,10 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     );
     return new Set(hit.flatMap(({ placed }) => [placed.row, ...(placed.shows === null ? [] : [placed.shows])]));
   };
-  const pointed = signal<{ readonly x: number; readonly y: number } | null>(null);
+  const { pointed, isDragging } = model;
   const under = follow<Found | null>(null, () => {
     const now = pointed.value;
-    return now && eventAt(now.x, now.y);
+    return now && !isDragging.value ? eventAt(now.x, now.y) : null;
   });
   effect(() => {
     const [found, old] = [under.value, model.hovered.peek()];
@@ -257,13 +270,12 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
     },
     move(event: PointerEvent): void {
       const { x, y } = at(event);
-      if (!drag) {
-        pointed.value = { x, y };
-        return;
-      }
+      pointed.value = { x, y };
+      if (!drag) return;
       if (!drag.hasMoved && Math.hypot(x - drag.x, y - drag.y) < CLICK_PX) return;
       if (!drag.hasMoved && drag.kind === "pan") model.show(drag.view);
       drag.hasMoved = true;
+      isDragging.value = drag.kind !== "pan";
       if (drag.kind === "pan") {
         const { width } = model.size.peek();
         const ns = ((drag.x - x) / width) * (drag.view.end - drag.view.start);
@@ -282,13 +294,17 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       const { x, y } = at(event);
       const done = drag;
       drag = null;
+      isDragging.value = false;
       if (!done) return;
       if (!done.hasMoved) {
         if (done.kind !== "area") return;
-        void eventAt(x, y).then((found) => {
+        const clicked = eventAt(x, y).then((found) => {
           model.select(found);
-          if (!found) model.area.value = null;
+          const isStep = found !== null && model.recording.head.rows[found.row]?.kind === "step";
+          if (isStep) model.area.value = { span: { start: found.start, end: found.end }, rows: null };
+          else if (!found) model.area.value = null;
         });
+        model.attempt(clicked);
       } else if (done.kind === "ruler" && model.area.peek()) {
         const { span } = model.area.peek() as Area;
         model.area.value = null;
@@ -300,12 +316,16 @@ function pointer(model: Model, canvas: () => HTMLCanvasElement | null) {
       isSpaceDown = event.type === "keydown";
       event.preventDefault();
     },
+    cancel(): void {
+      drag = null;
+      isDragging.value = false;
+    },
     leave(): void {
       pointed.value = null;
     },
     twice(event: MouseEvent): void {
       const { x, y } = at(event);
-      void eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits)));
+      model.attempt(eventAt(x, y).then((found) => found && model.show(fitSpan(found, model.limits))));
     },
     wheel(event: WheelEvent): void {
       event.preventDefault();
@@ -363,7 +383,7 @@ function Hover({ model }: { model: Model }) {
   if (!event) return <div class="hover faint">Drag: select time and rows · Ctrl + wheel: zoom · Shift + drag: pan · ?: all shortcuts</div>;
   return (
     <div class="hover">
-      <b>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}
+      <b title={plainText(model.fullNameOf(event)).slice(0, 1000)}>{plainText(model.nameOf(event)).slice(0, 300)}</b> {timeText(event.end - event.start)}
       <span class="faint"> {plainText(model.labelOf(event.row))}</span>
     </div>
   );
@@ -387,6 +407,7 @@ export function Timeline({ model }: { model: Model }) {
     element.addEventListener("pointermove", handlers.move);
     element.addEventListener("pointerup", handlers.up);
     element.addEventListener("pointerleave", handlers.leave);
+    element.addEventListener("pointercancel", handlers.cancel);
     element.addEventListener("keydown", handlers.space);
     element.addEventListener("keyup", handlers.space);
     element.addEventListener("dblclick", handlers.twice);
@@ -410,6 +431,7 @@ export function Timeline({ model }: { model: Model }) {
             aria-label="Timeline of events. W and S zoom, A and D pan. Comma and period select the previous and next event of a row. Question mark lists all shortcuts. The event table below shows the same data as text."
           />
           <ScrollBar model={model} />
+          <Cursor model={model} />
         </div>
       </div>
       <Hover model={model} />

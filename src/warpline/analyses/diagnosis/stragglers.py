@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
+from warpline.derived.collectives.matches import RECORD_HINT, cannot_match, file_errors
 from warpline.derived.collectives.waits import CollectiveWaits, collective_waits
 from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.steps import STEP_ARGUMENT
@@ -110,10 +110,11 @@ def _notes(trace: Trace, waits: CollectiveWaits) -> tuple[str, ...]:
             f"{plural(left_out, 'collective')} outside the included steps"
             f" {'is' if left_out == 1 else 'are'} excluded"
         )
-    if waits.count and waits.error_ns.any():
+    errors = file_errors(waits.matches, trace.meta.file_of_process)
+    if waits.count and errors:
         notes.append(
-            "clocks of different files agree within"
-            f" {format_ns(int(waits.error_ns.max()))}, based on the ends of collectives"
+            "the clocks of other files agree with the first file's within"
+            f" {format_ns(max(errors.values()))}, for 90% of the ends of collectives"
         )
     together = waits.count - int(waits.is_late.sum())
     if together:

@@ -39,13 +39,11 @@ class MainKernel(NamedTuple):
     Attributes:
         name_id: Its full name, in the trace's strings.
         name: The full name, its start if that is very long.
-        short_name: Its name without parameters and template arguments.
         share: Its share of the busy time of all devices.
     """
 
     name_id: int
     name: str
-    short_name: str
     share: float
 
 
@@ -72,17 +70,12 @@ def main_kernel(run: Run) -> MainKernel | None:
     trace, times = run.trace, kernel_times(run)
     if not len(times.kernel):
         return None
-    columns = trace.columns("kernel", "name_id", "short_name_id")
     rows = operations(trace).row[times.kernel]
-    names = factorize(columns["name_id"].filled(-1)[rows])
+    names = factorize(trace.columns("kernel", "name_id")["name_id"].filled(-1)[rows])
     sums = np.zeros(names.n_groups, np.int64)
     np.add.at(sums, names.codes, times.ns)
     most = int(sums.argmax())
     name_id, share = int(names.uniques[most]), int(sums[most]) / times.busy_ns
     if share < _MOST_OF_BUSY or name_id < 0:
         return None
-    instance = rows[int(np.argmax(names.codes == most))]
-    short_id = int(columns["short_name_id"].filled(-1)[instance])
-    texts = trace.strings.texts([name_id, name_id if short_id < 0 else short_id])
-    name, short_name = (text[:_LONGEST_NAME] for text in texts)
-    return MainKernel(name_id, name, short_name, share)
+    return MainKernel(name_id, trace.strings.text(name_id)[:_LONGEST_NAME], share)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,6 +48,11 @@ class Lead:
     spread_ns: float
     drift_ns: float
     count: int
+
+    @property
+    def error_ns(self) -> float:
+        """90% of the ends on the two clocks, as they are, agree within this distance."""
+        return abs(self.lead_ns) + self.spread_ns
 
 
 @dataclass(frozen=True)
@@ -269,6 +274,21 @@ def _error_ns(group: _Group, files: I64) -> int:
 def clock_error_ns(spread_ns: float) -> float:
     """Return the clock error: smaller offsets are not significant."""
     return max(25_000.0, spread_ns)
+
+
+def file_errors(matches: CollectiveMatches, files: Sequence[int]) -> dict[int, int]:
+    """Return the clock error of each file relative to the first, ns; only of files in collectives.
+
+    Args:
+        matches: The collectives of a trace.
+        files: The file of each process.
+    """
+    errors: dict[int, float] = {}
+    for lead in matches.leads:
+        pair = {files[int(matches.rank_process[rank])] for rank in (lead.first, lead.second)}
+        for file in pair - {files[0]} if len(pair) > 1 else ():
+            errors[file] = max(errors.get(file, 0.0), lead.error_ns)
+    return {file: round(error) for file, error in errors.items()}
 
 
 def _leads(group: _Group) -> Iterator[Lead]:
