@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from warpline.result import Diagnosis, Finding, rules
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
+    from warpline.viewer import chosen as choosing
+    from warpline.viewer import picture as pictures
     from warpline.viewer import report as pages
+    from warpline.viewer import screenshot as screenshots
     from warpline.viewer import serving
     from warpline.viewer.report import FirstPage, Inline, Report
     from warpline.viewer.server import PageServer
@@ -59,7 +62,10 @@ else:
     two = lazy("warpline.documents.sides")
     rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
+    choosing = lazy("warpline.viewer.chosen")
     pages = lazy("warpline.viewer.report")
+    pictures = lazy("warpline.viewer.picture")
+    screenshots = lazy("warpline.viewer.screenshot")
     serving = lazy("warpline.viewer.serving")
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -363,6 +369,33 @@ def report(
     return target
 
 
+def make_picture(
+    trace: Recordings, *, select: str | None = None, steps: str | None = None, is_png: bool = False
+) -> bytes:
+    """Return a part of the timeline as an SVG or PNG image.
+
+    Args:
+        trace: A trace or a part of one, a path, or a list of paths.
+        select: The part: ``step:3``, ``finding:1``, or ``10ms-20ms``. None takes all GPU work.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+        is_png: Whether to draw a PNG with the report's page in a headless Chromium.
+
+    Raises:
+        UsageError: There is no such step, finding or time.
+        WarplineError: Playwright or Chromium is missing.
+    """
+    if is_png:
+        screenshots.require_playwright()
+    run = Run(opened(trace), steps)
+    diagnose = partial(diagnosis.diagnosis, run, keep_going=True)
+    chosen = choosing.choose(run, select, diagnose)
+    if not is_png:
+        return pictures.picture(run, chosen).encode()
+    report = pages.make_report(run, diagnose(), first_page="timeline")
+    with progress.task("Drawing the timeline"):
+        return screenshots.screenshot(report.pieces, chosen)
+
+
 def make_report(
     trace: Recordings,
     *,
@@ -440,7 +473,7 @@ def serve(
         trace: A trace or a part of one, a path, or a list of paths.
         steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
         port: Port to listen on; 0 takes a free one.
-        tile_from: Number of events from which tiles are used; None for several million.
+        tile_from: Number of events from which tiles are used; None for a million.
         tell: Called with progress messages of long operations.
 
     Raises:

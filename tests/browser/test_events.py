@@ -145,7 +145,7 @@ def test_keys_lead_to_the_longest_kernel_and_gap_and_the_slowest_step(show, kern
     found = viewer.ask("({...model.selected.value})")
     idle = viewer.ask(
         "(({ count, busy, before }) => Math.max(...Array.from({ length: count }, (_, i) =>"
-        " busy[i + 1] === busy[i] ? before[i + 1] - before[i] : 0))"
+        " i > 0 && i < count - 1 && busy[i + 1] === busy[i] ? before[i + 1] - before[i] : 0))"
         ")(model.recording.rows[model.recording.rowOf.get('gpu0/state')].events)"
     )
     assert found["end"] - found["start"] == idle

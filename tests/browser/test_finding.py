@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 
 import pytest
@@ -128,3 +129,56 @@ def test_a_finding_uncovers_its_rows_and_leads_to_each_of_its_places(opened, tra
         buttons.get_by_text(str(place), exact=True).click()
         opened.wait(f"model.view.value.start <= {start} && model.view.value.end >= {end}")
         assert opened.view[1] - opened.view[0] < 3 * (end - start)
+
+
+@pytest.mark.shows("nsys/rich_metrics_sampling")
+def test_a_kernel_of_the_backward_thread_shows_its_step_and_its_forward_module(show, ask_file):
+    """Compared with the sequence numbers in the names of the file's ranges."""
+    viewer = show()
+    kernels = ask_file(
+        """SELECT k.start, r.start, r.globalTid FROM CUPTI_ACTIVITY_KIND_KERNEL k
+        JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON k.correlationId = r.correlationId
+        WHERE EXISTS (SELECT 1 FROM NVTX_EVENTS n WHERE n.globalTid = r.globalTid
+        AND n.text LIKE '%Backward0, seq = %' AND n.start <= r.start AND n.end >= r.end)
+        ORDER BY k.start"""
+    )
+    assert len(kernels) > 100
+    steps = viewer.head["steps"][0]
+    around_query = "SELECT text FROM NVTX_EVENTS WHERE globalTid = ? AND start <= ? AND end >= ?"
+    for time, call, thread in (kernels[20], kernels[len(kernels) // 3], kernels[100]):
+        around = ask_file(f"{around_query} ORDER BY start DESC", thread, call, call)
+        (number,) = next(
+            found.groups()
+            for (text,) in around
+            if (found := re.search(r"Backward0, seq = (\d+)", text))
+        )
+        ((forward, start, end, maker),) = ask_file(
+            "SELECT text, start, end, globalTid FROM NVTX_EVENTS WHERE text NOT LIKE '%Backward%'"
+            " AND text LIKE ? ORDER BY start DESC LIMIT 1",
+            f"%, seq = {number},%",
+        )
+        outer = ask_file(f"{around_query} ORDER BY start, end DESC", maker, start, end)
+        rows = [row for row in viewer.head["rows"] if row["kind"] == "stream"]
+        viewer.page.evaluate(
+            f"warpline.model.show({{ start: {time - 2_000}, end: {time + 2_000} }})"
+        )
+        viewer.frame()
+        viewer.click(rows[0]["id"], time + 100)
+        viewer.wait("model.forwardPath.value.length > 0")
+        viewer.frame()
+        place = bisect.bisect_right(steps["start_ns"], time) - 1
+        details = viewer.find(".details dl")
+        facts = dict(
+            details.evaluate(
+                """list => [...list.querySelectorAll("dt")].map((title) => [
+                  title.textContent, title.nextElementSibling.textContent])"""
+            )
+        )
+        wanted = " \u203a ".join(text[:80] for (text,) in outer)
+        assert facts["Backward of"] == wanted
+        assert forward[:80] in wanted
+        assert any(name in wanted for name in ("layer_", "forward"))
+        if time < steps["end_ns"][place]:
+            assert facts["Step"] == steps["text"][place]
+        else:
+            assert "Step" not in facts

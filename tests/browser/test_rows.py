@@ -110,6 +110,10 @@ def test_pages_fit_a_phone(open_viewer, report, page):
         assert width >= 280
         label = viewer.find(".row-label[data-row='gpu0/state']")
         assert label.inner_text().strip() == "busy / idle"
+        viewer.press("e")
+        viewer.find(".tab-body [role=status]").filter(has_text="median").wait_for()
+        viewer.frame()
+        assert 3 < viewer.find(".tab-body [role=row]").count() < 60
     if page.startswith("#k"):
         table = viewer.find(".tables-body .list .scroll").bounding_box()
         assert table is not None

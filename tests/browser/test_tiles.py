@@ -25,6 +25,8 @@ PIXELS = """async () => {
   for (let at = 0; at < data.length; at++) text += String.fromCharCode(32 + (data[at] >> 4));
   return text;
 }"""
+HITS = """[...model.hits.value.byRow].map(([row, { bin, ns, name }]) =>
+  [row, [...bin], [...ns].map(Math.round), [...name]])"""
 WIDTHS = (1.0, 0.2, 0.02, 0.0005)
 # Bin and pixel edges differ, so columns can be off by one: pictures are compared by the mean shade
 # of pieces of a row. Limits for the share of pieces that differ:
@@ -53,13 +55,12 @@ def serve(recording):
 
 
 def open_tiled(viewer, url):
-    """Open the page, wait for its diagnosis, and reload it."""
+    """Open the page and wait for its diagnosis."""
     viewer.open(url, "#t")
-    viewer.wait("!model.pending.value || model.pending.value.isReady")
+    viewer.wait("model.isComplete.value && !model.recording.head.pending")
     if viewer.ask("model.pending.value !== null"):
-        viewer.find("text=Reload").click()
-        viewer.wait("model.isComplete.value && !model.recording.head.pending")
-        viewer.drawn()
+        viewer.find("[aria-label='Close message']").click()
+    viewer.drawn()
     rest(viewer)
 
 
@@ -136,6 +137,55 @@ def test_the_picture_and_the_statistics_are_those_of_the_report(
     assert {"tiles", "ask", "blocks"} <= fetched
 
 
+def test_the_diagnosis_arrives_by_itself(open_viewer, recording):
+    name, viewer = "faults/allocator.bad", open_viewer()
+    server = api.serve(warpline.open(recording(name)), tile_from=0)
+    diagnose, may_end = server.meanwhile, threading.Event()
+    assert diagnose is not None
+
+    def later():
+        may_end.wait()
+        diagnose()
+
+    server.meanwhile = later
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        viewer.open(server.url, "#t")
+        viewer.wait("model.isComplete.value && model.pending.value")
+        assert "being computed" in viewer.find(".banner").inner_text()
+        assert viewer.ask("model.recording.head.summary.findings") is None
+        start, end = viewer.ask("[model.limits.start, model.limits.end]")
+        show(viewer, start, (start + end) / 2)
+        viewer.ask("window.isSame = true")
+        may_end.set()
+        viewer.find("text=Show the overview").wait_for()
+        assert viewer.ask("window.isSame") is True  # it is still the page that was opened
+        assert viewer.ask("[model.view.value.start, model.view.value.end]") == [
+            start,
+            (start + end) / 2,
+        ]
+        found = viewer.ask("model.recording.head.summary.findings.map((one) => one.title)")
+        titles = [one.title for one in api.analyze(warpline.open(recording(name))).findings]
+        assert found == titles
+        assert f"{len(titles)} finding" in viewer.find(".findings-walk").inner_text()
+        viewer.find("text=Show the overview").click()
+        shown = viewer.find("#warpline-static")
+        assert all(title in shown.inner_text() for title in titles)
+        assert viewer.find("#warpline-static [data-finding]:visible").count() >= len(titles)
+        viewer.find("#warpline-static [data-finding]").first.click()
+        viewer.wait("model.finding.value === 'F1' && model.page.value === 'timeline'")
+        viewer.press("3")
+        viewer.find("nav[aria-label=Tables]").wait_for()
+        assert viewer.find("main table tbody tr, main [role=row]").count() > 0
+        assert viewer.problems == []
+    finally:
+        may_end.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 def test_events_are_selected_walked_and_followed(open_viewer, report, serve):
     name = "bundled/pageable_h2d.bad"
     whole, tiled = open_viewer(), open_viewer()
@@ -157,6 +207,11 @@ def test_events_are_selected_walked_and_followed(open_viewer, report, serve):
         for _ in range(3):
             viewer.page.focus("#warpline-search")
             seen.append(viewer.walk("Enter"))
+        viewer.wait("!model.matches.isPending.value && !model.hits.isPending.value")
+        viewer.frame()
+        seen.append(viewer.find("[data-testid=matches]").inner_text())
+        assert " of " in seen[-1]
+        seen.append(viewer.ask(HITS))
         viewer.page.keyboard.press("Escape")
         said.append(seen)
     assert said[0] == said[1]

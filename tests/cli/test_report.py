@@ -214,6 +214,50 @@ def test_view_refuses_what_is_no_port(run, bad):
     assert (done.status, done.err) == (2, "error: --port 70000: must be 0 to 65535\n")
 
 
+def test_an_image_of_a_step(run, bad, tmp_path):
+    done = run("report", bad, "-o", "a.svg", "--select", "step:2")
+    assert (done.status, done.out) == (0, "a.svg\n")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert text.startswith('<svg xmlns="http://www.w3.org/2000/svg" ')
+    assert "pageable_h2d.bad.sqlite · step_2 on GPU 0" in text
+    assert run("report", bad, "-o", "a.svg").err.startswith("error: a.svg already exists")
+    assert run("report", bad, "-o", "a.svg", "-q", "-f") == (0, "a.svg\n", "")
+    assert "all GPU work" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "a.svg", "--select", "step:9"], "error: --select: there is no step '9'"),
+        (["-o", "a.svg", "--select", "noon"], "error: --select: unknown 'noon'"),
+        (["-o", "a.svg", "--max-size", "1MB"], "error: --max-size is of HTML files"),
+        (["--select", "step:1"], "error: --select is of images of the timeline"),
+        (["--png", "a.png", "-o", "b.html"], "error: --png and -o name two outputs"),
+        (["--png", "a.svg"], "error: --png: a.svg is no name of a PNG"),
+        (["--png", "-"], "error: --png: - is no name of a PNG"),
+    ],
+)
+def test_images_that_cannot_be_written(run, bad, tmp_path, words, said):
+    done = run("report", bad, *words)
+    first, hint = done.err.splitlines()
+    assert (done.status, first) == (2, said)
+    assert hint.startswith("hint: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--png", "a.png"], ["-o", "a.PNG", "--select", "step:1"]])
+def test_a_png_needs_playwright(run, bad, tmp_path, monkeypatch, words):
+    monkeypatch.setitem(sys.modules, "playwright.sync_api", None)
+    done = run("report", bad, *words)
+    error, hint = done.err.splitlines()
+    assert (done.status, error) == (1, "error: a PNG needs Playwright, which is not installed")
+    assert hint == (
+        "hint: pip install 'warpline[png]' and playwright install chromium, or write an SVG:"
+        " -o FILE.svg"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -222,6 +266,9 @@ def test_view_refuses_what_is_no_port(run, bad):
         (["--before", "BAD"], "name both sides"),
         (["--side-by-side", "BAD", "BAD", "--filter-time", "1ms/"], "1ms/ cannot be used"),
         (["--side-by-side", "BAD", "missing.sqlite"], "no such file"),
+        (["--side-by-side", "BAD", "BAD", "-o", "a.svg"], "no images of two sides"),
+        (["--side-by-side", "BAD", "BAD", "--png", "a.png"], "no images of two sides"),
+        (["--side-by-side", "BAD", "BAD", "--select", "step:1"], "no images of two sides"),
     ],
 )
 def test_sides_that_cannot_be_compared_are_refused(words, said, run, bad, tmp_path):

@@ -14,7 +14,7 @@ from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.kernels.rules import kernel_class
 from warpline.derived.ranges.autograd import _NUMBERED
 from warpline.derived.steps.ranges import _STEP, _UNIT_OF_WORK, _number
-from warpline.presentation.kernel_names import without_noise
+from warpline.presentation.kernel_names import short_name, without_noise
 from warpline.readers.kineto.dimensions import _STREAM_NAME
 from warpline.readers.kineto.events import number_in
 from warpline.readers.kineto.scan_python import to_ns
@@ -38,6 +38,9 @@ def long(unit: str, begin: str = "", end: str = "") -> str:
         (without_noise, long("a")),
         (without_noise, long("(a")),
         (without_noise, long("1a", "_ZN")),
+        (short_name, long("f<")),
+        (short_name, long("f<int>,", "g<", ">")),
+        (short_name, "f<" * 58 + "g<int>," * 1000 + ">" * 58),
         (_NUMBERED.search, long("a")),
         (_STEP.search, long(" ", "step", "!")),
         (_UNIT_OF_WORK.search, long("0", "frame ", "!")),

@@ -152,7 +152,7 @@ def test_many_rows_or_a_small_file_have_wider_bins(size, rows, bins):
     assert bins_within(size, rows) == bins
 
 
-@pytest.mark.parametrize("share", [0.99, 0.9, 0.7, 0.5])
+@pytest.mark.parametrize("share", [0.99, 0.9, 0.7, 0.6])
 def test_a_size_limit_is_used(capture, make, share):
     trace = warpline.open(capture("host_sync.bad"))
     _, whole = make(trace)

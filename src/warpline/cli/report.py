@@ -1,4 +1,4 @@
-"""``warpline report``: a recording as one HTML file."""
+"""``warpline report``: a recording as one HTML file, or a part of its timeline as an image."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from warpline.cli.sides import add_sides, sides
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
-from warpline.files import check_output
+from warpline.files import check_output, complete_file
 from warpline.units import format_bytes
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ else:
 NAME = "report"
 HELP = "write a self-contained HTML report: verdict, findings, tables, timeline"
 
-_SUFFIXES = (".html", ".htm", ".zip")
+_IMAGES = (".svg", ".png")
+_SUFFIXES = (".html", ".htm", ".zip", *_IMAGES)
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -55,7 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="output file, .html or .zip; - is standard output (default: NAME.html in the current"
+        help="output file: .html, .zip, or an image of the timeline as .svg or .png; - is standard"
+        " output (default: NAME.html in the current"
         " directory, where NAME is the recording's name without its suffix)",
     )
     parser.add_argument(
@@ -63,6 +65,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="SIZE",
         help="maximum size of the HTML file, such as 20MB; short events are omitted to fit, and"
         " the report shows where. A 25 MB mail fits an 18MB file",
+    )
+    parser.add_argument(
+        "--select",
+        metavar="PART",
+        help="what an image shows: a step (step:3), a finding (finding:1) or a time range"
+        " (10ms-20ms); default: all GPU work",
+    )
+    parser.add_argument(
+        "--png",
+        metavar="FILE",
+        help="write an image of the timeline as PNG, the same as -o FILE.png; requires Playwright"
+        " and Chromium (pip install 'warpline[png]')",
     )
     add_steps(parser)
     add_force(parser, "-f")
@@ -78,13 +92,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Write the report and print its path."""
+    """Write the report or the image and print its path."""
     max_bytes = None if args.max_size is None else parse_size(args.max_size)
     if args.side_by_side or args.before or args.after:
         return _side_by_side(args, max_bytes)
     require_recordings(args)
-    target = args.output or default_name(args.recordings, ".html")
+    target = args.png or args.output or default_name(args.recordings, ".html")
     _check_suffix(target)
+    suffix = ".png" if args.png else Path(target).suffix.lower()
+    _check_options(args, is_image=suffix in _IMAGES)
+    if suffix in _IMAGES:
+        return _write_image(args, target, is_png=suffix == ".png")
     trace = open_trace(args)
     _check_free(args, target)
     report = api.make_report(trace, steps=args.steps, max_bytes=max_bytes)
@@ -108,6 +126,11 @@ def _side_by_side(args: Namespace, max_bytes: int | None) -> int:
         )
     target = args.output or f"{bare_name(before[0])}-{bare_name(after[0])}.html"
     _check_suffix(target)
+    is_image = Path(target).suffix.lower() in _IMAGES
+    if is_image or args.png or args.select is not None:
+        raise UsageError(
+            "there are no images of two sides", hint="report one recording, or use -o FILE.html"
+        )
     _check_free(args, target)
     memory.reuse_freed_memory()
     pieces = api.make_side_by_side(
@@ -134,6 +157,34 @@ def _finish(args: Namespace, target: str) -> int:
 def _check_free(args: Namespace, target: str) -> None:
     if target != STDOUT:
         check_output(Path(target), overwrite=args.force_overwrite)
+
+
+def _check_options(args: Namespace, *, is_image: bool) -> None:
+    """Refuse options that the output does not have."""
+    if args.png and args.output:
+        raise UsageError("--png and -o name two outputs", hint="use one of them")
+    if args.png == STDOUT or (args.png and Path(args.png).suffix.lower() != ".png"):
+        raise UsageError(f"--png: {args.png} is no name of a PNG", hint="use --png FILE.png")
+    if is_image and args.max_size is not None:
+        raise UsageError("--max-size is of HTML files", hint="leave it out for an image")
+    if not is_image and args.select is not None:
+        raise UsageError(
+            "--select is of images of the timeline",
+            hint="use -o FILE.svg or --png FILE.png; for a part of the report, --filter-time",
+        )
+
+
+def _write_image(args: Namespace, target: str, *, is_png: bool) -> int:
+    """Write an image of the timeline and print its path."""
+    trace = open_trace(args)
+    check_output(Path(target), overwrite=args.force_overwrite)
+    image = api.make_picture(trace, select=args.select, steps=args.steps, is_png=is_png)
+    with complete_file(Path(target)) as unfinished:
+        unfinished.write_bytes(image)
+    if not args.quiet:
+        print_trace_warnings(trace)
+        talk.note(f"wrote {format_bytes(len(image))}")
+    return write_text(target)
 
 
 def _check_suffix(target: str) -> None:

@@ -12,6 +12,7 @@ from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
+from warpline.viewer.forward_links import forward_links
 from warpline.viewer.lanes import lanes
 from warpline.viewer.names import MERGED, Names, category
 from warpline.viewer.rows import Events, Row, lane_label, narrow, split
@@ -132,7 +133,8 @@ def _rows_of(trace: Trace, names: Names, source: _Source) -> Iterator[Row]:
     thread = columns["thread_id"].filled(_NO_THREAD).astype(np.int64)
     name = names.add_all(columns["name_id"].filled(-1), category(source.category))
     depth = lanes(start, end, thread).astype(np.int64)
-    events = Events(start, end, name, narrow(rows))
+    links = forward_links(trace, source.table, rows)
+    events = Events(start, end, name, narrow(rows), links=links)
     merged = partial(names.add, MERGED, category(source.category))
     for lane in split(events, thread, depth, merged):
         owner = _UNKNOWN if lane.group == _NO_THREAD else f"thread{lane.group}"

@@ -40,6 +40,8 @@ _BASE64 = 4 / 3
 LINKS = (
     {"name": "launch", "table": "api_call", "text": "launched by"},
     {"name": "blame", "table": "api_call", "text": "waiting for"},
+    {"name": "forward", "table": "range", "text": "backward of"},
+    {"name": "forward_op", "table": "op", "text": "backward of"},
 )
 
 

@@ -23,7 +23,7 @@ from warpline.viewer.tiles import Grid, cut_out
 _FURTHEST = 2**62
 _MOST_LINES = 1_000
 _MOST_LINKED = 10_000
-_MOST_CUT = 500_000
+_MOST_CUT = 3_000_000
 _MOST_BINS = 16_384
 _WIDE_BINS = 1.5  # longer events are drawn one by one
 _MADE_ID = re.compile(r"(.+)#(\d{1,15})", re.DOTALL | re.ASCII)

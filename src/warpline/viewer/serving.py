@@ -15,7 +15,7 @@ from warpline.viewer.page import Assets, assets, page, policy
 from warpline.viewer.server import PageServer, Site
 from warpline.viewer.tiled import TiledPage, View
 
-TILE_FROM = 4_000_000
+TILE_FROM = 1_000_000  # a diagnosis of more would delay the timeline
 _SHORT_TURN_S = 0.0005
 _DEVICE_TABLES = EVENT_TABLES[:3]  # busy time is also shown in the state rows
 
@@ -53,7 +53,7 @@ def page_server(
         container = pack(run, diagnosis, tables)
         content = "".join(page(diagnosis, container, parts, "http")).encode()
         return _listening(content, _blocks(container), parts, port)
-    tell(f"preparing about {format_count(count)} events; this can take minutes")
+    tell(f"preparing about {format_count(count)} events; the diagnosis follows")
     tiled = TiledPage(run)
     container = tiled.container(None)
     content = "".join(page(None, container, parts, "http")).encode()
@@ -98,4 +98,4 @@ def _diagnose(server: PageServer, tiled: TiledPage, view: View, parts: Assets, t
         return
     server.replace(content, _blocks(container))
     tiled.pending = None
-    tell("the diagnosis is ready: reload the page")
+    tell("the diagnosis is ready: the page shows it")

@@ -20,7 +20,7 @@ from warpline.result import Diagnosis
 from warpline.trace import Run
 from warpline.units import format_count
 from warpline.viewer.container import BlockWriter, write_events
-from warpline.viewer.exact_sums import Sums, bins_within, exact_sums, write_sums
+from warpline.viewer.exact_sums import MOST_BINS, Sums, bins_within, exact_sums, write_sums
 from warpline.viewer.rows import Row, narrow
 
 _TIERS = (
@@ -163,8 +163,8 @@ class Thinner:
     ) -> None:
         self._rows, self._sizes, self._complete = rows, sizes, complete
         self._categories, self._span = categories, span
-        large = sum(row.kind != "counter" and len(row.events) > _LEAST_EVENTS for row in rows)
-        self._bins = bins_within(limit * _SUMS_SHARE, large)
+        large = (row for row in rows if row.kind != "counter" and len(row.events) > _LEAST_EVENTS)
+        self._bins = bins_within(limit * _SUMS_SHARE, sum(_fineness(row) for row in large))
         self._sums: dict[str, Sums] = {}
         self._stages: list[_Stage] = []
 
@@ -240,7 +240,8 @@ class Thinner:
     def _sums_of(self, row: Row) -> Sums:
         if row.id not in self._sums:
             events = row.events.loaded()
-            self._sums[row.id] = exact_sums(events, self._categories, self._span, self._bins)
+            bins = min(self._bins * _fineness(row), MOST_BINS)
+            self._sums[row.id] = exact_sums(events, self._categories, self._span, bins)
         return self._sums[row.id]
 
     def _thinned(self, kept: Kept) -> Thinned:
@@ -251,6 +252,11 @@ class Thinner:
             sum(int(np.count_nonzero(~kept[row.id])) for row in lacking),
             {row.id: self._sums_of(row) for row in lacking if row.kind != "counter"},
         )
+
+
+def _fineness(row: Row) -> int:
+    """Return how many bins of sums a row has for each bin of most rows."""
+    return 4 if row.kind == "state" else 1  # the busy time of a GPU is shown for every view
 
 
 def _left(row: Row, kept: Kept) -> Row:

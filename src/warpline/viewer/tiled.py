@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from warpline import progress
 from warpline.ops.arrays import BoolArray
 from warpline.result import Diagnosis
 from warpline.trace import Run
-from warpline.units import format_count
+from warpline.units import format_count, format_ratio
 from warpline.viewer.attributes import EVENT_TABLES, row_attributes
 from warpline.viewer.container import BlockWriter, Container
 from warpline.viewer.names import CATEGORIES, Names
@@ -36,7 +38,7 @@ _JSON = "application/json"
 _IDLE = [place for place, category in enumerate(CATEGORIES) if category.kind == "idle"]
 _PENDING = (
     "The diagnosis of {count} events is being computed. The timeline and its statistics are"
-    " available now. Verdict, findings, tables, and event details follow."
+    " available now. Verdict, findings, tables, and event details appear here when they are ready."
 )
 
 
@@ -59,7 +61,8 @@ class TiledPage:
         self._rows = [replace(row, origin_ns=origin) for row in stored]
         self._grid = Grid(origin, end, self._frame.offset_ns)
         self._questions = Questions(self._rows, self._grid, LINKS, len(names))
-        self.pending: str | None = _PENDING.format(count=format_count(count))
+        self._waiting = _PENDING.format(count=format_count(count))
+        self.pending: str | None = self._waiting
         with ThreadPoolExecutor(_THREADS) as pool:
             for _ in pool.map(_prepare, self._rows):
                 pass
@@ -86,8 +89,22 @@ class TiledPage:
 
     def compute(self, view: View) -> tuple[Diagnosis, Sequence[TableOfStats]]:
         """Return the diagnosis; event details are not available while it is computed."""
-        with self._trace_lock:
+        with self._trace_lock, progress.observed(self._noted):
             return view()
+
+    @contextmanager
+    def _noted(self, title: str, total: int | None) -> Iterator[progress.Advance]:
+        """Say in `pending` how far a task is."""
+        done = 0
+
+        def advance(units: int) -> None:
+            nonlocal done
+            done += units
+            share = "" if not total else f": {format_ratio(done / total)}"
+            self.pending = f"{self._waiting} {title}{share}."
+
+        advance(0)
+        yield advance
 
     # -- answers ---------------------------------------------------------------------------
 

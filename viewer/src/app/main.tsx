@@ -7,7 +7,7 @@ import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
 import { startDecoders } from "../data/decoders";
 import { readHead } from "../data/head";
 import { Recording } from "../data/recording";
-import { Server } from "../data/server";
+import { Server, StoppedError } from "../data/server";
 import { serverTiles } from "../data/tile-source";
 import { fitSpan } from "../engine/view";
 import { parseAddress } from "../views/address";
@@ -85,13 +85,17 @@ function startKeys(model: Model): void {
   document.addEventListener("keydown", (event) => onKey(model, event));
 }
 
-/** Enables the buttons of the static overview: findings, breakdown parts, events, windows, tables, commands. */
-function enliven(model: Model): void {
-  const root = document.getElementById("warpline-static");
-  for (const button of root?.querySelectorAll("button") ?? []) {
+function enableButtons(overview: HTMLElement | null): void {
+  for (const button of overview?.querySelectorAll("button") ?? []) {
     button.hidden = false;
     button.disabled = false;
   }
+}
+
+/** Enables the static overview: findings, breakdown parts, events, windows, tables, commands. */
+function enliven(model: Model): void {
+  const root = document.getElementById("warpline-static");
+  enableButtons(root);
   root?.addEventListener("click", (event) => {
     const target = event.target instanceof Element ? event.target : null;
     const element = target?.closest<HTMLElement | SVGElement>(
@@ -149,7 +153,7 @@ async function load(model: Model): Promise<void> {
   if (address?.selected) await model.selectArrived(address.selected);
 }
 
-const ASK_AGAIN_MS = 2000;
+const ASK_AGAIN_MS = 1000;
 const PROBE_MS = 3000;
 
 /** Notices the end of the server even if nothing is requested, and its return. */
@@ -168,14 +172,31 @@ function watchServer(model: Model, server: Server): void {
   document.addEventListener("visibilitychange", probe);
 }
 
-/** Shows what the server is still computing until it is ready. */
+/** Shows what the server is still computing, and takes the diagnosis into the page when it is ready. */
 async function watchPending(model: Model): Promise<void> {
-  for (let text = model.recording.head.pending ?? null; text; ) {
+  const { recording } = model;
+  for (let text = recording.head.pending ?? null; text; ) {
     model.pending.value = { text, isReady: false };
     await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
-    text = await model.recording.pending().catch(() => text);
-    if (text === null) model.pending.value = { text: "The diagnosis is ready.", isReady: true };
+    const known = text;
+    text = await recording.pending().then((now) => now ?? renew(model)).catch((error: unknown) => {
+      if (error instanceof StoppedError) return known; // asks again: the server may come back
+      throw error;
+    });
   }
+}
+
+/** Replaces the overview and the head by those that the server has now; returns what is still pending. */
+async function renew(model: Model): Promise<string | null> {
+  const later = new DOMParser().parseFromString((await model.recording.page()) ?? "", "text/html");
+  const head = readHead(later.getElementById("warpline-head")?.textContent ?? "");
+  await model.recording.renew(head);
+  const overview = document.getElementById("warpline-static");
+  overview?.replaceChildren(...(later.getElementById("warpline-static")?.childNodes ?? []));
+  enableButtons(overview);
+  model.arrived.value++;
+  model.pending.value = { text: "The diagnosis is ready.", isReady: true };
+  return head.pending ?? null;
 }
 
 function start(): void {
@@ -206,7 +227,10 @@ function start(): void {
     startKeys(model);
     startTwin(model);
     if (server) watchServer(model, server);
-    void watchPending(model);
+    watchPending(model).catch((error: unknown) => {
+      model.pending.value = null;
+      model.fail(error instanceof Error ? error : new Error(String(error)));
+    });
     load(model).catch((error: unknown) => model.fail(error instanceof Error ? error : new Error(String(error))));
   } catch (error) {
     root.textContent = error instanceof Error ? error.message : String(error);

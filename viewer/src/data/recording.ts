@@ -1,5 +1,6 @@
 /** A recording in the page: the head, the names, and the events of every row as they arrive. */
 
+import { signal } from "@preact/signals";
 import type { Span } from "../base/span";
 import type { Answers } from "./answers";
 import type { Blocks } from "./blocks";
@@ -56,6 +57,7 @@ export class Recording {
   names: Names = { texts: [], categories: [] };
   overview: Overview | null = null;
   readonly rows: RowData[];
+  private readonly toldHead;
   readonly rowOf: ReadonlyMap<string, number>;
   readonly answers: Answers;
   /** Called when more tiles have arrived, with an error or null. */
@@ -66,14 +68,33 @@ export class Recording {
   private readonly results = new Map<string, Promise<ResultTable>>();
 
   constructor(
-    readonly head: Head,
+    head: Head,
     private readonly blocks: Blocks,
     private readonly decoders: Decoders,
     private readonly source: TileSource | null = null,
   ) {
+    this.toldHead = signal(head);
     this.answers = source && head.tiles ? new RemoteAnswers(source, () => this.tileBase()) : this.local;
     this.rows = head.rows.map(() => ({ events: null, pyramid: null, error: null }));
     this.rowOf = new Map(head.rows.map((row, place) => [row.id, place]));
+  }
+
+  /** The head; views that read it follow when the server knows more. */
+  get head(): Head {
+    return this.toldHead.value;
+  }
+
+  /** Takes over a later head of the same rows, with the diagnosis and its tables. */
+  async renew(head: Head): Promise<void> {
+    if (head.rows.length !== this.rows.length) throw new Error("The page has other rows than the server: reload it.");
+    this.results.clear();
+    this.toldHead.value = head;
+    await this.loadNames();
+  }
+
+  /** Returns the text of the page as the server has it now; null without a server. */
+  async page(): Promise<string | null> {
+    return this.source ? this.source.page() : null;
   }
 
   async loadOverview(): Promise<void> {
@@ -170,7 +191,7 @@ export class Recording {
     }
   }
 
-  /** Returns the pending computation; null when it has finished and the page must be reloaded. */
+  /** Returns the pending computation; null when it has finished and the page has more. */
   async pending(): Promise<string | null> {
     if (!this.head.pending || !this.source) return null;
     return ((await this.source.state()) as { readonly pending: string | null }).pending;

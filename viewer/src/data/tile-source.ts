@@ -9,6 +9,8 @@ export interface TileSource {
   ask(name: string, question: object): Promise<unknown>;
   /** Returns all events of rows that overlap a span; empty if there are too many. */
   events(question: object): Promise<Uint8Array>;
+  /** Returns the text of the page as it is now: more of it may be known than when it was loaded. */
+  page(): Promise<string>;
   /** Returns the state of the server. */
   state(): Promise<unknown>;
 }
@@ -34,6 +36,7 @@ export function serverTiles(server: Server): TileSource {
       server.request(`tiles/${level}/${index}?rows=${rangesText(rows)}`, { signal }, bytes),
     ask: (name, question) => server.request(`ask/${name}`, post(question), json),
     events: (question) => server.request("ask/events", post(question), bytes),
+    page: () => server.request("./", { cache: "no-store" }, (answer) => answer.text()),
     state: () => server.request("state", {}, json),
   };
 }

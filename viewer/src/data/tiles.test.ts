@@ -87,6 +87,10 @@ class SlowServer implements TileSource {
   events(): Promise<Uint8Array> {
     return Promise.reject(new Error("not asked"));
   }
+  page(): Promise<string> {
+    return Promise.resolve("");
+  }
+
   state(): Promise<unknown> {
     return Promise.reject(new Error("not asked"));
   }

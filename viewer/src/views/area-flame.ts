@@ -12,7 +12,7 @@ export interface ThreadEvents {
 
 /** GPU work of one launching call. */
 export interface Launched {
-  /** The index of the thread, and the start of the call. */
+  /** The index of the thread or `UNKNOWN`, and the start of the call. */
   readonly thread: number;
   readonly time: number;
   readonly name: number;
@@ -29,6 +29,8 @@ interface Growing {
 const WEIGHTS = ["CPU time", "GPU time"] as const;
 const HOST = 0;
 const DEVICE = 1;
+/** The thread of work whose launching call is not known. */
+export const UNKNOWN = -1;
 
 function sprout(name: number): Growing {
   return { names: name < 0 ? [] : [name], weights: [0, 0], count: 0, children: new Map() };
@@ -58,64 +60,83 @@ export function flameOfArea(
   isMerged = true,
 ): Flame {
   const texts: Texts = { of: textOf, isMerged };
+  const byThread = new Map<number, Launched[]>();
+  for (const one of launched) {
+    const own = byThread.get(one.thread);
+    if (own) own.push(one);
+    else byThread.set(one.thread, [one]);
+  }
   const trees = threads.map(({ label, rows }, place) => {
-    const own = launched.filter((one) => one.thread === place).sort((a, b) => a.time - b.time);
+    const own = (byThread.get(place) ?? []).sort((a, b) => a.time - b.time);
     return finished(grown(rows, own, area), texts, label);
   });
-  const unknown = launched.filter((one) => one.thread < 0);
-  if (unknown.length) {
+  const unknown = byThread.get(UNKNOWN);
+  if (unknown) {
     const tree = sprout(-1);
-    for (const one of unknown) addWork([tree], one);
+    for (const one of unknown) addWork(tree, [], one);
     trees.push(finished(tree, texts, "launching call not recorded"));
   }
   const filled = trees.filter((one) => one.weights.some((weight) => weight > 0));
   return { weights: WEIGHTS, root: rootOf(filled) };
 }
 
-function addWork(stack: readonly Growing[], { name, ns }: Launched): void {
-  for (const node of stack) node.weights[DEVICE] += ns;
-  const leaf = childOf(stack[stack.length - 1] as Growing, name);
+interface Open {
+  readonly node: Growing;
+  readonly end: number;
+}
+
+function addWork(root: Growing, open: readonly Open[], { name, ns }: Launched): void {
+  root.weights[DEVICE] += ns;
+  for (const { node } of open) node.weights[DEVICE] += ns;
+  const leaf = childOf(open.at(-1)?.node ?? root, name);
   leaf.weights[DEVICE] += ns;
   leaf.count++;
 }
 
 function grown(rows: readonly Events[], launched: readonly Launched[], area: Span): Growing {
   const root = sprout(-1);
-  const order = inOrder(rows);
-  const open: { readonly node: Growing; readonly end: number }[] = [];
-  const nodes = (): Growing[] => [root, ...open.map((one) => one.node)];
+  const open: Open[] = [];
   let next = 0;
   const work = (until: number): void => {
     for (let one = launched[next]; one && one.time < until; one = launched[++next]) {
       while (open.length && (open[open.length - 1]?.end ?? 0) <= one.time) open.pop();
-      addWork(nodes(), one);
+      addWork(root, open, one);
     }
   };
-  for (const [row, event] of order) {
-    const events = rows[row] as Events;
-    const [start, end] = [events.start[event], endOf(events, event)];
+  visitInOrder(rows, (name, start, end) => {
     work(start);
     for (let top = open.at(-1); top && (top.end < end || top.end <= start); top = open.at(-1)) open.pop();
     const above = open.at(-1)?.node ?? root;
-    const node = childOf(above, events.name[event]);
+    const node = childOf(above, name);
     const inside = Math.max(0, Math.min(end, area.end) - Math.max(start, area.start));
     node.weights[HOST] += inside;
     if (inside > 0 || (start >= area.start && start < area.end)) node.count++;
     if (above === root) root.weights[HOST] += inside;
     open.push({ node, end });
-  }
+  });
   work(Number.POSITIVE_INFINITY);
   return root;
 }
 
-/** Returns all events as [row, event], sorted by start, then by falling duration, then by row. */
-function inOrder(rows: readonly Events[]): (readonly [number, number])[] {
-  const all = rows.flatMap((events, row) =>
-    Array.from({ length: events.count }, (_, event) => [row, event] as const),
-  );
-  const start = ([row, event]: readonly [number, number]): number => (rows[row] as Events).start[event];
-  const end = ([row, event]: readonly [number, number]): number => endOf(rows[row] as Events, event);
-  return all.sort((a, b) => start(a) - start(b) || end(b) - end(a) || a[0] - b[0]);
+/** Visits all events by start, then by falling duration, then by row; each row is already sorted by start. */
+function visitInOrder(
+  rows: readonly Events[],
+  visit: (name: number, start: number, end: number) => void,
+): void {
+  let left = rows.filter((events) => events.count > 0).map((events) => ({ events, at: 0, start: events.start[0], end: endOf(events, 0) }));
+  while (left.length) {
+    let first = left[0] as (typeof left)[number];
+    for (const one of left) {
+      if (one.start < first.start || (one.start === first.start && one.end > first.end)) first = one;
+    }
+    const { events } = first;
+    visit(events.name[first.at], first.start, first.end);
+    if (++first.at === events.count) left = left.filter((one) => one !== first);
+    else {
+      first.start = events.start[first.at];
+      first.end = endOf(events, first.at);
+    }
+  }
 }
 
 interface Texts {

@@ -4,12 +4,12 @@ import type { Span } from "../base/span";
 import { endOf, type Events } from "../data/events";
 import type { RowKind, RowSpec } from "../data/head";
 import type { Area } from "../engine/draw";
-import { flameOfArea, type Launched, type ThreadEvents } from "./area-flame";
+import { flameOfArea, type Launched, type ThreadEvents, UNKNOWN } from "./area-flame";
 import type { Flame } from "./flame";
 import type { Model } from "./model";
 
 /** A graph of more events takes too long to build interactively. */
-export const MOST_EVENTS = 400_000;
+export const MOST_EVENTS = 3_000_000;
 
 const LAUNCH = "launch";
 /** Rows about all streams of a GPU. */
@@ -92,26 +92,37 @@ async function launchSpan(model: Model, work: readonly Events[], span: Span): Pr
   };
 }
 
-type Calls = ReadonlyMap<number, readonly [thread: number, time: number]>;
+/** The thread and the start of each call, by its row in the table. */
+interface Calls {
+  readonly thread: Int32Array;
+  readonly time: Float64Array;
+}
 
 function callsByRow(model: Model, threads: Chosen["threads"], lanes: readonly ThreadEvents[]): Calls {
   const { head } = model.recording;
   const table = head.tables.indexOf(head.links.find((one) => one.name === LAUNCH)?.table ?? "");
-  const calls = new Map<number, readonly [number, number]>();
-  lanes.forEach(({ rows }, thread) =>
-    rows.forEach((events, lane) => {
-      if (head.rows[threads[thread]?.rows[lane] ?? -1]?.table !== table || !events.row) return;
-      for (let i = 0; i < events.count; i++) calls.set(events.row[i] as number, [thread, events.start[i]]);
+  const found = lanes.flatMap(({ rows }, thread) =>
+    rows.flatMap((events, lane) => {
+      const isOfCalls = head.rows[threads[thread]?.rows[lane] ?? -1]?.table === table;
+      return isOfCalls && events.row ? [{ thread, events, row: events.row }] : [];
     }),
   );
+  const most = found.reduce((last, { row }) => row.reduce((a, b) => Math.max(a, b), last), -1);
+  const calls = { thread: new Int32Array(most + 1).fill(UNKNOWN), time: new Float64Array(most + 1) };
+  for (const { thread, events, row } of found) {
+    for (let i = 0; i < events.count; i++) {
+      calls.thread[row[i]] = thread;
+      calls.time[row[i]] = events.start[i];
+    }
+  }
   return calls;
 }
 
 function launchedBy(events: Events, calls: Calls, area: Span): Launched[] {
   const ends = events.links.get(LAUNCH);
   return Array.from({ length: events.count }, (_, i) => {
-    const [thread, time] = calls.get(ends?.[i] ?? -1) ?? [-1, 0];
+    const call = ends?.[i] ?? -1;
     const ns = Math.min(endOf(events, i), area.end) - Math.max(events.start[i], area.start);
-    return { thread, time, name: events.name[i], ns };
+    return { thread: calls.thread[call] ?? UNKNOWN, time: calls.time[call] ?? 0, name: events.name[i], ns };
   });
 }

@@ -2,14 +2,12 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { shareText, timeText, valueText } from "../base/units";
-import type { RowSums } from "../data/answers";
-import type { Span } from "../base/span";
+import { boundsText, clockText, shareText, timeText, valueText } from "../base/units";
+import { busyOf } from "../data/answers";
 import { counterAt } from "../engine/counter";
 import { RULER_HEIGHT } from "../engine/draw";
 import { rowAt } from "../engine/layout";
 import { xToTime } from "../engine/view";
-import { useAnswer } from "./answer";
 import type { Model } from "./model";
 
 const APART_PX = 14;
@@ -21,7 +19,7 @@ export function Cursor({ model }: { model: Model }) {
   const { width } = model.size.value;
   const { x, y } = pointed;
   const view = model.view.value;
-  const time = model.momentText(xToTime(x, view, width));
+  const time = pixelTime(model, xToTime(x, view, width));
   const isRight = x > width / 2; // the label is on the side with more room
   return (
     <div class="cursor" aria-hidden="true">
@@ -32,6 +30,13 @@ export function Cursor({ model }: { model: Model }) {
       {model.isDragging.value ? <DragNumbers model={model} x={x} y={y} /> : <Pointed model={model} x={x} y={y} />}
     </div>
   );
+}
+
+/** Returns a time of the page's clock, to the pixel. */
+function pixelTime(model: Model, time: number): string {
+  const [view, { width }, { origin }] = [model.view.value, model.size.value, model.clock.value];
+  const size = Math.max(Math.abs(view.start - origin), Math.abs(view.end - origin));
+  return clockText(time - origin, (view.end - view.start) / width, size);
 }
 
 interface Place {
@@ -95,28 +100,20 @@ function Pointed({ model, x, y }: Place) {
   );
 }
 
-interface SumsOfSpan {
-  readonly span: Span;
-  readonly rows: readonly RowSums[];
-}
-
 /** The length of the area that is being selected, and the busy share of its GPUs. */
 function DragNumbers({ model, x, y }: Place) {
-  const { head, answers } = model.recording;
+  const { rows: specs } = model.recording.head;
   const area = model.area.value;
-  const states = area ? model.rowsOfArea(area).filter((row) => head.rows[row]?.kind === "state") : [];
-  const isKnown = model.isComplete.value && !head.thinned;
-  const ask = async (): Promise<SumsOfSpan | null> =>
-    area && isKnown && states.length > 0 ? { span: area.span, rows: await answers.sums(states, area.span) } : null;
-  const { value: sums } = useAnswer<SumsOfSpan | null>(null, ask, [area, isKnown]);
   if (!area) return null;
   const length = area.span.end - area.span.start;
+  const rows = model.isSumming.value ? [] : model.sums.value.rows;
   return (
     <Tooltip model={model} x={x} y={y}>
       <p><b>{timeText(length)}</b></p>
-      {sums?.span === area.span && sums.rows.map(({ row, busy_ns }) => (
-        <p key={row}>
-          {plainText(model.labelOf(model.tree.parent[row] ?? row))}: <b>{shareText(busy_ns / length)}</b> busy
+      {rows.filter(({ row }) => specs[row]?.kind === "state").map((one) => (
+        <p key={one.row}>
+          {plainText(model.labelOf(model.tree.parent[one.row] ?? one.row))}:{" "}
+          <b>{boundsText(busyOf(one).low / length, busyOf(one).high / length, shareText)}</b> busy
         </p>
       ))}
     </Tooltip>

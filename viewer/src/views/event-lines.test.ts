@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Events } from "../data/events";
-import { EventSet, filtered, readFilter, sortedPlaces, spreadOf, spreadOfPlaces, spreadsByName } from "./event-lines";
+import { countOfRows, EventSet, filtered, readFilter, sortedPlaces, spreadOf, spreadOfPlaces, spreadsByName } from "./event-lines";
 
 function events(...list: readonly (readonly [start: number, length: number, name: number])[]): Events {
   const before = new Float64Array(list.length + 1);
@@ -52,6 +52,11 @@ describe("the events of an area", () => {
     expect(places("", [], [6])).toEqual([3, 4]);
     expect(places(">30ns <0.2us", [0, 1, 2], [])).toEqual([0, 3, 4]);
     expect(places(">0.2us", [0, 1, 2], [])).toEqual([2, 3]);
+  });
+
+  it("are counted by row", () => {
+    expect(countOfRows(set, every, (row) => row === 6)).toBe(2);
+    expect(countOfRows(set, Uint32Array.of(4, 0), (row) => row === 6)).toBe(1);
   });
 
   it("have a spread", () => {

@@ -138,6 +138,17 @@ export function spreadOf(values: Float64Array): Spread | null {
   return { count, mean, min: values[0] as number, median: (low + high) / 2, max: values[count - 1] as number };
 }
 
+/** Returns how many of some events are in rows of a kind. */
+export function countOfRows(set: EventSet, places: Uint32Array, isOfRow: (row: number) => boolean): number {
+  const isChosen = new Uint8Array(set.count);
+  for (const place of places) isChosen[place] = 1;
+  let count = 0;
+  set.each((at, _, __, row) => {
+    if (isChosen[at] && isOfRow(row)) count++;
+  });
+  return count;
+}
+
 /** Returns the spread of the durations of some events. */
 export function spreadOfPlaces(set: EventSet, places: Uint32Array): Spread | null {
   const length = new Float64Array(set.count);

@@ -4,10 +4,12 @@ import { useMemo, useState } from "preact/hooks";
 import { plainText } from "../base/text";
 import { countText, timeText } from "../base/units";
 import type { Answers } from "../data/answers";
+import type { RowKind } from "../data/head";
 import { matchingNames, shortName } from "../data/names";
 import type { Area } from "../engine/draw";
 import { useAnswer, useIds, useLines } from "./answer";
 import {
+  countOfRows,
   type EventColumn,
   type EventLine,
   EventSet,
@@ -34,8 +36,12 @@ export async function eventSet(model: Model, area: Area, rows: readonly number[]
   return events && EventSet.of(sums, events);
 }
 
-export function spreadText({ count, min, median, max }: Spread): string {
-  const events = `${countText(count)} ${count === 1 ? "event" : "events"}`;
+/** Rows whose events are derived from those of others, which count already. */
+export const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
+
+function spreadText({ count, min, median, max }: Spread, derived: number): string {
+  const all = derived > 0 ? `${countText(count - derived)} recorded and ${countText(derived)} derived` : countText(count);
+  const events = `${all} ${count === 1 ? "event" : "events"}`;
   return `${events} · min ${timeText(min)} · median ${timeText(median)} · max ${timeText(max)}`;
 }
 
@@ -114,6 +120,10 @@ export function EventTable({ model }: { model: Model }) {
     return sortedPlaces(set, chosen, order.column, order.isFalling, (name) => ranks[name] ?? 0);
   }, [model, set, chosen, order, canSort]);
   const spread = useMemo(() => (set && chosen ? spreadOfPlaces(set, chosen) : null), [set, chosen]);
+  const derived = useMemo(() => {
+    const isDerived = (row: number): boolean => DERIVED.has(head.rows[row]?.kind ?? "group");
+    return set && chosen ? countOfRows(set, chosen, isDerived) : 0;
+  }, [head, set, chosen]);
   const lines = useEventLines(answers, set, places, model.stretches);
   const idOf = useIds(answers);
   const selected = model.selected.value;
@@ -155,7 +165,7 @@ export function EventTable({ model }: { model: Model }) {
         />
         <span class="faint" role="status" title="Durations of whole events, including those that extend beyond the time range">
           {set
-            ? `${spread ? spreadText(spread) : "No events."}${head.thinned ? " Of the events in this file." : ""}`
+            ? `${spread ? spreadText(spread, derived) : "No events."}${head.thinned ? " · of the events in this file" : ""}`
             : `Select a time range of at most ${countText(MOST_OF_SERVER)} events to filter and sort.`}
           {set && !canSort && ` Sorting needs at most ${countText(MOST_SORTED)} events.`}
         </span>

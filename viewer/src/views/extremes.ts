@@ -7,6 +7,9 @@ import { isKernelName } from "../data/names";
 import { fitSpan } from "../engine/view";
 import type { Model } from "./model";
 
+/** The category of the time before the first GPU operation and after the last. */
+const OUTSIDE = "tail";
+
 /** Selects the longest event of some names in rows of a kind: in the selected area, otherwise anywhere. */
 async function goToLongest(
   model: Model,
@@ -21,7 +24,7 @@ async function goToLongest(
   const lit = Uint8Array.from(names.texts, (_, name) => (isWanted(name) ? 1 : 0));
   const found = await answers.longest(rows, area?.span ?? model.limits, lit);
   const where = area ? " in the selected area" : "";
-  if (!found) return model.tell(`No ${what}${where}.`);
+  if (!found) return model.tell(`No ${what}${where}${head.thinned ? " among the events in this file" : ""}.`);
   model.page.value = "timeline";
   model.show(fitSpan(found, model.limits, 1));
   model.select(found, true);
@@ -31,8 +34,11 @@ async function goToLongest(
 
 export function goToLongestGap(model: Model): Promise<void> {
   const { head, names } = model.recording;
-  const isIdle = (name: number): boolean => head.categories[names.categories[name] ?? -1]?.kind === "idle";
-  return goToLongest(model, "idle interval", "state", isIdle);
+  const isGap = (name: number): boolean => {
+    const category = head.categories[names.categories[name] ?? -1];
+    return category?.kind === "idle" && category.name !== OUTSIDE;
+  };
+  return goToLongest(model, "idle interval", "state", isGap);
 }
 
 export function goToLongestKernel(model: Model): Promise<void> {

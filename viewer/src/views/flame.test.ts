@@ -97,7 +97,13 @@ describe("the places of a flame graph", () => {
 
 const TEXTS = ["step", "mm", "launch", "gemm", "late"];
 
-function row(...events: readonly (readonly [start: number, end: number, name: number])[]): Events {
+type Made = readonly [start: number, end: number, name: number];
+
+function row(...events: readonly Made[]): Events {
+  return rowOf(events);
+}
+
+function rowOf(events: readonly Made[]): Events {
   const before = new Float64Array(events.length + 1);
   events.forEach(([start, end], i) => {
     before[i + 1] = (before[i] as number) + end - start;
@@ -189,6 +195,21 @@ describe("the flame graph of an area", () => {
           inside.reduce((sum, one) => sum + cut(one), 0),
         );
       }
+    }
+  });
+
+  it("counts every event of many", () => {
+    const count = 500_000;
+    const ranges = rowOf(Array.from({ length: count / 5 }, (_, i) => [i * 50, i * 50 + 50, i % 2] as const));
+    const calls = rowOf(Array.from({ length: count }, (_, i) => [i * 10 + 1, i * 10 + 4, 2] as const));
+    const many = Array.from({ length: count }, (_, i): Launched => ({ thread: 0, time: i * 10 + 1, name: 3, ns: 7 }));
+    const area = { start: 0, end: count * 10 };
+    const found = flameOfArea([{ label: "t", rows: [ranges, calls] }], many, area, (name) => "abcd"[name] ?? "");
+    expect(found.root.weights).toEqual([count * 10, count * 7]);
+    for (const name of ["a", "b"]) {
+      expect(find(found.root, "t", name)).toMatchObject({ weights: [count * 5, (count / 2) * 7], count: count / 10 });
+      expect(find(found.root, "t", name, "c")).toMatchObject({ weights: [(count / 2) * 3, (count / 2) * 7], count: count / 2 });
+      expect(find(found.root, "t", name, "c", "d").count).toBe(count / 2);
     }
   });
 });

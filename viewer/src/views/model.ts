@@ -27,6 +27,9 @@ import { type Address, type Bookmark, formatAddress, type PageName } from "./add
 
 const HOST: ReadonlySet<RowKind> = new Set(["range", "op", "api", "os", "mark"]);
 
+/** Links from backward work to the forward operator with its sequence number. */
+const FORWARD: ReadonlySet<string> = new Set(["forward", "forward_op"]);
+
 const SETTLE_MS = 120;
 const TOLD_MS = 4000;
 
@@ -78,7 +81,7 @@ export class Model {
   /** Increases as finer tiles arrive. */
   readonly refined = signal(0);
   readonly isComplete = signal(false);
-  /** The message about a pending computation, and whether it has finished: then the page must be reloaded. */
+  /** The message about a pending computation, and whether it has finished. */
   readonly pending = signal<{ readonly text: string; readonly isReady: boolean } | null>(null);
   readonly failure = signal<string | null>(null);
   /** Whether the server of the page has stopped. */
@@ -139,13 +142,17 @@ export class Model {
   /** Whether `sums` are of another area or of a part of the events. */
   readonly isSumming: ReadonlySignal<boolean>;
   /** The highlighted events in view that are too short to be drawn one by one; null without a highlight. */
-  readonly hits: ReadonlySignal<HitPicture | null>;
+  readonly hits: Followed<HitPicture | null>;
   /** How many events are highlighted, and the number of the selected one among them, 0 if it is none of them. */
-  readonly matches: ReadonlySignal<Matches | null>;
+  readonly matches: Followed<Matches | null>;
   /** The events linked to the selected event. */
   readonly linked: Followed<readonly Linked[]>;
   /** The ranges that enclose the selected event, outermost first. */
   readonly around: Followed<readonly Found[]>;
+  /** The ranges and operators whose backward pass the selected event belongs to, outermost first. */
+  readonly forwardPath: Followed<readonly Found[]>;
+  /** The step of the selected event on its GPU, otherwise on the CPU. */
+  readonly stepOfSelected: Followed<Found | null>;
   private walking: Promise<void> = Promise.resolve();
   /** The step that J or K showed last, and the view of it. */
   private walked: { readonly step: number; readonly view: Span } | null = null;
@@ -190,6 +197,14 @@ export class Model {
     this.around = follow<readonly Found[]>([], () => {
       void this.arrived.value;
       return this.selected.value ? this.rangesAround(this.selected.value, this.linked.value) : [];
+    });
+    this.forwardPath = follow<readonly Found[]>([], () => {
+      void this.arrived.value;
+      return this.selected.value ? this.forwardOf([...this.around.value, this.selected.value]) : [];
+    });
+    this.stepOfSelected = follow<Found | null>(null, () => {
+      void this.arrived.value;
+      return this.selected.value && this.stepAt(this.selected.value);
     });
     this.arrows = computed(() => {
       const event = this.selected.value;
@@ -565,18 +580,45 @@ export class Model {
     });
   }
 
-  /** Returns the ranges that enclose an event or its launch on the thread, outermost first. */
+  /** Returns the ranges and operators that enclose an event or its launch on the thread, outermost first. */
   async rangesAround(event: Found, links: readonly Linked[]): Promise<readonly Found[]> {
     const { rows } = this.recording.head;
     const launch = links.find((one) => one.isCause)?.event;
     const inner = HOST.has(rows[event.row]?.kind ?? "group") ? event : launch;
     const spec = inner && rows[inner.row];
     if (!inner || !spec || !HOST.has(spec.kind) || spec.thread === null || spec.thread === undefined) return [];
-    const lanes = rows.flatMap((row, at) =>
-      row.kind === "range" && row.thread === spec.thread && at !== inner.row ? [at] : [],
-    );
+    const operators = this.recording.head.tables.indexOf("op");
+    const lanes = rows.flatMap((row, at) => {
+      const isAround = row.kind === "range" || (row.table ?? -1) === operators;
+      return isAround && row.thread === spec.thread && at !== inner.row ? [at] : [];
+    });
     const latest = await this.recording.answers.latest(lanes, inner.start);
-    return latest.flatMap((one) => (one && one.end >= inner.end ? [one] : []));
+    const around = latest.flatMap((one) => (one && one.end >= inner.end ? [one] : []));
+    return around.sort((a, b) => a.start - b.start || b.end - a.end);
+  }
+
+  /** Returns what surrounds the forward operator of the innermost of some nested events that has one. */
+  private async forwardOf(nested: readonly Found[]): Promise<readonly Found[]> {
+    const links = this.recording.head.links.filter((link) => FORWARD.has(link.name));
+    for (const event of [...nested].reverse()) {
+      for (const { name, table } of links) {
+        const row = event.links[name];
+        const forward = row === undefined ? null : await this.recording.answers.find(`${table}:${row}`);
+        if (forward) return [...(await this.rangesAround(forward, [])), forward];
+      }
+    }
+    return [];
+  }
+
+  /** Returns the step at the start of an event, in the rows of steps of its groups. */
+  private async stepAt(event: Found): Promise<Found | null> {
+    const groups = new Set<number>();
+    for (let at = this.tree.parent[event.row] ?? -1; at >= 0; at = this.tree.parent[at]) groups.add(at);
+    const lanes = this.recording.head.rows.flatMap((row, at) =>
+      row.kind === "step" && groups.has(this.tree.parent[at]) ? [at] : [],
+    );
+    const latest = await this.recording.answers.latest(lanes, event.start);
+    return latest.find((step) => step && event.start < step.end) ?? null;
   }
 
   // -- steps and findings --------------------------------------------------------------------

@@ -58,10 +58,11 @@ function Search({ model }: { model: Model }) {
 
 /** How many events are highlighted, and which of them is selected. */
 function Count({ model }: { model: Model }) {
-  const matches = model.matches.value;
-  if (!matches) return null;
+  const matches = model.matches.isPending.value ? null : model.matches.value;
+  if (!matches) return <span class="count pending">…</span>;
   const { place, total } = matches;
-  const text = place ? `${countText(place)} of ${countText(total)}` : countText(total);
+  const least = model.recording.head.thinned ? "≥ " : ""; // some may be omitted from the file
+  const text = `${place ? `${countText(place)} of ` : ""}${least}${countText(total)}`;
   return <span class="count" data-testid="matches" title="Highlighted events in the rows shown">{text} {total === 1 ? "match" : "matches"}</span>;
 }
 
@@ -215,6 +216,23 @@ function Finding({ model }: { model: Model }) {
   );
 }
 
+/** What to do with a diagnosis that has just arrived. */
+function Ready({ model }: { model: Model }) {
+  const close = (): void => {
+    model.pending.value = null;
+  };
+  const open = (): void => {
+    model.page.value = "overview";
+    close();
+  };
+  return (
+    <>
+      <button type="button" onClick={open}>Show the overview</button>
+      <button type="button" aria-label="Close message" onClick={close}>✕</button>
+    </>
+  );
+}
+
 function Banner({ model }: { model: Model }) {
   const { thinned } = model.recording.head;
   void model.arrived.value;
@@ -233,7 +251,7 @@ function Banner({ model }: { model: Model }) {
       {pending && !isGone && (
         <p class="banner" role="status">
           {plainText(pending.text)}
-          {pending.isReady && <button type="button" onClick={() => location.reload()}>Reload</button>}
+          {pending.isReady && <Ready model={model} />}
         </p>
       )}
       {thinned && <p class="banner">{plainText(thinned.text)} Hatching marks where events were omitted.</p>}

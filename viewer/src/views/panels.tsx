@@ -4,7 +4,6 @@ import { useRef, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { boundsText, clockText, countText, plural, shareText, timeText, valueText } from "../base/units";
 import { busyOf, countOf, type Found } from "../data/answers";
-import type { RowKind } from "../data/head";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
@@ -12,7 +11,7 @@ import { fitSpan } from "../engine/view";
 import { useAnswer } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
 import { type Spread, spreadsByName } from "./event-lines";
-import { EventTable, eventSet } from "./event-table";
+import { DERIVED, EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
 import type { Model, Tab } from "./model";
@@ -114,9 +113,6 @@ function deviceOf(model: Model, row: number): number {
   const above = model.tree.parent[row] ?? -1;
   return above >= 0 ? above : row;
 }
-
-/** Rows whose events are derived from those of others, which count already. */
-const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
 
 /** Stands for a number that is not known, or not yet; the tooltip has the reason. */
 function Pending({ model }: { model: Model }) {
@@ -231,7 +227,8 @@ const KINDS_OF_TAB: Partial<Record<Tab, readonly string[]>> = {
 /** Returns the spread of the durations by name for the tabs with lists of names; empty if there are too many events. */
 async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMap<number, Spread>> {
   const kinds = KINDS_OF_TAB[tab];
-  if (!kinds || !model.isComplete.peek()) return NO_SPREADS;
+  // Of the events left in a thinned file, the median would be wrong.
+  if (!kinds || model.recording.head.thinned || !model.isComplete.peek()) return NO_SPREADS;
   const { head, names } = model.recording;
   const rows = model.rowsOfArea(area).filter((row) => kinds.includes(head.rows[row]?.kind ?? ""));
   const set = await eventSet(model, area, rows);
@@ -301,7 +298,12 @@ function AreaFlame({ model }: { model: Model }) {
 const NO_ATTRIBUTES: readonly Attribute[] = [];
 
 /** How a link reads from its cause. */
-const EFFECTS: Readonly<Record<string, string>> = { launch: "launched", blame: "delayed" };
+const EFFECTS: Readonly<Record<string, string>> = {
+  launch: "launched",
+  blame: "delayed",
+  forward: "backward",
+  forward_op: "backward",
+};
 
 /** Returns the attributes of an event; null if they have not arrived. */
 function useAttributes(model: Model, { table, tableRow }: Found): readonly Attribute[] | null {
@@ -309,6 +311,26 @@ function useAttributes(model: Model, { table, tableRow }: Found): readonly Attri
     table === null || tableRow === null ? Promise.resolve(NO_ATTRIBUTES) : model.recording.attributes(table, tableRow);
   const { value, isPending } = useAnswer(NO_ATTRIBUTES, ask, [model, table, tableRow, model.arrived.value]);
   return isPending ? null : value;
+}
+
+/** Nested events, outermost first, each a link. */
+function Path({ model, title, path }: { model: Model; title: string; path: readonly Found[] }) {
+  if (!path.length) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      <dd>
+        {path.map((event, i) => (
+          <span key={i}>
+            {i > 0 && " › "}
+            <button type="button" class="link" onClick={() => model.select(event, true)}>
+              {plainText(model.nameOf(event)).slice(0, 80)}
+            </button>
+          </span>
+        ))}
+      </dd>
+    </>
+  );
 }
 
 function Details({ model, event }: { model: Model; event: Found }) {
@@ -319,6 +341,8 @@ function Details({ model, event }: { model: Model; event: Found }) {
   const links = model.linksOfSelected();
   const clock = model.clock.value;
   const around = model.around.isPending.value ? [] : model.around.value;
+  const step = model.stepOfSelected.isPending.value ? null : model.stepOfSelected.value;
+  const forward = model.forwardPath.isPending.value ? [] : model.forwardPath.value;
   return (
     <div class="details">
       <h3>
@@ -337,21 +361,9 @@ function Details({ model, event }: { model: Model; event: Found }) {
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
         <dt>Event</dt>
         <dd>{event.id}</dd>
-        {around.length > 0 && (
-          <>
-            <dt>Enclosing ranges</dt>
-            <dd>
-              {around.map((range, i) => (
-                <span key={i}>
-                  {i > 0 && " › "}
-                  <button type="button" class="link" onClick={() => model.select(range, true)}>
-                    {plainText(model.nameOf(range)).slice(0, 80)}
-                  </button>
-                </span>
-              ))}
-            </dd>
-          </>
-        )}
+        <Path model={model} title="Step" path={step ? [step] : []} />
+        <Path model={model} title="Backward of" path={forward} />
+        <Path model={model} title="Enclosing ranges" path={around} />
         {links.slice(0, 12).map((link, i) => {
           const wait = link.isCause ? start - link.event.start : link.event.start - start;
           return (

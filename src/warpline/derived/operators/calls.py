@@ -172,11 +172,17 @@ def _spans(trace: Trace, table: str, *, named: bool) -> _Spans:
     )
 
 
-def _operators(trace: Trace) -> _Spans:
-    spans = _spans(trace, "op", named=True)
+def operator_rows(trace: Trace) -> I64:
+    """Return the rows of `op` without the profiler's own helpers, shape (n,), ascending."""
+    names = trace.columns("op", "name_id")["name_id"].filled(0)
     pool = (trace.strings.find(name) for name in _NO_OPERATORS)
     left_out = [number for number in pool if number is not None]
-    return _Spans(*(column[~np.isin(spans.name, left_out)] for column in spans))
+    return np.flatnonzero(~np.isin(names, left_out))
+
+
+def _operators(trace: Trace) -> _Spans:
+    spans, rows = _spans(trace, "op", named=True), operator_rows(trace)
+    return _Spans(*(column[rows] for column in spans))
 
 
 def _annotations(trace: Trace) -> _Spans:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls
+from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls, operator_rows
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import distinct_values, factorize_rows
@@ -43,6 +43,18 @@ class Labels(NamedTuple):
 
     codes: I32
     texts: tuple[str, ...]
+
+
+class ForwardOperators(NamedTuple):
+    """Backward operators and the forward operators that created them.
+
+    Attributes:
+        backward: Shape (n,), int64, rows of `op`.
+        forward: Shape (n,), int64, rows of `op`.
+    """
+
+    backward: I64
+    forward: I64
 
 
 class _Shown(NamedTuple):
@@ -213,26 +225,34 @@ def _of_forward(trace: Trace, calls: OperatorCalls, label: I64) -> I64:
 
 
 def _backward_links(trace: Trace, calls: OperatorCalls) -> tuple[I64, I64]:
-    """Return backward operators and, for each, the forward operator that created it.
+    """Return the calls of backward operators and of the forward operators that created them."""
+    operators = np.flatnonzero(calls.kind == OPERATOR)
+    links = forward_operators(trace)
+    own = calls.row[operators]
+    backward, forward = (operators[np.searchsorted(own, rows)] for rows in links)
+    return backward, forward
+
+
+@derived
+def forward_operators(trace: Trace) -> ForwardOperators:
+    """Return the forward operator that created each backward operator, where it is certain.
 
     It is the last forward operator of the process to start with the same sequence number, provided
     that all of them ran on one thread: sequence numbers are per thread.
     """
-    operators = np.flatnonzero(calls.kind == OPERATOR)
-    columns = trace.columns("op", "sequence", "forward_thread", "process_id")
-    rows = calls.row[operators]
-    known = columns["sequence"].is_valid()[rows]
-    number, process = (columns[n].values[rows] for n in ("sequence", "process_id"))
-    is_backward = columns["forward_thread"].filled(0)[rows] != 0
+    rows = operator_rows(trace)
+    keys = ("sequence", "forward_thread", "process_id", "thread_id", "start_ns")
+    columns = {key: column.take(rows) for key, column in trace.columns("op", *keys).items()}
+    known = columns["sequence"].is_valid()
+    number, process, thread, start = (columns[n].values for n in (keys[0], *keys[2:]))
+    is_backward = columns["forward_thread"].filled(0) != 0
     ahead = np.flatnonzero(known & ~is_backward)
-    ahead = ahead[np.argsort(calls.thread[operators[ahead]], kind="stable")]
+    ahead = ahead[np.argsort(thread[ahead], kind="stable")]
     back = np.flatnonzero(known & is_backward)
     wanted, table = (process[back], number[back]), (process[ahead], number[ahead])
     first: Lookup = lookup_rows(wanted, table, duplicates="first")
     last: Lookup = lookup_rows(wanted, table, duplicates="last")
     both = np.flatnonzero(last.found)
-    maker, other = operators[ahead[last.row[both]]], operators[ahead[first.row[both]]]
-    made = operators[back[both]]
-    is_sure = calls.thread[maker] == calls.thread[other]
-    is_sure &= calls.start_ns[maker] < calls.start_ns[made]
-    return made[is_sure], maker[is_sure]
+    maker, other, made = ahead[last.row[both]], ahead[first.row[both]], back[both]
+    is_sure = (thread[maker] == thread[other]) & (start[maker] < start[made])
+    return ForwardOperators(rows[made[is_sure]], rows[maker[is_sure]])

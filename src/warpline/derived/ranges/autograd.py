@@ -57,11 +57,22 @@ class _Numbered(NamedTuple):
     is_backward: BoolArray
 
 
-class _Links(NamedTuple):
-    """Backward ranges and the forward ranges that created their functions."""
+class ForwardRanges(NamedTuple):
+    """Backward ranges and the forward ranges that created their functions.
+
+    Attributes:
+        backward: Shape (n,), int64, rows of the range table.
+        forward: Shape (n,), int64, rows of the range table.
+    """
 
     backward: I64
     forward: I64
+
+
+@derived
+def forward_ranges(trace: Trace) -> ForwardRanges:
+    """Return the forward range of each backward range that can be linked."""
+    return _links(trace, _numbered(trace))
 
 
 @derived
@@ -72,7 +83,7 @@ def backward_work(trace: Trace) -> BackwardWork:
     that operator. An operation counts for the innermost backward function around its launch call.
     """
     numbered, nesting = _numbered(trace), range_nesting(trace)
-    links = _links(trace, numbered)
+    links = forward_ranges(trace)
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
     start, end, thread = (column.values for column in columns.values())
     outer = _with_what_is_around(trace, links.backward)
@@ -94,7 +105,7 @@ def backward_work(trace: Trace) -> BackwardWork:
     return BackwardWork(accumulate_up(nesting, own), took.busy_ns, _notes(n_backward, links))
 
 
-def _notes(n_backward: int, links: _Links) -> tuple[str, ...]:
+def _notes(n_backward: int, links: ForwardRanges) -> tuple[str, ...]:
     if not n_backward:
         return ("no backward work was linked: no backward range has a sequence number",)
     n_links = len(links.backward)
@@ -116,7 +127,7 @@ def _numbered(trace: Trace) -> _Numbered:
     return _Numbered(rows, of_row[rows], np.array(backward, np.bool_)[names.codes[rows]])
 
 
-def _links(trace: Trace, numbered: _Numbered) -> _Links:
+def _links(trace: Trace, numbered: _Numbered) -> ForwardRanges:
     """Match backward and forward ranges of a process by sequence number.
 
     Counters are per thread: a number used by two threads of a process is not matched.
@@ -135,7 +146,7 @@ def _links(trace: Trace, numbered: _Numbered) -> _Links:
     both = np.flatnonzero(last.found)
     creator, other, backward = rows[last.row[both]], rows[first.row[both]], backward[both]
     is_sure = (thread[creator] == thread[other]) & (start[creator] < start[backward])
-    return _Links(backward[is_sure], creator[is_sure])
+    return ForwardRanges(backward[is_sure], creator[is_sure])
 
 
 def _with_what_is_around(trace: Trace, rows: I64) -> I64:
