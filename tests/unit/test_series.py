@@ -15,6 +15,8 @@ import warpline
 from warpline import api
 from warpline.derived.ranks.clocks import aligned
 from warpline.ops.bins import Bins, equal_bins, power_bins
+from warpline.presentation.blocks import Cards, Section
+from warpline.presentation.head import cards
 from warpline.result import Skipped
 from warpline.trace import MemorySource, Trace
 
@@ -182,6 +184,24 @@ def test_ranks_side_by_side(tmp_path_factory):
         assert sums[rank]["total_ns"] == sum(row["device_ns"] for row in included)
         # One stream waits at a time here, so the waits in steps are all waits.
         assert sum(row["wait_ns"] for row in included) == waits[rank]["wait_ns"]
+
+
+def test_the_numbers_to_see_first_name_the_late_rank(tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp()
+    paths = [captures.unpack(f"ddp_serial.bad.rank{rank}", folder) for rank in (0, 1)]
+    found = warpline.analyze(paths)
+    (section,) = cards(found)
+    assert isinstance(section, Section)
+    labels = {
+        card.label: card
+        for block in section.blocks
+        if isinstance(block, Cards)
+        for card in block.cards
+    }
+    caused = {row["rank"]: row["caused_ns"] for row in rows_of(warpline.open(paths), "rank_sum")}
+    card = labels["ranks"]
+    assert card.value.text == "Rank 1 runs behind"
+    assert card.note == f"the other rank waits {caused[1] / 5e6:.1f} ms per step"
 
 
 def test_waits_are_for_the_straggler_of_a_made_run():
