@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -217,6 +217,10 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p),
     ),
+    "wl_enclosing_i64": (
+        c_int32,
+        (*(c_void_p,) * 2, c_int64, *(c_void_p,) * 3, c_int64, c_int32, c_void_p),
+    ),
     "wl_lanes_i64": (
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_int32, c_void_p),
@@ -284,6 +288,8 @@ class Core:
     wl_covered_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, codes or None, n, n_groups, parent, depth, crosses -> status
     wl_nest_i64: Callable[[int, int, int | None, int, int, int, int, int], int]
+    # points, point_codes or None, m, start, end, codes or None, n, n_groups, row -> status
+    wl_enclosing_i64: Callable[..., int]
     # start, end, codes, n, n_groups, most, lane -> status
     wl_lanes_i64: Callable[[int, int, int, int, int, int, int], int]
     wl_coverage_i64: Callable[..., int]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+import sqlite3
+from random import Random
+
 import pytest
+from support import browsing
 
 import warpline
 
 pytestmark = pytest.mark.shows("bundled/pageable_h2d.bad")
 RANKS = ("nsys/ddp_serial.bad.rank0", "nsys/ddp_serial.bad.rank1")
+
+KERNELS_AND_MEMSETS = """
+    SELECT start, end, 0 FROM CUPTI_ACTIVITY_KIND_KERNEL
+    UNION ALL SELECT start, end, 2 FROM CUPTI_ACTIVITY_KIND_MEMSET"""
 
 
 def rows_of(viewer):
@@ -95,6 +105,55 @@ def test_a_report_that_was_thinned_says_so(viewer, report, recording):
     assert viewer.find(".banner").is_visible()
     viewer.open(report(RANKS[0]))
     assert viewer.find(".banner").count() == 0
+
+
+def shares_busy(viewer):
+    """Return the least and the greatest busy share that the page shows for the view, in percent."""
+    viewer.settle()
+    viewer.wait("!model.isSumming.value")
+    viewer.frame()
+    (text,) = viewer.find(".sums [data-row='gpu0/state']").all_inner_texts()
+    ((low, high),) = re.findall(r": ([\d.]+)(?: to ([\d.]+))?% of the view busy", text)
+    return float(low), float(high or low)
+
+
+def test_a_thinned_report_has_the_busy_time_of_all_events(viewer, report, recording):
+    """Compare with the operations in the file, read by plain SQL."""
+    with contextlib.closing(sqlite3.connect(recording(RANKS[0]))) as connection:
+        operations = connection.execute(KERNELS_AND_MEMSETS).fetchall()
+    whole = report(RANKS[0]).stat().st_size
+    viewer.open(report(RANKS[0], max_bytes=whole - 90_000))
+    state = viewer.ask("model.recording.rowOf.get('gpu0/state')")
+    sums = viewer.head["rows"][state]["sums"]
+    start, end = viewer.ask("[model.limits.start, model.limits.end]")
+    bin_ns = 2 ** sums["level"]
+    random, inexact = Random(7), 0
+    places = [(start, end), (start + 3 * bin_ns, start + 30 * bin_ns)]
+    for _ in range(30):
+        length = random.choice((200_000, 3_000_000, 30_000_000))
+        low = random.randrange(14_000_000, 165_000_000 - length)
+        places.append((low, low + length))
+    for low, high in places:
+        viewer.ask(f"model.show({{ start: {low}, end: {high} }})")
+        least, most = shares_busy(viewer)
+        actual = 100 * browsing.busy_ns(operations, low, high) / (high - low)
+        assert least - 0.051 <= actual <= most + 0.051
+        inexact += least < most
+    assert inexact > 0  # the file lacks intervals in some of these windows
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    shown = f"{100 * browsing.busy_ns(operations, start, end) / (end - start):.1f}"
+    assert shares_busy(viewer) == (float(shown), float(shown))
+    idle = viewer.table("Idle time by cause")
+    names = viewer.table("GPU operations by name")
+    assert all(count.startswith("≥ ") for count, *_ in names.values())
+    viewer.open(report(RANKS[0]), f"#t?v={start},{end}")
+    viewer.settle()
+    assert {name: time for name, (_, time, _) in viewer.table("Idle time by cause").items()} == {
+        name: time for name, (_, time, _) in idle.items()
+    }
+    assert not any(
+        "≥" in text for row in viewer.table("GPU operations by name").values() for text in row
+    )
 
 
 @pytest.mark.parametrize("page", ["#o", "#t", "#k?k=cuda_gpu_kern_sum", "#e"])

@@ -97,3 +97,57 @@ def test_another_page_can_neither_frame_nor_read_nor_embed_it(open_viewer, addre
         address,
     )
     assert read == []
+
+
+def test_a_killed_server_is_announced_and_what_has_arrived_stays(open_viewer, recording):
+    with served(recording("nsys/host_sync.bad")) as url:
+        viewer = open_viewer()
+        viewer.open(url)
+        viewer.press("3")
+        viewer.find(".tables-body .scroll").wait_for()
+        read = viewer.find(".tables nav button[aria-current]")
+        assert viewer.find(".tables nav button:disabled").count() == 0
+    viewer.wait("model.isServerGone.value")  # without a request by the user
+    viewer.frame()
+    banner = viewer.find("[role=alert].banner")
+    assert banner.inner_text().startswith("The server has stopped;")
+    assert read.is_enabled()
+    assert viewer.find(".tables-body .scroll").is_visible()
+    assert viewer.find(".tables nav button:enabled").count() == 1
+    viewer.press("g", "k")  # a key opens a table that has not arrived
+    viewer.press("g", "s")
+    viewer.find(".tables-body [role=alert]").wait_for()
+    assert viewer.find(".tables-body [role=alert]").inner_text() == "The server has stopped."
+    viewer.press("2")
+    viewer.settle()
+    assert "% of the view busy" in viewer.find("[data-testid=selection-sums]").inner_text()
+    viewer.ask("model.selectId('kernel:40')")  # its attributes are in a block on the server
+    more = viewer.find("[aria-label='Selected event'] .pending")
+    more.wait_for()
+    assert more.get_attribute("title") == "Not known: the server has stopped."
+    assert "Failed to fetch" not in viewer.find("body").inner_text()
+    assert all("ERR_CONNECTION_REFUSED" in problem for problem in viewer.problems)
+
+
+def test_a_broken_connection_and_a_closing_page_say_nothing_of_the_browser_s(open_viewer, address):
+    viewer = open_viewer()
+    viewer.open(address)
+    viewer.page.route("**/blocks/*", lambda route: route.abort())
+    viewer.press("3")
+    alert = viewer.find(".tables-body [role=alert]")
+    alert.wait_for()
+    assert alert.inner_text() == "The connection to the server was interrupted."
+    assert viewer.find("[role=alert].banner").count() == 0
+    said = []
+    viewer.page.expose_function("said", lambda text: said.append(text))  # noqa: PLW0108
+    viewer.page.evaluate(
+        """() => new MutationObserver(() => said(document.body.innerText))
+            .observe(document.body, { childList: true, characterData: true, subtree: true })"""
+    )
+    viewer.page.unroute("**/blocks/*")
+    viewer.page.route("**/blocks/*", lambda _: None)  # never answered
+    viewer.press("g", "s")
+    viewer.page.goto("about:blank")
+    assert said
+    assert not any("stopped" in text or "Failed" in text for text in said)
+    assert all("ERR_FAILED" in problem for problem in viewer.problems)

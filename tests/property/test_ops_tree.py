@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpline import native
 from warpline.ops import tree
 from warpline.ops.arrays import INT64_MAX, INT64_MIN
 from warpline.ops.interval import Intervals
@@ -62,8 +63,28 @@ def test_nest(table: list[Row]) -> None:
         assert depth == (0 if above is None else found.depth[above] + 1)
 
 
-@given(rows, st.lists(st.tuples(st.integers(-6, 24), st.integers(0, 2)), max_size=12))
+queries_of_points = st.lists(st.tuples(st.integers(-6, 24), st.integers(0, 2)), max_size=12)
+
+
+@given(rows, queries_of_points)
 def test_enclosing(table: list[Row], queries: list[tuple[int, int]]) -> None:
+    check_enclosing(table, queries)
+
+
+@given(
+    rows.map(lambda table: sorted(table, key=lambda row: row[0])),
+    queries_of_points.map(lambda queries: sorted(queries, key=lambda query: query[0])),
+)
+def test_enclosing_in_order_of_time(table: list[Row], queries: list[tuple[int, int]]) -> None:
+    check_enclosing(table, queries)
+    if native.core() is not None and table and queries:
+        start, end, group = np.array(table, np.int64).reshape(-1, 3).T
+        points, point_group = np.array(queries, np.int64).reshape(-1, 2).T
+        swept = tree._enclosing_natively(points, Intervals(start, end), point_group, group)
+        assert swept is not None
+
+
+def check_enclosing(table: list[Row], queries: list[tuple[int, int]]) -> None:
     start, end, group = np.array(table, np.int64).reshape(-1, 3).T
     points, point_group = np.array(queries, np.int64).reshape(-1, 2).T
     found = enclosing(points, start, end, point_group=point_group, group=group)

@@ -62,3 +62,14 @@ def test_columns_do_not_depend_on_what_was_foreseen(opened, rows_of, nodes):
         one_by_one = [rows_of(later, table, name) for name in names]
         assert [rows_of(at_once, table, name) for name in names] == one_by_one, table
     assert [node for (node,) in rows_of(at_once, "kernel", "graph_node_id")] == nodes
+
+
+def test_a_column_with_one_value_takes_no_memory(opened):
+    trace = opened(_tables([None, None, None]))
+    constant = {"range": ("thread_id", "style"), "api_call": ("thread_id",), "kernel": ("name_id",)}
+    for table, names in constant.items():
+        for data in trace.columns(table, *names).values():
+            assert data.values.strides == (0,)
+            assert data.take(data.values[:2].astype("int64")).values.strides == (0,)
+    assert trace["range"]["style"].to_list() == ["PushPop"] * 3
+    assert trace["kernel"]["name"].n_unique() == 1

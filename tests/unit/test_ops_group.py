@@ -224,3 +224,27 @@ def test_distinct_values_equal_numpys() -> None:
         values = rng.integers(-most, most, 2000)
         assert np.array_equal(distinct_values(values), np.unique(values))
         assert np.array_equal(distinct_values(np.sort(values)), np.unique(values))
+
+
+def test_rows_of_small_numbers_are_grouped_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.ops.group._ROWS_PER_BLOCK", 3)
+    columns = at(5, -2, 5, 5, -2, 9, 5, 9), at(1, 0, 1, 0, 0, 1, 1, 0)
+    groups = factorize_rows(*columns)
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    distinct = sorted(set(rows))
+    assert groups.codes.tolist() == [distinct.index(row) for row in rows]
+    assert groups.first.tolist() == [rows.index(row) for row in distinct]
+
+
+def test_a_constant_column_makes_one_group() -> None:
+    constant = np.broadcast_to(np.int32(7), 4)
+    assert factorize_rows(constant, constant).codes.tolist() == [0, 0, 0, 0]
+    assert factorize_rows(constant, at(4, 4, 3, 4)).codes.tolist() == [1, 1, 0, 1]
+
+
+def test_sums_of_blocks_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpline.ops.group._ROWS_PER_BLOCK", 2)
+    codes = np.array([1, 0, 1, 1, 0], np.int32)
+    small, large = at(3, -4, 5, 6, 7), at(2**53, 1, 1, 1, 2**53)
+    assert group_sums(codes, small, 3).tolist() == [3, 14, 0]
+    assert group_sums(codes, large, 3).tolist() == [2**53 + 1, 2**53 + 2, 0]

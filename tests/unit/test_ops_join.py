@@ -72,3 +72,13 @@ def test_different_numbers_of_key_columns_are_refused() -> None:
         lookup_rows((), ())
     with pytest.raises(SchemaError, match="different lengths"):
         lookup_rows((at(1), at(1, 2)), (at(1), at(1, 2)))
+
+
+@pytest.mark.parametrize(("duplicates", "rows"), [("first", [0, 1, 2]), ("last", [5, 1, 4])])
+def test_dense_keys_are_found_across_blocks(
+    monkeypatch: pytest.MonkeyPatch, duplicates: Duplicates, rows: list[int]
+) -> None:
+    monkeypatch.setattr("warpline.ops.join._ROWS_PER_BLOCK", 2)
+    found = lookup(at(5, 6, 4, 9), at(5, 6, 4, 7, 4, 5), duplicates=duplicates)
+    assert found.row.tolist() == [*rows, 0]
+    assert found.found.tolist() == [True, True, True, False]

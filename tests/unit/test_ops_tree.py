@@ -117,3 +117,11 @@ def test_bad_intervals_and_groups_are_refused() -> None:
         nest(at(1), at(2), at(0, 0))
     with pytest.raises(SchemaError, match="values has 2, nesting has 1"):
         accumulate_up(nest(at(1), at(2)), at(0, 0))
+
+
+def test_a_constant_group_is_as_none() -> None:
+    start, end = at(0, 1, 2), at(10, 5, 4)
+    one = np.broadcast_to(np.int32(3), 3)
+    assert parents(nest(start, end, one)) == parents(nest(start, end)) == [None, 0, 1]
+    with pytest.raises(SchemaError):
+        nest(start, end, one[:2])

@@ -73,6 +73,15 @@ def test_ties_are_broken_by_the_declared_columns_then_by_the_file():
     assert trace["kernel"]["name"].to_list() == ["first", "a", "b", "c"]
 
 
+def test_ties_are_broken_alike_in_small_blocks(monkeypatch):
+    monkeypatch.setattr("warpline.trace.store._TIES_PER_BLOCK", 2)
+    start, end = [9, 5, 5, 5, 9, 1, 7, 7], [9, 8, 6, 7, 9, 2, 9, 8]
+    names = [f"row {row}" for row in range(len(start))]
+    trace = Trace(MemorySource({"kernel": _kernels(start_ns=start, end_ns=end, name=names)}))
+    rows = sorted(range(len(start)), key=lambda row: (start[row], end[row], row))
+    assert trace["kernel"]["name"].to_list() == [names[row] for row in rows]
+
+
 def test_columns_in_any_order_stay_in_the_order_of_the_first_request(trace):
     unordered = trace.columns("kernel", "start_ns", ordered=False)["start_ns"].values
     assert unordered.tolist() == [50, 10, 30]

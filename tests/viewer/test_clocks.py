@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import warpline
+from warpline.units import format_ns
 from warpline.viewer.clocks import with_clock_errors
 from warpline.viewer.rows import Row
 
@@ -42,3 +43,10 @@ def test_nine_of_ten_ends_lie_within_what_is_said(capture):
 
 def test_one_file_has_one_clock(capture):
     assert set(groups(warpline.open(capture("ddp_serial.bad.rank1"))).values()) == {None}
+
+
+def test_the_table_of_stragglers_gives_the_same_error(capture):
+    paths = [capture(f"ddp_serial.bad.rank{rank}") for rank in range(2)]
+    error = groups(warpline.open(*paths))["gpu1"]
+    notes = warpline.stats(warpline.open(*paths), "stragglers").notes
+    assert any(format_ns(error) in note and "clocks" in note for note in notes)

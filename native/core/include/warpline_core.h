@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 6
+#define WL_ABI_VERSION 7
 
 /* wl_status */
 #define WL_OK 0
@@ -59,7 +59,8 @@ typedef struct wl_range_kernels wl_range_kernels;
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
   void *values;        /* int64 or double [rows]; text and blob: int64 offsets [rows + 1];
-                        * codes: int32 [rows], without a value that of 0, or -1 for texts */
+                        * codes: int32 [rows], all 0 before, which is where code 0 is not written;
+                        * without a value that of 0, or -1 for texts */
   uint8_t *valid;      /* [rows]: 1 where there is a value, 0 where it is NULL or does not fit;
                         * means nothing if `invalid` is 0 */
   int64_t invalid;     /* out: rows without a value, for whatever reason */
@@ -141,6 +142,15 @@ WL_API int32_t wl_covered_i64(const int64_t *start, const int64_t *end, const in
 WL_API int32_t wl_nest_i64(const int64_t *start, const int64_t *end, const int32_t *codes,
                            int64_t n, int32_t n_groups, int64_t *parent, int32_t *depth,
                            int32_t *crosses);
+
+/* Finds the innermost interval [start, end) around each point among those of its group: row[m], -1
+ * where there is none. It starts last, then ends first; of two equal intervals it is the later row.
+ * Points and intervals ascend by time and by start. WL_UNSUPPORTED: they do not. codes[n] and
+ * point_codes[m] are groups below `n_groups`; both NULL: one group. WL_BAD_ARGUMENT: a code out of
+ * range, or an interval that ends before it starts. WL_TOO_MANY: more than 2^31 - 1 intervals. */
+WL_API int32_t wl_enclosing_i64(const int64_t *points, const int32_t *point_codes, int64_t m,
+                                const int64_t *start, const int64_t *end, const int32_t *codes,
+                                int64_t n, int32_t n_groups, int64_t *row);
 
 /* Spreads the intervals of each group over lanes, so that no two in a lane overlap: lane[n], 0 for the
  * outermost, -1 for those beyond `most` lanes. An interval's lane is its nesting depth; in a group

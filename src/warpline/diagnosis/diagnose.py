@@ -10,7 +10,6 @@ from typing import Any
 from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
 from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
-from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
@@ -23,6 +22,7 @@ from warpline.derived.steps.candidates import step_candidates
 from warpline.derived.steps.counts import steps_counted
 from warpline.derived.steps.times import steps
 from warpline.derived.work.launch_order import launch_order
+from warpline.derived.work.launches import launch_calls
 from warpline.diagnosis.judgment import Attempt, judge
 from warpline.diagnosis.times import breakdowns, overlaps, phases, pid_of
 from warpline.diagnosis.verdict import (
@@ -64,7 +64,7 @@ _READ_AT_ONCE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # Large, and not used by the next part, or quickly computed again.
-_FOR_BREAKDOWNS = (launch_order, working_calls, host_calls, measured_segments)
+_FOR_BREAKDOWNS = (launch_order, working_calls, host_calls)
 _FOR_PHASES = (range_paths, innermost_range, range_nesting, range_names)
 _FOR_REPLAY = (working_calls, host_calls)
 _SECTIONS = ("breakdown", "overlap", "phases", "checklist", "counter_candidates")
@@ -83,7 +83,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     of_ranges = phases(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
-    forget(run.trace, launched_inside, measured_segments)
+    forget(run.trace, launched_inside, launch_calls, kernel_times)
     judged = judge(run, attempt)
     forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)

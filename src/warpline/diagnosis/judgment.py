@@ -8,7 +8,6 @@ from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from warpline.derived import forget
-from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.efficiency.half_precision import float_kernels
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.kernels.collective_launches import collective_of_kernel
@@ -31,7 +30,7 @@ T = TypeVar("T")
 _MOST = 0.5
 _OF_RECORDING, _OF_DEBUGGING = "capture-quality", "debug-switch"
 # Large, and of use to one rule, or two at most; made in a few tens of ms per million operations.
-_FOR_ONE_RULE = (launch_order, measured_segments, range_nesting, kernels_by_stream, float_kernels)
+_FOR_ONE_RULE = (launch_order, range_nesting, kernels_by_stream, float_kernels)
 # Large, and not used by the simulation.
 _ONLY_FOR_RULES = (launch_sequences, range_names, collective_of_kernel)
 _WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing

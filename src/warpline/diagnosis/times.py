@@ -81,12 +81,15 @@ def _origin_sums(run: Run) -> I64:
     rank_of = np.zeros(len(parts.windows.device), np.int64)
     for place, rank in enumerate(parts.ranks):
         rank_of[rank.windows] = place
-    pieces = measured_segments(run)
-    busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
-    owner = segments.operation[pieces.row[busy]]
-    sums = np.zeros((len(parts.ranks), len(Origin)), np.int64)
-    cells = rank_of[pieces.span[busy]], operation_origins(run.trace)[owner]
-    np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
+    origins, sums = (
+        operation_origins(run.trace),
+        np.zeros((len(parts.ranks), len(Origin)), np.int64),
+    )
+    for pieces in measured_segments(run):
+        busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
+        owner = segments.operation[pieces.row[busy]]
+        cells = rank_of[pieces.span[busy]], origins[owner]
+        np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
     return sums
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ F64 = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.signedinteger[Any]]
 
+T = TypeVar("T", bound=np.generic)
+
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 
@@ -25,8 +27,13 @@ _LOW_32 = np.uint64(2**32 - 1)
 
 
 def as_i64(name: str, values: Integers) -> I64:
-    """Return the values as int64, without a copy if they already are; see `require_integers`."""
+    """Return the values as int64, without a copy if they already are; see `require_integers`.
+
+    A repeated value stays repeated.
+    """
     require_integers(name, values)
+    if is_repeated(values):
+        return repeated(values[:1].astype(np.int64), len(values))
     return values.astype(np.int64, copy=False)
 
 
@@ -46,6 +53,31 @@ def require_equal_length(**arrays: npt.NDArray[Any]) -> None:
     if len({len(array) for array in arrays.values()}) > 1:
         sizes = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
         raise SchemaError(f"arrays of different lengths: {sizes}")
+
+
+def is_repeated(values: npt.NDArray[Any]) -> bool:
+    """Return whether the array is one value for all rows, kept once, as `repeated` returns it."""
+    return values.strides == (0,)
+
+
+def repeated(value: npt.NDArray[T], count: int) -> npt.NDArray[T]:
+    """Return the value of an array of shape (1,) `count` times, in the memory of one.
+
+    The native core needs one address per row: pass `np.ascontiguousarray` of it.
+    """
+    return np.broadcast_to(value, (count,))
+
+
+def taken(values: npt.NDArray[T], rows: npt.NDArray[Any]) -> npt.NDArray[T]:
+    """Return ``values[rows]``; one value for all of them stays in the memory of one.
+
+    Args:
+        values: Shape (n,).
+        rows: Shape (k,), integers.
+    """
+    if is_repeated(values):
+        return repeated(values[:1], len(rows))
+    return repeated(values[rows[:1]], len(rows)) if is_repeated(rows) else values[rows]
 
 
 def is_sorted(values: I64) -> bool:

@@ -21,6 +21,7 @@ from warpline.ops.arrays import (
     U64,
     Integers,
     as_i64,
+    is_repeated,
     require_equal_length,
     require_integers,
 )
@@ -32,6 +33,8 @@ _BITS_32 = np.uint64(32)
 _MAX_HASHED_KEYS = 2**16
 
 _ROWS_PER_BLOCK = 2**16
+
+_EXACT_FLOATS = 2**53
 
 Number = TypeVar("Number", np.int64, np.float64)
 Whole = TypeVar("Whole", bound=np.signedinteger[Any])
@@ -115,6 +118,9 @@ def factorize_rows(*columns: Integers) -> RowGroups:
     Args:
         columns: One or more arrays of shape (n,), any values.
     """
+    dense = _factorize_dense(columns)
+    if dense is not None:
+        return dense
     packed = pack(*columns)
     if packed is None:
         codes = factorize(columns[0]).codes
@@ -125,6 +131,39 @@ def factorize_rows(*columns: Integers) -> RowGroups:
         packed = codes.astype(np.int64)
     groups = factorize(packed)
     return RowGroups(groups.codes, _first_rows(groups.codes, groups.n_groups))
+
+
+def _factorize_dense(columns: Sequence[Integers]) -> RowGroups | None:
+    """Return the groups of columns of small numbers, a block of rows at a time.
+
+    A table of all tuples that are possible replaces the hash table, and no packed key is kept.
+    Returns None if there are too many, and for arguments that `pack` must reject.
+    """
+    n = len(columns[0]) if columns else 0
+    if not n or any(column.dtype.kind != "i" or column.shape != (n,) for column in columns):
+        return None
+    varying = [column for column in columns if not is_repeated(column)]
+    lows = [int(column.min()) for column in varying]
+    sizes = [int(column.max()) - low + 1 for column, low in zip(varying, lows, strict=True)]
+    n_tuples = math.prod(sizes)
+    if n_tuples > _MAX_HASHED_KEYS:
+        return None
+    if not varying:
+        return RowGroups(np.zeros(n, np.int32), np.zeros(1, np.int64))
+    codes, is_present = np.empty(n, np.int32), np.zeros(n_tuples, np.bool_)
+    for begin in range(0, n, _ROWS_PER_BLOCK):
+        block = slice(begin, begin + _ROWS_PER_BLOCK)
+        place = np.zeros(min(_ROWS_PER_BLOCK, n - begin), np.int64)
+        for column, low, size in zip(varying, lows, sizes, strict=True):
+            place *= size
+            place += np.subtract(column[block], low, dtype=np.int64)
+        codes[block] = place
+        is_present[place] = True
+    numbers = np.cumsum(is_present, dtype=np.int32) - np.int32(1)
+    for begin in range(0, n, _ROWS_PER_BLOCK):
+        block = slice(begin, begin + _ROWS_PER_BLOCK)
+        codes[block] = numbers[codes[block]]
+    return RowGroups(codes, _first_rows(codes, int(numbers[-1]) + 1))
 
 
 def _first_rows(codes: I32, n_groups: int) -> I64:
@@ -359,7 +398,13 @@ def group_sums(codes: Integers, values: Integers, n_groups: int) -> I64:
     if largest * len(values) >= 2**62:
         return group_stats(codes, values, n_groups).sum
     sums = np.zeros(n_groups, np.int64)
-    np.add.at(sums, codes, values)
+    rows = max(_ROWS_PER_BLOCK, n_groups)
+    for begin in range(0, len(values), rows):
+        owners, block = codes[begin : begin + rows], values[begin : begin + rows]
+        if largest * rows < _EXACT_FLOATS:  # faster, and as exact
+            sums += np.bincount(owners, block, n_groups).astype(np.int64)
+        else:
+            np.add.at(sums, owners, block)
     return sums
 
 

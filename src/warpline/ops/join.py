@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ _NOTHING = -1
 
 # A table indexed by key is faster than searching up to this multiple of the inputs' size.
 _DENSE_SLOTS_PER_ROW = 4
+
+_ROWS_PER_BLOCK = 2**16
 
 
 class Lookup(NamedTuple):
@@ -99,19 +101,30 @@ def _is_one_value(keys: I64, table: I64) -> bool:
 
 def _lookup_dense(keys: I64, table: I64, low: int, high: int, duplicates: Duplicates) -> Lookup:
     slot = np.full(high - low + 1, _NOTHING, np.int32 if len(table) < 2**31 else np.int64)
-    rows = np.arange(len(table), dtype=slot.dtype)
     # The last write to a slot wins.
     step = 1 if duplicates == "last" else -1
-    slot[(table - low)[::step]] = rows[::step]
-    if len(keys) and low <= int(keys.min()) and int(keys.max()) <= high:
-        row = slot[keys - low].astype(np.int64)
-        found = row != _NOTHING
-    else:
-        inside = (keys >= low) & (keys <= high)
-        row = slot[np.where(inside, keys, low) - low].astype(np.int64)
-        found = inside & (row != _NOTHING)
-    row[~found] = 0
+    for block in list(_blocks(len(table)))[::step]:
+        rows = np.arange(block.start, block.stop, dtype=slot.dtype)
+        slot[(table[block] - low)[::step]] = rows[::step]
+    row, found = np.empty(len(keys), np.int64), np.empty(len(keys), np.bool_)
+    every = len(keys) > 0 and low <= int(keys.min()) and int(keys.max()) <= high
+    for block in _blocks(len(keys)):
+        wanted = keys[block]
+        if every:
+            row[block] = slot[wanted - low]
+            found[block] = row[block] != _NOTHING
+        else:
+            inside = (wanted >= low) & (wanted <= high)
+            row[block] = slot[np.where(inside, wanted, low) - low]
+            found[block] = inside & (row[block] != _NOTHING)
+        row[block][~found[block]] = 0
     return Lookup(row, found)
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    """Yield slices that together cover `count` rows, small enough for the CPU's cache."""
+    for begin in range(0, count, _ROWS_PER_BLOCK):
+        yield slice(begin, min(begin + _ROWS_PER_BLOCK, count))
 
 
 def _lookup_sorted(keys: I64, table: I64, duplicates: Duplicates) -> Lookup:

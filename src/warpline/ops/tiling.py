@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.errors import SchemaError
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I64, BoolArray, Integers, is_repeated
 from warpline.ops.group import distinct_values
 from warpline.ops.interval import checked
 
@@ -85,10 +85,12 @@ def _layered(parts: list[Tiles]) -> Tiles:
     time = time[order]
     # Tiles of a level alternate between start and end, so each of these flips its bit.
     covering = np.bitwise_xor.accumulate(bits[order])
+    del bits, order  # of two rows per tile, as the columns below
     settled = np.append(time[1:] != time[:-1], True)
     time, covering = time[settled], covering[settled]
     busy = np.flatnonzero(covering[:-1])
     begin, finish, covering = time[busy], time[busy + 1], covering[busy]
+    del time
     lowest = covering & -covering
     owner = np.zeros(len(busy), np.int64)
     for place, part in enumerate(parts):
@@ -146,7 +148,7 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
     """
     first, last = (np.zeros(len(spans.group), np.int64) for _ in range(2))
     for rows in by_group(spans.group):
-        lo, hi = np.searchsorted(others.group, spans.group[rows[0]] + np.array([0, 1]))
+        lo, hi = rows_of(others.group, int(spans.group[rows[0]]))
         first[rows] = lo + np.searchsorted(others.end_ns[lo:hi], spans.start_ns[rows], side="right")
         last[rows] = lo + np.searchsorted(others.start_ns[lo:hi], spans.end_ns[rows], side="left")
     count = np.maximum(last - first, 0)
@@ -163,6 +165,14 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
     if lasting.all():
         return Cuts(span, row, start, end)
     return Cuts(span[lasting], row[lasting], start[lasting], end[lasting])
+
+
+def rows_of(group: I64, number: int) -> tuple[int, int]:
+    """Return the first row of a group, and the one after its last; groups ascend."""
+    if is_repeated(group):
+        return 0, len(group) if len(group) and group[0] == number else 0
+    first, last = np.searchsorted(group, (number, number + 1)).tolist()
+    return first, last
 
 
 def rest(spans: Grouped, cuts: Cuts) -> Cuts:

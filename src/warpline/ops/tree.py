@@ -16,7 +16,15 @@ import numpy as np
 
 from warpline import native
 from warpline.frozen import frozen
-from warpline.ops.arrays import I32, I64, BoolArray, Integers, as_i64, require_equal_length
+from warpline.ops.arrays import (
+    I32,
+    I64,
+    BoolArray,
+    Integers,
+    as_i64,
+    is_repeated,
+    require_equal_length,
+)
 from warpline.ops.group import factorize, factorize_rows, pack
 from warpline.ops.interval import Intervals, checked
 from warpline.ops.join import Lookup
@@ -25,6 +33,8 @@ _NOTHING = -1
 
 _MOST_ANCESTORS = 64  # to visit one by one
 _MOST_LEVELS = 1000  # deeper nesting takes longer level by level than row by row
+
+_MOST_SWEPT_GROUPS = 2**20  # each takes a stack of 24 bytes or more
 
 # Building a block of this many pairs takes about 50 MB.
 _PAIRS_PER_BLOCK = 2**20
@@ -110,6 +120,9 @@ def nest_or_cross(
 ) -> tuple[Nesting, bool]:
     """Return what `nest` returns, and whether any two intervals of a group overlap partially."""
     pair = checked(start, end)
+    if group is not None and is_repeated(group):  # as of the only thread
+        require_equal_length(group=group, interval=pair.start)
+        group = None
     parent, depth, crosses = _innermost(pair, _groups(group, pair.start))
     found = parent != _NOTHING
     return Nesting(np.maximum(parent, 0, out=parent), found, depth), crosses
@@ -133,9 +146,13 @@ def enclosing(
         group: Shape (n,), the intervals' groups.
     """
     pair, at = checked(start, end), as_i64("points", points)
-    owner, point_owner = _groups(group, pair.start), _groups(point_group, at)
     if not len(at) or not len(pair.start):
         return Lookup(np.zeros(len(at), np.int64), np.zeros(len(at), np.bool_))
+    if group is not None and point_group is not None:
+        around = _enclosing_natively(at, pair, point_group, group)
+        if around is not None:
+            return around
+    owner, point_owner = _groups(group, pair.start), _groups(point_group, at)
     if _is_one_group(owner, point_owner):
         owner = point_owner = None
         if bool(np.all(pair.start[1:] >= pair.end[:-1])):
@@ -195,6 +212,40 @@ def _is_one_group(*groups: I64 | None) -> bool:
     known = [group for group in groups if group is not None]
     first = int(known[0][0]) if len(known) == len(groups) else 0
     return all(bool((group == first).all()) for group in known)
+
+
+def _enclosing_natively(
+    points: I64, pair: Intervals, point_group: Integers, group: Integers
+) -> Lookup | None:
+    """Return the same as `enclosing` for ascending points and starts, and few groups.
+
+    None for others, or without the native core.
+    """
+    core, groups = native.core(), (as_i64("group", point_group), as_i64("group", group))
+    require_equal_length(point_group=point_group, point=points)
+    require_equal_length(group=group, interval=pair.start)
+    low = min(int(each.min()) for each in groups)
+    n_groups = max(int(each.max()) for each in groups) - low + 1
+    if core is None or n_groups > _MOST_SWEPT_GROUPS:
+        return None
+    codes = [(each - low).astype(np.int32) for each in groups] if n_groups > 1 else None
+    points, start, end = map(np.ascontiguousarray, (points, *pair))
+    row = np.empty(len(points), np.int64)
+    status = core.wl_enclosing_i64(
+        points.ctypes.data,
+        None if codes is None else codes[0].ctypes.data,
+        len(points),
+        start.ctypes.data,
+        end.ctypes.data,
+        None if codes is None else codes[1].ctypes.data,
+        len(start),
+        n_groups,
+        row.ctypes.data,
+    )
+    if status != native.OK:
+        return None
+    found = row != _NOTHING
+    return Lookup(np.maximum(row, 0, out=row), found)
 
 
 def _among_disjoint(points: I64, pair: Intervals) -> Lookup:

@@ -61,7 +61,7 @@ def _cards(diagnosis: Diagnosis) -> Iterator[Card]:
         if whole:
             yield from _time_cards(item, parts, whole)
         if whole and place < len(diagnosis.overlaps):
-            yield from _exposed_cards(diagnosis.overlaps[place], whole)
+            yield from _exposed_cards(item.device, diagnosis.overlaps[place], whole)
     for finding in diagnosis.findings:
         if finding.rule == "straggler":
             rank, _, effect = finding.title.partition(": ")
@@ -83,10 +83,10 @@ def _time_cards(item: Breakdown, parts: Sequence[Part], whole: int) -> Iterator[
     if idle and whole > busy:
         most, share = max(idle, key=lambda pair: pair[0].ns)
         cause = Cell(most.category, Link("part", f"{item.device}/{most.category}"))
-        yield Card("main idle cause", cause, f"{tenths(share)}: {most.meaning}")
+        yield Card("main idle cause", cause, f"GPU {item.device}, {tenths(share)}: {most.meaning}")
 
 
-def _exposed_cards(item: Overlap, whole: int) -> Iterator[Card]:
+def _exposed_cards(device: int, item: Overlap, whole: int) -> Iterator[Card]:
     kinds = (
         ("exposed communication", item.communication_ns, item.exposed_communication_ns),
         ("exposed copies", item.copy_ns, item.exposed_copy_ns),
@@ -94,4 +94,4 @@ def _exposed_cards(item: Overlap, whole: int) -> Iterator[Card]:
     for name, ns, exposed_ns in kinds:
         if ns:
             share = Cell(percent(exposed_ns, whole), Link("table", "overlap"))
-            yield Card(name, share, "not overlapped with compute")
+            yield Card(name, share, f"GPU {device}, not overlapped with compute")

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.frozen import frozen
+from warpline.ops.arrays import is_repeated, repeated, taken
 from warpline.schema import Column
 
 Array = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
-Rows = slice | npt.NDArray[np.int64]
+Rows = slice | npt.NDArray[np.int64] | npt.NDArray[np.int32]
 
 
 @frozen
@@ -37,7 +38,10 @@ class ColumnData:
 
     def take(self, rows: Rows) -> ColumnData:
         """Return the given rows. A slice shares memory with this column."""
-        return ColumnData(self.values[rows], None if self.valid is None else self.valid[rows])
+        if isinstance(rows, slice):
+            return ColumnData(self.values[rows], None if self.valid is None else self.valid[rows])
+        valid = None if self.valid is None else taken(self.valid, rows)
+        return ColumnData(taken(self.values, rows), valid)
 
     def is_valid(self) -> BoolArray:
         """Return the validity mask, all True if there are no nulls."""
@@ -63,18 +67,23 @@ def make_column(spec: Column, values: npt.ArrayLike, valid: BoolArray | None = N
     A mask that is all True is dropped. `values` is copied only if its dtype differs or a null is
     not 0.
     """
-    array = np.asarray(values).astype(spec.dtype.value, copy=False)
+    given = np.asarray(values)
+    array = given.astype(spec.dtype.value, copy=False)
+    if is_repeated(given) and not is_repeated(array):
+        array = repeated(array[:1], len(given))
     if valid is None or bool(valid.all()):
         return ColumnData(array)
-    if np.any(array[~valid]):
+    if not valid.any():
+        return null_column(spec, len(array))
+    if np.any(array, where=~valid):
         array = np.where(valid, array, np.zeros(1, array.dtype))
     return ColumnData(array, valid)
 
 
 def null_column(spec: Column, row_count: int) -> ColumnData:
     """Return a column of `row_count` nulls."""
-    valid = np.zeros(row_count, np.bool_) if row_count else None
-    return ColumnData(np.zeros(row_count, spec.dtype.value), valid)
+    valid = repeated(np.zeros(1, np.bool_), row_count) if row_count else None
+    return ColumnData(repeated(np.zeros(1, spec.dtype.value), row_count), valid)
 
 
 def concatenate(parts: list[ColumnData]) -> ColumnData:

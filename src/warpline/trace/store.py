@@ -14,6 +14,7 @@ from warpline.trace.column import ColumnData, null_column
 from warpline.trace.source import Foresees, TableSource
 from warpline.units import plural
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 # Columns that are passed on and not kept are read about this many bytes at a time, because each
@@ -22,6 +23,9 @@ _BATCH_BYTES = 2**26
 
 # 73 years from the origin: beyond, differences and sums of times could exceed 64 bits.
 _FAR_NS = 1 << 61
+
+_TIES_PER_BLOCK = 2**16
+_NULLS_FIRST = -1
 
 
 class ColumnStore:
@@ -34,7 +38,7 @@ class ColumnStore:
         self._sorted: dict[tuple[str, str], ColumnData] = {}
         self._unordered: set[str] = set()  # tables whose first reader took any order
         self._ordered: set[str] = set()  # tables whose first reader took the total order
-        self._order: dict[str, I64 | None] = {}
+        self._order: dict[str, I32 | I64 | None] = {}
         self._rank: dict[str, I64 | None] = {}
         self._impossible: dict[str, int] = {}
         self._lock = threading.RLock()  # a server reads while the diagnosis is computed
@@ -124,7 +128,7 @@ class ColumnStore:
                 del self._raw[key]
         return self._sorted[key]
 
-    def order(self, table: str) -> I64 | None:
+    def order(self, table: str) -> I32 | I64 | None:
         """Return the file rows in total order, shape (n,); None if the file is in that order."""
         if table not in self._order:
             spec = self.spec(table)
@@ -191,7 +195,7 @@ class ColumnStore:
         values[data.valid] = rank[data.values[data.valid]]
         return ColumnData(values, data.valid)
 
-    def _compute_order(self, spec: TableSpec) -> I64 | None:
+    def _compute_order(self, spec: TableSpec) -> I32 | I64 | None:
         first, *rest = spec.order
         loaded = {name for name in rest if self._has(spec.name, name)}
         keys = self._order_key(spec, first)
@@ -206,22 +210,36 @@ class ColumnStore:
         tied[1:] = in_order[1:] == in_order[:-1]
         tied[:-1] |= tied[1:]
         if tied.any():
-            places = np.flatnonzero(tied)
-            rows = order[places]
-            later = [self._order_key(spec, name)[rows] for name in rest]
+            self._load(spec, rest)
+            later = [self._raw[spec.name, name] for name in reversed(rest)]
+            for places in _runs(np.flatnonzero(tied), in_order):
+                rows = order[places]
+                # lexsort sorts by its last key first. Row numbers break the remaining ties.
+                by = [data.take(rows).filled(_NULLS_FIRST) for data in later]
+                order[places] = rows[np.lexsort((rows, *by, keys[rows]))]
+            del later
             for name in set(rest) - loaded:
                 del self._raw[spec.name, name]  # nobody asked for it
-            # lexsort sorts by its last key first. Row numbers break the remaining ties.
-            order[places] = rows[np.lexsort((rows, *reversed(later), keys[rows]))]
         if bool((order[1:] > order[:-1]).all()):
             return None
-        order.flags.writeable = False
-        return order
+        fits = len(order) <= np.iinfo(np.int32).max
+        kept = order.astype(np.int32) if fits else order
+        kept.flags.writeable = False
+        return kept
 
     def _order_key(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         self._load(spec, [name])
-        # Nulls sort first.
-        return self._raw[spec.name, name].filled(-1).astype(np.int64, copy=False)
+        return self._raw[spec.name, name].filled(_NULLS_FIRST).astype(np.int64, copy=False)
+
+
+def _runs(places: I64, keys: I64) -> Iterator[I64]:
+    """Yield places in ascending keys, a block at a time; those with equal keys are in one block."""
+    begin = 0
+    while begin < len(places):
+        last = keys[places[min(begin + _TIES_PER_BLOCK, len(places)) - 1]]
+        end = int(np.searchsorted(places, np.searchsorted(keys, last, side="right")))
+        yield places[begin:end]
+        begin = end
 
 
 def _no_targets(column: Column, data: ColumnData) -> ColumnData:
@@ -230,8 +248,8 @@ def _no_targets(column: Column, data: ColumnData) -> ColumnData:
     return data
 
 
-def _inverse(order: I64) -> I64:
-    inverse = np.empty_like(order)
+def _inverse(order: I32 | I64) -> I64:
+    inverse = np.empty(len(order), np.int64)
     inverse[order] = np.arange(len(order))
     inverse.flags.writeable = False
     return inverse

@@ -35,10 +35,12 @@ export function drawClockError(pen: Pen, row: RowSpec, { span, width, top, heigh
     pen.fillRect(x + long - 1, y - CAP, 1, 2 * CAP);
     x += long + 6;
   }
-  const text = `clock ±${timeText(error)} relative to the first file's`;
   pen.font = "11px system-ui, sans-serif";
   pen.textBaseline = "middle";
   pen.textAlign = "left";
+  const short = `clock ±${timeText(error)}`;
+  const whole = `${short} relative to the first file's`;
+  const text = pen.measureText(whole).width < width - 2 * LEFT - 6 ? whole : short;
   const wide = pen.measureText(text).width;
   x = Math.min(x, width - wide - 2 * LEFT);
   pen.fillStyle = theme.band;

@@ -10,6 +10,10 @@ export function lengthOfSpan(span: Span): number {
   return span.end - span.start;
 }
 
+export function isSameSpan(one: Span, other: Span): boolean {
+  return one.start === other.start && one.end === other.end;
+}
+
 /** Returns the nearest span inside `limits` that is at least `LEAST_NS` long. */
 export function clampSpan(span: Span, limits: Span): Span {
   const whole = Math.max(LEAST_NS, lengthOfSpan(limits));
@@ -66,7 +70,7 @@ const MOST_VIEWS = 100;
 
 export function remembered(history: ViewHistory, span: Span): ViewHistory {
   const last = history.past.at(-1);
-  if (last && last.start === span.start && last.end === span.end) return history;
+  if (last && isSameSpan(last, span)) return history;
   return { past: [...history.past, span].slice(-MOST_VIEWS), future: [] };
 }
 

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, shareText, timeText } from "../base/units";
+import { plural, shareText, timeText } from "../base/units";
 import type { Category } from "../data/head";
 import { nameInk, THEMES } from "../engine/theme";
 import { type Flame, type FlameBox, flameBoxes, type FlameNode, neighbour, nodeAt } from "./flame";
@@ -27,7 +27,7 @@ function sentence(node: FlameNode, flame: Flame, weight: number): string {
   const times = flame.weights.map((title, at) => `${title} ${timeText(node.weights[at] ?? 0)}`);
   const of = flame.root.weights[weight] ?? 0;
   const share = of > 0 ? shareText((node.weights[weight] ?? 0) / of) : "–";
-  const count = node.count > 0 ? `, ${countText(node.count)} ${node.count === 1 ? "time" : "times"}` : "";
+  const count = node.count > 0 ? `, ${plural(node.count, "time")}` : "";
   return `${plainText(node.label).slice(0, 400)}: ${times.join(", ")}, ${share} of total${count}`;
 }
 

@@ -2,7 +2,7 @@
 
 import { batch, computed, effect, type ReadonlySignal, signal } from "@preact/signals";
 import { plainText, searchPattern } from "../base/text";
-import { clockText, timeText } from "../base/units";
+import { clockText, plural, timeText } from "../base/units";
 import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
 import type { RowKind, RowSpec, StepsSpec } from "../data/head";
@@ -17,6 +17,7 @@ import {
   fitSpan,
   goneBack,
   goneForward,
+  isSameSpan,
   remembered,
   revealSpan,
   type Span,
@@ -229,7 +230,7 @@ export class Model {
     this.isSumming = computed(() => {
       const { area, view, sums, isComplete } = this;
       const [wanted, known] = [area.value?.span ?? view.value, sums.value.area.span];
-      return !isComplete.value || sums.isPending.value || wanted.start !== known.start || wanted.end !== known.end;
+      return !isComplete.value || sums.isPending.value || !isSameSpan(wanted, known);
     });
   }
 
@@ -299,7 +300,7 @@ export class Model {
   light(names: Iterable<number>, title = "", rows: readonly number[] | null = null): void {
     const chosen = new Set(names);
     const only = chosen.size === 1 ? [...chosen][0] : undefined;
-    const said = title || (only === undefined ? `${chosen.size} names` : this.nameOf({ name: only }));
+    const said = title || (only === undefined ? plural(chosen.size, "name") : this.nameOf({ name: only }));
     batch(() => {
       this.query.value = "";
       this.lighting.value = { title: said, names: chosen, rows };

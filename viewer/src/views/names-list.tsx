@@ -9,6 +9,13 @@ import { List } from "./list";
 import type { Model } from "./model";
 import { Swatch } from "./swatch";
 
+/** What the shares of a table are of: a heading for their column, its description, and the time. */
+export interface Whole {
+  readonly ns: number;
+  readonly title: string;
+  readonly doc: string;
+}
+
 interface NameLine extends NameTotals {
   readonly text: string;
   readonly full: string;
@@ -55,16 +62,16 @@ export function sortedLines(lines: readonly NameLine[], key: string, isFalling: 
   });
 }
 
-export function NamesList({ model, title, totals, of, ofWhat = "", spreads }: {
+export function NamesList({ model, title, totals, whole, spreads }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The total for the shares, and what it is; 0: no shares, because the events may nest. */
-  of: number;
-  ofWhat?: string;
+  /** What the shares are of; absent: no shares, because the events may nest. */
+  whole?: Whole;
   /** By name: the spread of the durations of the whole events; none if there are too many. */
   spreads: ReadonlyMap<number, Spread>;
 }) {
+  const of = whole?.ns ?? 0;
   const [order, setOrder] = useState({ key: "ns", isFalling: true });
   const { names, head } = model.recording;
   const lines = useMemo(() => {
@@ -84,7 +91,7 @@ export function NamesList({ model, title, totals, of, ofWhat = "", spreads }: {
       count={lines.length}
       lineHeight={22}
       label={title}
-      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 6em 6em 6em 6em 6em${of > 0 ? " 5em" : ""}`}
+      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 6em 6em 6em 6em 6em${of > 0 ? " 6em" : ""}`}
       columns={columns.map(({ key, title: heading, isNumber }) => ({
         key,
         isNumber,
@@ -93,10 +100,10 @@ export function NamesList({ model, title, totals, of, ofWhat = "", spreads }: {
           <button
             type="button"
             class="plain"
-            title={key === "share" ? `Share of ${ofWhat}` : undefined}
+            title={key === "share" ? whole?.doc : undefined}
             onClick={() => setOrder({ key, isFalling: order.key === key ? !order.isFalling : isNumber })}
           >
-            {heading}
+            {key === "share" ? whole?.title : heading}
             {order.key === key ? (order.isFalling ? " ▾" : " ▴") : ""}
           </button>
         ),

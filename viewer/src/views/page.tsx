@@ -8,7 +8,7 @@ import { Help } from "./help";
 import { copyLink } from "./keys";
 import type { Model } from "./model";
 import { PaletteWhenOpen } from "./palette";
-import { Divider, Panel } from "./panels";
+import { Divider, Panel, Pending } from "./panels";
 import { Plots } from "./plots";
 import { savingText } from "./saving";
 import { Environment, Tables } from "./tables";
@@ -59,11 +59,12 @@ function Search({ model }: { model: Model }) {
 /** How many events are highlighted, and which of them is selected. */
 function Count({ model }: { model: Model }) {
   const matches = model.matches.isPending.value ? null : model.matches.value;
-  if (!matches) return <span class="count pending">…</span>;
+  if (!matches) return <span class="count"><Pending model={model} /></span>;
   const { place, total } = matches;
-  const least = model.recording.head.thinned ? "≥ " : ""; // some may be omitted from the file
-  const text = `${place ? `${countText(place)} of ` : ""}${least}${countText(total)}`;
-  return <span class="count" data-testid="matches" title="Highlighted events in the rows shown">{text} {total === 1 ? "match" : "matches"}</span>;
+  const isCut = model.recording.head.thinned !== null;
+  const text = `${place ? `${countText(place)} of ` : ""}${isCut ? "≥ " : ""}${plural(total, "match", "matches")}`;
+  const title = `Highlighted events in the rows shown${isCut ? ", of those in this file" : ""}`;
+  return <span class="count" data-testid="matches" title={title}>{text}</span>;
 }
 
 function Steps({ model }: { model: Model }) {
@@ -244,7 +245,7 @@ function Banner({ model }: { model: Model }) {
       {isGone && (
         <p class="banner stopped" role="alert">
           The server has stopped; this page shows only what it has already received. Run warpline view again and open its new
-          URL. If the page comes through a tunnel, check the tunnel: the page continues by itself.
+          URL. Through a tunnel, restore the tunnel: the page then continues.
         </p>
       )}
       {model.failure.value && <p class="banner" role="alert">{plainText(model.failure.value)}</p>}

@@ -7,7 +7,7 @@ import { busyOf, countOf, type Found } from "../data/answers";
 import type { Attribute } from "../data/recording";
 import type { NameTotals } from "../data/selection";
 import type { Area } from "../engine/draw";
-import { fitSpan } from "../engine/view";
+import { fitSpan, isSameSpan } from "../engine/view";
 import { useAnswer } from "./answer";
 import { areaFlame, MOST_EVENTS } from "./area-source";
 import { type Spread, spreadsByName } from "./event-lines";
@@ -15,19 +15,19 @@ import { DERIVED, EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
 import type { Model, Tab } from "./model";
-import { fewestText, NamesList } from "./names-list";
+import { fewestText, NamesList, type Whole } from "./names-list";
 import { Swatch } from "./swatch";
 
 const MOST_NAMES = 200;
 
-function NameTable({ model, title, totals, of, ofWhat = "" }: {
+function NameTable({ model, title, totals, whole }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
-  /** The total for the shares, and what it is; 0: no shares, because the events may nest. */
-  of: number;
-  ofWhat?: string;
+  /** What the shares are of; absent: no shares, because the events may nest. */
+  whole?: Whole;
 }) {
+  const of = whole?.ns ?? 0;
   if (!totals.length) return null;
   return (
     <div class="names">
@@ -38,7 +38,7 @@ function NameTable({ model, title, totals, of, ofWhat = "" }: {
             <th scope="col">Name</th>
             <th scope="col" class="number">Count</th>
             <th scope="col" class="number">Time</th>
-            {of > 0 && <th scope="col" class="number" title={`Share of ${ofWhat}`}>Share</th>}
+            {whole && <th scope="col" class="number" title={whole.doc}>{whole.title}</th>}
           </tr>
         </thead>
         <tbody>
@@ -56,7 +56,7 @@ function NameTable({ model, title, totals, of, ofWhat = "" }: {
               </td>
               <td class="number">{fewestText(one)}</td>
               <td class="number">{boundsText(ns, most, timeText)}</td>
-              {of > 0 && <td class="number">{boundsText(ns / of, most / of, shareText)}</td>}
+              {whole && <td class="number">{boundsText(ns / of, most / of, shareText)}</td>}
             </tr>
           ))}
         </tbody>
@@ -66,10 +66,16 @@ function NameTable({ model, title, totals, of, ofWhat = "" }: {
   );
 }
 
-/** What the shares of a table are of: "12.0 ms in view", "24.0 ms: 12.0 ms in view of 2 GPUs". */
-function wholeText(model: Model, length: number, devices: number): string {
-  const span = `${timeText(length)} ${model.area.value ? "selected" : "in view"}`;
-  return devices > 1 ? `${timeText(length * devices)}: ${span} of ${devices} GPUs` : span;
+/** Returns what shares are of: the length of an area, times the number of GPUs. */
+function wholeOf(model: Model, { span }: Area, devices = 1): Whole {
+  const isArea = model.area.value !== null;
+  const length = span.end - span.start;
+  const [ns, times] = [length * Math.max(1, devices), devices > 1 ? `${devices} x ` : ""];
+  return {
+    ns,
+    title: devices > 1 ? `Of ${devices} GPUs` : isArea ? "Of area" : "Of view",
+    doc: `Share of ${times}${timeText(length)}: the ${isArea ? "selected area" : "current view"}${devices > 1 ? ` of ${devices} GPUs` : ""}`,
+  };
 }
 
 interface Groups {
@@ -115,13 +121,13 @@ function deviceOf(model: Model, row: number): number {
 }
 
 /** Stands for a number that is not known, or not yet; the tooltip has the reason. */
-function Pending({ model }: { model: Model }) {
+export function Pending({ model }: { model: Model }) {
   return <span class="pending" title={whyPending(model)}>…</span>;
 }
 
 function whyPending(model: Model): string {
   if (model.isServerGone.value) return STOPPED;
-  return model.isComplete.value ? "Being summed." : "The events are still being read.";
+  return model.isComplete.value ? "Being computed." : "The events are still being read.";
 }
 
 const STOPPED = "Not known: the server has stopped.";
@@ -186,7 +192,7 @@ function Caveat({ model }: { model: Model }) {
 function RowTable({ model }: { model: Model }) {
   const { rows: all, area } = model.sums.value;
   const rows = all.filter((row) => countOf(row).high > 0);
-  const length = area.span.end - area.span.start;
+  const whole = wholeOf(model, area);
   return (
     <div class="names">
       <h3>Rows</h3>
@@ -196,7 +202,7 @@ function RowTable({ model }: { model: Model }) {
             <th scope="col">Row</th>
             <th scope="col" class="number">Events</th>
             <th scope="col" class="number">Time</th>
-            <th scope="col" class="number" title={`Share of ${wholeText(model, length, 1)}`}>Share</th>
+            <th scope="col" class="number" title={whole.doc}>{whole.title}</th>
           </tr>
         </thead>
         <tbody>
@@ -207,7 +213,7 @@ function RowTable({ model }: { model: Model }) {
                 <td>{plainText(model.labelOf(row.row))}</td>
                 <td class="number">{boundsText(count.low, count.high, countText)}</td>
                 <td class="number">{boundsText(busy.low, busy.high, timeText)}</td>
-                <td class="number">{boundsText(busy.low / length, busy.high / length, shareText)}</td>
+                <td class="number">{boundsText(busy.low / whole.ns, busy.high / whole.ns, shareText)}</td>
               </tr>
             );
           })}
@@ -235,7 +241,7 @@ async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMa
   return set ? spreadsByName(set, names.texts.length) : NO_SPREADS;
 }
 
-/** The tabs with sums by name. Sums of an earlier view are faded until those of this one arrive. */
+/** The tabs with sums by name. Numbers of an earlier view are hidden until those of this one arrive. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
@@ -244,26 +250,25 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const ask = (): Promise<Groups | null> =>
     model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(null);
   const { value: groups, isPending } = useAnswer<Groups | null>(null, ask, [model, area, arrived, layout]);
-  const { value: spreads } = useAnswer(NO_SPREADS, () => spreadsOf(model, area, tab), [model, area, arrived, layout, tab]);
+  const { value: spreads, isPending: isSpreading } = useAnswer(NO_SPREADS, () => spreadsOf(model, area, tab), [model, area, arrived, layout, tab]);
   if (!groups || (isPending && model.isServerGone.value)) return <p class="empty">{whyPending(model)}</p>;
-  const { span } = groups.area;
-  const ofDevices = (span.end - span.start) * Math.max(1, groups.devices);
-  const ofWhat = wholeText(model, span.end - span.start, groups.devices);
-  const isOld = isPending || model.isSumming.value;
+  const whole = wholeOf(model, groups.area, groups.devices);
+  const now = model.area.value?.span ?? model.view.value;
+  const isOld = isPending || isSpreading || model.isSumming.value || !isSameSpan(groups.area.span, now);
   return (
     <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
       <Caveat model={model} />
-      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} ofWhat={ofWhat} spreads={spreads} />}
-      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} of={0} spreads={spreads} />}
-      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} ofWhat={ofWhat} spreads={spreads} />}
+      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} whole={whole} spreads={spreads} />}
+      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} spreads={spreads} />}
+      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} whole={whole} spreads={spreads} />}
       {tab === "summary" && (
         <div class="columns">
-          <NameTable model={model} title="Idle time by cause" totals={groups.idle} of={ofDevices} ofWhat={ofWhat} />
-          <NameTable model={model} title="Busy time by category" totals={groups.busy} of={ofDevices} ofWhat={ofWhat} />
-          <NameTable model={model} title="GPU operations by name" totals={groups.work} of={ofDevices} ofWhat={ofWhat} />
-          <NameTable model={model} title="Ranges" totals={groups.ranges} of={0} />
-          <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} of={0} />
-          <NameTable model={model} title="API and OS calls" totals={groups.calls} of={0} />
+          <NameTable model={model} title="Idle time by cause" totals={groups.idle} whole={whole} />
+          <NameTable model={model} title="Busy time by category" totals={groups.busy} whole={whole} />
+          <NameTable model={model} title="GPU operations by name" totals={groups.work} whole={whole} />
+          <NameTable model={model} title="Ranges" totals={groups.ranges} />
+          <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} />
+          <NameTable model={model} title="API and OS calls" totals={groups.calls} />
           <RowTable model={model} />
         </div>
       )}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Category, ResultTable } from "../data/head";
-import { columnOrder, headingOf, LineNames, stepOfLine } from "./table-lines";
+import { clockSizes, columnOrder, headingOf, LineNames, stepOfLine } from "./table-lines";
 import { sortedLines } from "./names-list";
 
 const CATEGORIES: Category[] = [
@@ -79,5 +79,16 @@ describe("what a line of a table is about", () => {
     expect(sortedLines(all, "text", false).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "median", true).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "mean", true).map((one) => one.text)).toEqual(["c", "b", "a"]);
+  });
+});
+
+describe("times of the clock in a table", () => {
+  it("are starts and ends, not durations", () => {
+    const names = ["start_ns", "first_start_ns", "last_end_ns", "start_kernel_ns", "time_ns", "total_ns", "median_ns", "transfer_ns"];
+    const table: ResultTable = {
+      columns: names.map((name) => ({ name, title: name, unit: "ns" })),
+      rows: [names.map(() => -7), names.map((_, i) => i)],
+    };
+    expect(clockSizes(table)).toEqual([7, 7, 7, 7, 7, null, null, null]);
   });
 });

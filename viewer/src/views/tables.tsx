@@ -85,9 +85,10 @@ function Result({ model, table, spec }: ResultProps) {
 }
 
 /** Returns the width that a column needs for its heading and values, in em. */
-function leastWidth(table: ResultTable, column: number, isWord: boolean): number {
+function leastWidth(table: ResultTable, column: number, isWord: boolean, clockSize: number | null): number {
   const spec = table.columns[column];
-  const longest = isWord ? Math.max(...table.rows.slice(0, 200).map((row) => String(row[column] ?? "").length)) : 8;
+  const ofNumber = clockSize === null ? 8 : clockText(clockSize, 1).length + 1;
+  const longest = isWord ? Math.max(...table.rows.slice(0, 200).map((row) => String(row[column] ?? "").length)) : ofNumber;
   const letters = Math.max(longest, spec ? headingOf(spec).length : 0);
   return Math.min(16, Math.max(4.5, 0.56 * letters + 1));
 }
@@ -106,7 +107,7 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
   const depth = table.columns.findIndex((column) => column.name === "depth");
   const steps = model.recording.head.steps[0];
   const isWide = (at: number): boolean => texts[at] === true && (at === shown[0] || table.columns[at]?.name === "name");
-  const least = shown.map((at) => (isWide(at) ? 18 : leastWidth(table, at, texts[at] === true)));
+  const least = shown.map((at) => (isWide(at) ? 18 : leastWidth(table, at, texts[at] === true, sizes[at] ?? null)));
   const widths = shown.map((at, i) => `minmax(${least[i]}em, ${isWide(at) ? "1fr" : `${(least[i] ?? 6) + 0.5}em`})`);
   const light = (place: number, text: string): void => {
     const names = lineNames.of(table, place);

@@ -89,7 +89,7 @@ class ColumnWriter {
         if (distinct_.is_full()) return;
         auto *codes = static_cast<int32_t *>(column_.values);
         for_each_place(rows, index, [&](const PlacedRow &row, const ValuePlace &place) {
-          codes[row.row] = distinct_.add(integer(row, place));
+          put_code(codes[row.row], distinct_.add(integer(row, place)));
         });
         break;
       }
@@ -105,7 +105,7 @@ class ColumnWriter {
         for_each_place(rows, index, [&](const PlacedRow &row, const ValuePlace &place) {
           const auto *text = reinterpret_cast<const char *>(row.record + place.offset);
           const bool is_text = place.fit == Fit::kValue;
-          codes[row.row] = is_text ? distinct_.add(std::string_view(text, place.size)) : -1;
+          put_code(codes[row.row], is_text ? distinct_.add(std::string_view(text, place.size)) : -1);
         });
         break;
       }
@@ -132,6 +132,11 @@ class ColumnWriter {
     column_.valid[row] = 0;
     tally_.mismatched += fit == Fit::kMismatch;
     tally_.short_rows += is_absent;
+  }
+
+  // Codes are 0 already: a column with one value, such as the only thread, takes no memory.
+  static void put_code(int32_t &out, int32_t code) {
+    if (code != 0) out = code;
   }
 
   template <typename Write>
@@ -194,18 +199,20 @@ class ColumnWriter {
     if (distinct_.is_full()) return Fit::kValue;
     int64_t value = 0;
     const Fit fit = load_int64(record, field, value);
-    static_cast<int32_t *>(column_.values)[row] = distinct_.add(value);
+    put_code(static_cast<int32_t *>(column_.values)[row], distinct_.add(value));
     return fit;
   }
 
   Fit write_text_code(RecordReader &record, Field field, int64_t row) const {
     if (distinct_.is_full()) return Fit::kValue;
     int32_t &out = static_cast<int32_t *>(column_.values)[row];
-    out = -1;
-    if (!is_text(field.type)) return unfit(field);
+    if (!is_text(field.type)) {
+      out = -1;
+      return unfit(field);
+    }
     const uint64_t size = stored_size(field.type);
     const uint8_t *text = record.front(field.offset + size) + field.offset;
-    out = distinct_.add(std::string_view(reinterpret_cast<const char *>(text), size));
+    put_code(out, distinct_.add(std::string_view(reinterpret_cast<const char *>(text), size)));
     return Fit::kValue;
   }
 

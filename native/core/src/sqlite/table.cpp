@@ -296,10 +296,15 @@ void SqliteTable::number_codes(wl_sqlite_column &column, std::size_t index, std:
   auto *codes = static_cast<int32_t *>(column.values);
   for_each_slice(leaves_.size(), slices, [&](std::size_t slice, std::size_t begin,
                                              std::size_t end) {
+    std::vector<int32_t> &number = numbers[slice];
+    bool is_same = true;
+    for (std::size_t code = 0; code < number.size(); ++code) {
+      number[code] = final_numbers[static_cast<std::size_t>(number[code])];
+      is_same = is_same && static_cast<std::size_t>(number[code]) == code;
+    }
+    if (is_same) return;  // as in a column with one value, whose codes take no memory
     for (int64_t row = first_rows_[begin]; row < first_rows_[end]; ++row) {
-      if (codes[row] < 0) continue;
-      const auto number = numbers[slice][static_cast<std::size_t>(codes[row])];
-      codes[row] = final_numbers[static_cast<std::size_t>(number)];
+      if (codes[row] >= 0) codes[row] = number[static_cast<std::size_t>(codes[row])];
     }
   });
 }

@@ -18,11 +18,12 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.program import has_range
 from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, taken
 from warpline.ops.interval import covered_until, union
-from warpline.ops.tiling import by_group
+from warpline.ops.tiling import by_group, rows_of
 from warpline.trace import Run, Trace
 
 Nature = Literal["pipeline", "once", "round-trip"]
@@ -81,30 +82,31 @@ def effective_number(length: I64) -> float:
 
 def _are_round_trips(trace: Trace, held: Blocking, rows: I64) -> BoolArray:
     """Return which waits follow a large copy to the host and precede one of the same size back."""
-    launches, size = launch_order(trace), _sizes(trace)
-    category = operation_categories(trace)
-    to_host = np.where(category == TimePart.COPY_D2H, size, _NO_SIZE)
-    to_device = np.where(category == TimePart.COPY_H2D, size, _NO_SIZE)
-    order = launches.order[launches.is_known[launches.order]]
-    process = operations(trace).process[order]
+    launches = launch_order(trace)
+    order = launches.order
+    if not launches.is_known.all():
+        order = order[launches.is_known[order]]
+    process = taken(operations(trace).process, order)
     chosen = np.zeros(len(rows), np.bool_)
     for own in by_group(held.process[rows]):
-        low, high = np.searchsorted(process, held.process[rows[own[0]]] + np.array([0, 1]))
+        low, high = rows_of(process, int(held.process[rows[own[0]]]))
         launched = order[low:high]
         time_ns = launches.time_ns[launched]
         before = np.searchsorted(time_ns, held.start_ns[rows[own]]) - 1
         after = np.searchsorted(time_ns, held.end_ns[rows[own]])
         both = np.flatnonzero((before >= 0) & (after < len(launched)))
-        left, right = to_host[launched[before[both]]], to_device[launched[after[both]]]
+        left = _sizes(trace, launched[before[both]], TimePart.COPY_D2H)
+        right = _sizes(trace, launched[after[both]], TimePart.COPY_H2D)
         chosen[own[both]] = (left > SMALL_COPY_BYTES) & (left == right)
     return chosen
 
 
-def _sizes(trace: Trace) -> I64:
-    """Return the bytes of each copy, `_NO_SIZE` for other operations."""
-    work = operations(trace)
-    size = np.full(len(work), _NO_SIZE)
-    copies = work.of_table("memcpy")
+def _sizes(trace: Trace, rows: I64, category: TimePart) -> I64:
+    """Return the bytes of each operation that is a copy of the category, else `_NO_SIZE`."""
+    work, size = operations(trace), np.full(len(rows), _NO_SIZE)
+    is_copy = work.table[rows] == DEVICE_TABLES.index("memcpy")
+    copies = np.flatnonzero(is_copy & (operation_categories(trace)[rows] == category))
     if len(copies):
-        size[copies] = trace.columns("memcpy", "bytes")["bytes"].values[work.row[copies]]
+        of_table = work.row[rows[copies]]
+        size[copies] = trace.columns("memcpy", "bytes")["bytes"].values[of_table]
     return size

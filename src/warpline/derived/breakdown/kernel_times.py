@@ -52,13 +52,13 @@ def kernel_times(run: Run) -> KernelTimes:
     """Return the kernels except collectives, and the time attributed to each."""
     trace = run.trace
     segments = device_segments(trace)
-    pieces = measured_segments(run)
-    part, ns = segments.part[pieces.row], pieces.end_ns - pieces.start_ns
-    is_counted = is_busy(part)
-    busy_ns = int(ns[is_counted].sum())
-    wanted = np.flatnonzero(is_counted & (part != TimePart.COLLECTIVE))
-    sums = np.zeros(len(operations(trace)), np.int64)
-    np.add.at(sums, segments.operation[pieces.row[wanted]], ns[wanted])
+    busy_ns, sums = 0, np.zeros(len(operations(trace)), np.int64)
+    for pieces in measured_segments(run):
+        part, ns = segments.part[pieces.row], pieces.end_ns - pieces.start_ns
+        is_counted = is_busy(part)
+        busy_ns += int(ns[is_counted].sum())
+        wanted = np.flatnonzero(is_counted & (part != TimePart.COLLECTIVE))
+        np.add.at(sums, segments.operation[pieces.row[wanted]], ns[wanted])
     kernels = operations(trace).of_table("kernel")
     kernels = kernels[sums[kernels] > 0]
     return KernelTimes(kernels, sums[kernels], busy_ns)

@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 
-from warpline.derived.breakdown.partition import measured_segments, step_partition
+from warpline.derived.breakdown.partition import measured_parts, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.os_waits import NO_NAME, Waits, os_waits
@@ -60,13 +60,12 @@ def how_often(run: Run, cause: TimePart) -> tuple[bool, str]:
 def waits_while_idle(run: Run, cause: TimePart) -> Waits:
     """Return the parts of OS waits during which a device was idle for a cause, by process."""
     trace = run.trace
-    segments, pieces = device_segments(trace), measured_segments(run)
-    chosen = np.flatnonzero(segments.part[pieces.row] == cause)
-    process = operations(trace).process[segments.operation[pieces.row[chosen]]]
+    pieces = measured_parts(run, cause)
+    process = operations(trace).process[device_segments(trace).operation[pieces.row]]
     nothing = np.zeros(0, np.int64)
     starts, ends, groups = [nothing], [nothing], [nothing]
     for rows in by_group(process):
-        idle = union(pieces.start_ns[chosen[rows]], pieces.end_ns[chosen[rows]])
+        idle = union(pieces.start_ns[rows], pieces.end_ns[rows])
         starts.append(idle.start)
         ends.append(idle.end)
         groups.append(np.full(len(idle.start), process[rows[0]], np.int64))

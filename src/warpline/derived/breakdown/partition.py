@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -20,6 +20,8 @@ from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.tiling import Cuts, Grouped, cut
 from warpline.trace import Run, Trace
+
+_SEGMENTS_PER_BLOCK = 2**18  # their pieces take a few MB
 
 
 class RankWindows(NamedTuple):
@@ -90,11 +92,10 @@ def partition(trace: Trace, windows: Windows) -> Partition:
         windows: They may overlap; each is divided separately. Time without a segment is
             "unknown".
     """
-    return _divided(trace, windows, window_segments(trace, windows))
-
-
-def _divided(trace: Trace, windows: Windows, pieces: Cuts) -> Partition:
-    ns = summed(windows, pieces, device_segments(trace).part[pieces.row], len(TimePart))
+    ns = np.zeros((len(windows.device), len(TimePart)), np.int64)
+    part = device_segments(trace).part
+    for pieces in _blocks(trace, windows):
+        np.add.at(ns, (pieces.span, part[pieces.row]), pieces.end_ns - pieces.start_ns)
     ns[:, TimePart.UNKNOWN] += windows.end_ns - windows.start_ns - ns.sum(axis=1)
     return Partition(windows, ns)
 
@@ -102,13 +103,38 @@ def _divided(trace: Trace, windows: Windows, pieces: Cuts) -> Partition:
 @derived
 def step_partition(run: Run) -> Partition:
     """Return `partition` over `measure_windows`: the included steps, or the whole recording."""
-    return _divided(run.trace, measure_windows(run), measured_segments(run))
+    return partition(run.trace, measure_windows(run))
 
 
-@derived
-def measured_segments(run: Run) -> Cuts:
-    """Return `window_segments` of `measure_windows`."""
-    return window_segments(run.trace, measure_windows(run))
+def measured_segments(run: Run) -> Iterator[Cuts]:
+    """Yield `window_segments` of `measure_windows`, in its order, some windows at a time.
+
+    For sums: all pieces together would take more memory than the segments.
+    """
+    return _blocks(run.trace, measure_windows(run))
+
+
+def measured_parts(run: Run, *parts: TimePart) -> Cuts:
+    """Return `window_segments` of `measure_windows`, only those of the given parts."""
+    part = device_segments(run.trace).part
+    chosen = [
+        [column[rows] for column in pieces]
+        for pieces in measured_segments(run)
+        for rows in (np.flatnonzero(np.isin(part[pieces.row], parts)),)
+    ]
+    nothing = [np.zeros(0, np.int64)] * len(Cuts._fields)
+    return Cuts(*(np.concatenate(columns) for columns in zip(nothing, *chosen, strict=True)))
+
+
+def _blocks(trace: Trace, windows: Windows) -> Iterator[Cuts]:
+    segments, count = device_segments(trace), len(windows.device)
+    size = max(count * _SEGMENTS_PER_BLOCK // max(len(segments), 1), 1)
+    others = Grouped(segments.start_ns, segments.end_ns, segments.device)
+    for low in range(0, count, size):
+        rows = slice(low, low + size)
+        spans = Grouped(windows.start_ns[rows], windows.end_ns[rows], windows.device[rows])
+        pieces = cut(spans, others)
+        yield pieces._replace(span=pieces.span + low)
 
 
 def busy_by_origin(trace: Trace, windows: Windows) -> I64:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived import derived
+from warpline.derived import derived, forget
 from warpline.derived.breakdown.partition import measured_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.names import push_pop_ranges
@@ -78,12 +78,12 @@ def phases(run: Run) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(run, of_range)
     segments = device_segments(run.trace)
-    pieces = measured_segments(run)
-    owner = segments.operation[pieces.row]
-    phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-    cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
     sums = np.zeros((n_phases + 1) * len(TimePart), np.int64)
-    np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
+    for pieces in measured_segments(run):
+        owner = segments.operation[pieces.row]
+        phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
+        cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
+        np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
     self_ns = sums.reshape(n_phases + 1, len(TimePart))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
@@ -114,7 +114,7 @@ class _Forest:
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, str], int] = {}
 
-    def add(self, around: I64, label: I64, texts: Sequence[str]) -> I64:
+    def add(self, around: I64, label: I32, texts: Sequence[str]) -> I64:
         """Return the number of the phase of each range.
 
         Args:
@@ -158,13 +158,9 @@ class _Forest:
 def _numbered(run: Run, forest: _Forest) -> I64:
     """Return the number of each range's phase in the forest; _NO_PHASE for start/end ranges."""
     trace = run.trace
-    paths, nesting = range_paths(trace), range_nesting(trace)
+    (label, texts), nesting = _labels(trace), range_nesting(trace)
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
-    texts = list(dict.fromkeys(paths.texts))
-    place = {text: number for number, text in enumerate(texts)}
-    label = np.zeros(len(start), np.int64)
-    label[paths.rows] = np.array([place[text] for text in paths.texts], np.int64)[paths.of_row]
     pushed = push_pop_ranges(trace)
     leads = leading_threads(run)
     is_trunk = pushed & (thread == leads[process])
@@ -185,6 +181,17 @@ def _numbered(run: Run, forest: _Forest) -> I64:
         )
         around[branches] = np.where(trunk.found, of_range[trunk.row], _NO_PHASE)
     return of_range
+
+
+def _labels(trace: Trace) -> tuple[I32, list[str]]:
+    """Return the last name of each range's path as a number, shape (ranges,), and the names."""
+    paths = range_paths(trace)
+    texts = list(dict.fromkeys(paths.texts))
+    place = {text: number for number, text in enumerate(texts)}
+    label = np.zeros(trace.row_count("range"), np.int32)
+    label[paths.rows] = np.array([place[text] for text in paths.texts], np.int32)[paths.of_row]
+    forget(trace, range_paths)  # large, and used for nothing else here
+    return label, texts
 
 
 def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:

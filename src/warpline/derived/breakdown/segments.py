@@ -12,7 +12,7 @@ from warpline.derived.idle.gaps import Gaps, Pieces
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import Operations, operations
-from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.arrays import I8, I64, BoolArray, is_repeated, repeated, taken
 from warpline.ops.interval import clip
 from warpline.ops.tiling import Tiles, tile
 from warpline.trace import Trace
@@ -58,7 +58,7 @@ def device_segments(trace: Trace) -> Segments:
     low, high = trace.span()
     busy, idle = _busy_and_idle(work, category, is_migration, low, high)
     pieces = idle_pieces(trace, idle)
-    return _assembled(busy, work.device[busy.owner], category[busy.owner], idle, pieces)
+    return _assembled(busy, taken(work.device, busy.owner), category[busy.owner], idle, pieces)
 
 
 def _busy_and_idle(
@@ -100,9 +100,13 @@ def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -
 def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Pieces) -> Segments:
     """Return busy and idle pieces in one list."""
     start = np.append(busy.start_ns, pieces.start_ns)
-    where = np.append(device, gaps.device[pieces.gap])
-    order = np.lexsort((start, where))
-    start, where = start[order], where[order]
+    if is_repeated(device):  # one device, as the gaps between its operations
+        where = repeated(device[:1], len(start))
+        order = np.argsort(start, kind="stable")
+    else:
+        where = np.append(device, gaps.device[pieces.gap])
+        order = np.lexsort((start, where))
+    start, where = start[order], taken(where, order)
     # Column by column: unordered columns of all of them would take as much memory as the result.
     return Segments(
         device=where,

@@ -76,12 +76,12 @@ def efficient_work(run: Run) -> EfficientWork:
     """
     trace = run.trace
     segments = device_segments(trace)
-    pieces = measured_segments(run)
-    busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
-    ns = (pieces.end_ns - pieces.start_ns)[busy]
-    evidence = _evidence(trace)[segments.operation[pieces.row[busy]]]
-    sums = np.bincount(evidence - _UNKNOWN, weights=ns, minlength=len(Evidence) + 1)
-    return EfficientWork(int(ns.sum()), tuple(round(float(part)) for part in sums[1:]))
+    evidence, sums = _evidence(trace), np.zeros(len(Evidence) + 1, np.int64)
+    for pieces in measured_segments(run):
+        busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
+        ns = (pieces.end_ns - pieces.start_ns)[busy]
+        np.add.at(sums, evidence[segments.operation[pieces.row[busy]]] - _UNKNOWN, ns)
+    return EfficientWork(int(sums.sum()), tuple(sums[1:].tolist()))
 
 
 def _evidence(trace: Trace) -> I8:

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, is_repeated
 from warpline.trace import Trace
 
 
@@ -15,5 +15,8 @@ def kernels_by_stream(trace: Trace) -> I64:
     """Return the kernels by stream and start, indices into `operations`, shape (kernels,)."""
     work = operations(trace)
     kernels = work.of_table("kernel")
-    order = np.lexsort((work.start_ns[kernels], work.stream[kernels], work.device[kernels]))
-    return kernels[order]
+    # They are ordered by device and start, and both sorts are stable.
+    stream = work.stream[kernels]
+    if is_repeated(work.device):
+        return kernels[np.argsort(stream, kind="stable")]
+    return kernels[np.lexsort((stream, work.device[kernels]))]

@@ -10,7 +10,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I8, I64, BoolArray, Integers
+from warpline.ops.arrays import I8, I64, BoolArray, Integers, as_i64, taken
 from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
@@ -106,14 +106,14 @@ def working_calls(trace: Trace) -> WorkingCalls:
     rows = np.flatnonzero(working_threads(trace)[thread])
     if len(rows) < len(start):  # otherwise the columns themselves, without a copy
         start, end, thread, process, name = (
-            column[rows] for column in (start, end, thread, process, name)
+            taken(column, rows) for column in (start, end, thread, process, name)
         )
     return WorkingCalls(
         row=rows,
         start_ns=start,
         end_ns=end,
-        thread=thread.astype(np.int64),
-        process=process.astype(np.int64),
+        thread=as_i64("thread", thread),
+        process=as_i64("process", process),
         kind=numbers_of_texts(trace, name, call_kind),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.ranges.stacks import launched_inside
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I64, BoolArray, Integers, repeated
 from warpline.ops.join import Lookup
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
@@ -24,12 +24,13 @@ def collective_of_kernel(trace: Trace) -> Lookup:
     are launched at the end of the group and have none.
     """
     count = trace.row_count("kernel") if trace.has("kernel") else 0
+    has_calls = trace.has("collective") and trace.row_count("collective")
+    launches = _launches(trace) if has_calls else None
+    if launches is None or not len(launches.kernel):
+        return Lookup(
+            repeated(np.zeros(1, np.int64), count), repeated(np.zeros(1, np.bool_), count)
+        )
     row, found = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    if not trace.has("collective") or not trace.row_count("collective"):
-        return Lookup(row, found)
-    launches = _launches(trace)
-    if not len(launches.kernel):
-        return Lookup(row, found)
     calls = trace.columns("collective", "start_ns", "end_ns", "thread_id")
     start, end, thread = (calls[name].values for name in ("start_ns", "end_ns", "thread_id"))
     inside = enclosing(

@@ -46,7 +46,8 @@ class Timeline:
     """
 
     def __init__(self, start_ns: I64, end_ns: I64, device: I64, items: I64) -> None:
-        self._start, self._end, self._device = start_ns, end_ns, device
+        columns = map(np.ascontiguousarray, (start_ns, end_ns, device))
+        self._start, self._end, self._device = columns
         self._items = items.astype(np.int32)
         self._bits = len(start_ns).bit_length()
 

@@ -60,8 +60,7 @@ class _RangeWork(NamedTuple):
 def projected_ranges(trace: Trace) -> Projection:
     """Return the projection of each range that contains at least one whole launch call."""
     read_ahead(trace, *_TABLES)
-    n_ranges, calls = trace.row_count("range"), _work_of_calls(trace)
-    work = _swept(trace, calls) or _by_pairs(trace, calls)
+    n_ranges, work = trace.row_count("range"), _work_of_ranges(trace)
     row = np.flatnonzero(work.launches)
     nesting = thread_range_nesting(trace, push_pop_only=False)
     inner = nesting.parent[nesting.has_parent & (work.launches > 0)]
@@ -76,6 +75,11 @@ def projected_ranges(trace: Trace) -> Projection:
         depth=nesting.depth[kept],
         children=children[kept],
     )
+
+
+def _work_of_ranges(trace: Trace) -> _RangeWork:
+    calls = _work_of_calls(trace)  # not kept: as large as the columns of the calls
+    return _swept(trace, calls) or _by_pairs(trace, calls)
 
 
 def _swept(trace: Trace, calls: _Work) -> _RangeWork | None:

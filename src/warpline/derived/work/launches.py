@@ -53,7 +53,9 @@ def launch_calls_in_any_order(trace: Trace, table: str) -> I32:
     total order, and so neither the sort nor a second copy of the columns.
     """
     calls = _find(trace, _keys(trace, table, ordered=False))
-    return np.where(calls.found, calls.row, -1).astype(np.int32)
+    row = calls.row.astype(np.int32)
+    row[~calls.found] = -1
+    return row
 
 
 def _find(trace: Trace, wanted: _Keys) -> Lookup:

@@ -8,7 +8,7 @@ from warpline.derived import derived
 from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
 from warpline.derived.work.launches import launch_calls
 from warpline.frozen import frozen
-from warpline.ops.arrays import I8, I64
+from warpline.ops.arrays import I8, I64, Integers, as_i64, is_repeated, repeated, taken
 from warpline.trace import Trace
 
 _COLUMNS = ("start_ns", "end_ns", "device_id", "stream_id", "process_id")
@@ -57,12 +57,21 @@ def operations(trace: Trace) -> Operations:
     parts = [_of_table(trace, place, name) for place, name in enumerate(DEVICE_TABLES)]
     # Column by column, and each of its parts is dropped at once: all together take three times
     # the memory of the result.
-    columns = [np.concatenate([part.pop(0) for part in parts]) for _ in range(len(parts[0]))]
+    columns = [_joined([part.pop(0) for part in parts]) for _ in range(len(parts[0]))]
     start, end, device = columns[:3]
-    order = np.lexsort((end, start, device))
+    order = np.lexsort((end, start) if is_repeated(device) else (end, start, device))
     for place, column in enumerate(columns):
-        columns[place] = column[order]
+        columns[place] = taken(column, order)
     return Operations(*columns)
+
+
+def _joined(parts: list[Integers]) -> Integers:
+    """Return the parts as one column, without memory for a value that is the same everywhere."""
+    parts = [part for part in parts if len(part)]
+    values = {int(part[0]) if is_repeated(part) else None for part in parts}
+    if len(values) == 1 and None not in values:
+        return repeated(parts[0][:1], sum(map(len, parts)))
+    return np.concatenate(parts or [np.zeros(0, np.int64)])
 
 
 def _of_table(trace: Trace, place: int, name: str) -> list[I64]:
@@ -74,7 +83,9 @@ def _of_table(trace: Trace, place: int, name: str) -> list[I64]:
     if name == "graph_launch":
         level = trace.columns(name, "level")["level"].values
         rows = np.flatnonzero(level == WHOLE_GRAPH)
-    start, end, *owners = (columns[column].values[rows].astype(np.int64) for column in _COLUMNS)
+    start, end, *owners = (
+        as_i64(column, taken(columns[column].values, rows)) for column in _COLUMNS
+    )
     calls = launch_calls(trace)[name]
     call = np.where(calls.found[rows], calls.row[rows], -1)
     return [start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call]

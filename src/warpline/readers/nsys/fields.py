@@ -9,7 +9,7 @@ import numpy as np
 
 from warpline.errors import CorruptTraceError
 from warpline.frozen import frozen, made
-from warpline.ops.arrays import I32, BoolArray
+from warpline.ops.arrays import I32, BoolArray, repeated, taken
 from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.dimensions import Dimensions
@@ -100,7 +100,7 @@ def coded_number(source: str) -> Field:
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         coded = table.codes(source)
-        values = np.asarray(coded.keys, np.int64)[coded.codes]
+        values = taken(np.asarray(coded.keys, np.int64), coded.codes)
         return make_column(spec, values, coded.valid)
 
     return Field(load, {source: Kind.INT64_CODES})
@@ -179,10 +179,12 @@ def _by_key(source: str, mask: int, row_of: Callable[[Dimensions], Mapping[int, 
         has_row = np.array([row is not None for row in found_rows], np.bool_)
         codes, valid = keyed.codes, keyed.valid
         if table.rows is not None:
-            codes = codes[table.rows]
-            valid = None if valid is None else valid[table.rows]
-        is_valid = has_row[codes] if valid is None else has_row[codes] & valid
-        return make_column(spec, rows[codes], is_valid if spec.nullable else None)
+            codes = taken(codes, table.rows)
+            valid = None if valid is None else taken(valid, table.rows)
+        is_valid = taken(has_row, codes)
+        if valid is not None:
+            is_valid = is_valid & valid
+        return make_column(spec, taken(rows, codes), is_valid if spec.nullable else None)
 
     return Field(load)
 
@@ -211,11 +213,14 @@ def _by_place(row_of: Callable[[Dimensions, Place], int | None]) -> Field:
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         codes, places = reading.ids.places(table.name)
         if table.rows is not None:
-            codes = codes[table.rows]
+            codes = taken(codes, table.rows)
         rows = [row_of(reading.dimensions, place) for place in places]
         values = np.array([0 if row is None else row for row in rows], np.int32)
         valid = np.array([row is not None for row in rows], np.bool_)
-        return make_column(spec, values[codes], valid[codes] if spec.nullable else None)
+        if valid.all() and len(set(rows)) == 1:  # as on the only GPU
+            return make_column(spec, repeated(values[:1], len(codes)))
+        is_valid = taken(valid, codes) if spec.nullable else None
+        return make_column(spec, taken(values, codes), is_valid)
 
     return Field(load)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from warpline.errors import CorruptTraceError
 from warpline.frozen import frozen, replace
-from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray, taken
 from warpline.ops.group import factorize, factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.export import Export, SourceTable
@@ -219,7 +219,7 @@ class Identities:
         coded = [table.codes(column) for column in _PLACE_COLUMNS]
         values, codes = [np.asarray(part.keys) for part in coded], [part.codes for part in coded]
         processes = factorize(values[0] & PROCESS_MASK)
-        values[0], codes[0] = processes.uniques, processes.codes[codes[0]]
+        values[0], codes[0] = processes.uniques, taken(processes.codes, codes[0])
         groups = factorize_rows(*codes)
         firsts = (
             value[code[groups.first]].tolist() for value, code in zip(values, codes, strict=True)
@@ -228,6 +228,8 @@ class Identities:
         places = [_place(name, *key) for key in keys]
         if name == _SYNC:
             places = [self._repaired(place) for place in places]
+        if len(places) == 1:  # as of the only stream: no memory
+            return np.broadcast_to(np.int32(0), groups.codes.shape), places
         return groups.codes, places
 
     def _repaired(self, place: Place) -> Place:

@@ -45,7 +45,7 @@ from warpline.readers.nsys.fields import (
 from warpline.readers.nsys.identity import NO_ID, OS_TRACE_BEGAN
 from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, wait_kind
 
-RowsOf = Callable[[Reading], I64]
+RowsOf = Callable[[Reading], I64 | None]
 
 
 @frozen
@@ -56,7 +56,7 @@ class Mapped:
         table: The trace's table.
         source: The export's table.
         fields: Column of the trace -> its field.
-        rows: Returns the rows that belong to it; None for all.
+        rows: Returns the rows that belong to it, ascending; None, here or returned, for all.
     """
 
     table: str

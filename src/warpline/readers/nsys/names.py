@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray, taken
 from warpline.readers.nsys.database import RawCodes, RawText
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.trace.strings import StringPool
@@ -31,7 +31,7 @@ class Names:
         known = self._rows
         keys: list[int] = np.asarray(ids.keys).tolist()
         rows = [known[key] if key in known else self._add(key) for key in keys]
-        return np.array(rows, np.int32)[ids.codes] if rows else np.zeros(0, np.int32)
+        return taken(np.array(rows, np.int32), ids.codes) if rows else np.zeros(0, np.int32)
 
     def of_texts(self, texts: RawCodes) -> tuple[I32, BoolArray | None]:
         """Return the pool row of each inline text (0 where there is none), and the mask.
@@ -41,7 +41,7 @@ class Names:
         assert isinstance(texts.keys, tuple), "texts, not integers"
         # Row 0 comes last, where the code -1 of a missing text finds it.
         rows = [self.pool.intern(text) for text in texts.keys]
-        return np.array([*rows, 0], np.int32)[texts.codes], texts.valid
+        return taken(np.array([*rows, 0], np.int32), texts.codes), texts.valid
 
     def text_of_id(self, key: int) -> str:
         """Return the text of one StringIds id."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, taken
 from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.export import Export, SourceTable
@@ -74,7 +74,6 @@ class NvtxEvents:
     def __init__(self, export: Export, end_ns: int | None) -> None:
         self._export = export
         self._end_ns = end_ns
-        self._ends: tuple[I64, BoolArray] | None = None
 
     def types_of(self, rows: I64) -> I64:
         """Return the event type of some rows, shape (n,)."""
@@ -86,13 +85,19 @@ class NvtxEvents:
         types = self._export.event_types
         return np.flatnonzero(np.isin(types.keys, kinds)[types.codes])
 
-    @cached_property
+    @property
     def range_rows(self) -> I64:
         """Rows that are ranges, or begin one, ascending."""
+        chosen = self.chosen_ranges
+        return np.arange(len(self._export.event_types.codes)) if chosen is None else chosen
+
+    @cached_property
+    def chosen_ranges(self) -> I64 | None:
+        """Rows that are ranges, or begin one, ascending; None if all are."""
         self._export.foresee(EVENTS, _OF_RANGES)
-        rows = self.rows_of(RANGES)
+        types = self._export.event_types
         self._export.forget(EVENTS)
-        return rows
+        return None if np.isin(types.keys, RANGES).all() else self.rows_of(RANGES)
 
     @cached_property
     def mark_rows(self) -> I64:
@@ -123,15 +128,13 @@ class NvtxEvents:
         Args:
             table: The rows of ranges, if their times have been read.
         """
-        if self._ends is None:
-            self._ends = self._find_ends(table or self.table(self.range_rows, "start", "end"))
-        return self._ends
-
-    def _find_ends(self, table: SourceTable) -> tuple[I64, BoolArray]:
+        table = table or self.table(self.chosen_ranges, "start", "end")
         start, end = table.ints("start").values, table.ints("end")
         is_open, ends = ~end.is_valid(), end.filled(0)
-        for row, partner_ns in self._halves[0].items():
-            place = int(np.searchsorted(self.range_rows, row))
+        partners = self._halves[0]
+        begun = np.array([*partners], np.int64)
+        places = np.searchsorted(self.range_rows, begun) if partners else begun
+        for place, partner_ns in zip(places.tolist(), partners.values(), strict=True):
             ends[place], is_open[place] = partner_ns, False
         if is_open.any():
             last = self._end_ns
@@ -140,8 +143,8 @@ class NvtxEvents:
             ends = np.where(is_open, np.maximum(start, last), ends)
         return ends, is_open
 
-    def table(self, rows: I64, *columns: str) -> SourceTable:
-        """Return some rows with the given columns of integers."""
+    def table(self, rows: I64 | None, *columns: str) -> SourceTable:
+        """Return some rows, None for all, with the given columns of integers."""
         table = SourceTable(self._export, EVENTS, rows)
         table.fetch(dict.fromkeys(columns, Kind.INT64))
         return table
@@ -215,7 +218,7 @@ def domain_name(events: NvtxEvents) -> Field:
         domain = table.codes("domainId")  # null is 0, the default
         ids = np.asarray(domain.keys)
         named = ids != _DEFAULT_DOMAIN
-        rows = np.flatnonzero(named[domain.codes]) if named.any() else np.zeros(0, np.int64)
+        rows = np.flatnonzero(taken(named, domain.codes)) if named.any() else np.zeros(0, np.int64)
         threads = reading.ids.codes(table.name, "globalTid")
         of_rows = threads.codes[rows if table.rows is None else table.rows[rows]]
         keys = (threads.keys[of_rows] & PROCESS_MASK, ids[domain.codes[rows]])
@@ -291,8 +294,9 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
     def style(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         types = reading.export.event_types
         values = np.isin(types.keys, _START_END).astype(np.int32) * _STYLE_START_END
-        every = len(events.range_rows) == len(types.codes)
-        return make_column(spec, values[types.codes if every else types.codes[events.range_rows]])
+        chosen = events.chosen_ranges
+        codes = types.codes if chosen is None else taken(types.codes, chosen)
+        return make_column(spec, taken(values, codes))
 
     def source_id(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         return make_column(spec, events.range_rows + 1)

@@ -169,7 +169,7 @@ class NsysSource:
             for table, sources in MAPPING.items()
         }
         parts["graph_launch"] += (NodeLaunches(reading),)
-        ranges = Mapped("range", EVENTS, range_fields(events), lambda _: events.range_rows)
+        ranges = Mapped("range", EVENTS, range_fields(events), lambda _: events.chosen_ranges)
         marks = Mapped("mark", EVENTS, mark_fields(events), lambda _: events.mark_rows)
         parts["range"] = (MappedPart(reading, ranges),)
         parts["mark"] = (MappedPart(reading, marks),)

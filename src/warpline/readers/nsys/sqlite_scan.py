@@ -205,8 +205,13 @@ def _coded(
         content = buffer.distinct_bytes[: offsets[-1]].tobytes()
         keys = tuple(content[a:b] for a, b in pairwise(offsets))
     codes = buffer.values.view(np.int32)
+    if len(codes) and request.invalid == len(codes):
+        valid = np.broadcast_to(np.False_, codes.shape)
+    # A constant column, such as that of the only thread, takes no memory.
     if count == 1 and (valid is None or kind is Kind.INT64_CODES):
-        codes = np.broadcast_to(np.int32(0), codes.shape)  # as of the only thread: no memory
+        codes = np.broadcast_to(np.int32(0), codes.shape)
+    elif count == 0:
+        codes = np.broadcast_to(np.int32(-1), codes.shape)
     return RawCodes(codes, keys, valid, request.mismatched)
 
 
@@ -215,7 +220,7 @@ def _allocate(kind: Kind, rows: int) -> _Buffers:
     distinct = np.empty(native.MOST_DISTINCT + 1 if is_coded else 0, np.int64)
     text = np.empty(_DISTINCT_BYTES if kind is Kind.TEXT_CODES else 0, np.uint8)
     if is_coded:
-        return _Buffers(np.empty(rows, np.int32), valid, distinct, text)
+        return _Buffers(np.zeros(rows, np.int32), valid, distinct, text)
     if kind is Kind.FLOAT64:
         return _Buffers(np.empty(rows, np.float64), valid, distinct, text)
     is_number = kind is Kind.INT64

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.analyses.diagnosis.capture_quality.problem import ROWS_SHOWN, grade, problem
 from warpline.analyses.diagnosis.capture_quality.shares import recorded_window
-from warpline.derived.breakdown.partition import measured_segments, step_partition
+from warpline.derived.breakdown.partition import measured_parts, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
@@ -27,7 +27,7 @@ def unexplained(run: Run) -> Iterator[Finding]:
     if not len(operations(trace)):
         return
     windows = step_partition(run).windows
-    pieces = measured_segments(run)
+    pieces = measured_parts(run, TimePart.UNKNOWN, TimePart.GRAPH_INTERNAL)
     part, after = (
         column[pieces.row]
         for column in (device_segments(trace).part, device_segments(trace).operation)
