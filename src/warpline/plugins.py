@@ -36,6 +36,7 @@ _GROUPS = {
         "warpline.analyses.ranges",
         "warpline.analyses.operators",
         "warpline.analyses.diagnosis",
+        "warpline.analyses.series",
         "warpline.analyses.checks",
         "warpline.analyses.findings",
     ),

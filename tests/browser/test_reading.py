@@ -8,7 +8,7 @@ import pytest
 
 import warpline
 
-PAGES = {"overview": "#o", "timeline": "#t", "tables": "#k", "environment": "#e"}
+PAGES = {"overview": "#o", "timeline": "#t", "plots": "#p", "tables": "#k", "environment": "#e"}
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 COLOR_RULES = ["color-contrast"]  # all that depends on the theme
 

@@ -45,7 +45,9 @@ _TABLES = (
     *("cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum"),
     *("cuda_api_sum", "cuda_api_gpu_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"),
     *("copy_sum", "phases", "layers", "range_gpu_sum", "nvtx_sum", "op_sum", "op_kern_sum"),
-    *("memory_peak", "collective_kern_sum", "collective_waits", "stragglers", "rank_differences"),
+    *("memory_peak", "memory_use", "copy_rates", "kernel_durations", "launch_queue"),
+    *("rank_sum", "rank_steps", "step_parts", "wait_matrix", "collective_sizes"),
+    *("collective_kern_sum", "collective_waits", "stragglers", "rank_differences"),
     *("osrt_sum", "steps", "step_differences", "breakdown", "overlap", "device_sum", "process_sum"),
     *("recording", "profiling_cost"),
 )
@@ -64,7 +66,7 @@ _OF_FINDINGS = (measured_segments, products, blocks_in_x)
 _LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
     "layers": (range_paths,),
     "range_gpu_sum": (*(range_work, work_inside, work_timeline, launched_work),),
-    "cuda_kern_exec_sum": (kernel_launches,),
+    "launch_queue": (kernel_launches,),
     "step_differences": (step_of_operations,),
 }
 

@@ -42,7 +42,7 @@ def _facts(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def cards(diagnosis: Diagnosis) -> Iterator[Block]:
-    """Yield the numbers to see first: step time, busy and idle time, overlap, checklist."""
+    """Yield the numbers to see first: step time, busy and idle time, overlap, ranks, checklist."""
     items = tuple(_cards(diagnosis))
     if items:
         yield Section("", (Cards(items), Commands(("warpline analyze",))))
@@ -62,6 +62,10 @@ def _cards(diagnosis: Diagnosis) -> Iterator[Card]:
             yield from _time_cards(item, parts, whole)
         if whole and place < len(diagnosis.overlaps):
             yield from _exposed_cards(item.device, diagnosis.overlaps[place], whole)
+    for finding in diagnosis.findings:
+        if finding.rule == "straggler":
+            rank, _, effect = finding.title.partition(": ")
+            yield Card("ranks", Cell(rank, Link("table", "stragglers")), effect)
     if diagnosis.checks:
         states = [check.state for check in diagnosis.checks]
         failed, passed = states.count("fail"), states.count("pass")

@@ -346,6 +346,7 @@ def _result(
         content["names"] = [places.get(text, []) if isinstance(text, str) else [] for text in texts]
     title = table.result.title
     if len(table.result) > _MAX_RESULT_ROWS:
+        content["row_count"] = len(table.result)
         title += f" (first {_MAX_RESULT_ROWS:,} of {plural(len(table.result), 'row')})"
     block = writer.add("results", _json(content))
     return {"name": result.name, "title": title, "command": table.command, "block": block}

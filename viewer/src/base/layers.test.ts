@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
-const LAYERS = ["base", "data", "engine", "views", "app"];
+const LAYERS = ["base", "data", "engine", "plots", "views", "app"];
 const SOURCE = new URL("../", import.meta.url);
 
 describe("the layers", () => {

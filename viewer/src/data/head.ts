@@ -128,6 +128,8 @@ export interface ResultTable {
   /** A description per column, by its name. */
   readonly doc?: Readonly<Record<string, string>>;
   readonly notes?: readonly string[];
+  /** The number of rows of the whole table, if the page has only the first. */
+  readonly row_count?: number;
 }
 
 export interface SummaryFinding {
@@ -179,6 +181,8 @@ export interface Head {
   readonly start_ns: number;
   readonly end_ns: number;
   readonly origin_utc_ns: string | null;
+  /** Subtracted from all times of the trace; its tables keep their own. */
+  readonly offset_ns?: string;
   readonly overview_bins: number;
   readonly blocks: readonly BlockSpec[];
   readonly tables: readonly string[];

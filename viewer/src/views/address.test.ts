@@ -18,7 +18,7 @@ const FULL: Address = {
 describe("addresses", () => {
   it("survive being written and read", () => {
     expect(parseAddress(formatAddress(FULL))).toEqual(FULL);
-    for (const page of ["overview", "timeline", "tables", "environment"] as const) {
+    for (const page of ["overview", "timeline", "plots", "tables", "environment"] as const) {
       expect(parseAddress(formatAddress({ ...FULL, page }))?.page).toBe(page);
     }
   });

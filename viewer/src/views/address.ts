@@ -3,7 +3,7 @@
 import type { ColourMode } from "../engine/theme";
 import type { Span } from "../engine/view";
 
-export type PageName = "overview" | "timeline" | "tables" | "environment";
+export type PageName = "overview" | "timeline" | "plots" | "tables" | "environment";
 
 export interface Bookmark {
   readonly time: number;
@@ -27,6 +27,7 @@ export interface Address {
 const LETTERS: Readonly<Record<PageName, string>> = {
   overview: "o",
   timeline: "t",
+  plots: "p",
   tables: "k",
   environment: "e",
 };
@@ -61,7 +62,7 @@ export function formatAddress(address: Address): string {
 
 /** Parses a fragment. Unknown parts are ignored. Returns null if there is none. */
 export function parseAddress(hash: string): Address | null {
-  const match = /^#([otke])(?:\?(.*))?$/.exec(hash);
+  const match = /^#([otpke])(?:\?(.*))?$/.exec(hash);
   if (!match) return null;
   const page = (Object.keys(LETTERS) as PageName[]).find((name) => LETTERS[name] === match[1]);
   const values = new URLSearchParams(match[2] ?? "");

@@ -155,6 +155,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["1", "g o"], isGlobal: true, text: "Overview", run: turn("overview") },
   { keys: ["2", "g t"], isGlobal: true, text: "Timeline", run: turn("timeline") },
   { keys: ["3", "g l"], isGlobal: true, text: "Tables", run: turn("tables") },
+  { keys: ["5", "g d"], isGlobal: true, text: "Plots", run: turn("plots") },
   { keys: ["4", "g e"], isGlobal: true, text: "Environment", run: turn("environment") },
   { keys: ["g f"], isGlobal: true, text: "Findings", run: open("findings") },
   { keys: ["g k"], isGlobal: true, text: "Kernels", run: open("kernels") },

@@ -1,4 +1,4 @@
-/** The page: bar, overview, timeline, tables, environment, help. */
+/** The page: bar, overview, timeline, plots, tables, environment, help. */
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
@@ -9,6 +9,7 @@ import { copyLink } from "./keys";
 import type { Model } from "./model";
 import { PaletteWhenOpen } from "./palette";
 import { Divider, Panel, Pending } from "./panels";
+import { Plots } from "./plots";
 import { savingText } from "./saving";
 import { Environment, Tables } from "./tables";
 import { Timeline } from "./timeline";
@@ -16,6 +17,7 @@ import { Timeline } from "./timeline";
 const PAGES: readonly (readonly [PageName, string])[] = [
   ["overview", "Overview"],
   ["timeline", "Timeline"],
+  ["plots", "Plots"],
   ["tables", "Tables"],
   ["environment", "Environment"],
 ];
@@ -333,6 +335,7 @@ export function Page({ model }: { model: Model }) {
           <Panel model={model} />
         </main>
       )}
+      {page === "plots" && <main><Plots model={model} /></main>}
       {page === "tables" && <main><Tables model={model} /></main>}
       {page === "environment" && <main><Environment model={model} /></main>}
       <Help model={model} />

@@ -24,7 +24,7 @@ export const TOPICS: readonly TopicSpec[] = [
   {
     topic: "kernels",
     title: "Kernels",
-    tables: ["cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum"],
+    tables: ["cuda_gpu_kern_sum", "kernel_class_sum", "cuda_gpu_kern_gb_sum", "cuda_kern_exec_sum", "kernel_durations", "launch_queue"],
   },
   { topic: "calls", title: "API and OS calls", tables: ["cuda_api_sum", "cuda_api_gpu_sum", "osrt_sum"] },
   { topic: "operators", title: "Operators", tables: ["op_sum", "op_kern_sum"] },
@@ -36,17 +36,17 @@ export const TOPICS: readonly TopicSpec[] = [
   {
     topic: "memory",
     title: "Copies and memory",
-    tables: ["copy_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "memory_peak"],
+    tables: ["copy_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "copy_rates", "memory_peak", "memory_use"],
   },
   {
     topic: "collectives",
     title: "Collectives and ranks",
-    tables: ["collective_kern_sum", "collective_waits", "stragglers", "rank_differences"],
+    tables: ["collective_kern_sum", "collective_waits", "collective_sizes", "rank_sum", "stragglers", "wait_matrix", "rank_differences"],
   },
   {
     topic: "steps",
     title: "Steps and time",
-    tables: ["steps", "step_differences", "breakdown", "overlap"],
+    tables: ["steps", "rank_steps", "step_parts", "step_differences", "breakdown", "overlap"],
   },
   { topic: "recording", title: "Recording", tables: [] },
 ];
