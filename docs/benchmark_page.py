@@ -33,6 +33,7 @@ WORKS = {
     "all_tables": "`stats`, all default tables",
     "analyze": "`analyze`",
     "report": "`report`",
+    "compare": "`compare`, two files of this size",
     "kineto": "PyTorch trace, kernel summary",
     "recording": "`.warpline`, `cuda_gpu_kern_sum`",
     "finishing": "finishing a recording, by ranges",
