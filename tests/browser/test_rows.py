@@ -31,7 +31,7 @@ def test_a_row_is_hidden_and_comes_back(opened):
     button.click()
     opened.frame()
     assert rows_of(opened) == [row for row in before if row != "thread0/os"]
-    opened.find("header.bar").get_by_text("Show 1 hidden").click()
+    opened.find(".timeline").get_by_text("Show 1 hidden").click()
     opened.frame()
     assert rows_of(opened) == before
 

@@ -1,6 +1,6 @@
 /** Scales of plots: data to pixels, and round values for axes. Pure. */
 
-import { valueText } from "../base/units";
+import { clockText, valueText } from "../base/units";
 
 export interface Scale {
   readonly low: number;
@@ -44,8 +44,8 @@ export function ticks(scale: Scale, unit: string, most: number): number[] {
     const step = Math.max(1, Math.ceil((last - first + 1) / most));
     return Array.from({ length: Math.max(0, Math.floor((last - first) / step) + 1) }, (_, i) => base ** (first + i * step));
   }
-  // Counts have no fractions.
-  const step = Math.max(roundStep((high - low) / most, base), unit === "count" ? 1 : 0);
+  // Counts and nanoseconds have no fractions.
+  const step = Math.max(roundStep((high - low) / most, base), unit === "count" || unit === "ns" ? 1 : 0);
   const found: number[] = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step + 0); // never -0
   return found;
@@ -60,7 +60,10 @@ function fineTicks({ low, high }: Scale): number[] {
   return found;
 }
 
-/** Returns the text of a value on an axis: without trailing zeros. */
-export function tickText(value: number, unit: string): string {
-  return value === 0 ? "0" : valueText(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+/** Returns the texts of values on an axis: without trailing zeros, and times with digits that tell them apart. */
+export function tickTexts(values: readonly number[], unit: string, isLog = false): string[] {
+  const [first = 0, second = first + 1] = values;
+  const most = Math.max(...values.map(Math.abs));
+  const text = (value: number): string => (unit === "ns" && !isLog ? clockText(value, second - first, most) : valueText(value, unit));
+  return values.map((value) => (value === 0 ? "0" : text(value).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "")));
 }

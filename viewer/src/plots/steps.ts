@@ -2,7 +2,7 @@
 
 import { timeText } from "../base/units";
 import { Columns, rankLabel, targetOf } from "./columns";
-import type { Chart, Heat, Mark, Plot, Series } from "./shapes";
+import { FILLED, type Chart, type Heat, type Mark, type Plot, type Series } from "./shapes";
 
 const FAR = 1.2;
 const CUT = 4;
@@ -31,7 +31,7 @@ export function stepTimes(table: Columns): Plot | null {
   if (!counted.length) return null;
   const middle = median(counted);
   const marks: Record<"analyzed" | "outlier" | "excluded", Mark[]> = { analyzed: [], outlier: [], excluded: [] };
-  const width = 1 / ranks.size;
+  const width = FILLED / ranks.size; // the bars of a step stand together
   [...ranks.values()].forEach((own, place) => {
     own.rows.forEach((row, number) => {
       const time = table.number(row, "device_ns") ?? 0;
@@ -41,7 +41,7 @@ export function stepTimes(table: Columns): Plot | null {
       const state = isIn ? "" : ", excluded";
       marks[of].push({
         x0: number + place * width,
-        x1: number + (place + 0.86) * width,
+        x1: number + (place + (ranks.size > 1 ? 0.94 : 1)) * width,
         y0: 0,
         y1: time,
         text: `${table.text(row, "step") || `step ${table.text(row, "index")}`}${label}: ${timeText(time)}${state}`,
@@ -89,7 +89,7 @@ export function idleCauses(table: Columns): readonly Plot[] {
         const time = own.number(row, "ns") ?? 0;
         const from = below.get(start) ?? 0;
         below.set(start, from + time);
-        return { x0: x, x1: x + 0.86, y0: from, y1: from + time, text: `${own.text(row, "step") || `step ${own.text(row, "index")}`}, ${cause}: ${timeText(time)}`, target: targetOf(own, row) };
+        return { x0: x, x1: x + FILLED, y0: from, y1: from + time, text: `${own.text(row, "step") || `step ${own.text(row, "index")}`}, ${cause}: ${timeText(time)}`, target: targetOf(own, row) };
       }),
     }));
     return [

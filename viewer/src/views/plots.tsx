@@ -11,11 +11,10 @@ import type { Plot } from "../plots/shapes";
 import { idleCauses, rankHeat, stepTimes } from "../plots/steps";
 import { collectiveSizes, copyRates, exposedShares, kernelDurations, launchQueue, memoryUse, waitMatrix } from "../plots/work";
 import type { Model } from "./model";
+import { LineNames } from "./table-lines";
 
 interface Made {
   readonly table: (name: string) => Columns | null;
-  /** The start of the recording. */
-  readonly start: number;
   readonly kernel: string;
 }
 
@@ -41,9 +40,9 @@ const TOPICS: readonly TopicOfPlots[] = [
     tables: ["kernel_durations"],
     make: ({ table, kernel }) => [of(table("kernel_durations"), (own) => kernelDurations(own, kernel))],
   },
-  { title: "Launches", tables: ["launch_queue"], make: ({ table, start }) => of(table("launch_queue"), (own) => launchQueue(own, start)) ?? [] },
-  { title: "Memory", tables: ["memory_use"], make: ({ table, start }) => of(table("memory_use"), (own) => memoryUse(own, start)) ?? [] },
-  { title: "Copies", tables: ["copy_rates"], make: ({ table, start }) => of(table("copy_rates"), (own) => copyRates(own, start)) ?? [] },
+  { title: "Launches", tables: ["launch_queue"], make: ({ table }) => of(table("launch_queue"), launchQueue) ?? [] },
+  { title: "Memory", tables: ["memory_use"], make: ({ table }) => of(table("memory_use"), memoryUse) ?? [] },
+  { title: "Copies", tables: ["copy_rates"], make: ({ table }) => of(table("copy_rates"), copyRates) ?? [] },
   {
     title: "Ranks",
     tables: ["rank_steps", "rank_sum"],
@@ -99,14 +98,23 @@ export async function showTarget(model: Model, { event, span }: Target): Promise
 
 const KERNEL_LETTERS = 110;
 
-function KernelChoice({ table, kernel, onKernel }: { table: Columns; kernel: string; onKernel: (name: string) => void }) {
+interface KernelChoiceProps {
+  readonly model: Model;
+  readonly table: Columns;
+  readonly kernel: string;
+  readonly onKernel: (name: string) => void;
+}
+
+function KernelChoice({ model, table, kernel, onKernel }: KernelChoiceProps) {
   const names = useMemo(() => [...table.by((row) => table.text(row, "name")).keys()], [table]);
+  const { recording } = model;
+  const short = useMemo(() => new LineNames(recording.names, recording.head.categories), [recording, model.arrived.value]);
   return (
     <p>
       <label>
         Kernel{" "}
-        <select class="kernel-choice" value={kernel} onChange={(event) => onKernel(event.currentTarget.value)}>
-          {names.map((name) => <option key={name} value={name}>{plainText(name).slice(0, KERNEL_LETTERS)}</option>)}
+        <select class="kernel-choice" value={kernel} title={plainText(kernel)} onChange={(event) => onKernel(event.currentTarget.value)}>
+          {names.map((name) => <option key={name} value={name} title={plainText(name)}>{plainText(short.shown(name)).slice(0, KERNEL_LETTERS)}</option>)}
         </select>
       </label>
     </p>
@@ -116,18 +124,14 @@ function KernelChoice({ table, kernel, onKernel }: { table: Columns; kernel: str
 /** Says which tables a topic lacks, and which are cut. */
 function Notes({ model, topic, tables }: { model: Model; topic: TopicOfPlots; tables: ReadonlyMap<string, ResultTable> }) {
   const missing = topic.tables.filter((name) => !tables.has(name));
-  const isPending = model.pending.value !== null;
+  const isPending = model.pending.value !== null && !model.pending.value.isReady;
+  const absent = model.recording.head.absent ?? {};
   return (
     <>
-      {missing.length > 0 && (
-        <p class="faint">
-          {isPending
-            ? "Some plots follow when the diagnosis is ready."
-            : `This recording has no data for ${missing.join(", ")}. `}
-          {!isPending && <code>{`warpline stats -r ${missing[0]}`}</code>}
-          {!isPending && " says why."}
-        </p>
-      )}
+      {missing.length > 0 && isPending && <p class="faint">Some plots follow when the diagnosis is ready.</p>}
+      {!isPending && missing.map((name) => (
+        <p class="faint" key={name}>No data for <code>{name}</code>{absent[name] === undefined ? "." : `: ${plainText(absent[name])}.`}</p>
+      ))}
       {[...tables].map(([name, { rows, row_count }]) =>
         row_count !== undefined && row_count > rows.length && (
           <p class="faint" key={name}>Of {name}, the page has the first {countText(rows.length)} of {countText(row_count)} rows.</p>
@@ -166,8 +170,8 @@ export function Plots({ model }: { model: Model }) {
   const [first = 0] = durations?.rows ?? [];
   const chosen = kernel || (durations?.text(first, "name") ?? "");
   const plots = useMemo(
-    () => topic.make({ table: (name) => columns.get(name) ?? null, start: model.limits.start, kernel: chosen }).filter((plot) => plot !== null),
-    [topic, columns, chosen, model],
+    () => topic.make({ table: (name) => columns.get(name) ?? null, kernel: chosen }).filter((plot) => plot !== null),
+    [topic, columns, chosen],
   );
   const go = (target: Target): void => void showTarget(model, target);
   const room = Math.max(60, window.innerHeight * ROOM_FOR_RANKS);
@@ -183,7 +187,7 @@ export function Plots({ model }: { model: Model }) {
       <div class="plots-body">
         {topic.title === "Ranks" && <Latest table={columns.get("rank_sum") ?? null} />}
         {typeof tables === "string" && <p role="alert">{plainText(tables)}</p>}
-        {durations && <KernelChoice table={durations} kernel={chosen} onKernel={setKernel} />}
+        {durations && <KernelChoice model={model} table={durations} kernel={chosen} onKernel={setKernel} />}
         {plots.map((plot) => (
           <figure key={plot.title} class="plot">
             <figcaption>

@@ -53,8 +53,8 @@ describe("what a line of a table is about", () => {
   });
 
   it("finds the step of a line", () => {
-    const steps = { label: "", rows: [], start_ns: [5, 9], end_ns: [9, 12], text: ["a", "b"], excluded: [] };
-    const list = table(["no", "step"], [[0, "b"], [1, "c"]]);
+    const steps = { label: "", rows: [], start_ns: [5, 9], end_ns: [9, 12], text: ["a 3", "a 4"], index: [3, 4], excluded: [] };
+    const list = table(["index", "step"], [[4, "a"], [5, "a"]]);
     expect(stepOfLine(list, 0, steps)).toEqual({ start: 9, end: 12 });
     expect(stepOfLine(list, 1, steps)).toBeNull();
     expect(stepOfLine(list, 0, undefined)).toBeNull();
