@@ -137,8 +137,8 @@ describe("kernels and memory", () => {
       max_bytes: [512, 1024],
       time_ns: [105, 182],
     });
-    const [chart] = memoryUse(table) as Chart[];
-    expect(chart?.series.map(({ marks }) => marks.map(({ x0, x1, y1 }) => [x0, x1, y1]))).toEqual([[[100, 180, 512], [180, 190, 1024]]]);
+    const [chart] = memoryUse(table, 500) as Chart[];
+    expect(chart?.series.map(({ marks }) => marks.map(({ x0, x1, y1 }) => [x0, x1, y1]))).toEqual([[[100, 180, 512], [180, 500, 1024]]]);
     expect(chart?.lines).toEqual([{ text: "peak", y: 1024 }]);
     expect(chart?.note).toContain("Peak 1.00 KiB (Device) at 182 ns");
   });

@@ -121,8 +121,8 @@ export function copyRates(table: Columns): Plot[] {
   ];
 }
 
-/** Memory in use over time: a plot per place, with its kinds. */
-export function memoryUse(table: Columns): Plot[] {
+/** Memory in use until the end of the recording: a plot per place, with its kinds. */
+export function memoryUse(table: Columns, end: number): Plot[] {
   const places = table.by((row) => [table.text(row, "place"), table.text(row, "allocator"), table.text(row, "pid")].join("\n"));
   const many = new Set(table.rows.map((row) => table.text(row, "pid"))).size > 1;
   const most = (own: Columns): number => Math.max(...own.rows.map((row) => own.number(row, "max_bytes") ?? 0));
@@ -131,7 +131,6 @@ export function memoryUse(table: Columns): Plot[] {
     const [where, allocator, pid] = place.split("\n");
     const highest = most(own);
     if (highest <= 0) return [];
-    const end = Math.max(...table.rows.map((row) => table.number(row, "end_ns") ?? 0));
     const series = [...own.by((row) => own.text(row, "memory"))].flatMap(([kind, rows]): Series[] => [
       ...(rows.rows.some((row) => rows.number(row, "reserved_bytes") !== null)
         ? [{ name: `${kind}, reserved`, category: "unknown", kind: "steps" as const, marks: held(timed(rows, "reserved_bytes", "bytes", "reserved"), end) }]

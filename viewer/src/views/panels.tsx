@@ -366,7 +366,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
         <dt>Event</dt>
         <dd>{event.id}</dd>
-        <Path model={model} title="Step" path={step ? [step] : []} />
+        <Path model={model} title="Step" path={step && step.id !== event.id ? [step] : []} />
         <Path model={model} title="Backward of" path={forward} />
         <Path model={model} title="Enclosing ranges" path={around} />
         {links.slice(0, 12).map((link, i) => {

@@ -16,6 +16,8 @@ import { LineNames } from "./table-lines";
 interface Made {
   readonly table: (name: string) => Columns | null;
   readonly kernel: string;
+  /** The end of the recording. */
+  readonly end: number;
 }
 
 interface TopicOfPlots {
@@ -41,7 +43,7 @@ const TOPICS: readonly TopicOfPlots[] = [
     make: ({ table, kernel }) => [of(table("kernel_durations"), (own) => kernelDurations(own, kernel))],
   },
   { title: "Launches", tables: ["launch_queue"], make: ({ table }) => of(table("launch_queue"), launchQueue) ?? [] },
-  { title: "Memory", tables: ["memory_use"], make: ({ table }) => of(table("memory_use"), memoryUse) ?? [] },
+  { title: "Memory", tables: ["memory_use"], make: ({ table, end }) => of(table("memory_use"), (own) => memoryUse(own, end)) ?? [] },
   { title: "Copies", tables: ["copy_rates"], make: ({ table }) => of(table("copy_rates"), copyRates) ?? [] },
   {
     title: "Ranks",
@@ -170,8 +172,8 @@ export function Plots({ model }: { model: Model }) {
   const [first = 0] = durations?.rows ?? [];
   const chosen = kernel || (durations?.text(first, "name") ?? "");
   const plots = useMemo(
-    () => topic.make({ table: (name) => columns.get(name) ?? null, kernel: chosen }).filter((plot) => plot !== null),
-    [topic, columns, chosen],
+    () => topic.make({ table: (name) => columns.get(name) ?? null, kernel: chosen, end: model.limits.end }).filter((plot) => plot !== null),
+    [topic, columns, chosen, model],
   );
   const go = (target: Target): void => void showTarget(model, target);
   const room = Math.max(60, window.innerHeight * ROOM_FOR_RANKS);
