@@ -245,7 +245,7 @@ async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMa
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
-  const layout = model.layout.value;
+  const layout = model.rowsShown.value;
   // Sums over a part of the events would be wrong, and would slow down the loading of the rest.
   const ask = (): Promise<Groups | null> =>
     model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(null);

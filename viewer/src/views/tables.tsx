@@ -107,7 +107,7 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
   const depth = table.columns.findIndex((column) => column.name === "depth");
   const steps = model.recording.head.steps[0];
   const isWide = (at: number): boolean => texts[at] === true && (at === shown[0] || table.columns[at]?.name === "name");
-  const least = shown.map((at) => (isWide(at) ? 18 : leastWidth(table, at, texts[at] === true, sizes[at] ?? null)));
+  const least = shown.map((at) => (isWide(at) ? 15 : leastWidth(table, at, texts[at] === true, sizes[at] ?? null)));
   const widths = shown.map((at, i) => `minmax(${least[i]}em, ${isWide(at) ? "1fr" : `${(least[i] ?? 6) + 0.5}em`})`);
   const light = (place: number, text: string): void => {
     const names = lineNames.of(table, place);
