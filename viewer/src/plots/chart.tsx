@@ -5,7 +5,7 @@ import { plainText } from "../base/text";
 import { valueText } from "../base/units";
 import { nearest, outline, type Placed, placed, scalesOf } from "./geometry";
 import type { Target } from "./columns";
-import { place, type Scale, ticks, tickTexts } from "./scale";
+import { place, roundStep, type Scale, ticks, tickTexts } from "./scale";
 import { FILLED, type Cell, type Chart, type Heat, type Series } from "./shapes";
 
 const HEIGHT = 190;
@@ -80,7 +80,7 @@ function ticksOf(scale: Scale, unit: string, most: number): Tick[] {
 /** Returns the values and texts of the horizontal axis. */
 function acrossTicks({ x }: Chart, scale: Scale, most: number): Tick[] {
   if (!x.labels) return ticksOf(scale, x.unit, most);
-  const every = Math.ceil(x.labels.length / most);
+  const every = roundStep(x.labels.length / most, 10);
   return x.labels.flatMap((label, i) => (i % every ? [] : [{ value: i + FILLED / 2, text: plainText(label).slice(0, 14) }]));
 }
 

@@ -4,7 +4,7 @@ import { Columns } from "./columns";
 import { nearest, outline, placed, scalesOf } from "./geometry";
 import { place, scaleOf, ticks, tickTexts } from "./scale";
 import type { Chart } from "./shapes";
-import { idleCauses, median, rankHeat, stepTimes } from "./steps";
+import { idleCauses, median, rankHeat, stepTimes, tableOfSteps } from "./steps";
 import { exposedShares, kernelDurations, memoryUse } from "./work";
 
 function tableOf(columns: Readonly<Record<string, readonly unknown[]>>): Columns {
@@ -73,6 +73,17 @@ describe("steps", () => {
     const [outlier] = chart.series[1]?.marks ?? [];
     expect(outlier?.target).toEqual({ event: null, span: { start: 21, end: 61 } });
     expect(outlier?.text).toContain("s3, rank 0: 40 ns");
+  });
+  it("shows the longest of some consecutive steps if there are thousands, and the median of all", () => {
+    const start_ns = Array.from({ length: 5000 }, (_, i) => 1000 * i);
+    const end_ns = start_ns.map((start, i) => start + (i === 4321 ? 900 : 100 + (i % 2)));
+    const spec = { label: "rank 3 · GPU 1 · NVIDIA H200", rows: [], start_ns, end_ns, text: start_ns.map((_, i) => `s${i}`), excluded: [] };
+    const chart = stepTimes(tableOfSteps([spec])) as Chart;
+    const marks = chart.series.flatMap((series) => series.marks);
+    expect(marks).toHaveLength(Math.ceil(5000 / 3));
+    expect(chart.series[1]?.marks.map(({ x0, target }) => [x0, target?.span?.start])).toEqual([[1440, 4_321_000]]);
+    expect(chart.x.labels?.slice(0, 3)).toEqual(["0", "3", "6"]);
+    expect(chart.note).toBe("Median 101 ns. Each bar is the longest of 3 steps.");
   });
   it("leaves cells without a value out of the matrix", () => {
     const heat = rankHeat(STEPS, "wait_ns", "Waits", "");

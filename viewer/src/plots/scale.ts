@@ -27,7 +27,8 @@ function baseOf(unit: string): number {
   return unit === "bytes" ? 2 : 10;
 }
 
-function roundStep(least: number, base: number): number {
+/** Returns the least round number of a base that is not below `least`. */
+export function roundStep(least: number, base: number): number {
   if (base === 2) return 2 ** Math.ceil(Math.log2(least));
   const power = 10 ** Math.floor(Math.log10(least));
   return ([1, 2, 5, 10].find((times) => times * power >= least * 0.999999) ?? 10) * power;

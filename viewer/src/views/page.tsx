@@ -49,7 +49,7 @@ function Search({ model }: { model: Model }) {
           {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Highlighted: {plainText(lighting.title).slice(0, 60)}</span>}
           <button type="button" aria-label="Previous highlighted event" title="Previous highlighted event (<)" disabled={model.isCutOff} onClick={() => model.stepMatch(-1)}>‹</button>
           <button type="button" aria-label="Next highlighted event" title="Next highlighted event (>)" disabled={model.isCutOff} onClick={() => model.stepMatch(1)}>›</button>
-          <button type="button" onClick={() => model.search("")}>Clear</button>
+          <button type="button" aria-label="Clear the search" title="Clear the search" onClick={() => model.search("")}>✕</button>
         </>
       )}
     </span>

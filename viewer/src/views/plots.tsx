@@ -8,7 +8,7 @@ import { fitSpan } from "../engine/view";
 import { ChartView, HeatView } from "../plots/chart";
 import { Columns, rankLabel, type Target } from "../plots/columns";
 import type { Plot } from "../plots/shapes";
-import { idleCauses, rankHeat, stepTimes } from "../plots/steps";
+import { idleCauses, rankHeat, STEP_TIMES, stepTimes, tableOfSteps } from "../plots/steps";
 import { collectiveSizes, copyRates, exposedShares, kernelDurations, launchQueue, memoryUse, waitMatrix } from "../plots/work";
 import type { Model } from "./model";
 import { LineNames } from "./table-lines";
@@ -16,6 +16,8 @@ import { LineNames } from "./table-lines";
 interface Made {
   readonly table: (name: string) => Columns | null;
   readonly kernel: string;
+  /** The steps of all GPUs, also those that the table lacks. */
+  readonly steps: Columns;
   /** The end of the recording. */
   readonly end: number;
 }
@@ -35,7 +37,7 @@ const TOPICS: readonly TopicOfPlots[] = [
   {
     title: "Steps",
     tables: ["rank_steps", "step_parts"],
-    make: ({ table }) => [of(table("rank_steps"), stepTimes), ...(of(table("step_parts"), idleCauses) ?? [])],
+    make: ({ table, steps }) => [table("rank_steps") && stepTimes(steps), ...(of(table("step_parts"), idleCauses) ?? [])],
   },
   {
     title: "Kernels",
@@ -123,7 +125,14 @@ function KernelChoice({ model, table, kernel, onKernel }: KernelChoiceProps) {
   );
 }
 
-/** Says which tables a topic lacks, and which are cut. */
+/** Says that a plot shows only the first rows of its table; step times are complete. */
+function Cut({ plot, table }: { plot: Plot; table: ResultTable | undefined }) {
+  const { rows, row_count = 0 } = table ?? { rows: [] };
+  if (row_count <= rows.length || plot.title === STEP_TIMES) return null;
+  return <span class="cut-note">Only the first {countText(rows.length)} of {countText(row_count)} rows of the table. </span>;
+}
+
+/** Says which tables a topic lacks. */
 function Notes({ model, topic, tables }: { model: Model; topic: TopicOfPlots; tables: ReadonlyMap<string, ResultTable> }) {
   const missing = topic.tables.filter((name) => !tables.has(name));
   const isPending = model.pending.value !== null && !model.pending.value.isReady;
@@ -134,11 +143,6 @@ function Notes({ model, topic, tables }: { model: Model; topic: TopicOfPlots; ta
       {!isPending && missing.map((name) => (
         <p class="faint" key={name}>No data for <code>{name}</code>{absent[name] === undefined ? "." : `: ${plainText(absent[name])}.`}</p>
       ))}
-      {[...tables].map(([name, { rows, row_count }]) =>
-        row_count !== undefined && row_count > rows.length && (
-          <p class="faint" key={name}>Of {name}, the page has the first {countText(rows.length)} of {countText(row_count)} rows.</p>
-        ),
-      )}
     </>
   );
 }
@@ -171,9 +175,11 @@ export function Plots({ model }: { model: Model }) {
   const durations = of(columns.get("kernel_durations") ?? null, (own) => own.whole((row) => own.text(row, "name")));
   const [first = 0] = durations?.rows ?? [];
   const chosen = kernel || (durations?.text(first, "name") ?? "");
+  const { head } = model.recording;
+  const steps = useMemo(() => tableOfSteps(head.steps), [head]);
   const plots = useMemo(
-    () => topic.make({ table: (name) => columns.get(name) ?? null, kernel: chosen, end: model.limits.end }).filter((plot) => plot !== null),
-    [topic, columns, chosen, model],
+    () => topic.make({ table: (name) => columns.get(name) ?? null, kernel: chosen, steps, end: model.limits.end }).filter((plot) => plot !== null),
+    [topic, columns, chosen, steps, model],
   );
   const go = (target: Target): void => void showTarget(model, target);
   const room = Math.max(60, window.innerHeight * ROOM_FOR_RANKS);
@@ -195,6 +201,7 @@ export function Plots({ model }: { model: Model }) {
             <figcaption>
               <h2>{plainText(plot.title)}</h2>
               <span class="faint">{plainText(plot.note)} </span>
+              <Cut plot={plot} table={columns.get(plot.table)?.table} />
               <button type="button" class="link" onClick={() => { model.table.value = plot.table; model.page.value = "tables"; }}>Table</button>
             </figcaption>
             {plot.kind === "chart" ? <ChartView chart={plot} onTarget={go} /> : <HeatView heat={plot} room={room} onTarget={go} />}
