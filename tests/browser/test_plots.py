@@ -92,11 +92,31 @@ def test_plots_fit_the_page(open_viewer, report, subject, width, theme):
 def test_a_topic_without_data_says_so(show):
     viewer = show("#p")
     topic(viewer, "Communication")
-    note = viewer.page.get_by_text("This recording has no data for")
-    note.wait_for()
-    assert "collective_sizes" in note.inner_text()
+    viewer.page.get_by_text(
+        "No data for collective_sizes: the trace contains no collectives of several ranks."
+    ).wait_for()
     topic(viewer, "Ranks")
     viewer.page.get_by_text("the recording has one rank").wait_for()
+
+
+def test_plots_have_the_clock_of_the_timeline(viewer, report, recording):
+    """A recording with events before time 0."""
+    name = "nsys/rich_metrics_sampling"
+    viewer.open(report(name), "#p")
+    assert viewer.head["start_ns"] < -100e6
+    topic(viewer, "Copies")
+    figure = plot(viewer, "Copied bytes by direction")
+    figure.locator("svg").focus()
+    figure.locator("svg").press("ArrowRight")
+    viewer.frame()
+    copies = rows_of(warpline.open(recording(name)), "copy_rates")
+    assert float(said(figure).split(" ms to ")[0]) == pytest.approx(
+        copies[0]["start_ns"] / 1e6, abs=0.01
+    )
+    figure.locator("svg").press("Enter")
+    viewer.wait("model.selected.value !== null")
+    shown = viewer.find("[aria-label='Selected event'] dt:text-is('Start') + dd").inner_text()
+    assert float(shown.split(" ms")[0]) * 1e6 < copies[0]["end_ns"]
 
 
 def test_ranks_and_their_waits(viewer, report, recording):

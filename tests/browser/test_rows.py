@@ -156,6 +156,26 @@ def test_a_thinned_report_has_the_busy_time_of_all_events(viewer, report, record
     )
 
 
+def test_few_rows_fill_the_height(open_viewer, report):
+    heights = []
+    for height in (560, 1600):
+        viewer = open_viewer(viewport={"width": 1280, "height": height})
+        viewer.open(report("nsys/cuda_graph_level"))
+        labels = viewer.find(".gutter .zone .row-label")
+        heights.append([label.bounding_box()["height"] for label in labels.all()])
+        assert len(viewer.find("header.bar").evaluate_all(TOPS)[0]) == 1
+    pairs = list(zip(*heights, strict=False))  # in the low window, not all rows are in view
+    assert all(low <= high <= 2 * low for low, high in pairs)
+    assert sum(high for _, high in pairs) > 1.3 * sum(low for low, _ in pairs)
+
+
+# Middles of what is in the bar: one if it has one line.
+TOPS = """all => all.map(bar => [...new Set([...bar.children].map(one => {
+  const box = one.getBoundingClientRect();
+  return Math.round((box.top + box.bottom) / 8);
+}))])"""
+
+
 @pytest.mark.parametrize("page", ["#o", "#t", "#k?k=cuda_gpu_kern_sum", "#e"])
 def test_pages_fit_a_phone(open_viewer, report, page):
     viewer = open_viewer(viewport={"width": 390, "height": 844})
