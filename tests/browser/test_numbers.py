@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 from support import plain_sums
-from support.plain_sums import kind_of, says
+from support.plain_sums import kind_of, nanoseconds, says
 
 RANKS = ("ddp_serial.bad.rank0", "ddp_serial.bad.rank1")
 RECORDINGS = (
@@ -175,11 +175,6 @@ def check_operations(viewer, own, span):
     calls = [one for one in own.calls if one[0] < span[1] and one[1] > span[0]]
     counted = viewer.table("API and OS calls")
     assert sum(int(count.replace(",", "")) for count, _ in counted.values()) == len(calls)
-
-
-def nanoseconds(text):
-    number, unit = text.split()
-    return float(number) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
 
 
 def check_events(viewer, plain):

@@ -8,7 +8,7 @@ import sqlite3
 from random import Random
 
 import pytest
-from support import browsing
+from support import browsing, plain_sums
 
 import warpline
 
@@ -87,6 +87,36 @@ def test_ranks_stand_above_one_another_and_each_has_its_own(viewer, report, reco
     assert viewer.find("[data-busy-ns]").count() == 2
     viewer.press("k")
     assert viewer.ask("model.step.value") >= 0
+
+
+def test_lists_of_names_have_a_column_per_rank(viewer, report, recording):
+    viewer.open(report(*RANKS))
+    start, end = 60_000_000, 61_000_000  # the second file's clock is 1 us off at most
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    viewer.ask("(model.tab.value = 'kernels')")
+    viewer.settle()
+    table = viewer.find("[aria-label='GPU operations by name']")
+    head = table.locator("[role=columnheader]")
+    head.filter(has_text="rank 1").wait_for()
+    heads = head.all_inner_texts()
+    place = heads.index("rank 0")
+    assert heads[place : place + 2] == ["rank 0", "rank 1"]
+    lines = table.locator("[role=row]").evaluate_all(
+        "rows => rows.slice(1).map(row => [...row.children].map(cell => cell.textContent.trim()))"
+    )
+    assert len(lines) > 5
+    with contextlib.closing(sqlite3.connect(recording(RANKS[0]))) as connection:
+        (busy_ns,) = connection.execute(
+            """SELECT sum(min(end, ?) - max(start, ?)) FROM CUPTI_ACTIVITY_KIND_KERNEL k
+               JOIN StringIds s ON s.id = k.demangledName
+               WHERE start < ? AND end > ? AND s.value GLOB 'nccl*'""",
+            (end, start, end, start),
+        ).fetchone()
+    (collective,) = [line for line in lines if line[0].startswith("ncclDevKernel")]
+    assert plain_sums.says(collective[place], busy_ns)
+    for line in lines:
+        whole, *parts = [plain_sums.nanoseconds(text) for text in line[place - 1 : place + 2]]
+        assert sum(parts) == pytest.approx(whole, rel=0.02)
 
 
 def test_a_report_that_was_thinned_says_so(viewer, report, recording):

@@ -188,6 +188,12 @@ def _memory_peaks(database: sqlite3.Connection) -> dict[str, int]:
     return peaks
 
 
+def nanoseconds(text: str) -> float:
+    """Return a time on the screen in ns; 0 for a dash."""
+    number, _, unit = text.partition(" ")
+    return float(number) * _UNITS[unit] if unit else 0
+
+
 def says(text: str, value: float) -> bool:
     """Return whether a number on the screen is the value, rounded to its last digit.
 

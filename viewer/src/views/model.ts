@@ -742,6 +742,12 @@ export class Model {
     this.pinned.value = now.includes(id) ? now.filter((one) => one !== id) : [...now, id];
   }
 
+  /** Returns the outermost group of a row: a GPU or a process. */
+  topOf(row: number): number {
+    const above = this.tree.parent[row] ?? -1;
+    return above >= 0 ? this.topOf(above) : row;
+  }
+
   /** Returns the rows for the statistics of an area. */
   rowsOfArea(area: Area): number[] {
     const shown = [...this.rowsShown.value.pinned, ...this.rowsShown.value.scrolled].map((one) => one.row);

@@ -73,11 +73,14 @@ describe("what a line of a table is about", () => {
     const line = (text: string, count: number, ns: number) => ({
       ...{ name: 0, count, ns, text, full: text, category: "" },
       spread: { count, mean: ns / count, min: 1, median: count, max: ns },
+      parts: [ns - count, count],
     });
     const all = [line("b", 2, 10), line("a", 5, 5), line("c", 1, 10)];
     expect(sortedLines(all, "ns", true).map((one) => one.text)).toEqual(["b", "c", "a"]);
     expect(sortedLines(all, "text", false).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "median", true).map((one) => one.text)).toEqual(["a", "b", "c"]);
+    expect(sortedLines(all, "part 0", false).map((one) => one.text)).toEqual(["a", "b", "c"]);
+    expect(sortedLines(all, "part 1", true).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "mean", true).map((one) => one.text)).toEqual(["c", "b", "a"]);
   });
 });
