@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from support import browsing
+from support import browsing, plain_sums
 
 import warpline
 
@@ -125,13 +125,20 @@ def test_ranks_and_their_waits(viewer, report, recording):
     topic(viewer, "Ranks")
     steps = rows_of(warpline.open([recording(name) for name in names]), "rank_steps")
     viewer.page.get_by_text("The others wait for rank 1 most: 50.4 ms").wait_for()
-    waits = plot(viewer, "Waits for other ranks")
-    known = [row for row in steps if row["wait_ns"] is not None]
-    assert waits.locator(".heat-cell").count() == len(known) == 10
-    for number, row in enumerate(known):
-        waits.locator(".heat-cell").nth(number).hover()
-        viewer.frame()
-        assert said(waits).startswith(f"rank {row['rank']}, {row['step']}: ")
+    for title, column in (
+        ("Step time by rank and step", "device_ns"),
+        ("Delay behind the fastest rank", "behind_ns"),
+        ("Waits for other ranks", "wait_ns"),
+    ):
+        heat = plot(viewer, title)
+        known = [row for row in steps if row[column] is not None]
+        assert heat.locator(".heat-cell").count() == len(known) == 10
+        for number, row in list(enumerate(known))[:: 9 if column != "wait_ns" else 1]:
+            heat.locator(".heat-cell").nth(number).hover()
+            viewer.frame()
+            where, _, time = said(heat).partition(" · click")[0].rpartition(": ")
+            assert where == f"rank {row['rank']}, {row['step']}"
+            assert plain_sums.says(time, row[column])
     topic(viewer, "Communication")
     matrix = plot(viewer, "Waits of ranks for each other")
     matrix.locator(".heat-cell").first.click()
