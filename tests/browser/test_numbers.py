@@ -40,8 +40,16 @@ def card(viewer, label):
     return found.locator(".wl-card-value").inner_text(), found.locator(".wl-card-note").inner_text()
 
 
+def parts_of(pattern, text):
+    """Return the groups of a pattern that is in a text."""
+    found = re.search(pattern, text)
+    assert found, text
+    return found.groups()
+
+
 def device_of(note):
-    return int(re.search(r"GPU (\d+)", note)[1])
+    (number,) = parts_of(r"GPU (\d+)", note)
+    return int(number)
 
 
 def share(part, span):
@@ -56,7 +64,8 @@ def check_overview(viewer, plain):
     own = plain[device_of(note)]
     mean = sum(own.step_ns) / len(own.steps)
     assert says(value, share(own.busy_ns(own.analyzed), own.analyzed))
-    assert says(re.search(r"of a (.+) step", note)[1], mean)
+    (length,) = parts_of(r"of a (.+) step", note)
+    assert says(length, mean)
     for kind, label in (("copy", "exposed copies"), ("collective", "exposed communication")):
         found = card(viewer, label)
         assert (found is not None) == any(kind_of(one) == kind for one in own.operations)
@@ -151,7 +160,7 @@ def check_busy(viewer, plain, span):
         shift = shift_of(viewer, gpu, own)
         inside = (span[0] - shift, span[1] - shift)
         busy = own.busy_ns(inside)
-        ratio, time = re.search(r": ([\d.]+%) of the view busy \((.+)\)", text).groups()
+        ratio, time = parts_of(r": ([\d.]+%) of the view busy \((.+)\)", text)
         assert says(time, busy), (gpu, span)
         assert says(ratio, share(busy, span)), (gpu, span)
 
@@ -191,9 +200,9 @@ def check_events(viewer, plain):
     viewer.find(".tab-body [role=status]").filter(has_text="median").wait_for()
     said = viewer.find(".tab-body [role=status]").inner_text()
     lengths = [one.end - one.start for one in own.inside((low, high))]
-    count, least, middle, most = re.fullmatch(
+    count, least, middle, most = parts_of(
         r"([\d,]+)(?: recorded)? events · min (.+) · median (.+) · max (.+)", said
-    ).groups()
+    )
     assert says(count, len(lengths))
     assert says(least, min(lengths))
     assert says(middle, median(lengths))
@@ -230,7 +239,7 @@ def check_plots(viewer, plain):
     }
     figure = plot(viewer, "Step times")
     for text in points(viewer, figure, len(steps)):
-        name, rank, time = re.fullmatch(r"(step_\d+)(, rank \d)?: ([\d.]+ \w+)", text).groups()
+        name, rank, time = parts_of(r"^(step_\d+)(, rank \d)?: ([\d.]+ \w+)$", text)
         assert says(time, steps.pop((rank or "", name)))
     assert not steps
     for rank, own in enumerate(plain):
@@ -281,9 +290,9 @@ def check_kernels(viewer, plain):
         text = f"{len(by_name[value]):,} kernels, "
         note = plot(viewer, "Distribution of kernel times").locator("figcaption .faint")
         note.filter(has_text=text).wait_for()
-        found = re.match(r"([\d,]+) kernels, (.+) in all", note.inner_text())
-        assert says(found[1], len(by_name[value]))
-        assert says(found[2], sum(by_name[value]))
+        count, time = parts_of(r"([\d,]+) kernels, (.+) in all", note.inner_text())
+        assert says(count, len(by_name[value]))
+        assert says(time, sum(by_name[value]))
 
 
 def check_launches(viewer, plain):
@@ -305,7 +314,7 @@ def check_launches(viewer, plain):
 def check_memory(viewer, own):
     topic(viewer, "Memory")
     note = plot(viewer, "Memory in use, GPU 0").locator("figcaption .faint").inner_text()
-    size, kind = re.match(r"Peak (.+?) \((.+?)\) at ", note).groups()
+    size, kind = parts_of(r"Peak (.+?) \((.+?)\) at ", note)
     assert size
     assert kind == max(own.memory_peaks, key=lambda one: own.memory_peaks[one])
     assert says(size, own.memory_peaks[kind])
@@ -337,14 +346,12 @@ def check_ranks(viewer, plain):
     texts = list(points(viewer, plot(viewer, "Communication of each rank"), len(plain)))
     for rank, own in enumerate(plain):
         exposed = own.exposed_ns(own.analyzed, "collective")
-        time, ratio = re.fullmatch(
-            rf"rank {rank}: (.+) exposed, (.+) of its time", texts[rank]
-        ).groups()
+        time, ratio = parts_of(rf"rank {rank}: (.+) exposed, (.+) of its time", texts[rank])
         assert says(time, exposed)
         assert says(ratio, share(exposed, own.analyzed))
     topic(viewer, "Ranks")
     said = viewer.page.get_by_text(re.compile("The others wait for rank")).inner_text()
-    latest, waited = re.search(r"for rank (\d) most: (.+) in the analyzed", said).groups()
+    latest, waited = parts_of(r"for rank (\d) most: (.+) in the analyzed", said)
     assert latest == "1"
     # A rank waits in a collective until the last one has started its own.
     collectives = [[one for one in own.operations if kind_of(one) == "collective"] for own in plain]

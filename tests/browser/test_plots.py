@@ -99,6 +99,18 @@ def test_a_topic_without_data_says_so(show):
     viewer.page.get_by_text("the recording has one rank").wait_for()
 
 
+def test_chosen_steps_have_their_plots_and_links(viewer, recording, tmp_path):
+    path = tmp_path / "chosen.html"
+    trace = warpline.open(recording("nsys/host_sync.bad"))
+    warpline.report(trace, path, steps="forward")
+    viewer.open(path, "#o")
+    viewer.find(".wl-card:has-text('median step time') button").click()
+    viewer.wait("model.page.value === 'tables' && model.table.value === 'steps:name=forward'")
+    viewer.press("5")
+    assert plot(viewer, "Step times").locator("path.bars").count()
+    assert plot(viewer, "Idle time per step").locator("path.bars").count()
+
+
 def test_plots_have_the_clock_of_the_timeline(viewer, report, recording):
     """A recording with events before time 0."""
     name = "nsys/rich_metrics_sampling"

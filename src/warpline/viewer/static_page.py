@@ -52,7 +52,7 @@ def static_page(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Markup:
 
 def blocks_html(blocks: Iterable[Block]) -> Markup:
     """Return blocks of a page that has neither a timeline nor tables to link to."""
-    writer = _Writer(Links((), frozenset(), frozenset(), 0))
+    writer = _Writer(Links((), {}, frozenset(), 0))
     return join(map(writer.html, blocks))
 
 

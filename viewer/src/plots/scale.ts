@@ -61,7 +61,7 @@ function fineTicks({ low, high }: Scale): number[] {
   return found;
 }
 
-/** Returns the texts of values on an axis: without trailing zeros, and times with digits that tell them apart. */
+/** Returns the texts of values on an axis: without trailing zeros, and times with enough digits to differ. */
 export function tickTexts(values: readonly number[], unit: string, isLog = false): string[] {
   const [first = 0, second = first + 1] = values;
   const most = Math.max(...values.map(Math.abs));

@@ -12,6 +12,7 @@ import { idleCauses, rankHeat, STEP_TIMES, stepTimes, tableOfSteps } from "../pl
 import { collectiveSizes, copyRates, exposedShares, kernelDurations, launchQueue, memoryUse, waitMatrix } from "../plots/work";
 import type { Model } from "./model";
 import { LineNames } from "./table-lines";
+import { tableNamed } from "./topics";
 
 interface Made {
   readonly table: (name: string) => Columns | null;
@@ -80,8 +81,11 @@ function useTables(model: Model, names: readonly string[]): ReadonlyMap<string, 
   useEffect(() => {
     let isStale = false;
     const { head } = model.recording;
-    const known = names.filter((name) => head.results.some((one) => one.name === name));
-    const each = known.map(async (name) => [name, inPage(await model.recording.result(name), head)] as const);
+    const known = names.flatMap((name) => {
+      const spec = tableNamed(head.results, name);
+      return spec ? [[name, spec.name] as const] : [];
+    });
+    const each = known.map(async ([name, full]) => [name, inPage(await model.recording.result(full), head)] as const);
     const take = (found: ReadonlyMap<string, ResultTable> | string): void => {
       if (!isStale) setAnswer({ names, found });
     };
@@ -89,7 +93,7 @@ function useTables(model: Model, names: readonly string[]): ReadonlyMap<string, 
     return () => {
       isStale = true;
     };
-  }, [model, names]);
+  }, [model, names, model.arrived.value]);
   return answer?.names === names ? answer.found : null;
 }
 
@@ -136,12 +140,16 @@ function Cut({ plot, table }: { plot: Plot; table: ResultTable | undefined }) {
 function Notes({ model, topic, tables }: { model: Model; topic: TopicOfPlots; tables: ReadonlyMap<string, ResultTable> }) {
   const missing = topic.tables.filter((name) => !tables.has(name));
   const isPending = model.pending.value !== null && !model.pending.value.isReady;
-  const absent = model.recording.head.absent ?? {};
+  const absent = Object.entries(model.recording.head.absent ?? {}).map(([name, reason]) => ({ name, reason }));
+  const reasonOf = (name: string): string => {
+    const found = tableNamed(absent, name);
+    return found ? `: ${plainText(found.reason)}` : "";
+  };
   return (
     <>
       {missing.length > 0 && isPending && <p class="faint">Some plots follow when the diagnosis is ready.</p>}
       {!isPending && missing.map((name) => (
-        <p class="faint" key={name}>No data for <code>{name}</code>{absent[name] === undefined ? "." : `: ${plainText(absent[name])}.`}</p>
+        <p class="faint" key={name}>No data for <code>{name}</code>{reasonOf(name)}.</p>
       ))}
     </>
   );
@@ -165,7 +173,7 @@ const ROOM_FOR_RANKS = 0.22; // of the window's height, for each of three matric
 
 export function Plots({ model }: { model: Model }) {
   const { results } = model.recording.head;
-  const shown = useMemo(() => TOPICS.filter((topic) => topic.tables.some((name) => results.some((one) => one.name === name))), [results]);
+  const shown = useMemo(() => TOPICS.filter((topic) => topic.tables.some((name) => tableNamed(results, name))), [results]);
   const [title, setTitle] = useState(shown[0]?.title ?? TOPICS[0]?.title ?? "");
   const [kernel, setKernel] = useState("");
   const topic = TOPICS.find((one) => one.title === title) as TopicOfPlots;
@@ -202,7 +210,7 @@ export function Plots({ model }: { model: Model }) {
               <h2>{plainText(plot.title)}</h2>
               <span class="faint">{plainText(plot.note)} </span>
               <Cut plot={plot} table={columns.get(plot.table)?.table} />
-              <button type="button" class="link" onClick={() => { model.table.value = plot.table; model.page.value = "tables"; }}>Table</button>
+              <button type="button" class="link" onClick={() => { model.table.value = tableNamed(results, plot.table)?.name ?? null; model.page.value = "tables"; }}>Table</button>
             </figcaption>
             {plot.kind === "chart" ? <ChartView chart={plot} onTarget={go} /> : <HeatView heat={plot} room={room} onTarget={go} />}
           </figure>
