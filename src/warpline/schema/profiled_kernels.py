@@ -34,6 +34,13 @@ PROFILED_KERNEL = TableSpec(
         text("mangled_name", "Mangled name.", nullable=True),
         *(number(f"grid_{axis}", f"Blocks of the grid in {axis}.") for axis in "xyz"),
         *(number(f"block_{axis}", f"Threads of a block in {axis}.") for axis in "xyz"),
+        Column(
+            "has_fixed_clocks",
+            DType.BOOL,
+            Unit.NONE,
+            "False if the GPU's clocks were not locked; null if unknown.",
+            nullable=True,
+        ),
     ),
     ("launch_number", "process_id"),
 )

@@ -182,6 +182,9 @@ class Launches:
         mangled = result.bytes(5)
         if mangled is not None:
             row["mangled_name_id"] = intern(mangled)
+        clocks = result.message(25)
+        if clocks.integer(1) == 0:  # what other values mean is not known
+            row["has_fixed_clocks"] = 0
         for name, field in (("grid", 10), ("block", 11)):
             size = result.message(field)
             row.update((f"{name}_{axis}", size.number(i)) for i, axis in enumerate(_AXES, 1))

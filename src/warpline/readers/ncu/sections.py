@@ -72,16 +72,14 @@ def section_of(data: bytes, chip: int) -> Section:
 
 
 def _line(item: Message, chip: int) -> Line | None:
-    """Return the first of a metric and its alternatives that the GPU has; None without one."""
+    """Return the first alternative for the GPU, or the metric itself; None without either."""
     label = item.bytes(2) or b""
     if not item.bytes(1):
         return None
-    if _applies(item.message(6), chip):
-        return Line(item.bytes(1) or b"", label)
     for other in item.messages(7):
         if _applies(other.message(3), chip):
             return Line(other.bytes(1) or b"", other.bytes(2) or label)
-    return None
+    return Line(item.bytes(1) or b"", label) if _applies(item.message(6), chip) else None
 
 
 def _applies(chosen: Message, chip: int) -> bool:
