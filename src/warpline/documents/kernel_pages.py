@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -13,16 +14,22 @@ import numpy as np
 from warpline.errors import MissingTableError, UsageError
 from warpline.frozen import frozen
 from warpline.result.kernel_pages import (
+    Instruction,
     KernelMetric,
+    LaunchGroup,
+    Listing,
     MetricNumber,
     PageSection,
+    PageTable,
     ProfiledLaunch,
     RuleMessage,
+    Spread,
 )
 from warpline.schema import TABLES
 from warpline.trace import Trace
 
 _NAMES = {"function": "short_name", "demangled": "name", "mangled": "mangled_name"}
+_PASSES = "profiler__replayer_passes"
 _REGEX = "regex:"
 # Nsight Compute shows integers among template arguments without their type.
 _CAST = re.compile(r"(?<=[<\s])\(int\)(?=-?\d)")
@@ -38,6 +45,9 @@ class Choice:
         ids: ``--kernel-id``: ``context:stream:name:invocation`` each; a launch must match one.
         skip: ``--launch-skip``: launches to skip, of those that the other filters take.
         count: ``--launch-count``: launches to take after them; None takes all.
+        skip_before_match: ``--launch-skip-before-match``: launches to skip, whatever their name.
+        sections: ``--section``: identifiers of sections to show; empty takes all.
+        metrics: ``--metrics``: names of metrics to return; empty takes all.
     """
 
     name: str | None = None
@@ -45,6 +55,9 @@ class Choice:
     ids: tuple[str, ...] = ()
     skip: int = 0
     count: int | None = None
+    skip_before_match: int = 0
+    sections: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
 
 def launches(
@@ -62,17 +75,14 @@ def launches(
         MissingTableError: The trace has no profiled launches.
         UsageError: A filter is malformed.
     """
-    if not trace.has("profiled_kernel"):
-        raise MissingTableError(
-            "the recording has no profiled kernels",
-            hint="pass a report of Nsight Compute: warpline kernels run.ncu-rep",
-        )
+    _require(trace)
     table = _Rows(trace, "profiled_kernel")
     rows = _chosen(trace, table, choice)
     metrics = _metrics(trace, rows, with_instances=with_instances)
-    sections = _sections(trace, metrics)
+    sections = _sections(trace, metrics, _any_of(choice.sections))
+    is_taken = _any_of(choice.metrics)
     return [
-        _launch(trace, table, row, shown_name, metrics.get(row, {}), sections.get(row, ()))
+        _launch(trace, table, row, shown_name, metrics[row], is_taken, sections.get(row, ()))
         for row in rows
     ]
 
@@ -112,6 +122,7 @@ def _chosen(trace: Trace, table: _Rows, choice: Choice) -> list[int]:
         range(len(table)),
         key=lambda row: (files[processes[row]] if files else 0, table["launch_number"][row]),
     )
+    order = order[choice.skip_before_match :]
     names = [shown(name or "") for name in table[_NAMES[choice.name_base]]]
     matches = matcher(choice.name) if choice.name is not None else lambda name: True
     rows = [row for row in order if matches(names[row])]
@@ -119,6 +130,12 @@ def _chosen(trace: Trace, table: _Rows, choice: Choice) -> list[int]:
         rows = _with_ids(trace, table, rows, names, choice.ids)
     end = None if choice.count is None else choice.skip + choice.count
     return rows[choice.skip : end]
+
+
+def _any_of(texts: Sequence[str]) -> Callable[[str], bool]:
+    """Return whether a name matches one of some; of none, every name does."""
+    matchers = [matcher(text) for text in texts]
+    return lambda name: not matchers or any(matches(name) for matches in matchers)
 
 
 def shown(name: str) -> str:
@@ -241,9 +258,9 @@ def _values(table: _Rows) -> list[MetricNumber]:
 
 
 def _sections(
-    trace: Trace, metrics: dict[int, dict[str, KernelMetric]]
+    trace: Trace, metrics: dict[int, dict[str, KernelMetric]], is_taken: Callable[[str], bool]
 ) -> dict[int, list[PageSection]]:
-    """Return launch -> sections, in their order, also those that only rules name."""
+    """Return launch -> the sections that are taken, in their order, also those of rules only."""
     sections, lines, rules = (
         _Rows(trace, name) for name in ("kernel_section", "section_metric", "kernel_rule")
     )
@@ -287,7 +304,130 @@ def _sections(
         found.setdefault(launch, []).append(
             PageSection(identifier, identifier, (), tuple(messages))
         )
+    return {
+        launch: [section for section in of_launch if is_taken(section.identifier)]
+        for launch, of_launch in found.items()
+    }
+
+
+def summaries(
+    launches: Sequence[ProfiledLaunch], *, by_kernel: bool, is_raw: bool
+) -> list[LaunchGroup]:
+    """Return minimum, maximum and mean of the metrics of launches.
+
+    Args:
+        launches: The launches.
+        by_kernel: Whether launches of one kernel and shape are a group; else those on one GPU.
+        is_raw: Whether to summarize all metrics; else those that sections list.
+    """
+    groups: dict[tuple[object, ...], list[ProfiledLaunch]] = {}
+    for launch in launches:
+        shape = (launch.name, launch.grid, launch.block) if by_kernel else ()
+        groups.setdefault((launch.pid, launch.device, *shape), []).append(launch)
+    return [
+        LaunchGroup(tuple(group), by_kernel, tuple(_spreads(group, is_raw=is_raw)))
+        for group in groups.values()
+    ]
+
+
+def _spreads(launches: Sequence[ProfiledLaunch], *, is_raw: bool) -> Iterator[Spread]:
+    listed: dict[tuple[str, str], list[KernelMetric]] = {}
+    for launch in launches:
+        if is_raw:
+            for name, metric in sorted(launch.metrics.items()):
+                listed.setdefault(("", name), []).append(metric)
+        else:
+            for section in launch.sections:
+                for label, metric in section.metrics:
+                    listed.setdefault((section.title, label), []).append(metric)
+    for (section_title, label), metrics in listed.items():
+        numbers = [m.value for m in metrics if isinstance(m.value, int | float)]
+        if numbers:
+            mean = math.fsum(numbers) / len(numbers)
+            yield Spread(
+                section_title, label, metrics[0].unit, min(numbers), max(numbers), mean
+            )
+
+
+def session(trace: Trace) -> list[PageTable]:
+    """Return the facts about the recorded program, its machine and its GPUs.
+
+    Raises:
+        MissingTableError: The trace has no profiled launches.
+    """
+    _require(trace)
+    meta = trace.meta
+    facts: dict[str, object] = {
+        "Report": ", ".join(path.name for path in meta.paths),
+        "Profiler": meta.producer,
+        "Command line": meta.command,
+        "Host": meta.host,
+        **meta.software,
+    }
+    processes = _Rows(trace, "process")
+    devices, attributes = _Rows(trace, "device"), _Rows(trace, "device_attribute")
+    named: dict[int, list[tuple[str, MetricNumber]]] = {}
+    for device, name, value in zip(
+        attributes["device_id"], attributes["name"], _values(attributes), strict=True
+    ):
+        named.setdefault(device, []).append((name.removeprefix("device__attribute_"), value))
+    known = [(name, str(value)) for name, value in facts.items() if value]
+    started = list(zip(processes["pid"], processes["name"], strict=True))
+    return [
+        PageTable("Session", ("Fact", "Value"), tuple(known)),
+        PageTable("Processes", ("Process ID", "Executable"), tuple(started)),
+        *(
+            PageTable(
+                f"Device {index}: {name or 'unknown'}",
+                ("Attribute", "Value"),
+                tuple(named.get(row, ())),
+            )
+            for row, (index, name) in enumerate(
+                zip(devices["gpu_index"], devices["name"], strict=True)
+            )
+        ),
+    ]
+
+
+def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> list[Listing]:
+    """Return the instructions of each chosen launch, with the values of metrics that have some.
+
+    Raises:
+        MissingTableError: The trace has no profiled launches.
+        UsageError: A filter is malformed.
+    """
+    chosen = launches(trace, choice, shown_name=shown_name, with_instances=True)
+    table = _Rows(trace, "profiled_kernel")
+    functions: dict[tuple[int, str], list[Instruction]] = {}
+    code = _Rows(trace, "kernel_instruction")
+    for row in range(len(code)):
+        key = code["process_id"][row], code["function"][row]
+        functions.setdefault(key, []).append(
+            Instruction(
+                code["address"][row], code["encoding"][row], code["file"][row], code["line"][row]
+            )
+        )
+    found = []
+    for row, launch in zip(_chosen(trace, table, choice), chosen, strict=True):
+        key = table["process_id"][row], table["mangled_name"][row] or table["short_name"][row]
+        instructions = functions.get(key, [])
+        addresses = {instruction.address for instruction in instructions}
+        values = {
+            name: at
+            for name, metric in sorted(launch.metrics.items())
+            for at in ({key: value for key, value in metric.values if key in addresses},)
+            if at
+        }
+        found.append(Listing(launch, tuple(instructions), values))
     return found
+
+
+def _require(trace: Trace) -> None:
+    if not trace.has("profiled_kernel"):
+        raise MissingTableError(
+            "the recording has no profiled kernels",
+            hint="pass a report of Nsight Compute: warpline kernels run.ncu-rep",
+        )
 
 
 def _launch(
@@ -296,6 +436,7 @@ def _launch(
     row: int,
     shown_name: str,
     metrics: dict[str, KernelMetric],
+    is_taken: Callable[[str], bool],
     sections: Sequence[PageSection],
 ) -> ProfiledLaunch:
     process, device = table["process_id"][row], table["device_id"][row]
@@ -317,6 +458,7 @@ def _launch(
         None if device is None else gpu["gpu_index"][device],
         capability,
         table["has_fixed_clocks"][row] is False,
-        metrics,
+        metrics[_PASSES].value if _PASSES in metrics else None,
+        {name: metric for name, metric in metrics.items() if is_taken(name)},
         tuple(sections),
     )

@@ -31,6 +31,23 @@ _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
     _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
+    _Extract(
+        ("profiled_kernels",),
+        "Profiled kernels",
+        (
+            "launch",
+            "kernel",
+            "duration_ns",
+            "sm_ratio",
+            "memory_ratio",
+            "occupancy_ratio",
+            "registers",
+            "blocks",
+            "threads",
+        ),
+        10,
+        is_shown_if_missing=False,
+    ),
     _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
     _Extract(
         ("kernel_sum",),

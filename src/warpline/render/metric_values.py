@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from warpline.result.kernel_pages import KernelMetric, MetricNumber
+from warpline.result.kernel_pages import KernelMetric, MetricNumber, Spread
 
 _STEPS = ("", "K", "M", "G", "T")
 _THOUSAND = 1000
@@ -82,6 +82,14 @@ def metric_text(metric: KernelMetric, *, is_scaled: bool) -> tuple[str, str]:
         return metric.unit, value
     unit, divisor = scaled_unit(metric.unit, value) if is_scaled else (metric.unit, 1)
     return unit, grouped(value if divisor == 1 else value / divisor)
+
+
+def spread_texts(spread: Spread, *, is_scaled: bool) -> tuple[str, str, str, str]:
+    """Return unit, minimum, maximum and mean, all in the unit that fits the maximum."""
+    unit, divisor = scaled_unit(spread.unit, spread.maximum) if is_scaled else (spread.unit, 1)
+    numbers = (spread.minimum, spread.maximum, spread.mean)
+    low, high, mean = (grouped(n if divisor == 1 else n / divisor) for n in numbers)
+    return unit, low, high, mean
 
 
 def grouped(value: MetricNumber) -> str:

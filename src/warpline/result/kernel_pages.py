@@ -81,6 +81,7 @@ class ProfiledLaunch:
         device: Index of the GPU.
         capability: Compute capability, such as ``9.0``.
         is_unlocked: Whether the GPU's clocks are known not to have been locked.
+        passes: Number of passes that collected the metrics; None if unknown.
         metrics: Metrics by name.
         sections: Sections, in the order in which they are shown.
     """
@@ -97,5 +98,61 @@ class ProfiledLaunch:
     device: int | None
     capability: str
     is_unlocked: bool
+    passes: MetricNumber
     metrics: Mapping[str, KernelMetric]
     sections: tuple[PageSection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Minimum, maximum and mean of a metric over launches, in its base unit."""
+
+    section: str
+    label: str
+    unit: str
+    minimum: int | float
+    maximum: int | float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchGroup:
+    """Launches that are summarized together.
+
+    Attributes:
+        launches: The launches; at least one.
+        is_kernel: Whether they are of one kernel and shape, not all on one GPU.
+        spreads: Their metrics.
+    """
+
+    launches: tuple[ProfiledLaunch, ...]
+    is_kernel: bool
+    spreads: tuple[Spread, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table of a page: title, headings and rows."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[MetricNumber, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A machine instruction: address, bits in hexadecimal, source file and line if known."""
+
+    address: int
+    encoding: str | None
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The instructions of a launch, and values of metrics by name and address."""
+
+    launch: ProfiledLaunch
+    instructions: tuple[Instruction, ...]
+    values: Mapping[str, Mapping[int | str | None, MetricNumber]]
