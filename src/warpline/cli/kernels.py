@@ -15,11 +15,16 @@ from warpline.errors import UsageError
 
 if TYPE_CHECKING:
     from warpline import api
+    from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_pages as documents
+    from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
+    from warpline.trace import Trace
 else:
     api = lazy("warpline.api")
+    filters = lazy("warpline.documents.kernel_filters")
     documents = lazy("warpline.documents.kernel_pages")
+    listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
 
 NAME = "kernels"
@@ -136,7 +141,7 @@ def run(args: Namespace) -> int:
         if (getattr(args, option) or 0) < 0:
             raise UsageError(f"--{option.replace('_', '-')} {getattr(args, option)}: must be >= 0")
     trace = api.open(*args.recordings)
-    choice = documents.Choice(
+    choice = filters.Choice(
         name=args.kernel_name,
         name_base=args.kernel_name_base,
         ids=tuple(args.kernel_id),
@@ -148,10 +153,10 @@ def run(args: Namespace) -> int:
     )
     out = io.StringIO()
     if args.page == "session":
-        pages.write_session(documents.session(trace), out, as_csv=args.csv)
+        listings.write_session(documents.session(trace), out, as_csv=args.csv)
     elif args.page == "source":
-        listings = documents.listings(trace, choice, shown_name=args.print_kernel_base)
-        pages.write_source(listings, out, as_csv=args.csv)
+        code = documents.listings(trace, choice, shown_name=args.print_kernel_base)
+        listings.write_source(code, out, as_csv=args.csv)
     else:
         _write_launches(args, trace, choice, out)
     if out.tell():
@@ -162,7 +167,7 @@ def run(args: Namespace) -> int:
 
 
 def _write_launches(
-    args: Namespace, trace: api.Trace, choice: documents.Choice, out: io.StringIO
+    args: Namespace, trace: Trace, choice: filters.Choice, out: io.StringIO
 ) -> None:
     """Write the page details or raw, or a summary of it."""
     launches = documents.launches(trace, choice, shown_name=args.print_kernel_base)
@@ -170,12 +175,12 @@ def _write_launches(
         talk.warning("the filters exclude all launches")
     is_scaled = args.print_units == "auto"
     if args.json:
-        pages.write_json(launches, out)
+        listings.write_json(launches, out)
     elif args.print_summary != "none":
         groups = documents.summaries(
             launches, by_kernel=args.print_summary == "per-kernel", is_raw=args.page == "raw"
         )
-        pages.write_summaries(groups, out, is_scaled=is_scaled, as_csv=args.csv)
+        listings.write_summaries(groups, out, is_scaled=is_scaled, as_csv=args.csv)
     elif args.page == "raw":
         write = pages.write_raw_csv if args.csv else pages.write_raw
         write(launches, out, is_scaled=is_scaled)

@@ -1,18 +1,16 @@
-"""The profiled launches of a trace, chosen by the filters of ncu, for `warpline kernels`."""
+"""What the pages of `warpline kernels` show of a trace."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 
-from warpline.errors import MissingTableError, UsageError
-from warpline.frozen import frozen
+from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
+from warpline.documents.table_rows import Rows, native_id, values_of
+from warpline.errors import MissingTableError
 from warpline.result.kernel_pages import (
     Instruction,
     KernelMetric,
@@ -25,39 +23,9 @@ from warpline.result.kernel_pages import (
     RuleMessage,
     Spread,
 )
-from warpline.schema import TABLES
 from warpline.trace import Trace
 
-_NAMES = {"function": "short_name", "demangled": "name", "mangled": "mangled_name"}
 _PASSES = "profiler__replayer_passes"
-_REGEX = "regex:"
-# Nsight Compute shows integers among template arguments without their type.
-_CAST = re.compile(r"(?<=[<\s])\(int\)(?=-?\d)")
-
-
-@frozen
-class Choice:
-    """Which launches to show, as ncu's filters say it.
-
-    Attributes:
-        name: ``--kernel-name``: a name, or ``regex:`` and an expression; None takes all.
-        name_base: ``--kernel-name-base``: what the name is compared with.
-        ids: ``--kernel-id``: ``context:stream:name:invocation`` each; a launch must match one.
-        skip: ``--launch-skip``: launches to skip, of those that the other filters take.
-        count: ``--launch-count``: launches to take after them; None takes all.
-        skip_before_match: ``--launch-skip-before-match``: launches to skip, whatever their name.
-        sections: ``--section``: identifiers of sections to show; empty takes all.
-        metrics: ``--metrics``: names of metrics to return; empty takes all.
-    """
-
-    name: str | None = None
-    name_base: str = "function"
-    ids: tuple[str, ...] = ()
-    skip: int = 0
-    count: int | None = None
-    skip_before_match: int = 0
-    sections: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
 
 
 def launches(
@@ -76,135 +44,15 @@ def launches(
         UsageError: A filter is malformed.
     """
     _require(trace)
-    table = _Rows(trace, "profiled_kernel")
-    rows = _chosen(trace, table, choice)
+    table = Rows(trace, "profiled_kernel")
+    rows = chosen_rows(trace, table, choice)
     metrics = _metrics(trace, rows, with_instances=with_instances)
-    sections = _sections(trace, metrics, _any_of(choice.sections))
-    is_taken = _any_of(choice.metrics)
+    sections = _sections(trace, metrics, any_of(choice.sections))
+    is_taken = any_of(choice.metrics)
     return [
         _launch(trace, table, row, shown_name, metrics[row], is_taken, sections.get(row, ()))
         for row in rows
     ]
-
-
-class _Rows:
-    """The rows of a table as Python values, with texts and labels."""
-
-    def __init__(self, trace: Trace, table: str) -> None:
-        spec = TABLES[table]
-        self.columns: dict[str, list[Any]] = {}
-        if not trace.has(table):
-            self.columns = {column.name.removesuffix("_id"): [] for column in spec.columns}
-            return
-        loaded = trace.columns(table, *(column.name for column in spec.columns))
-        for column in spec.columns:
-            values = loaded[column.name].to_list()
-            if column.ref == "string":
-                texts = {row: trace.strings.text(row) for row in {*values} - {None}}
-                self.columns[column.name.removesuffix("_id")] = [texts.get(row) for row in values]
-            elif column.labels is not None:
-                self.columns[column.name] = [column.labels.get(value) for value in values]
-            else:
-                self.columns[column.name] = values
-
-    def __getitem__(self, name: str) -> list[Any]:
-        return self.columns[name]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-
-def _chosen(trace: Trace, table: _Rows, choice: Choice) -> list[int]:
-    """Return the rows of the chosen launches."""
-    files = trace.meta.file_of_process
-    processes = table["process_id"]
-    order = sorted(
-        range(len(table)),
-        key=lambda row: (files[processes[row]] if files else 0, table["launch_number"][row]),
-    )
-    order = order[choice.skip_before_match :]
-    names = [shown(name or "") for name in table[_NAMES[choice.name_base]]]
-    matches = matcher(choice.name) if choice.name is not None else lambda name: True
-    rows = [row for row in order if matches(names[row])]
-    if choice.ids:
-        rows = _with_ids(trace, table, rows, names, choice.ids)
-    end = None if choice.count is None else choice.skip + choice.count
-    return rows[choice.skip : end]
-
-
-def _any_of(texts: Sequence[str]) -> Callable[[str], bool]:
-    """Return whether a name matches one of some; of none, every name does."""
-    matchers = [matcher(text) for text in texts]
-    return lambda name: not matchers or any(matches(name) for matches in matchers)
-
-
-def shown(name: str) -> str:
-    """Return the name of a kernel as Nsight Compute shows it."""
-    return _CAST.sub("", name)
-
-
-def matcher(text: str) -> Callable[[str], bool]:
-    """Return whether names match a name, or ``regex:`` and an expression found in them.
-
-    Raises:
-        UsageError: The expression is invalid.
-    """
-    if not text.startswith(_REGEX):
-        return lambda name: name == text
-    try:
-        pattern = re.compile(text.removeprefix(_REGEX))
-    except re.error as error:
-        raise UsageError(f"invalid expression {text!r}: {error}") from None
-    return lambda name: pattern.search(name) is not None
-
-
-def _with_ids(
-    trace: Trace, table: _Rows, rows: list[int], names: list[str], ids: Sequence[str]
-) -> list[int]:
-    """Return the rows that match one of ``context:stream:name:invocation``; empty parts match."""
-    contexts, streams = (
-        [_native(trace, what, row) for row in table[f"{what}_id"]] for what in ("context", "stream")
-    )
-    taken = set()
-    for text in ids:
-        context, stream, name, invocation = _id_parts(text)
-        matches = matcher(name) if name else lambda name: True
-        calls: Counter[object] = Counter()
-        for row in rows:
-            if not (
-                context in ("", str(contexts[row]))
-                and stream in ("", str(streams[row]))
-                and matches(names[row])
-            ):
-                continue
-            calls[names[row]] += 1
-            if not invocation or _is_invocation(invocation, calls[names[row]]):
-                taken.add(row)
-    return [row for row in rows if row in taken]
-
-
-def _id_parts(text: str) -> tuple[str, str, str, str]:
-    context, _, rest = text.partition(":")
-    stream, _, rest = rest.partition(":")
-    name, colon, invocation = rest.rpartition(":")
-    if not colon:
-        raise UsageError(
-            f"invalid --kernel-id {text!r}",
-            hint="use CONTEXT:STREAM:NAME:INVOCATION, such as ::vec_add:2; parts may be empty",
-        )
-    return context, stream, name, invocation
-
-
-def _is_invocation(text: str, number: int) -> bool:
-    if text.isascii() and text.isdecimal():
-        return number == int(text)
-    return matcher(text)(str(number))
-
-
-def _native(trace: Trace, table: str, row: int | None) -> int | None:
-    if row is None:
-        return None
-    return int(trace.columns(table, "native_id")["native_id"].values[row])
 
 
 def _metrics(
@@ -212,13 +60,13 @@ def _metrics(
 ) -> dict[int, dict[str, KernelMetric]]:
     """Return launch -> name -> metric."""
     found: dict[int, dict[str, KernelMetric]] = {row: {} for row in rows}
-    table = _Rows(trace, "kernel_metric")
+    table = Rows(trace, "kernel_metric")
     instances = _instances(trace) if with_instances else {}
     named = zip(
         table["profiled_kernel_id"],
         table["name"],
         table["unit"],
-        _values(table),
+        values_of(table),
         table["instances"],
         strict=True,
     )
@@ -233,13 +81,13 @@ def _metrics(
 def _instances(
     trace: Trace,
 ) -> dict[int, tuple[tuple[int | str | None, MetricNumber], ...]]:
-    table = _Rows(trace, "metric_instance")
+    table = Rows(trace, "metric_instance")
     owners = np.array(table["kernel_metric_id"], np.int64)
     keys = [
         number if text is None else text
         for number, text in zip(table["key"], table["key_text"], strict=True)
     ]
-    pairs = list(zip(keys, _values(table), strict=True))
+    pairs = list(zip(keys, values_of(table), strict=True))
     starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
     return {
         int(owners[start]): tuple(pairs[start:end])
@@ -247,22 +95,12 @@ def _instances(
     }
 
 
-def _values(table: _Rows) -> list[MetricNumber]:
-    """Return the values of a table: its texts, then its integers, then its numbers."""
-    return [
-        text if text is not None else whole if whole is not None else number
-        for text, whole, number in zip(
-            table["text"], table["integer"], table["value"], strict=True
-        )
-    ]
-
-
 def _sections(
     trace: Trace, metrics: dict[int, dict[str, KernelMetric]], is_taken: Callable[[str], bool]
 ) -> dict[int, list[PageSection]]:
     """Return launch -> the sections that are taken, in their order, also those of rules only."""
     sections, lines, rules = (
-        _Rows(trace, name) for name in ("kernel_section", "section_metric", "kernel_rule")
+        Rows(trace, name) for name in ("kernel_section", "section_metric", "kernel_rule")
     )
     of_section: dict[int, list[tuple[str, KernelMetric]]] = {}
     for section, label, name in zip(
@@ -344,9 +182,7 @@ def _spreads(launches: Sequence[ProfiledLaunch], *, is_raw: bool) -> Iterator[Sp
         numbers = [m.value for m in metrics if isinstance(m.value, int | float)]
         if numbers:
             mean = math.fsum(numbers) / len(numbers)
-            yield Spread(
-                section_title, label, metrics[0].unit, min(numbers), max(numbers), mean
-            )
+            yield Spread(section_title, label, metrics[0].unit, min(numbers), max(numbers), mean)
 
 
 def session(trace: Trace) -> list[PageTable]:
@@ -364,11 +200,11 @@ def session(trace: Trace) -> list[PageTable]:
         "Host": meta.host,
         **meta.software,
     }
-    processes = _Rows(trace, "process")
-    devices, attributes = _Rows(trace, "device"), _Rows(trace, "device_attribute")
+    processes = Rows(trace, "process")
+    devices, attributes = Rows(trace, "device"), Rows(trace, "device_attribute")
     named: dict[int, list[tuple[str, MetricNumber]]] = {}
     for device, name, value in zip(
-        attributes["device_id"], attributes["name"], _values(attributes), strict=True
+        attributes["device_id"], attributes["name"], values_of(attributes), strict=True
     ):
         named.setdefault(device, []).append((name.removeprefix("device__attribute_"), value))
     known = [(name, str(value)) for name, value in facts.items() if value]
@@ -397,9 +233,9 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
         UsageError: A filter is malformed.
     """
     chosen = launches(trace, choice, shown_name=shown_name, with_instances=True)
-    table = _Rows(trace, "profiled_kernel")
+    table = Rows(trace, "profiled_kernel")
     functions: dict[tuple[int, str], list[Instruction]] = {}
-    code = _Rows(trace, "kernel_instruction")
+    code = Rows(trace, "kernel_instruction")
     for row in range(len(code)):
         key = code["process_id"][row], code["function"][row]
         functions.setdefault(key, []).append(
@@ -408,16 +244,15 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
             )
         )
     found = []
-    for row, launch in zip(_chosen(trace, table, choice), chosen, strict=True):
+    for row, launch in zip(chosen_rows(trace, table, choice), chosen, strict=True):
         key = table["process_id"][row], table["mangled_name"][row] or table["short_name"][row]
         instructions = functions.get(key, [])
         addresses = {instruction.address for instruction in instructions}
-        values = {
-            name: at
-            for name, metric in sorted(launch.metrics.items())
-            for at in ({key: value for key, value in metric.values if key in addresses},)
-            if at
-        }
+        values: dict[str, dict[int | str | None, MetricNumber]] = {}
+        for name, metric in sorted(launch.metrics.items()):
+            at = {place: value for place, value in metric.values if place in addresses}
+            if at:
+                values[name] = at
         found.append(Listing(launch, tuple(instructions), values))
     return found
 
@@ -432,7 +267,7 @@ def _require(trace: Trace) -> None:
 
 def _launch(
     trace: Trace,
-    table: _Rows,
+    table: Rows,
     row: int,
     shown_name: str,
     metrics: dict[str, KernelMetric],
@@ -440,8 +275,8 @@ def _launch(
     sections: Sequence[PageSection],
 ) -> ProfiledLaunch:
     process, device = table["process_id"][row], table["device_id"][row]
-    owner = _Rows(trace, "process")
-    gpu = _Rows(trace, "device")
+    owner = Rows(trace, "process")
+    gpu = Rows(trace, "device")
     capability = ""
     if device is not None and gpu["compute_major"][device] is not None:
         capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
@@ -450,9 +285,9 @@ def _launch(
         owner["pid"][process],
         PurePath(owner["name"][process] or "").name,
         owner["host"][process] or "",
-        shown(table[_NAMES[shown_name]][row] or table["name"][row]),
-        _native(trace, "context", table["context_id"][row]),
-        _native(trace, "stream", table["stream_id"][row]),
+        shown(table[NAMES[shown_name]][row] or table["name"][row]),
+        native_id(trace, "context", table["context_id"][row]),
+        native_id(trace, "stream", table["stream_id"][row]),
         (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
         (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
         None if device is None else gpu["gpu_index"][device],

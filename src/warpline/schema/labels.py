@@ -61,7 +61,13 @@ THREAD_STATES: Mapping[int, str] = {
 }
 
 # Kinds of messages of Nsight Compute's rules.
-MESSAGE_KINDS: Mapping[int, str] = {0: "none", 1: "info", 2: "warning", 3: "error", 4: "optimization"}
+MESSAGE_KINDS: Mapping[int, str] = {
+    0: "none",
+    1: "info",
+    2: "warning",
+    3: "error",
+    4: "optimization",
+}
 
 # What an estimated speedup is of: the unit that a rule is about, or the whole kernel.
 SPEEDUP_KINDS: Mapping[int, str] = {0: "unknown", 1: "local", 2: "global"}

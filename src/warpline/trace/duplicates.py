@@ -103,7 +103,8 @@ def _clock_difference_ns(first: TableSource, second: TableSource) -> int:
 def _is_same(first: TableSource, second: TableSource, spec: TableSpec, moved_ns: int) -> bool:
     """Return whether a table has the same times, correlation ids and names in both sources.
 
-    Of a table without times, the values are compared. Columns are loaded one at a time, up to the first difference.
+    Of a table without times, the values are compared. Columns are loaded one at a time, up to the
+    first difference.
     """
     value = "value" if spec.start is None else None
     for name in dict.fromkeys((spec.start, spec.end, value, "correlation_id", "name_id")):

@@ -56,9 +56,7 @@ def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
     axes = [f"{of}_{axis}" for of in ("grid", "block") for axis in "xyz"]
     sizes = trace.columns("profiled_kernel", *axes)
     count = trace.row_count("profiled_kernel")
-    blocks, threads = (
-        np.prod([sizes[f"{of}_{axis}"].values for axis in "xyz"], axis=0) for of in ("grid", "block")
-    )
+    grid, block = ([sizes[f"{of}_{axis}"].values for axis in "xyz"] for of in ("grid", "block"))
     duration_ns, has_duration = metric_numbers(trace, "gpu__time_duration.sum")
     registers, has_registers = metric_numbers(trace, "launch__registers_per_thread")
     values: dict[str, Values] = {
@@ -69,5 +67,7 @@ def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
         percent, is_known = metric_numbers(trace, name)
         values[field] = Numbers(percent / 100, is_known)
     values["registers"] = Numbers(registers.astype(np.int64), has_registers)
-    values["blocks"], values["threads"] = Numbers(blocks), Numbers(threads)
+    values["blocks"], values["threads"] = (
+        Numbers(np.prod(axes_of, axis=0)) for axes_of in (grid, block)
+    )
     return Result(NAME, TITLE, FIELDS, values, ("launch", "kernel"))

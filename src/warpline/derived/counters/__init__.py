@@ -24,7 +24,8 @@ def text_column(trace: Trace, table: str, column: str) -> Texts:
     """Return a column of texts of a table."""
     data = trace.columns(table, column)[column]
     distinct, codes = np.unique(data.values, return_inverse=True)
-    texts = trace.strings.texts(distinct.tolist()) if data.is_valid().any() else [""] * len(distinct)
+    has_texts = bool(data.is_valid().any())
+    texts = trace.strings.texts(distinct.tolist()) if has_texts else [""] * len(distinct)
     return labelled(codes, texts, data.valid)
 
 

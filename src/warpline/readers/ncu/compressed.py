@@ -79,7 +79,7 @@ def _decompressor() -> Callable[[], Any] | None:
         ("zstandard", lambda module: lambda: module.ZstdDecompressor().decompressobj()),
     ):
         try:
-            return wrap(import_module(name))  # type: ignore[no-any-return]
+            return wrap(import_module(name))
         except ImportError:
             continue
     return None

@@ -190,7 +190,7 @@ def read(path: Path) -> MemorySource:
     metrics = [place for place, name in enumerate(headings) if name not in _FACTS]
     units: Sequence[str] = ()
     for number, row in enumerate(rows):
-        if is_details and len(row) < len(_FACTS) or not is_details and len(row) != len(headings):
+        if len(row) != len(headings) and not (is_details and len(row) > headings.index(_LABEL)):
             raise _damaged(path, number, f"it has {len(row)} of {len(headings)} cells")
         if not is_details and number == 0:
             units = row

@@ -78,7 +78,7 @@ class Launches:
         for number, entry in enumerate(results):
             if entry.kind == "kernel":
                 with report.damage(f"the kernel at byte {entry.start:,}"):
-                    self._add(number, entry, Message(report.bytes(entry)))
+                    self._add(number, entry, Message(report.raw(entry)))
 
     @cached_property
     def metric_rows(self) -> dict[tuple[int, int], int]:
@@ -142,7 +142,7 @@ class Launches:
         """Add a launch and its metrics."""
         row = len(self.entries)
         known: dict[str, int] = {}
-        for data in result.all_bytes(13):
+        for data in result.all_raw(13):
             name, value_bytes, spans = scan(data)
             if name >= len(self._report.texts):
                 raise WireError(f"a metric has the name {name} of {len(self._report.texts)}")
@@ -169,17 +169,17 @@ class Launches:
             (process, device, result.number(22)), len(self._contexts)
         )
         stream = self._streams.setdefault((process, context, result.number(23)), len(self._streams))
-        short = result.bytes(6) or b""
+        short = result.raw(6) or b""
         row = {
             "launch_number": number,
             "process_id": process,
             "device_id": device,
             "context_id": context,
             "stream_id": stream,
-            "name_id": intern(result.bytes(7) or short),
+            "name_id": intern(result.raw(7) or short),
             "short_name_id": intern(short),
         }
-        mangled = result.bytes(5)
+        mangled = result.raw(5)
         if mangled is not None:
             row["mangled_name_id"] = intern(mangled)
         clocks = result.message(25)
@@ -211,6 +211,6 @@ class Launches:
         return {
             device.number(1): name
             for device in devices
-            for name in (device.bytes(2),)
+            for name in (device.raw(2),)
             if name is not None
         }

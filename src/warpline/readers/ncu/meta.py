@@ -36,7 +36,7 @@ def meta_of(report: Report) -> TraceMeta:
             versions.update((_text(of, 1), _text(of, 2)) for of in session.messages(8))
             for machine in (*session.messages(4), *session.messages(3)):
                 system.update(_system(machine))
-            command = session.bytes(11) or command
+            command = session.raw(11) or command
             begin = session.integer(2) or begin
     tool = versions.pop(_TARGET, None)
     return TraceMeta(
@@ -57,7 +57,7 @@ _NAMES = {"CUDA Version": "CUDA"}
 
 
 def _text(message: Message, number: int) -> str:
-    return (message.bytes(number) or b"").decode("utf-8", "replace")
+    return (message.raw(number) or b"").decode("utf-8", "replace")
 
 
 def _system(machine: Message) -> dict[str, str]:
@@ -77,7 +77,8 @@ def _redacted(command: str) -> str:
 def _unread(report: Report) -> dict[str, int]:
     """Return kinds of results that are not read, and how many there are."""
     counts = Counter(entry.kind for entry in report.entries)
-    return {f"{kind} results": counts[kind] for kind in ("range", "command list", "graph") if counts[kind]}
+    kinds = [kind for kind in counts if kind not in ("kernel", "module")]
+    return {f"{kind} results": counts[kind] for kind in kinds}
 
 
 def _warnings(report: Report, *, is_complete: bool) -> tuple[str, ...]:

@@ -149,13 +149,13 @@ class InstanceColumns:
         return done
 
     def _fill_one(self, row: int, instance: Message) -> None:
-        number, whole, text = value_of(instance.bytes(1) or b"")
+        number, whole, text = value_of(instance.raw(1) or b"")
         if whole is not None:
             self._keys[row], self._has_key[row] = whole, True
         elif text is not None or number is not None:
             shown = text if text is not None else repr(number).encode()
             self._key_texts[row], self._has_text[row] = self._intern(shown), True
-        self._values.put(row, value_of(instance.bytes(2) or b""))
+        self._values.put(row, value_of(instance.raw(2) or b""))
 
     def columns(self) -> dict[str, ColumnData]:
         """Return the columns."""

@@ -36,11 +36,11 @@ def instructions(report: Report) -> Iterator[Instruction]:
     for entry, module in _modules(report):
         with report.damage(f"the module at byte {entry.start:,}"):
             key = entry.process, module.number(1)
-            code = module.bytes(4)
+            code = module.raw(4)
             if code:
                 codes[key] = entry, code
             for function in module.message(9).messages(1):
-                functions.setdefault(key, {})[function.number(2)] = function.bytes(1) or b""
+                functions.setdefault(key, {})[function.number(2)] = function.raw(1) or b""
     for key, (entry, code) in codes.items():
         try:
             cubin = Cubin(code)
@@ -61,8 +61,8 @@ def source_lines(report: Report) -> Iterator[SourceLine]:
     for number, (entry, module) in enumerate(_modules(report)):
         with report.damage(f"the module at byte {entry.start:,}"):
             files = module.message(8).messages(1)
-            texts = [(file.bytes(1) or b"", file.bytes(2) or b"") for file in files]
-            ptx, code = module.bytes(3), module.bytes(4)
+            texts = [(file.raw(1) or b"", file.raw(2) or b"") for file in files]
+            ptx, code = module.raw(3), module.raw(4)
         for place, (path, text) in enumerate(texts):
             for line, words in enumerate(text.splitlines(), 1):
                 yield number, SOURCE, path, place, line, words

@@ -1,6 +1,6 @@
-"""The blocks of a report: texts, sessions, and where its launches and modules are.
+r"""The blocks of a report: texts, sessions, and where its launches and modules are.
 
-A report is ``NVR\\0``, the size of a header and the header, and then blocks. A block is the size of
+A report is ``NVR\0``, the size of a header and the header, and then blocks. A block is the size of
 its header, the header, and as many entries as the header says, each after its size. Sizes are
 32-bit. Headers and entries are messages of Protocol Buffers.
 """
@@ -79,9 +79,9 @@ class Report:
     def message(self, entry: Entry) -> Message:
         """Return the message of an entry. Raises CorruptTraceError if it is damaged."""
         with self.damage(f"the {entry.kind} at byte {entry.start:,}"):
-            return Message(self.bytes(entry))
+            return Message(self.raw(entry))
 
-    def bytes(self, entry: Entry) -> bytes:
+    def raw(self, entry: Entry) -> bytes:
         """Return the bytes of an entry."""
         return self._data[entry.start : entry.start + entry.size]
 
@@ -127,13 +127,13 @@ class Report:
                 place += size
         if place != end:
             raise WireError(f"{end - place:,} bytes of it belong to no entry")
-        self.texts += header.message(4).all_bytes(1)
+        self.texts += header.message(4).all_raw(1)
         if 3 in header:
             self.sessions.append(header.message(3))
         return end
 
     def _process(self, info: Message) -> int:
-        facts = info.number(1), info.bytes(2) or b"", info.bytes(3) or b""
+        facts = info.number(1), info.raw(2) or b"", info.raw(3) or b""
         if facts not in self.processes:
             self.processes.append(facts)
         return self.processes.index(facts)

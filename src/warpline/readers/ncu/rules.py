@@ -51,17 +51,17 @@ def messages_of(rule: Message) -> list[RuleMessage]:
             kind, speedup_kind = message.number(2), speedup.number(1)
             found.append(
                 RuleMessage(
-                    rule.bytes(1) or b"",
-                    rule.bytes(4),
+                    rule.raw(1) or b"",
+                    rule.raw(4),
                     kind if kind in MESSAGE_KINDS else 0,
-                    message.bytes(4),
-                    plain(message.bytes(1) or b""),
+                    message.raw(4),
+                    plain(message.raw(1) or b""),
                     None
                     if 10 not in item
                     else speedup_kind
                     if speedup_kind in SPEEDUP_KINDS
                     else 0,
-                    speedup.float(2),
+                    speedup.decimal(2),
                 )
             )
     return found

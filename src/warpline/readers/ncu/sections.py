@@ -64,8 +64,8 @@ def section_of(data: bytes, chip: int) -> Section:
         if line is not None
     ]
     return Section(
-        message.bytes(1) or b"",
-        message.bytes(2) or b"",
+        message.raw(1) or b"",
+        message.raw(2) or b"",
         message.number(3),
         tuple(sorted(lines, key=lambda line: line.name)),
     )
@@ -73,13 +73,13 @@ def section_of(data: bytes, chip: int) -> Section:
 
 def _line(item: Message, chip: int) -> Line | None:
     """Return the first alternative for the GPU, or the metric itself; None without either."""
-    label = item.bytes(2) or b""
-    if not item.bytes(1):
+    label = item.raw(2) or b""
+    if not item.raw(1):
         return None
     for other in item.messages(7):
         if _applies(other.message(3), chip):
-            return Line(other.bytes(1) or b"", other.bytes(2) or label)
-    return Line(item.bytes(1) or b"", label) if _applies(item.message(6), chip) else None
+            return Line(other.raw(1) or b"", other.raw(2) or label)
+    return Line(item.raw(1) or b"", label) if _applies(item.message(6), chip) else None
 
 
 def _applies(chosen: Message, chip: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from warpline.readers.ncu.rules import messages_of
 from warpline.readers.ncu.sections import Section, section_of
 from warpline.readers.ncu.values import columns_of, value_of
 from warpline.readers.ncu.wire import Message
-from warpline.schema import TABLES, profiled_kernels
+from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column
 from warpline.trace.meta import TraceMeta
 from warpline.trace.strings import StringPool
@@ -96,7 +95,7 @@ class NcuSource:
         for _, entry, result in self._results():
             with self._report.damage(f"the metrics of the kernel at byte {entry.start:,}"):
                 parts, spans, size = [], [], 0
-                for data in result.all_bytes(13):
+                for data in result.all_raw(13):
                     found = np.array(scan(data)[2], np.int64)
                     if len(found):
                         spans.append(found + size)
@@ -112,7 +111,7 @@ class NcuSource:
         """Return the sections of a launch in the order in which they are shown."""
         chip = self._launches.chips[row]
         with self._report.damage(f"the sections of the kernel at byte {entry.start:,}"):
-            sections = [section_of(data, chip) for data in result.all_bytes(17)]
+            sections = [section_of(data, chip) for data in result.all_raw(17)]
         return sorted(sections, key=lambda section: (section.order, section.title))
 
     @cached_property
@@ -182,7 +181,7 @@ class NcuSource:
                 for device in session.messages(6):
                     row = self._launches.device_row(device.number(1))
                     found += [
-                        (row, of.bytes(1) or b"", value_of(of.bytes(2) or b""))
+                        (row, of.raw(1) or b"", value_of(of.raw(2) or b""))
                         for of in device.messages(3)
                         if row is not None
                     ]
@@ -204,5 +203,3 @@ class NcuSource:
             ]
             made[spec.name] = make_column(spec, np.array(numbers, spec.dtype.value), valid)
         return made
-
-

@@ -37,10 +37,10 @@ def value_of(data: bytes) -> Value:
             is_small = whole < _LARGEST
             return float(whole), whole if is_small else None, None if is_small else b"%d" % whole
     for number in (3, 2):
-        decimal = message.float(number)
+        decimal = message.decimal(number)
         if decimal is not None:
             return decimal, None, None
-    return None, None, message.bytes(1)
+    return None, None, message.raw(1)
 
 
 class ValueColumns:

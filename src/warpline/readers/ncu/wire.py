@@ -7,6 +7,7 @@ expected, raises WireError, so that damage is never read as a number.
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _VARINT_BITS = 64
@@ -26,7 +27,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
-        if byte < 128:  # noqa: PLR2004 - the continuation bit
+        if byte < 128:
             if value >> _VARINT_BITS:
                 break
             return value, at
@@ -56,7 +57,7 @@ def skip(data: bytes, at: int, end: int) -> tuple[int, int, int]:
 def float_of(value: int | bytes) -> float:
     """Return the float or double of a fixed field."""
     assert isinstance(value, bytes)
-    return float(struct.unpack("<f" if len(value) == 4 else "<d", value)[0])  # noqa: PLR2004
+    return float(struct.unpack("<f" if len(value) == 4 else "<d", value)[0])
 
 
 class Message:
@@ -72,7 +73,7 @@ class Message:
     __slots__ = ("_fields",)
 
     def __init__(self, data: bytes) -> None:
-        self._fields: dict[int, tuple[int, list[int | bytes]]] = {}
+        self._fields: dict[int, tuple[int, list[Any]]] = {}
         at, end = 0, len(data)
         while at < end:
             key, at = varint(data, at, end)
@@ -104,7 +105,7 @@ class Message:
     def __contains__(self, number: int) -> bool:
         return number in self._fields
 
-    def _of(self, number: int, *wires: int) -> list[int | bytes]:
+    def _of(self, number: int, *wires: int) -> list[Any]:
         found = self._fields.get(number)
         if found is None:
             return []
@@ -121,11 +122,11 @@ class Message:
     def integer(self, number: int) -> int | None:
         """Return an unsigned integer; the last one, if there are several."""
         values = self._of(number, VARINT)
-        return int(values[-1]) if values else None  # type: ignore[arg-type]
+        return int(values[-1]) if values else None
 
     def integers(self, number: int) -> list[int]:
         """Return the unsigned integers of the fields of this number."""
-        return self._of(number, VARINT)  # type: ignore[return-value]
+        return self._of(number, VARINT)
 
     def number(self, number: int) -> int:
         """Return an integer below 2^63; 0, the default of the format, without one."""
@@ -134,24 +135,24 @@ class Message:
             raise WireError(f"field {number} is {value}, which is too large")
         return value
 
-    def float(self, number: int) -> float | None:
+    def decimal(self, number: int) -> float | None:
         """Return a float or double."""
         values = self._of(number, FIXED64, FIXED32)
         return float_of(values[-1]) if values else None
 
-    def bytes(self, number: int) -> bytes | None:
+    def raw(self, number: int) -> bytes | None:
         """Return the bytes of a field."""
         values = self._of(number, BYTES)
-        return values[-1] if values else None  # type: ignore[return-value]
+        return values[-1] if values else None
 
-    def all_bytes(self, number: int) -> list[bytes]:
+    def all_raw(self, number: int) -> list[bytes]:
         """Return the bytes of each field of this number."""
-        return self._of(number, BYTES)  # type: ignore[return-value]
+        return self._of(number, BYTES)
 
     def message(self, number: int) -> Message:
         """Return the message in a field; an empty one without it."""
-        return Message(self.bytes(number) or b"")
+        return Message(self.raw(number) or b"")
 
     def messages(self, number: int) -> list[Message]:
         """Return the messages in the fields of this number."""
-        return [Message(data) for data in self.all_bytes(number)]
+        return [Message(data) for data in self.all_raw(number)]
