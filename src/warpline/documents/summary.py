@@ -31,6 +31,23 @@ _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
     _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
+    _Extract(
+        ("profiled_kernels",),
+        "Profiled kernels",
+        (
+            "launch",
+            "kernel",
+            "duration_ns",
+            "sm_ratio",
+            "memory_ratio",
+            "occupancy_ratio",
+            "registers",
+            "blocks",
+            "threads",
+        ),
+        10,
+        is_shown_if_missing=False,
+    ),
     _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
     _Extract(
         ("kernel_sum",),
@@ -79,10 +96,13 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
             advance(1)
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
+    # A report with counters per kernel has no timeline.
+    is_of_counters = trace.has("profiled_kernel") and not has_cuda
+
     def is_shown(part: _Extract) -> bool:
         # Without any CUDA events, the first CUDA table states that for all.
         is_repeated = part.is_about_cuda and not has_cuda and part.tables != _FIRST_ABOUT_CUDA
-        return part.is_shown_if_missing and not is_repeated
+        return part.is_shown_if_missing and not is_repeated and not is_of_counters
 
     shown = [
         section

@@ -1,0 +1,85 @@
+"""Compressed reports (``.ncu-repz``): a report in one Zstandard stream.
+
+Written from the description of the format, without a sample to test with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from warpline.errors import CorruptTraceError, InputError
+
+SUFFIX = ".ncu-repz"
+_CHUNK = 1 << 20
+_LEAST_LIMIT, _MOST_RATIO = 256 << 20, 200  # reports shrink 10 to 60 times
+
+
+def is_available() -> bool:
+    """Return whether a module that decompresses is installed."""
+    return _decompressor() is not None
+
+
+def begins_with(head: bytes, magic: bytes) -> bool:
+    """Return whether the content of a stream, of which `head` is the start, begins with a magic."""
+    make = _decompressor()
+    if make is None:
+        return False
+    try:
+        return bytes(make().decompress(head)).startswith(magic)
+    except Exception:  # noqa: BLE001 - the error of whichever module is installed
+        return False
+
+
+def decompressed(path: Path) -> bytes:
+    """Return the content of a compressed report.
+
+    Raises:
+        InputError: No module that decompresses is installed, or the content is too large.
+        CorruptTraceError: The stream is damaged or cut off.
+    """
+    make = _decompressor()
+    if make is None:
+        raise InputError(
+            f"{path} is compressed with Zstandard, which is not installed",
+            hint="pip install 'warpline[zstd]', or decompress it: zstd -d",
+        )
+    limit = max(_LEAST_LIMIT, path.stat().st_size * _MOST_RATIO)
+    parts: list[bytes] = []
+    stream, size = make(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            try:
+                parts.append(stream.decompress(chunk))
+            except Exception as error:  # noqa: BLE001 - as above
+                raise _damaged(path, str(error)) from None
+            size += len(parts[-1])
+            if size > limit:
+                raise InputError(
+                    f"{path} expands to more than {limit:,} bytes",
+                    hint="decompress it with zstd -d if it is to be trusted",
+                )
+    if not stream.eof:
+        raise _damaged(path, "it is cut off")
+    return b"".join(parts)
+
+
+def _damaged(path: Path, why: str) -> CorruptTraceError:
+    return CorruptTraceError(
+        f"{path}: the Zstandard stream is damaged: {why}", hint="copy or record the report again"
+    )
+
+
+def _decompressor() -> Callable[[], Any] | None:
+    """Return what makes a decompressor: of Python 3.14, or of the package zstandard."""
+    for name, wrap in (
+        ("compression.zstd", lambda module: module.ZstdDecompressor),
+        ("zstandard", lambda module: lambda: module.ZstdDecompressor().decompressobj()),
+    ):
+        try:
+            return wrap(import_module(name))
+        except ImportError:
+            continue
+    return None
