@@ -82,6 +82,15 @@ class OwnGrammar(Protocol):
         ...
 
 
+@runtime_checkable
+class HasParts(Protocol):
+    """A command whose words may mean a command of their own: ``kernels plan``."""
+
+    def part(self, words: Sequence[str]) -> Command | None:
+        """Return what the words mean; None for the command itself."""
+        ...
+
+
 class Parser(ArgumentParser):
     """A parser that raises UsageError with a hint."""
 
@@ -200,7 +209,7 @@ def _help(words: Sequence[str]) -> Callable[[], int]:
     chosen = find(names[0])
     if chosen is None:
         raise _unknown_command(names[0])
-    return _invocation(chosen, ["--help"])
+    return _invocation(chosen, [*names[1:], "--help"])
 
 
 def _unknown_command(name: str) -> UsageError:
@@ -274,6 +283,9 @@ def overview() -> str:
 
 
 def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
+    if isinstance(item, HasParts) and (part := item.part(words)) is not None:
+        own_name = part.NAME.rpartition(" ")[2]
+        return _invocation(part, words[1:] if words[0] == own_name else words)
     parser = parser_of(item)
     asks_for_help, read = _asks_for_help, parser.read
     if isinstance(item, OwnGrammar):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from warpline.counters.profiler_host import COLLECTIONS
 from warpline.errors import CounterError
@@ -107,7 +107,7 @@ class HostProcess:
                 return
         raise problems[0]
 
-    def __enter__(self) -> HostProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,10 +1,10 @@
 """Names of metrics as ncu takes them, against the metrics of a chip.
 
-    sm__inst_executed.sum              one metric: base name and rollup
-    sm__inst_executed                  its first-level rollups: .avg, .max, .min, .sum
-    breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed
-                                       the metrics that a throughput is the maximum of
-    regex:^sm__pipe_.*_cycles_active$  all metrics whose base name matches, or else whose full name
+sm__inst_executed.sum              one metric: base name and rollup
+sm__inst_executed                  its first-level rollups: .avg, .max, .min, .sum
+breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed
+                                   the metrics that a throughput is the maximum of
+regex:^sm__pipe_.*_cycles_active$  all metrics whose base name matches, or else whose full name
 """
 
 from __future__ import annotations

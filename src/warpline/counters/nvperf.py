@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator, Sequence
 from ctypes import POINTER, c_char_p, c_size_t, c_uint8, c_uint16, c_uint32, c_void_p
-from typing import Any
+from typing import Any, Self
 
 LIBRARY_NAME = "libnvperf_host.so"
 _SUCCESS = 0
@@ -175,7 +175,7 @@ class NvPerf:
             structure: getattr(library, name) for structure, name in FUNCTIONS.items()
         }
         self._library = library
-        self._call(InitializeHost())
+        self.call(InitializeHost())
 
     def breakdown(self, chip: str, throughput: str) -> list[str] | None:
         """Return the counters and throughputs that a throughput is the maximum of, at all levels.
@@ -226,13 +226,14 @@ class NvPerf:
         call = CountersOfPass(
             pConfig=ctypes.cast(image, c_void_p), configSize=len(image), passIndex=index
         )
-        self._call(call)
+        self.call(call)
         found = (c_char_p * call.numRawCounters)()
         call.ppRawCounterNames = found
-        self._call(call)
+        self.call(call)
         return [name for name in found if name is not None]
 
-    def _call(self, parameters: ctypes.Structure) -> None:
+    def call(self, parameters: ctypes.Structure) -> None:
+        """Call the function of a structure with it."""
         parameters.structSize = size_of(type(parameters))
         if self._functions[type(parameters)](ctypes.byref(parameters)) != _SUCCESS:
             raise _CallError(FUNCTIONS[type(parameters)])
@@ -242,7 +243,7 @@ class _Evaluator:
     """A metrics evaluator of a chip, freed at the end of the ``with`` block."""
 
     def __init__(self, nvperf: NvPerf, chip: str) -> None:
-        self._call = nvperf._call
+        self._call = nvperf.call
         size = ScratchSize(pChipName=chip.encode())
         self._call(size)
         self._scratch = ctypes.create_string_buffer(size.scratchBufferSize)
@@ -254,7 +255,7 @@ class _Evaluator:
         self._call(made)
         self._handle = made.pMetricsEvaluator
 
-    def __enter__(self) -> _Evaluator:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from warpline.counters.host_process import Metric, Passes, RefusedError
+from warpline.counters.host_process import PROFILING, Metric, Passes, RefusedError
 from warpline.counters.names import Breakdown, Catalogue, source_of, unit_of_gpu
 from warpline.counters.sets import Section
 from warpline.errors import CounterError, UsageError
 from warpline.frozen import frozen
+from warpline.lazy import lazy
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = lazy("difflib")
+
 
 class Host(Protocol):
     """What knows the metrics of chips: `HostProcess`."""
@@ -17,10 +24,10 @@ class Host(Protocol):
     def chips(self) -> list[str]:
         """Return the names of all chips."""
 
-    def metrics(self, chip: str) -> list[Metric]:
+    def metrics(self, chip: str, collection: str = PROFILING) -> list[Metric]:
         """Return the base metrics of a chip."""
 
-    def sub_metrics(self, chip: str) -> Mapping[str, Sequence[str]]:
+    def sub_metrics(self, chip: str, collection: str = PROFILING) -> Mapping[str, Sequence[str]]:
         """Return what may follow the base names, by kind of metric."""
 
     def passes(self, chip: str, names: Sequence[str]) -> Passes:
@@ -65,65 +72,11 @@ class Session:
     passes: int
     counters: tuple[int, ...] | None
 
-    def complete_in(self, index: int) -> list[str]:
-        """Return the names of the metrics that one pass (from 1) is enough for."""
-        return [metric.name for metric in self.metrics if metric.passes == (index,)]
-
-    def partly_in(self, index: int) -> list[str]:
-        """Return the names of the metrics that need a pass (from 1) and others."""
-        return [
-            metric.name
-            for metric in self.metrics
-            if metric.passes and len(metric.passes) > 1 and index in metric.passes
-        ]
-
-
-@frozen
-class PlannedMetric:
-    """One metric of a plan.
-
-    Attributes:
-        name: Its full name.
-        section: Name of the section that it belongs to; empty if it was named alone.
-        passes: The passes of its session (from 1) that count something it requires; None if
-            unknown.
-    """
-
-    name: str
-    section: str
-    passes: tuple[int, ...] | None
-
-    @property
-    def is_instrumented(self) -> bool:
-        """Whether modified code counts it, instead of the hardware."""
-        return "_sass_" in self.name
-
-
-@frozen
-class Session:
-    """Metrics that are counted together.
-
-    Attributes:
-        metrics: In the order of the request.
-        passes: How often the kernel must run.
-        counters: For each pass, the number of hardware counters; None if unknown.
-    """
-
-    metrics: tuple[PlannedMetric, ...]
-    passes: int
-    counters: tuple[int, ...] | None
-
-    def complete_in(self, index: int) -> list[PlannedMetric]:
-        """Return the metrics that one pass (from 1) is enough for."""
-        return [metric for metric in self.metrics if metric.passes == (index,)]
-
-    def partly_in(self, index: int) -> list[PlannedMetric]:
-        """Return the metrics that a pass (from 1) counts together with others."""
-        return [
-            metric
-            for metric in self.metrics
-            if metric.passes and len(metric.passes) > 1 and index in metric.passes
-        ]
+    def metrics_in(self, index: int) -> tuple[int, int]:
+        """Return how many metrics need only this pass (from 1), and how many also others."""
+        here = [metric.passes for metric in self.metrics if index in (metric.passes or ())]
+        complete = here.count((index,))
+        return complete, len(here) - complete
 
 
 @frozen
@@ -151,8 +104,13 @@ class Plan:
         return tuple(metric for session in self.sessions for metric in session.metrics)
 
 
-def catalogue(host: Host, chip: str) -> Catalogue:
+def catalogue(host: Host, chip: str, collection: str = PROFILING) -> Catalogue:
     """Return the metrics of a chip.
+
+    Args:
+        host: What knows the chip.
+        chip: Its name.
+        collection: How they are collected, see `COLLECTIONS`.
 
     Raises:
         UsageError: CUPTI does not know the chip.
@@ -160,7 +118,7 @@ def catalogue(host: Host, chip: str) -> Catalogue:
     """
     name = known_chip(host, chip)
     try:
-        return Catalogue(name, host.metrics(name), host.sub_metrics(name))
+        return Catalogue(name, host.metrics(name, collection), host.sub_metrics(name, collection))
     except RefusedError as error:
         raise CounterError(
             f"this CUPTI has no metrics of {name}", hint="use another version of CUPTI"
@@ -173,7 +131,9 @@ def known_chip(host: Host, chip: str) -> str:
     for name in known:
         if name.lower() == chip.lower():
             return name
-    raise UsageError(f"unknown chip {chip!r}", hint=f"CUPTI knows {', '.join(known)}")
+    near = difflib.get_close_matches(chip.upper(), known, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"CUPTI knows {', '.join(known)}"
+    raise UsageError(f"unknown chip {chip!r}", hint=hint)
 
 
 def plan(
@@ -231,9 +191,7 @@ def _of_section(
     return list(names)
 
 
-def _one_pass(
-    host: Host, chip: str, names: Sequence[str], left_out: dict[str, str]
-) -> list[str]:
+def _one_pass(host: Host, chip: str, names: Sequence[str], left_out: dict[str, str]) -> list[str]:
     """Return the metrics that fit in one pass, the first ones first."""
     chosen: list[str] = []
     for name in names:

@@ -1,8 +1,8 @@
 """CUPTI's profiler host through ctypes: the metrics of each chip, and the passes that they take.
 
-It needs no GPU, and CUPTI before 13.2 no driver either. `host_process` runs this module in a process
-of its own: CUPTI 13.2 overflows its stack without a driver, and a second copy of NVIDIA's libraries
-must not meet those that a program has loaded.
+It needs no GPU, and before CUPTI 13.2 no driver either. `host_process` runs this module in a
+process of its own: CUPTI 13.2 overflows its stack without a driver, and a second copy of NVIDIA's
+libraries must not meet those that a program has loaded.
 
 The structures are those of CUPTI 12.6. Each has its size in front, by which later versions, which
 append fields, know which ones are there. A test compares them with NVIDIA's header.
@@ -191,7 +191,7 @@ class ProfilerHost:
     def chips(self) -> list[str]:
         """Return the names of the chips that it knows, such as ``GH100``."""
         call = SupportedChips()
-        self._call(call)
+        self.call(call)
         return _texts(call.ppChipNames, call.numChips)
 
     def metrics(self, chip: str, collection: str) -> list[list[str]]:
@@ -226,17 +226,20 @@ class ProfilerHost:
             collection: One of `COLLECTIONS`.
 
         Returns:
-            ``passes``, their number; ``of_metric``, the passes of each metric, from 0; ``counters``,
-            the number of counters of each pass. The last two are None if NvPerf cannot tell.
+            ``passes``, their number; ``of_metric``, the passes of each metric, from 0;
+            ``counters``, the number of counters of each pass. The last two are None if NvPerf
+            cannot tell.
         """
         with _HostObject(self, chip, collection) as host:
             array = (c_char_p * len(names))(*(name.encode() for name in names))
-            self._call(ConfigAddMetrics(pHostObject=host, ppMetricNames=array, numMetrics=len(names)))
+            self.call(
+                ConfigAddMetrics(pHostObject=host, ppMetricNames=array, numMetrics=len(names))
+            )
             image = self._config_image(host)
             call = NumOfPasses(
                 configImageSize=len(image), pConfigImage=ctypes.cast(image, c_void_p)
             )
-            self._call(call)
+            self.call(call)
         of_metric, counters = None, None
         if self._nvperf is not None:
             of_metric, counters = self._nvperf.passes_of(chip, names, image, call.numOfPasses)
@@ -249,26 +252,26 @@ class ProfilerHost:
     def _base_metrics(self, host: c_void_p, kind: int) -> list[str]:
         # A second call for the same object would return the names twice.
         call = BaseMetrics(pHostObject=host, metricType=kind)
-        self._call(call)
+        self.call(call)
         return _texts(call.ppMetricNames, call.numMetrics)
 
     def _sub_metrics(self, host: c_void_p, kind: int, name: str) -> list[str]:
         call = SubMetrics(pHostObject=host, metricType=kind, pMetricName=name.encode())
-        self._call(call)
+        self.call(call)
         return _texts(call.ppSubMetrics, call.numOfSubmetrics)
 
     def _properties(self, host: c_void_p, name: str, kind: int) -> tuple[str, str, str]:
         call = MetricProperties(
             pHostObject=host, pMetricName=(name + PLAIN_SUFFIXES[kind]).encode()
         )
-        self._call(call)
+        self.call(call)
         return _text(call.pDimUnit), _text(call.pHwUnit), _text(call.pDescription)
 
     def _config_image(self, host: c_void_p) -> ctypes.Array[Any]:
         size = ConfigImageSize(pHostObject=host)
-        self._call(size)
+        self.call(size)
         image = ctypes.create_string_buffer(size.configImageSize)
-        self._call(
+        self.call(
             ConfigImage(
                 pHostObject=host,
                 configImageSize=len(image),
@@ -277,7 +280,8 @@ class ProfilerHost:
         )
         return image
 
-    def _call(self, parameters: ctypes.Structure) -> None:
+    def call(self, parameters: ctypes.Structure) -> None:
+        """Call the function of a structure with it; CuptiError if it fails."""
         parameters.structSize = nvperf.size_of(type(parameters))
         status = self._functions[type(parameters)](ctypes.byref(parameters))
         if status != 0:
@@ -288,7 +292,7 @@ class _HostObject:
     """A host object of a chip, freed at the end of the ``with`` block."""
 
     def __init__(self, host: ProfilerHost, chip: str, collection: str) -> None:
-        self._call = host._call
+        self._call = host.call
         made = Initialize(profilerType=COLLECTIONS.index(collection), pChipName=chip.encode())
         self._call(made)
         self._handle = made.pHostObject

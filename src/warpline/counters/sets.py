@@ -1,7 +1,7 @@
 """Sets of metrics, in sections. Names of sets, sections and metrics are those of ncu.
 
-A section lists metrics as one text. ``{a,b}`` stands for either of them, and ``a | b`` for the first
-that the chip has. A metric that a chip lacks is left out of a set, and is reported.
+A section lists metrics as one text. ``{a,b}`` stands for both of them, and ``a | b`` for the first
+one that the chip has. A metric that a chip lacks is left out of a set, and is reported.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _expanded(word: str) -> list[str]:
     return ["".join(chosen) for chosen in product(*choices)]
 
 
-# By importance: what does not fit in the one pass is left out. A pass counts few events of an SM, so
-# Tensor Core activity comes from a counter of the TPC where there is one.
+# By importance: what does not fit in the one pass is left out. A pass counts few events of an SM,
+# so Tensor Core activity comes from a counter of the TPC where there is one.
 LIGHT = Section(
     "Light",
     "What bounds a kernel, in one pass",
@@ -400,7 +400,5 @@ for _item in (
     SETS.add(_item.name, _item, aliases=("default",) if _item.name == "basic" else ())
 
 SECTIONS: Registry[Section] = Registry("section")
-for _section in dict.fromkeys(
-    section for counter_set in SETS for section in counter_set.sections
-):
+for _section in dict.fromkeys(section for counter_set in SETS for section in counter_set.sections):
     SECTIONS.add(_section.name, _section)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from warpline.counters.host_process import HostProcess, Metric
-from warpline.counters.names import Catalogue, split
-from warpline.counters.plan import Plan, PlannedMetric
+from warpline.counters.names import Catalogue
+from warpline.counters.plan import Plan, PlannedMetric, Session
 from warpline.counters.sets import SECTIONS, SETS
 from warpline.result import Document, Field, Result, column_of
 from warpline.units import Unit, plural
@@ -24,12 +24,11 @@ _PASSES = (
     Field("counters", Unit.COUNT, "Events that the pass counts.", "Counters"),
     Field("complete", Unit.COUNT, "Metrics that need this pass only.", "Complete"),
     Field("partial", Unit.COUNT, "Metrics that need this and other passes.", "Partial"),
-    Field("metrics", Unit.NONE, "The metrics that need this pass only.", "Metrics"),
 )
 _METRICS = (
     _SESSION,
-    Field("passes", Unit.COUNT, "How many passes the metric needs.", "Passes"),
-    Field("in_passes", Unit.NONE, "Which ones.", "In"),
+    Field("passes", Unit.COUNT, "How many passes of this plan count something it needs.", "Passes"),
+    Field("in_passes", Unit.NONE, "Which passes.", "In"),
     Field("section", Unit.NONE, "The section that lists it.", "Section"),
     Field("metric", Unit.NONE, "The metric.", "Metric"),
 )
@@ -38,6 +37,7 @@ _LEFT_OUT = (
     Field("metric", Unit.NONE, "The metric.", "Metric"),
 )
 _CATALOGUE = (
+    Field("chip", Unit.NONE, "The chip that has it.", "Chip"),
     Field("metric", Unit.NONE, "The metric.", "Metric"),
     Field("kind", Unit.NONE, "counter, ratio or throughput.", "Type"),
     Field("unit", Unit.NONE, "The unit of its value.", "Unit"),
@@ -60,8 +60,8 @@ _SECTIONS = (
 _CHIPS = (Field("chip", Unit.NONE, "The name for --chip.", "Chip"),)
 
 _COST = (
-    "cost: a launch runs once per pass; before each pass but the first, memory that the kernel wrote"
-    " is restored, so the time depends on the kernel"
+    "cost: a launch runs once per pass; memory that the kernel wrote is restored before each further"
+    " pass, so the time depends on the kernel"
 )
 _NO_COST = "cost: one pass; nothing is replayed or restored"
 
@@ -82,7 +82,7 @@ def plan_document(plan: Plan, host: HostProcess, asked: str) -> Document:
     if plan.left_out:
         rows = [(reason, name) for name, reason in plan.left_out.items()]
         sections.append(_result("left_out", "Left out", _LEFT_OUT, sorted(rows), ("metric",)))
-    facts = {
+    facts: dict[str, Any] = {
         "chip": plan.chip,
         "passes": plan.passes,
         "passes_of_sessions": [session.passes for session in plan.sessions],
@@ -94,7 +94,10 @@ def metrics_document(
     catalogue: Catalogue, host: HostProcess, metrics: Iterable[Metric]
 ) -> Document:
     """Return a document with base metrics of a chip and their descriptions."""
-    rows = [(item.name, item.kind, item.unit, item.hw_unit, item.description) for item in metrics]
+    rows = [
+        (catalogue.chip, item.name, item.kind, item.unit, item.hw_unit, item.description)
+        for item in metrics
+    ]
     title = f"{catalogue.chip}: {plural(len(rows), 'base metric')}"
     return _one(_result("metrics", title, _CATALOGUE, rows, ("metric",)), catalogue, host)
 
@@ -144,14 +147,7 @@ def chips_document(host: HostProcess) -> Document:
 
 def _passes(plan: Plan, title: str) -> Result:
     rows = [
-        (
-            number,
-            index,
-            session.counters[index - 1] if session.counters else None,
-            len(complete := session.complete_in(index)) if session.counters else None,
-            len(session.partly_in(index)) if session.counters else None,
-            ", ".join(complete) if session.counters else None,
-        )
+        (number, index, *_content(session, index))
         for number, session in enumerate(plan.sessions, 1)
         for index in range(1, session.passes + 1)
     ]
@@ -159,18 +155,26 @@ def _passes(plan: Plan, title: str) -> Result:
     return _result("passes", title, _PASSES, rows, ("session", "pass"), notes)
 
 
+def _content(session: Session, index: int) -> tuple[int | None, int | None, int | None]:
+    """Return the counters of a pass, and its complete and partial metrics; None if unknown."""
+    if session.counters is None:
+        return None, None, None
+    return session.counters[index - 1], *session.metrics_in(index)
+
+
 def _notes(plan: Plan) -> Iterator[str]:
     yield _COST if plan.passes > 1 else _NO_COST
     if len(plan.sessions) > 1:
         yield (
-            f"CUPTI does not count these metrics together: {len(plan.sessions)} runs of the program"
+            f"CUPTI cannot count all these metrics together: {len(plan.sessions)} sessions,"
+            " each with a run of the program"
         )
     instrumented = sum(metric.is_instrumented for metric in plan.metrics)
     if instrumented:
         verb = "is" if instrumented == 1 else "are"
         yield f"{plural(instrumented, '_sass_ metric')} {verb} counted by instrumented code"
     if plan.left_out:
-        yield f"{plural(len(plan.left_out), 'metric')} left out; see the last table"
+        yield f"{plural(len(plan.left_out), 'metric')} left out: see the last table"
 
 
 def _metrics(plan: Plan) -> Result:
@@ -183,9 +187,15 @@ def _metrics(plan: Plan) -> Result:
             metric.name,
         )
         for number, session in enumerate(plan.sessions, 1)
-        for metric in session.metrics
+        for metric in sorted(session.metrics, key=_by_passes)
     ]
     return _result("metrics", "Metrics and the passes that they need", _METRICS, rows, ("metric",))
+
+
+def _by_passes(metric: PlannedMetric) -> tuple[bool, tuple[int, ...]]:
+    """Return the order of the table: pass by pass, then what several passes count together."""
+    passes = metric.passes or ()
+    return len(passes) > 1, passes
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -203,7 +213,7 @@ def _one(result: Result, catalogue: Catalogue, host: HostProcess) -> Document:
     return Document(catalogue.chip, {"chip": catalogue.chip} | _cupti(host), (result,))
 
 
-def _cupti(host: HostProcess) -> Mapping[str, Any]:
+def _cupti(host: HostProcess) -> dict[str, Any]:
     return {"cupti": host.version, "cupti_path": str(host.path)}
 
 
@@ -216,7 +226,5 @@ def _result(
     notes: tuple[str, ...] = (),
 ) -> Result:
     columns = zip(*rows, strict=True) if rows else [() for _ in fields]
-    values = {
-        field.name: column_of(column) for field, column in zip(fields, columns, strict=True)
-    }
+    values = {field.name: column_of(column) for field, column in zip(fields, columns, strict=True)}
     return Result(name, title, fields, values, key, notes)
