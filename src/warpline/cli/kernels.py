@@ -31,6 +31,7 @@ else:
 NAME = "kernels"
 HELP = "print hardware counters per kernel launch, with the pages and filters of ncu --import"
 
+PARTS = (planning.PLAN,)
 _NAME_BASES = ("function", "demangled", "mangled")
 
 

@@ -84,10 +84,12 @@ class OwnGrammar(Protocol):
 
 @runtime_checkable
 class HasParts(Protocol):
-    """A command whose words may mean a command of their own: ``kernels plan``."""
+    """A command with parts, which are commands of their own: ``kernels plan``."""
+
+    PARTS: Sequence[Command]
 
     def part(self, words: Sequence[str]) -> Command | None:
-        """Return what the words mean; None for the command itself."""
+        """Return the part that the words mean; None for the command itself."""
         ...
 
 
@@ -240,6 +242,11 @@ def commands() -> list[Command]:
     package = importlib.import_module(__package__)
     found = (find(module.name) for module in pkgutil.iter_modules(package.__path__))
     return [item for item in found if item is not None]
+
+
+def parts_of(item: Command) -> Sequence[Command]:
+    """Return the parts of a command."""
+    return item.PARTS if isinstance(item, HasParts) else ()
 
 
 def parser_of(item: Command) -> Parser:

@@ -72,8 +72,7 @@ class Plan:
             (
                 "metrics",
                 "NAME",
-                "metrics; without a rollup such as .sum, all of the first level;"
-                " breakdown:NAME: parts of a throughput; regex:EXPRESSION: all that match",
+                "metrics, such as NAME.sum, breakdown:NAME (of a throughput), regex:EXPRESSION",
             ),
         ):
             chosen.add_argument(

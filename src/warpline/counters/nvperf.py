@@ -1,8 +1,8 @@
 """NvPerf through ctypes: the library below CUPTI's profiler host, for what CUPTI does not tell.
 
 CUPTI counts the passes of a configuration; NvPerf knows in which of them each metric is counted,
-and which metrics a throughput is made of. NVIDIA discourages its use where CUPTI does the same, so
-everything here is optional: a library without these functions gives None.
+and which metrics a throughput is made of. NVIDIA calls these functions deprecated, and since 13.1
+its headers lack one that the library still has, so all of this is optional.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ class CountersOfPass(ctypes.Structure):
     )
 
 
-class _CallError(Exception):
-    """A function failed."""
+class NvPerfError(Exception):
+    """A function of NvPerf failed."""
 
 
 class NvPerf:
@@ -186,6 +186,9 @@ class NvPerf:
 
         Returns:
             Base names, without `throughput`; None if it is no throughput.
+
+        Raises:
+            NvPerfError: A function failed.
         """
         with _Evaluator(self, chip) as evaluator:
             kind, place = evaluator.place_of(throughput)
@@ -207,6 +210,9 @@ class NvPerf:
         Returns:
             For each metric, the passes (from 0) that count something that it requires; for each
             pass, the number of its counters.
+
+        Raises:
+            NvPerfError: A function failed.
         """
         passes_of_counter: dict[bytes, list[int]] = {}
         counts = []
@@ -233,10 +239,10 @@ class NvPerf:
         return [name for name in found if name is not None]
 
     def call(self, parameters: ctypes.Structure) -> None:
-        """Call the function of a structure with it."""
+        """Call the function of a structure with it; NvPerfError if it fails."""
         parameters.structSize = size_of(type(parameters))
         if self._functions[type(parameters)](ctypes.byref(parameters)) != _SUCCESS:
-            raise _CallError(FUNCTIONS[type(parameters)])
+            raise NvPerfError(FUNCTIONS[type(parameters)])
 
 
 class _Evaluator:
@@ -339,7 +345,7 @@ def load(library: ctypes.CDLL) -> NvPerf | None:
     """Return the functions of a library; None if it lacks one or cannot be initialized."""
     try:
         return NvPerf(library)
-    except (AttributeError, _CallError):
+    except (AttributeError, NvPerfError):
         return None
 
 

@@ -169,8 +169,10 @@ def plan(
         if source is not None:
             left_out[word] = f"no counter: {source}"
             continue
-        for name in metrics.expanded(word, parts_of):
-            section_of.setdefault(name, "")
+        names = metrics.expanded(word, parts_of)
+        section_of |= {name: "" for name in names if name not in section_of}
+        if not names:
+            left_out[word] = "no parts are known"
     sessions = _sessions(host, metrics.chip, section_of)
     return Plan(metrics.chip, tuple(sessions), left_out)
 

@@ -10,6 +10,7 @@ append fields, know which ones are there. A test compares them with NVIDIA's hea
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -242,12 +243,16 @@ class ProfilerHost:
             self.call(call)
         of_metric, counters = None, None
         if self._nvperf is not None:
-            of_metric, counters = self._nvperf.passes_of(chip, names, image, call.numOfPasses)
+            with contextlib.suppress(nvperf.NvPerfError):
+                of_metric, counters = self._nvperf.passes_of(chip, names, image, call.numOfPasses)
         return {"passes": call.numOfPasses, "of_metric": of_metric, "counters": counters}
 
     def breakdown(self, chip: str, throughput: str) -> list[str] | None:
         """Return the base metrics that a throughput is the maximum of; None if unknown."""
-        return None if self._nvperf is None else self._nvperf.breakdown(chip, throughput)
+        if self._nvperf is not None:
+            with contextlib.suppress(nvperf.NvPerfError):
+                return self._nvperf.breakdown(chip, throughput)
+        return None
 
     def _base_metrics(self, host: c_void_p, kind: int) -> list[str]:
         # A second call for the same object would return the names twice.

@@ -60,8 +60,8 @@ _SECTIONS = (
 _CHIPS = (Field("chip", Unit.NONE, "The name for --chip.", "Chip"),)
 
 _COST = (
-    "cost: a launch runs once per pass; memory that the kernel wrote is restored before each further"
-    " pass, so the time depends on the kernel"
+    "cost: a launch runs once per pass; memory that the kernel wrote is restored before each"
+    " further pass, so the time depends on the kernel"
 )
 _NO_COST = "cost: one pass; nothing is replayed or restored"
 
