@@ -1,8 +1,8 @@
 """CUPTI's profiler host in a process of its own, which may crash without harm to this one.
 
-CUPTI is foreign code that gets names from the command line; some versions crash without a driver.
-It also loads NvPerf by its bare name: in a process that has another version of it, such as a
-notebook with PyTorch, it would get the wrong one.
+CUPTI is foreign code that gets names from the command line, and 13.2 overflows its stack without a
+driver. It also loads NvPerf by its bare name: in a process that has another version of it, such as
+a notebook with PyTorch, it would get that one.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
-from warpline.counters.profiler_host import COLLECTIONS
+from warpline.counters.profiler_host import COLLECTIONS, WITHOUT_CUPTI
 from warpline.errors import CounterError
 from warpline.frozen import frozen
 
 _MODULE = "warpline.counters.profiler_host"
 _NOT_SUPPORTED = 27  # CUPTI_ERROR_NOT_SUPPORTED
-_INSTALL = "pip install 'nvidia-cuda-cupti<13.2'"
+_INSTALL = "pip install nvidia-cuda-cupti"
 _INTERNAL_VERSIONS = 100_000  # CUPTI 12 numbers its versions from 18
 PROFILING, PM_SAMPLING = COLLECTIONS
 
@@ -82,11 +83,13 @@ class HostProcess:
     """CUPTI in a process of its own, for the time of a ``with`` block.
 
     Args:
-        paths: libcupti libraries; the first that works is used.
+        paths: libcupti libraries; the first that works is used, or whose NvPerf does.
 
     Attributes:
         path: The library in use.
-        version: What it calls its version: ``13.0`` or, before CUDA 13, ``API version 28``.
+        version: What it calls its version: ``13.0`` or, before CUDA 13, ``API version 28``; None
+            if NvPerf answers alone.
+        with_cupti: Whether CUPTI itself answers, or NvPerf alone.
 
     Raises:
         CounterError: None of them works.
@@ -98,9 +101,9 @@ class HostProcess:
                 "CUPTI was not found", hint=f"{_INSTALL}, or install a CUDA toolkit with CUPTI"
             )
         problems = []
-        for path in paths:
+        for path, with_cupti in product(paths, (True, False)):
             try:
-                self._start(path)
+                self._start(path, with_cupti=with_cupti)
             except CounterError as error:
                 problems.append(error)
             else:
@@ -150,10 +153,12 @@ class HostProcess:
         found: list[str] | None = self._ask("breakdown", chip, throughput)
         return found
 
-    def _start(self, path: Path) -> None:
+    def _start(self, path: Path, *, with_cupti: bool) -> None:
         self.path = path
+        self.with_cupti = with_cupti
+        options = [] if with_cupti else [WITHOUT_CUPTI]
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _MODULE, str(path)],
+            [sys.executable, "-P", "-m", _MODULE, str(path), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -168,8 +173,7 @@ class HostProcess:
             self._stop()
             raise CounterError(
                 f"{path} cannot be used: {error.message}",
-                hint="CUPTI 12.6 or later is required, and from 13.2 on the NVIDIA driver;"
-                f" without a GPU, use {_INSTALL}",
+                hint=f"CUPTI 12.6 or later is required: {_INSTALL}",
             ) from error
 
     def _stop(self) -> None:
@@ -204,8 +208,10 @@ class HostProcess:
         return found["value"]
 
 
-def _version_name(number: int) -> str:
+def _version_name(number: int) -> str | None:
     """Return a version as a user writes it: ``13.0``."""
+    if not number:
+        return None
     if number < _INTERNAL_VERSIONS:
         return f"API version {number}"
     return f"{number // 10_000}.{number // 100 % 100}"

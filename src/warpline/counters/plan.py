@@ -18,6 +18,9 @@ else:
     difflib = lazy("difflib")
 
 
+_REFUSED = "listed for the chip, but CUPTI cannot schedule it"
+
+
 class Host(Protocol):
     """What knows the metrics of chips: `HostProcess`."""
 
@@ -121,7 +124,8 @@ def catalogue(host: Host, chip: str, collection: str = PROFILING) -> Catalogue:
         return Catalogue(name, host.metrics(name, collection), host.sub_metrics(name, collection))
     except RefusedError as error:
         raise CounterError(
-            f"this CUPTI has no metrics of {name}", hint="use another version of CUPTI"
+            f"this CUPTI has no {collection} metrics of {name}",
+            hint="use CUPTI 12.6 to 13.1, or a machine with the NVIDIA driver",
         ) from error
 
 
@@ -173,7 +177,13 @@ def plan(
         section_of |= {name: "" for name in names if name not in section_of}
         if not names:
             left_out[word] = "no parts are known"
-    sessions = _sessions(host, metrics.chip, section_of)
+    try:
+        sessions = _sessions(host, metrics.chip, section_of)
+    except RefusedError:
+        for name in _refused(host, metrics.chip, list(section_of)):
+            del section_of[name]
+            left_out[name] = _REFUSED
+        sessions = _sessions(host, metrics.chip, section_of)
     return Plan(metrics.chip, tuple(sessions), left_out)
 
 
@@ -197,11 +207,27 @@ def _one_pass(host: Host, chip: str, names: Sequence[str], left_out: dict[str, s
     """Return the metrics that fit in one pass, the first ones first."""
     chosen: list[str] = []
     for name in names:
-        if host.passes(chip, [*chosen, name]).count == 1:
+        try:
+            passes = host.passes(chip, [*chosen, name]).count
+        except RefusedError:
+            left_out[name] = _REFUSED
+            continue
+        if passes == 1:
             chosen.append(name)
         else:
             left_out[name] = "needs another pass"
     return chosen
+
+
+def _refused(host: Host, chip: str, names: Sequence[str]) -> list[str]:
+    """Return the metrics that are refused even alone: one of them fails all others with it."""
+    refused = []
+    for name in names:
+        try:
+            host.passes(chip, [name])
+        except RefusedError:
+            refused.append(name)
+    return refused
 
 
 def _sessions(host: Host, chip: str, section_of: Mapping[str, str]) -> list[Session]:

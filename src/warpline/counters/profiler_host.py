@@ -1,8 +1,7 @@
 """CUPTI's profiler host through ctypes: the metrics of each chip, and the passes that they take.
 
-It needs no GPU, and before CUPTI 13.2 no driver either. `host_process` runs this module in a
-process of its own: CUPTI 13.2 overflows its stack without a driver, and a second copy of NVIDIA's
-libraries must not meet those that a program has loaded.
+It needs no GPU, and before CUPTI 13.2 no driver either; without one, `nvperf_host` answers for
+later versions. `host_process` runs this module in a process of its own.
 
 The structures are those of CUPTI 12.6. Each has its size in front, by which later versions, which
 append fields, know which ones are there. A test compares them with NVIDIA's header.
@@ -20,14 +19,15 @@ from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32, c_void_p
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from warpline.counters import nvperf
+from warpline.counters import evaluator, nvperf
+from warpline.counters.evaluator import text
+from warpline.counters.nvperf import NvPerfError
+from warpline.counters.nvperf_host import KINDS, PLAIN_SUFFIXES, NvPerfHost, UnsupportedError
 
 _HEAD = (("structSize", c_size_t), ("pPriv", c_void_p))
 
-KINDS = ("counter", "ratio", "throughput")  # in the order of CUpti_MetricType
 COLLECTIONS = ("profiling", "pmsampling")  # in the order of CUpti_ProfilerType
-# Before CUPTI 13, only full names have properties. These give the unit of the metric itself.
-PLAIN_SUFFIXES = (".sum", ".ratio", ".avg.pct_of_peak_sustained_elapsed")
+WITHOUT_CUPTI = "--nvperf"  # the option of this module
 
 
 class SupportedChips(ctypes.Structure):
@@ -175,9 +175,7 @@ class ProfilerHost:
     def __init__(self, path: str) -> None:
         # CUPTI opens NvPerf by its bare name, which may be that of another version. The one beside
         # it, loaded first, is the one that it gets.
-        beside = Path(path).resolve().with_name(nvperf.LIBRARY_NAME)
-        library = ctypes.CDLL(str(beside)) if beside.is_file() else None
-        self._nvperf = nvperf.load(library) if library is not None else None
+        self._nvperf = nvperf_beside(path)
         self._cupti = ctypes.CDLL(path)
         self._functions = {
             structure: getattr(self._cupti, name) for structure, name in FUNCTIONS.items()
@@ -243,15 +241,17 @@ class ProfilerHost:
             self.call(call)
         of_metric, counters = None, None
         if self._nvperf is not None:
-            with contextlib.suppress(nvperf.NvPerfError):
-                of_metric, counters = self._nvperf.passes_of(chip, names, image, call.numOfPasses)
+            with contextlib.suppress(NvPerfError):
+                of_metric, counters = evaluator.passes_of(
+                    self._nvperf, chip, names, image, call.numOfPasses
+                )
         return {"passes": call.numOfPasses, "of_metric": of_metric, "counters": counters}
 
     def breakdown(self, chip: str, throughput: str) -> list[str] | None:
         """Return the base metrics that a throughput is the maximum of; None if unknown."""
         if self._nvperf is not None:
-            with contextlib.suppress(nvperf.NvPerfError):
-                return self._nvperf.breakdown(chip, throughput)
+            with contextlib.suppress(NvPerfError):
+                return NvPerfHost(self._nvperf).breakdown(chip, throughput)
         return None
 
     def _base_metrics(self, host: c_void_p, kind: int) -> list[str]:
@@ -266,11 +266,12 @@ class ProfilerHost:
         return _texts(call.ppSubMetrics, call.numOfSubmetrics)
 
     def _properties(self, host: c_void_p, name: str, kind: int) -> tuple[str, str, str]:
+        # Before CUPTI 13, only full names have properties.
         call = MetricProperties(
             pHostObject=host, pMetricName=(name + PLAIN_SUFFIXES[kind]).encode()
         )
         self.call(call)
-        return _text(call.pDimUnit), _text(call.pHwUnit), _text(call.pDescription)
+        return text(call.pDimUnit), text(call.pHwUnit), text(call.pDescription)
 
     def _config_image(self, host: c_void_p) -> ctypes.Array[Any]:
         size = ConfigImageSize(pHostObject=host)
@@ -310,31 +311,51 @@ class _HostObject:
 
 
 def _texts(array: Any, count: int) -> list[str]:
-    return [_text(array[index]) for index in range(count)]
+    return [text(array[index]) for index in range(count)]
 
 
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode("utf-8", "replace")
+def nvperf_beside(path: str) -> nvperf.NvPerf | None:
+    """Return the NvPerf in the directory of a libcupti; None if it is absent or does not work."""
+    beside = Path(path).resolve().with_name(nvperf.LIBRARY_NAME)
+    return evaluator.load(ctypes.CDLL(str(beside))) if beside.is_file() else None
 
 
-def answer(host: ProfilerHost, question: Mapping[str, Any]) -> dict[str, Any]:
+def load(path: str, *, with_cupti: bool) -> ProfilerHost | NvPerfHost:
+    """Return what answers for a libcupti.
+
+    Args:
+        path: The library.
+        with_cupti: Whether CUPTI itself answers, or NvPerf alone.
+
+    Raises:
+        OSError: A library is missing or cannot be loaded.
+        AttributeError: It has no profiler host.
+    """
+    if with_cupti:
+        return ProfilerHost(path)
+    found = nvperf_beside(path)
+    if found is None:
+        raise OSError(f"{nvperf.LIBRARY_NAME} is missing or does not work")
+    return NvPerfHost(found)
+
+
+def answer(host: ProfilerHost | NvPerfHost, question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a question of `host_process`."""
     try:
         function: Callable[..., Any] = getattr(host, question["call"])
         return {"value": function(*question["arguments"])}
-    except CuptiError as error:
+    except (CuptiError, NvPerfError, UnsupportedError) as error:
         return {"failed": error.function, "status": error.status}
 
 
-def main(path: str, questions: TextIO, answers: TextIO) -> None:
-    """Load CUPTI, and answer questions until there are no more: a line of JSON each."""
+def main(path: str, questions: TextIO, answers: TextIO, *, with_cupti: bool) -> None:
+    """Load the libraries, and answer questions until there are no more: a line of JSON each."""
     try:
-        host = ProfilerHost(path)
-        first: dict[str, Any] = {"value": host.version()}
+        host = load(path, with_cupti=with_cupti)
     except (OSError, AttributeError) as error:
         answers.write(json.dumps({"unusable": str(error)}) + "\n")
         return
-    answers.write(json.dumps(first) + "\n")
+    answers.write(json.dumps({"value": host.version()}) + "\n")
     answers.flush()
     for line in questions:
         answers.write(json.dumps(answer(host, json.loads(line))) + "\n")
@@ -345,7 +366,8 @@ def _run() -> NoReturn:
     # Libraries may print: standard output is the pipe, so they get another one.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    main(sys.argv[1], sys.stdin, answers)
+    path, *options = sys.argv[1:]
+    main(path, sys.stdin, answers, with_cupti=WITHOUT_CUPTI not in options)
     answers.flush()
     os._exit(0)  # without the exit handlers of a foreign library
 

@@ -141,7 +141,7 @@ def sections_document() -> Document:
 def chips_document(host: HostProcess) -> Document:
     """Return a document with the chips that CUPTI knows."""
     rows = [(name,) for name in host.chips()]
-    title = f"Chips that CUPTI {host.version} knows"
+    title = f"Chips that CUPTI {host.version or ''}".rstrip() + " knows"
     return Document("chips", _cupti(host), (_result("chips", title, _CHIPS, rows, ("chip",)),))
 
 

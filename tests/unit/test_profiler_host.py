@@ -133,13 +133,13 @@ def _layouts(headers: str) -> str:
         '#include "nvperf_cuda_host.h"',
         "#include <cstddef>",
         f"static_assert(sizeof(NVPW_MetricEvalRequest) == {ctypes.sizeof(nvperf.Request)});",
-        f"static_assert(NVPW_MetricEvalRequest_STRUCT_SIZE == {nvperf.REQUEST_SIZE});",
+        f"static_assert(sizeof(NVPW_DimUnitFactor) == {ctypes.sizeof(nvperf.DimUnit)});",
     ]
-    structures = [*profiler_host.FUNCTIONS, *nvperf.FUNCTIONS, nvperf.Request]
-    for structure in structures:
-        theirs = (structure.__doc__ or "").split("``")[1]
-        if theirs not in headers:  # since 13.1, of a function that the library still has
-            assert structure is nvperf.CountersOfPass
+    parts = [nvperf.Request, nvperf.DimUnit, nvperf.RawRequest]
+    for structure in [*profiler_host.FUNCTIONS, *nvperf.FUNCTIONS, *parts]:
+        theirs = nvperf.name_of(structure)
+        if theirs not in headers:  # since 13.1, of functions that the library still has
+            assert theirs.startswith(("NVPW_RawCounter", "NVPW_CUDA_RawCounter", "NVPW_Config_"))
             continue
         for name, _ in structure._fields_:
             place = getattr(structure, name)
@@ -190,9 +190,25 @@ def test_a_library_that_crashes_or_fails_is_reported_and_the_next_one_is_used(tm
         with pytest.raises(CounterError, match=problem) as raised:
             HostProcess([path])
         assert str(path) in raised.value.message
-        assert "nvidia-cuda-cupti<13.2" in (raised.value.hint or "")
+        assert "pip install nvidia-cuda-cupti" in (raised.value.hint or "")
     with real_host() as found, HostProcess([crashing, failing, found.path]) as host:
-        assert host.path == found.path
+        assert (host.path, host.with_cupti) == (found.path, True)
+
+
+def test_where_cupti_needs_a_driver_nvperf_answers_alone(host, tmp_path):
+    needs_driver = _library(tmp_path, "(*version = 0, 999)")
+    real = host.path.with_name(nvperf.LIBRARY_NAME)
+    (tmp_path / nvperf.LIBRARY_NAME).symlink_to(real)
+    with HostProcess([needs_driver]) as alone:
+        assert (alone.with_cupti, alone.version) == (False, None)
+        assert alone.chips() == host.chips()
+        assert alone.metrics("GH100") == host.metrics("GH100")
+        assert alone.sub_metrics("GH100") == host.sub_metrics("GH100")
+        sections = SETS.get("detailed").sections
+        words = ("pcie__read_bytes.sum", "gpu__time_duration.sum")
+        assert plan(alone, "GH100", sections, words) == plan(host, "GH100", sections, words)
+        with pytest.raises(CounterError, match="no pmsampling metrics of GH100"):
+            catalogue(alone, "GH100", PM_SAMPLING)
 
 
 def test_without_cupti_the_error_says_how_to_get_it():

@@ -66,6 +66,16 @@ def test_values_without_counters_need_no_pass():
     assert nothing.left_out["breakdown:lts__t_sectors.sum"] == "no parts are known"
 
 
+def test_a_metric_that_fails_all_others_is_left_out():
+    words = ["sm__broken.sum", "sm__inst_executed.sum", "lts__t_sectors.sum"]
+    found = plan(FakeHost(), "GH100", words=words)
+    assert [metric.name for metric in found.metrics] == words[1:]
+    assert "cannot schedule" in found.left_out[words[0]]
+    section = Section("S", "One pass", "\n".join(words), True)
+    light = plan(FakeHost(), "GH100", [section])
+    assert (light.passes, light.left_out) == (1, found.left_out)
+
+
 def test_the_usual_plan_asks_once():
     host = FakeHost()
     plan(host, "GH100", words=["sm__inst_executed", "lts__t_sectors"])
@@ -76,7 +86,7 @@ def test_errors_name_the_chip_or_the_metric():
     with pytest.raises(UsageError) as raised:
         plan(FakeHost(), "GH10", words=["sm__inst_executed.sum"])
     assert "GH100" in (raised.value.hint or "")
-    with pytest.raises(CounterError, match="no metrics of GA100"):
+    with pytest.raises(CounterError, match="no profiling metrics of GA100"):
         plan(FakeHost(), "GA100", words=["sm__inst_executed.sum"])
     with pytest.raises(UsageError, match="has no metric"):
         plan(FakeHost(), "GH100", words=["sm__inst_executed.sum", "sm__nothing.sum"])
