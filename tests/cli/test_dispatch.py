@@ -45,7 +45,7 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, baseline, compare, completion, demo, doctor,"
-            " explain, export, gate, list, profile, query, recover, report, stats, summary, trend,"
+            " explain, export, gate, kernels, list, profile, query, recover, report, stats, summary, trend,"
             " view"
         ),
     ),

@@ -20,9 +20,9 @@ WRITERS = {
     "details.csv": pages.write_details_csv,
     "details.txt": pages.write_details,
 }
-GOLDENS = [
-    (name, page) for name in ncu_captures.NAMES for page in ("raw.csv", "details.csv")
-] + [("target", "details.txt")]
+GOLDENS = [(name, page) for name in ncu_captures.NAMES for page in ("raw.csv", "details.csv")] + [
+    ("target", "details.txt")
+]
 
 
 @pytest.fixture(scope="module")

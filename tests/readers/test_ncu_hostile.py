@@ -70,7 +70,7 @@ def test_the_undamaged_report_is_read(tmp_path: Path) -> None:
 def test_mutants_are_read_or_refused(tmp_path: Path) -> None:
     chosen = random.Random(23)
     original = small()
-    refused = 0
+    refusals: list[WarplineError] = []
     for _ in range(MUTANTS):
         data = bytearray(original)
         for _ in range(chosen.choice((1, 1, 2, 5))):
@@ -89,22 +89,20 @@ def test_mutants_are_read_or_refused(tmp_path: Path) -> None:
         try:
             read_all(write(tmp_path, bytes(data)))
         except WarplineError as error:
-            refused += 1
-            assert "\n" not in error.message
-            assert error.hint
-    assert MUTANTS / 4 < refused < MUTANTS
+            refusals.append(error)
+    assert MUTANTS / 4 < len(refusals) < MUTANTS
+    assert not any("\n" in error.message for error in refusals)
+    assert all(error.hint for error in refusals)
 
 
 def test_a_cut_report_is_refused_or_said_to_be_incomplete(tmp_path: Path) -> None:
     original = small()
     for size in range(len(MAGIC), len(original), 23):
-        path = write(tmp_path, original[:size])
         try:
-            meta = warpline.open(path).meta
-        except CorruptTraceError as error:
-            assert "damaged" in error.message
-        else:
-            assert any("may be missing" in warning for warning in meta.warnings), size
+            meta = warpline.open(write(tmp_path, original[:size])).meta
+        except CorruptTraceError:
+            continue
+        assert any("may be missing" in warning for warning in meta.warnings), size
 
 
 HUGE = b"\xff" * 9 + b"\x01"  # 2^64 - 1
@@ -240,5 +238,5 @@ DAMAGED_PAGES = {
 
 @pytest.mark.parametrize("lines", DAMAGED_PAGES.values(), ids=DAMAGED_PAGES.keys())
 def test_a_damaged_page_is_refused(lines: list[str], tmp_path: Path) -> None:
-    with pytest.raises(CorruptTraceError, match="line [0-9]+ is damaged"):
+    with pytest.raises(CorruptTraceError, match=r"line [0-9]+ is damaged"):
         read_all(write(tmp_path, "\n".join(lines).encode()))

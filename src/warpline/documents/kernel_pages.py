@@ -91,8 +91,7 @@ def _instances(
     starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
     ends = [*starts[1:], len(pairs)] if starts else []
     return {
-        int(owners[start]): tuple(pairs[start:end])
-        for start, end in zip(starts, ends, strict=True)
+        int(owners[start]): tuple(pairs[start:end]) for start, end in zip(starts, ends, strict=True)
     }
 
 

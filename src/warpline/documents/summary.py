@@ -89,7 +89,9 @@ _LAYERS = _Extract(
 def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Return the summary of a trace, with the table layers if it is asked for and has rows."""
     whole = document_of(trace, ())
-    parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
+    parts: tuple[_Extract, ...] = _SUMMARY
+    if with_layers:
+        parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
     if not trace.has("profiled_kernel"):
         parts = tuple(part for part in parts if part.tables != _OF_COUNTERS)
     sections = []

@@ -6,6 +6,7 @@ Written from the description of the format, without a sample to test with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -75,12 +76,11 @@ def _damaged(path: Path, why: str) -> CorruptTraceError:
 
 
 def _decompressor() -> tuple[Callable[[], Any], type[Exception]] | None:
-    """Return what makes a decompressor, and its error: Python 3.14's, or the package zstandard's."""
-    for name in ("compression.zstd", "zstandard"):
-        try:
-            module = import_module(name)
-        except ImportError:
-            continue
-        make = module.ZstdDecompressor
-        return (make if name != "zstandard" else lambda: make().decompressobj()), module.ZstdError
+    """Return what makes a decompressor, and its error; None if neither module is installed."""
+    with suppress(ImportError):  # since Python 3.14
+        zstd = import_module("compression.zstd")
+        return zstd.ZstdDecompressor, zstd.ZstdError
+    with suppress(ImportError):
+        zstandard = import_module("zstandard")
+        return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
     return None
