@@ -29,7 +29,7 @@ else:
     pages = lazy("warpline.render.kernel_pages")
 
 NAME = "kernels"
-HELP = "print hardware counters per kernel launch, with the pages and filters of ncu --import"
+HELP = "print counters per kernel launch, with the pages and filters of ncu --import"
 
 PARTS = (planning.PLAN,)
 _NAME_BASES = ("function", "demangled", "mangled")

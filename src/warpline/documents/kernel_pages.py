@@ -89,9 +89,9 @@ def _instances(
     ]
     pairs = list(zip(keys, values_of(table), strict=True))
     starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
+    ends = [*starts[1:], len(pairs)] if starts else []
     return {
-        int(owners[start]): tuple(pairs[start:end])
-        for start, end in zip(starts, [*starts[1:], len(pairs)], strict=True)
+        int(owners[start]): tuple(pairs[start:end]) for start, end in zip(starts, ends, strict=True)
     }
 
 
@@ -250,7 +250,9 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
         addresses = {instruction.address for instruction in instructions}
         values: dict[str, dict[int | str | None, MetricNumber]] = {}
         for name, metric in sorted(launch.metrics.items()):
-            at = {place: value for place, value in metric.values if place in addresses}
+            at: dict[int | str | None, MetricNumber] = {
+                place: value for place, value in metric.values if place in addresses
+            }
             if at:
                 values[name] = at
         found.append(Listing(launch, tuple(instructions), values))

@@ -26,13 +26,14 @@ class _Extract:
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
+_OF_COUNTERS = ("profiled_kernels",)
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
     _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
     _Extract(
-        ("profiled_kernels",),
+        _OF_COUNTERS,
         "Profiled kernels",
         (
             "launch",
@@ -88,7 +89,11 @@ _LAYERS = _Extract(
 def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Return the summary of a trace, with the table layers if it is asked for and has rows."""
     whole = document_of(trace, ())
-    parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
+    parts: tuple[_Extract, ...] = _SUMMARY
+    if with_layers:
+        parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
+    if not trace.has("profiled_kernel"):
+        parts = tuple(part for part in parts if part.tables != _OF_COUNTERS)
     sections = []
     with progress.task("Computing the summary", len(parts)) as advance:
         for part in parts:

@@ -10,6 +10,8 @@ from warpline.result import Numbers, Texts, Values
 from warpline.schema import TABLES
 from warpline.trace import Trace
 
+_LARGEST = 2.0**62
+
 
 def launch_columns(trace: Trace, rows: Integers) -> dict[str, Values]:
     """Return the columns ``launch`` and ``kernel`` of rows of `profiled_kernel`, shape (n,)."""
@@ -41,7 +43,8 @@ def label_column(trace: Trace, table: str, column: str) -> Texts:
 def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     """Return the value of a metric of each profiled launch, and which launches have one.
 
-    Both have shape (launches,), float64 and bool. Values that are not finite count as missing.
+    Both have shape (launches,), float64 and bool. Values that are not finite, or too large for
+    64-bit integers, count as missing.
     """
     count = trace.row_count("profiled_kernel")
     values, is_known = np.zeros(count), np.zeros(count, np.bool_)
@@ -50,7 +53,7 @@ def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     columns = trace.columns("kernel_metric", "profiled_kernel_id", "name_id", "value")
     row = trace.strings.find(name)
     chosen = columns["name_id"].values == (-1 if row is None else row)
-    chosen &= columns["value"].is_valid() & np.isfinite(columns["value"].values)
+    chosen &= columns["value"].is_valid() & (np.abs(columns["value"].values) < _LARGEST)
     launches = columns["profiled_kernel_id"].values[chosen]
     values[launches], is_known[launches] = columns["value"].values[chosen], True
     return values, is_known

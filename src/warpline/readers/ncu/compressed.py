@@ -6,6 +6,7 @@ Written from the description of the format, without a sample to test with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from warpline.errors import CorruptTraceError, InputError
 
 SUFFIX = ".ncu-repz"
-_CHUNK = 1 << 20
+_CHUNK = 1 << 12  # expands to 128 MiB at most
 _LEAST_LIMIT, _MOST_RATIO = 256 << 20, 200  # reports shrink 10 to 60 times
 
 
@@ -24,12 +25,13 @@ def is_available() -> bool:
 
 def begins_with(head: bytes, magic: bytes) -> bool:
     """Return whether the content of a stream, of which `head` is the start, begins with a magic."""
-    make = _decompressor()
-    if make is None:
+    found = _decompressor()
+    if found is None:
         return False
+    make, error = found
     try:
         return bytes(make().decompress(head)).startswith(magic)
-    except Exception:  # noqa: BLE001 - the error of whichever module is installed
+    except error:
         return False
 
 
@@ -40,20 +42,21 @@ def decompressed(path: Path) -> bytes:
         InputError: No module that decompresses is installed, or the content is too large.
         CorruptTraceError: The stream is damaged or cut off.
     """
-    make = _decompressor()
-    if make is None:
+    found = _decompressor()
+    if found is None:
         raise InputError(
             f"{path} is compressed with Zstandard, which is not installed",
             hint="pip install 'warpline[zstd]', or decompress it: zstd -d",
         )
     limit = max(_LEAST_LIMIT, path.stat().st_size * _MOST_RATIO)
+    make, damage = found
     parts: list[bytes] = []
     stream, size = make(), 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             try:
                 parts.append(stream.decompress(chunk))
-            except Exception as error:  # noqa: BLE001 - as above
+            except damage as error:
                 raise _damaged(path, str(error)) from None
             size += len(parts[-1])
             if size > limit:
@@ -72,14 +75,12 @@ def _damaged(path: Path, why: str) -> CorruptTraceError:
     )
 
 
-def _decompressor() -> Callable[[], Any] | None:
-    """Return what makes a decompressor: of Python 3.14, or of the package zstandard."""
-    for name, wrap in (
-        ("compression.zstd", lambda module: module.ZstdDecompressor),
-        ("zstandard", lambda module: lambda: module.ZstdDecompressor().decompressobj()),
-    ):
-        try:
-            return wrap(import_module(name))
-        except ImportError:
-            continue
+def _decompressor() -> tuple[Callable[[], Any], type[Exception]] | None:
+    """Return what makes a decompressor, and its error; None if neither module is installed."""
+    with suppress(ImportError):  # since Python 3.14
+        zstd = import_module("compression.zstd")
+        return zstd.ZstdDecompressor, zstd.ZstdError
+    with suppress(ImportError):
+        zstandard = import_module("zstandard")
+        return lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError
     return None

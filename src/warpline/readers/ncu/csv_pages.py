@@ -37,6 +37,7 @@ _FACTS = {
     "Device",
     "CC",
 }
+_MOST = 1 << 31
 _MOST_BYTES = 1 << 30
 _KINDS = {"INF": "info", "WRN": "warning", "ERR": "error", "OPT": "optimization"}
 _SIZE = re.compile(r"\((\d+), (\d+), (\d+)\)")
@@ -106,11 +107,13 @@ class Pages:
             "stream", (context, native), process_id=process, context_id=context, native_id=native
         )
         name = cells.get("Kernel Name", "")
-        sizes = {}
+        sizes: dict[str, int] = {}
         for what in ("Block", "Grid"):
             size = _SIZE.fullmatch(cells.get(f"{what} Size", ""))
             for place, axis in enumerate("xyz"):
-                sizes[f"{what.lower()}_{axis}"] = _below_limit(size[place + 1]) if size else 0
+                sizes[f"{what.lower()}_{axis}"] = _below(size[place + 1], _MOST) if size else 0
+            if math.prod(sizes.values()) >= 1 << 63:
+                raise ValueError(f"{what} Size is too large")
         return self._row(
             "profiled_kernel",
             (process, number),
@@ -248,13 +251,13 @@ def _damaged(path: Path, number: int, why: str) -> CorruptTraceError:
 
 def _whole(cells: Mapping[str, str], name: str) -> int | None:
     text = cells.get(name, "")
-    return _below_limit(text) if text else None
+    return _below(text, 1 << 63) if text else None
 
 
-def _below_limit(text: str) -> int:
+def _below(text: str, limit: int) -> int:
     number = int(text)
-    if not 0 <= number < 1 << 63:
-        raise ValueError(f"{text[:40]} is not a number below 2^63")
+    if not 0 <= number < limit:
+        raise ValueError(f"{text[:40]} is too large")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +27,7 @@ _OF_DEVICE = {
     "compute_major": ("compute_capability_major", 1),
     "compute_minor": ("compute_capability_minor", 1),
 }
+_MOST_BLOCKS = (1 << 63) - 1  # CUDA allows 2^31 x 2^16 x 2^16
 _AXES = ("x", "y", "z")
 
 
@@ -170,6 +172,8 @@ class Launches:
         )
         stream = self._streams.setdefault((process, context, result.number(23)), len(self._streams))
         short = result.raw(6) or b""
+        if not (short or result.raw(7)):
+            raise WireError("it has no name")
         row = {
             "launch_number": number,
             "process_id": process,
@@ -188,6 +192,8 @@ class Launches:
         for name, field in (("grid", 10), ("block", 11)):
             size = result.message(field)
             row.update((f"{name}_{axis}", size.number(i)) for i, axis in enumerate(_AXES, 1))
+            if math.prod(row[f"{name}_{axis}"] for axis in _AXES) > _MOST_BLOCKS:
+                raise WireError(f"its {name} is too large")
         return row
 
     def _device(self, index: int, known: dict[str, int]) -> int:

@@ -53,7 +53,6 @@ class Report:
     Attributes:
         version: Version of the format.
         texts: The texts that metrics refer to by number.
-        processes: Process id, host and executable.
         entries: Modules and results, in file order.
         sessions: Messages about the session, in file order.
 
@@ -66,7 +65,7 @@ class Report:
         self._data = data
         self.version = 0
         self.texts: list[bytes] = []
-        self.processes: list[tuple[int, bytes, bytes]] = []
+        self._processes: dict[tuple[int, bytes, bytes], int] = {}
         self.entries: list[Entry] = []
         self.sessions: list[Message] = []
         with self.damage("the header"):
@@ -75,6 +74,11 @@ class Report:
         while at < len(data):
             with self.damage(f"the block at byte {at:,}"):
                 at = self._read_block(at)
+
+    @property
+    def processes(self) -> list[tuple[int, bytes, bytes]]:
+        """Process id, host and executable of each process."""
+        return [*self._processes]
 
     def message(self, entry: Entry) -> Message:
         """Return the message of an entry. Raises CorruptTraceError if it is damaged."""
@@ -109,6 +113,8 @@ class Report:
 
     def _read_block(self, at: int) -> int:
         content, start = self._sized(at)
+        if not content:
+            raise WireError("it has no header")
         header = Message(content)
         end = start + header.number(5)
         if end > len(self._data):
@@ -134,9 +140,7 @@ class Report:
 
     def _process(self, info: Message) -> int:
         facts = info.number(1), info.raw(2) or b"", info.raw(3) or b""
-        if facts not in self.processes:
-            self.processes.append(facts)
-        return self.processes.index(facts)
+        return self._processes.setdefault(facts, len(self._processes))
 
 
 def open_report(path: Path) -> Report:

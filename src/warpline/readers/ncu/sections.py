@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from warpline.frozen import frozen
 from warpline.readers.ncu.wire import Message
 
 _KERNEL = 1  # the workload that a filter calls so
 _ANY_LOW, _ANY_HIGH = 0, 1 << 31
-# Of sections, which are the same for every launch of a program.
-_REMEMBERED = 256
 
 
 @frozen
@@ -43,7 +39,6 @@ class Section:
     lines: tuple[Line, ...]
 
 
-@lru_cache(_REMEMBERED)
 def section_of(data: bytes, chip: int) -> Section:
     """Return the section in a message.
 

@@ -38,6 +38,8 @@ class NcuSource:
         self._report = report
         self.strings = StringPool()
         self._made: dict[str, Columns] = {}
+        # Most launches have the same sections, byte by byte.
+        self._sections: dict[tuple[bytes, int], Section] = {}
         self._makers: dict[str, Callable[[], Columns]] = {
             **{name: self._of_launches(name) for name in Launches.TABLES},
             "metric_instance": self._instances,
@@ -111,7 +113,11 @@ class NcuSource:
         """Return the sections of a launch in the order in which they are shown."""
         chip = self._launches.chips[row]
         with self._report.damage(f"the sections of the kernel at byte {entry.start:,}"):
-            sections = [section_of(data, chip) for data in result.all_raw(17)]
+            keys = [(data, chip) for data in result.all_raw(17)]
+            for key in keys:
+                if key not in self._sections:
+                    self._sections[key] = section_of(*key)
+            sections = [self._sections[key] for key in keys]
         return sorted(sections, key=lambda section: (section.order, section.title))
 
     @cached_property

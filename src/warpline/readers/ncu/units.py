@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+_LONGEST = 1000  # characters of a name, many times what names have
 _TRIAGE = re.compile(r"[A-Z0-9_]+\.Triage\w+\.")  # of metrics that are sampled
 _ROLLUPS = {"sum", "avg", "min", "max"}
 
@@ -86,10 +87,13 @@ _PER_CYCLE = {"": "", "cycle": "", "warp-cycle": "warp"}
 @cache
 def unit_of(name: str) -> str:
     """Return the base unit of a metric; empty if it has none, or none that is known."""
+    if len(name) > _LONGEST:
+        return ""
     for unit, pattern in _OWN:
         if pattern.fullmatch(name):
             return unit
-    base, _, submetrics = _TRIAGE.sub("", name, count=1).partition(".")
+    triage = _TRIAGE.match(name)
+    base, _, submetrics = name[triage.end() if triage else 0 :].partition(".")
     parts = [part for part in submetrics.split(".") if part not in _ROLLUPS]
     if parts and parts[-1].startswith("pct"):
         return "%"

@@ -54,9 +54,8 @@ def skip(data: bytes, at: int, end: int) -> tuple[int, int, int]:
     return number, wire, at + size
 
 
-def float_of(value: int | bytes) -> float:
+def float_of(value: bytes) -> float:
     """Return the float or double of a fixed field."""
-    assert isinstance(value, bytes)
     return float(struct.unpack("<f" if len(value) == 4 else "<d", value)[0])
 
 
