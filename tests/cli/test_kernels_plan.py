@@ -69,6 +69,8 @@ def test_metrics_of_several_chips_and_full_names(run):
     mode = ("--query-metrics", "--query-metrics-mode", "suffix", "--chip", "GH100")
     names = run("kernels", *mode, "--metrics", "sm__throughput", "--csv").out.splitlines()
     assert "sm__throughput.avg.pct_of_peak_sustained_elapsed" in names
+    of_set = run("kernels", "--list-metrics", "--set", "light", "--chip", "GH100", "--csv")
+    assert len(of_set.out.splitlines()) == 1 + 19
     nothing = run("kernels", *mode)
     assert (nothing.status, "name the metrics" in nothing.err) == (2, True)
 

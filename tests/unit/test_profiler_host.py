@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.counter_host import real_host
 
-from warpline.counters import nvperf, profiler_host
+from warpline.counters import nvperf, nvperf_host, profiler_host
 from warpline.counters.host_process import PM_SAMPLING, HostProcess, RefusedError
 from warpline.counters.plan import catalogue, plan
 from warpline.counters.sets import SETS
@@ -46,7 +46,7 @@ def test_chips_and_their_metrics(host):
     assert {"TU102", "GA100", "GH100", "AD102"} <= {*host.chips()}
     metrics = {metric.name: metric for metric in host.metrics("GH100")}
     assert len(metrics) > 3000
-    assert {metric.kind for metric in metrics.values()} == {*profiler_host.KINDS}
+    assert {metric.kind for metric in metrics.values()} == {*nvperf_host.KINDS}
     described = [metric for metric in metrics.values() if metric.description and metric.hw_unit]
     assert len(described) > 0.95 * len(metrics)
     assert metrics["dram__bytes_read"].unit == "byte"
@@ -135,18 +135,19 @@ def _layouts(headers: str) -> str:
         f"static_assert(sizeof(NVPW_MetricEvalRequest) == {ctypes.sizeof(nvperf.Request)});",
         f"static_assert(sizeof(NVPW_DimUnitFactor) == {ctypes.sizeof(nvperf.DimUnit)});",
     ]
-    parts = [nvperf.Request, nvperf.DimUnit, nvperf.RawRequest]
-    for structure in [*profiler_host.FUNCTIONS, *nvperf.FUNCTIONS, *parts]:
+    structures: list[type[ctypes.Structure]] = [*profiler_host.FUNCTIONS, *nvperf.FUNCTIONS]
+    structures += [nvperf.Request, nvperf.DimUnit, nvperf.RawRequest]
+    for structure in structures:
         theirs = nvperf.name_of(structure)
         if theirs not in headers:  # since 13.1, of functions that the library still has
             assert theirs.startswith(("NVPW_RawCounter", "NVPW_CUDA_RawCounter", "NVPW_Config_"))
             continue
-        for name, _ in structure._fields_:
+        for name in (field[0] for field in structure._fields_):
             place = getattr(structure, name)
             lines.append(f"static_assert(offsetof({theirs}, {name}) == {place.offset});")
             lines.append(f"static_assert(sizeof((({theirs}*)nullptr)->{name}) == {place.size});")
     kinds = ("COUNTER", "RATIO", "THROUGHPUT")
-    assert tuple(kind.lower() for kind in kinds) == profiler_host.KINDS
+    assert tuple(kind.lower() for kind in kinds) == nvperf_host.KINDS
     for number, kind in enumerate(kinds):
         lines.append(f"static_assert(CUPTI_METRIC_TYPE_{kind} == {number});")
         lines.append(f"static_assert(NVPW_METRIC_TYPE_{kind} == {number});")

@@ -84,7 +84,7 @@ class Plan:
             )
         listed = parser.add_argument_group("what to list")
         for option, text in (
-            ("metrics", "metrics of the chip, with units and NVIDIA's descriptions"),
+            ("metrics", "metrics of the chip, with NVIDIA's descriptions, or those of a --set"),
             ("sets", "sets of metrics"),
             ("sections", "sections of metrics"),
             ("chips", "chips that the installed CUPTI knows"),
@@ -156,20 +156,29 @@ def is_meant(words: Sequence[str]) -> bool:
 
 
 def _planned(args: Namespace, chip: str, host: host_process.HostProcess) -> Document:
-    set_names, section_names, metrics = map(_words, (args.set, args.section, args.metrics))
-    if not (set_names or section_names or metrics):
-        set_names = [_DEFAULT_SET]
-    sections = [section for name in set_names for section in sets.SETS.get(name).sections]
-    sections += map(sets.SECTIONS.get, section_names)
-    asked = [f"set {name}" for name in set_names] + [f"section {name}" for name in section_names]
-    if metrics:
-        asked.append("--metrics")
-    found = plan.plan(host, chip, dict.fromkeys(sections), metrics)
+    found = plan.plan(host, chip, _sections(args), _words(args.metrics))
+    asked = [f"set {name}" for name in _sets(args)]
+    asked += [f"section {name}" for name in _words(args.section)]
+    asked += ["--metrics"] if args.metrics else []
     return documents.plan_document(found, host, ", ".join(asked))
+
+
+def _sets(args: Namespace) -> list[str]:
+    """Return the names of the sets: the default if nothing else is chosen."""
+    return _words(args.set) or ([] if args.section or args.metrics else [_DEFAULT_SET])
+
+
+def _sections(args: Namespace) -> list[sets.Section]:
+    """Return the sections that the arguments name, each once."""
+    found = [section for name in _sets(args) for section in sets.SETS.get(name).sections]
+    return list(dict.fromkeys([*found, *map(sets.SECTIONS.get, _words(args.section))]))
 
 
 def _listed(args: Namespace, chip: str, host: host_process.HostProcess) -> Document:
     catalogue = plan.catalogue(host, chip, args.query_metrics_collection)
+    if args.set or args.section:
+        found = plan.plan(host, chip, _sections(args), _words(args.metrics))
+        return documents.names_document(catalogue, host, [metric.name for metric in found.metrics])
     if args.query_metrics_mode == "base":
         bases = catalogue.matching_bases(args.pattern or "")
         chosen = [catalogue.metrics[base] for base in bases]
@@ -180,8 +189,8 @@ def _listed(args: Namespace, chip: str, host: host_process.HostProcess) -> Docum
         bases = list(_bases(catalogue, _words(args.metrics)))
     every = [name for base in bases for name in catalogue.full_names(base)]
     if args.pattern is not None:
-        found = names.compiled(args.pattern)
-        every = [name for name in every if found.search(name)]
+        wanted = names.compiled(args.pattern)
+        every = [name for name in every if wanted.search(name)]
     return documents.names_document(catalogue, host, every)
 
 
