@@ -9,7 +9,7 @@
       CaptureError                 exit 1   a program cannot be recorded, or a session not finished
         AgentMissingError                   the recording library is not installed
         TargetFailedError          exit 126 or 127: the program to record cannot be started
-      CounterError                 exit 1   CUPTI cannot tell or count hardware counters
+      CounterError                 exit 1   hardware counters cannot be planned
       MissingTableError            exit 1   the requested events were never recorded
       SchemaError                  exit 1   a bug: a reader or analysis violates its declaration
       PluginError                  exit 1   an installed extension cannot be used

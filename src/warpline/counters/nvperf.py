@@ -1,6 +1,6 @@
 """NvPerf through ctypes: the library below CUPTI's profiler host.
 
-It knows more than CUPTI tells: in which pass each metric is counted, and which metrics a throughput
+It knows more than CUPTI shows: in which pass each metric is counted, and which metrics a throughput
 is made of. It never needs a driver. NVIDIA calls it deprecated, and since 13.1 its headers lack
 functions that the library still has, so each may be missing, and CUPTI is asked first.
 

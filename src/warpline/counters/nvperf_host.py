@@ -69,7 +69,7 @@ class NvPerfHost:
         self._library = library
 
     def version(self) -> int:
-        """Return 0: NvPerf does not know the version of CUPTI."""
+        """Return 0: the version of CUPTI is unknown to NvPerf."""
         return 0
 
     def chips(self) -> list[str]:

@@ -116,7 +116,7 @@ def catalogue(host: Host, chip: str, collection: str = PROFILING) -> Catalogue:
         collection: How they are collected, see `COLLECTIONS`.
 
     Raises:
-        UsageError: CUPTI does not know the chip.
+        UsageError: The chip is unknown to CUPTI.
         CounterError: It has no metrics of it.
     """
     name = known_chip(host, chip)
@@ -130,7 +130,7 @@ def catalogue(host: Host, chip: str, collection: str = PROFILING) -> Catalogue:
 
 
 def known_chip(host: Host, chip: str) -> str:
-    """Return the name of a chip as CUPTI writes it; UsageError if it does not know it."""
+    """Return the name of a chip as CUPTI writes it; UsageError if it is unknown."""
     known = host.chips()
     for name in known:
         if name.lower() == chip.lower():

@@ -226,8 +226,8 @@ class ProfilerHost:
 
         Returns:
             ``passes``, their number; ``of_metric``, the passes of each metric, from 0;
-            ``counters``, the number of counters of each pass. The last two are None if NvPerf
-            cannot tell.
+            ``counters``, the number of counters of each pass. The last two are None if
+            unknown.
         """
         with _HostObject(self, chip, collection) as host:
             array = (c_char_p * len(names))(*(name.encode() for name in names))
