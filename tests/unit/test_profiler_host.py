@@ -181,6 +181,10 @@ def _library(folder: Path, version: str) -> Path:
 def test_a_library_that_crashes_or_fails_is_reported_and_the_next_one_is_used(tmp_path):
     crashing = _library(tmp_path, "*(volatile int*)0")
     failing = _library(tmp_path, "(*version = 130500, 0)")
+    old = tmp_path / "old.c"
+    old.write_text("int NVPW_InitializeHost(void* call) { return 0; }")
+    build = ["cc", "-shared", "-fPIC", "-o", tmp_path / nvperf.LIBRARY_NAME, old]
+    subprocess.run(build, check=True)
     no_library = tmp_path / "libcupti.so.12"
     no_library.write_text("text")
     for path, problem in (

@@ -394,6 +394,11 @@ class NvPerf:
         self._library = library
         self.call(InitializeHost())
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the library has all functions."""
+        return all(hasattr(self._library, name) for name in FUNCTIONS.values())
+
     def call(self, parameters: ctypes.Structure) -> None:
         """Call the function of a structure with it; NvPerfError if it fails or is missing."""
         name = FUNCTIONS[type(parameters)]

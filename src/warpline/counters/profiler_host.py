@@ -334,8 +334,8 @@ def load(path: str, *, with_cupti: bool) -> ProfilerHost | NvPerfHost:
     if with_cupti:
         return ProfilerHost(path)
     found = nvperf_beside(path)
-    if found is None:
-        raise OSError(f"{nvperf.LIBRARY_NAME} is missing or does not work")
+    if found is None or not found.is_complete:
+        raise OSError(f"{nvperf.LIBRARY_NAME} is missing, or not of CUPTI 12.9 or later")
     return NvPerfHost(found)
 
 
