@@ -204,6 +204,57 @@ def test_sections_show_the_metrics_of_the_gpu(tmp_path: Path) -> None:
     assert rows == [("replaced", "a", 2), ("always", "b", None), ("range", "d", None)]
 
 
+def test_open_ranges_of_the_launching_thread(tmp_path: Path) -> None:
+    def opened(*names: bytes) -> list[tuple[int, bytes]]:
+        return [(3, message((1, name))) for name in names]
+
+    state = message(
+        (1, message((1, 0), (2, b"<default domain>"))),
+        (1, message((1, 3), (2, b"model"))),
+        (2, message((1, 8), (2, message((1, 0), *opened(b"other thread"))))),
+        (2, message((1, 7), (2, message((1, 0), *opened(b"step", b"forward"))))),
+        (2, message((1, 7), (2, message((1, 3), *opened(b"layer"))), (2, message((1, 0))))),
+    )
+    path = tmp_path / "run"
+    kernels = [("kernel", launch((1, 7), (21, state))), ("kernel", launch((1, 9), (21, state)))]
+    path.write_bytes(report(block(kernels), SESSION))
+    rows = rows_of(warpline.open(path), "profiled_kernel", "nvtx_id")
+    assert rows == [("step/forward; layer@model",), (None,)]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, False), (1, True), (2, None)])
+def test_whether_clocks_were_locked(value: int, expected: bool | None, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    kernel = launch((25, message((1, value))))
+    path.write_bytes(report(block([("kernel", kernel)]), SESSION))
+    assert rows_of(warpline.open(path), "profiled_kernel", "has_fixed_clocks") == [(expected,)]
+
+
+FORMER_PAGE = """\
+==PROF== Connected to process 20798
+"ID","Process ID","Process Name","Host Name","Kernel Name","Kernel Time","Context","Stream",\
+"Section Name","Metric Name","Metric Unit","Metric Value"
+"0","20798","app","127.0.0.1","void ns::work<int, 4>(float *)","2024-Nov-13 18:14:36","1","7",\
+"Command line profiler metrics","gpu__time_duration.sum","usecond","152.19"
+"0","20798","app","127.0.0.1","void ns::work<int, 4>(float *)","2024-Nov-13 18:14:36","1","7",\
+"GPU Speed Of Light","SM Frequency","cycle/nsecond","1.5"
+"0","20798","app","127.0.0.1","void ns::work<int, 4>(float *)","2024-Nov-13 18:14:36","1","7",\
+"GPU Speed Of Light","Memory Throughput","Gbyte/second","2"
+"""
+
+
+def test_a_page_of_a_former_version(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text(FORMER_PAGE.replace("\\\n", ""))
+    trace = warpline.open(path)
+    assert rows_of(trace, "profiled_kernel", "short_name_id") == [("work",)]
+    assert rows_of(trace, "kernel_metric", "name_id", "unit_id", "value") == [
+        ("gpu__time_duration.sum", "ns", 152190.0),
+        ("GPU Speed Of Light: SM Frequency", "hz", 1.5e9),
+        ("GPU Speed Of Light: Memory Throughput", "byte/s", 2e9),
+    ]
+
+
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:
     path = tmp_path / "run"
     entries = [("kernel", launch()), ("range", b""), ("graph", b"")]

@@ -136,7 +136,7 @@ def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
                 "context": launch.context,
                 "stream": launch.stream,
                 "device": launch.device,
-                "nvtx": None,
+                "nvtx": launch.nvtx,
                 "metrics": metrics,
                 "passes": launch.passes,
                 "clock_drift_ratio": None,

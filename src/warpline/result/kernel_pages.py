@@ -82,6 +82,7 @@ class ProfiledLaunch:
         capability: Compute capability, such as ``9.0``.
         is_unlocked: Whether the GPU's clocks are known not to have been locked.
         passes: Number of passes that collected the metrics; None if unknown.
+        nvtx: NVTX ranges that were open, outermost first; None without any.
         metrics: Metrics by name.
         sections: Sections, in the order in which they are shown.
     """
@@ -99,6 +100,7 @@ class ProfiledLaunch:
     capability: str
     is_unlocked: bool
     passes: MetricNumber
+    nvtx: str | None
     metrics: Mapping[str, KernelMetric]
     sections: tuple[PageSection, ...]
 

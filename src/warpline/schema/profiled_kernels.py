@@ -34,11 +34,17 @@ PROFILED_KERNEL = TableSpec(
         text("mangled_name", "Mangled name.", nullable=True),
         *(number(f"grid_{axis}", f"Blocks of the grid in {axis}.") for axis in "xyz"),
         *(number(f"block_{axis}", f"Threads of a block in {axis}.") for axis in "xyz"),
+        text(
+            "nvtx",
+            "Open NVTX push/pop ranges of the launching thread, outermost first: "
+            "RANGE/RANGE@DOMAIN, without the domain if it is the unnamed one.",
+            nullable=True,
+        ),
         Column(
             "has_fixed_clocks",
             DType.BOOL,
             Unit.NONE,
-            "False if the GPU's clocks were not locked; null if unknown.",
+            "Whether the GPU's clocks were locked; null if unknown.",
             nullable=True,
         ),
     ),

@@ -43,8 +43,9 @@ _KINDS = {"INF": "info", "WRN": "warning", "ERR": "error", "OPT": "optimization"
 _SIZE = re.compile(r"\((\d+), (\d+), (\d+)\)")
 _POWERS = {"": 0, "K": 3, "M": 6, "G": 9, "T": 12}
 _TIMES = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+_FORMER = re.compile(r"\b([mun]?s)econd\b")  # versions before 2023 wrote usecond, cycle/nsecond
 _PREFIXED = re.compile(r"(.*?)([KMGT])(byte|hz)(.*)")
-_RATE = re.compile(r"(.+)/(ms|us|ns)")
+_RATE = re.compile(r"(.+)/(s|ms|us|ns)")
 _AGAIN = "print the page again: ncu --import REPORT --page raw --csv"
 
 
@@ -176,7 +177,7 @@ class Pages:
             identifier=None,
             title=title,
         )
-        name = f"{title}: {label}"
+        name = label if "__" in label else f"{title}: {label}"
         unit, value = cells.get("Metric Unit", ""), cells.get("Metric Value", "")
         metric = self.metric(launch, name, unit, value)
         self.tables["section_metric"].add(
@@ -217,6 +218,7 @@ def read(path: Path) -> MemorySource:
 
 def base_unit(unit: str) -> tuple[str, int]:
     """Return the base unit of a scaled one, and the power of ten of its scale."""
+    unit = _FORMER.sub(r"\1", unit)
     if unit in _TIMES:
         return "ns", _TIMES[unit]
     prefixed = _PREFIXED.fullmatch(unit)
@@ -225,7 +227,8 @@ def base_unit(unit: str) -> tuple[str, int]:
         return f"{before}{name}{after}", _POWERS[prefix]
     rate = _RATE.fullmatch(unit)
     if rate is not None:
-        return f"{rate[1]}/s", 9 - _TIMES[rate[2]]
+        base, power = f"{rate[1]}/s", 9 - _TIMES[rate[2]]
+        return ("hz" if base == "cycle/s" else base), power
     return unit, 0
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from warpline.readers.ncu.metrics import scan
+from warpline.readers.ncu.nvtx import open_ranges
 from warpline.readers.ncu.report import Entry, Report
 from warpline.readers.ncu.units import unit_of
 from warpline.readers.ncu.values import Value, ValueColumns, value_of
@@ -187,8 +188,11 @@ class Launches:
         if mangled is not None:
             row["mangled_name_id"] = intern(mangled)
         clocks = result.message(25)
-        if clocks.integer(1) == 0:  # what other values mean is not known
-            row["has_fixed_clocks"] = 0
+        if clocks.integer(1) in (0, 1):  # what other values mean is not known
+            row["has_fixed_clocks"] = clocks.number(1)
+        ranges = open_ranges(result.message(21), result.number(1))
+        if ranges is not None:
+            row["nvtx_id"] = intern(ranges)
         for name, field in (("grid", 10), ("block", 11)):
             size = result.message(field)
             row.update((f"{name}_{axis}", size.number(i)) for i, axis in enumerate(_AXES, 1))
