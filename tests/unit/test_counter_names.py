@@ -81,4 +81,5 @@ def test_names_are_split_behind_the_domain():
 def test_values_that_are_no_counters_are_known():
     assert source_of("launch__registers_per_thread") == "from the launch"
     assert source_of("smsp__pcsamp_sample_count") == "from PC sampling"
+    assert source_of("memory_l2_theoretical_sectors_global") is not None
     assert source_of("smsp__inst_executed.sum") is None

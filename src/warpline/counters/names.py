@@ -28,12 +28,24 @@ Breakdown = Callable[[str], list[str] | None]
 _ELSEWHERE = {
     "launch__": "from the launch",
     "device__": "a property of the GPU",
-    "derived__": "computed from other metrics",
+    "derived_": "computed from other metrics",
+    "sm__maximum_warps_": "the theoretical occupancy, from the launch",
+    "smsp__maximum_warps_": "the theoretical occupancy, from the launch",
     "profiler__": "about the profiler",
     "numa__": "about the machine",
     "nvlink__": "about the machine",
     "c2clink__": "about the machine",
-    "sass__": "counted by instrumented code",
+    **dict.fromkeys(
+        (
+            "sass__",
+            "memory_",
+            "inst_executed",
+            "thread_inst_executed",
+            "smsp__branch_targets_threads_divergent",
+            "smsp__sass_inst_executed_memdesc_",
+        ),
+        "of single instructions, counted by instrumented code",
+    ),
     "smsp__pcsamp_": "from PC sampling",
 }
 _PREFIXES = ("regex:", "breakdown:", "group:", "pmsampling:")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from warpline.counters.host_process import PROFILING, Metric, Passes, RefusedError
-from warpline.counters.names import Breakdown, Catalogue, source_of, unit_of_gpu
+from warpline.counters.names import Breakdown, Catalogue, source_of, split, unit_of_gpu
 from warpline.counters.sets import Section
 from warpline.errors import CounterError, UsageError
 from warpline.frozen import frozen
@@ -170,7 +170,7 @@ def plan(
             section_of.setdefault(name, section.name)
     for word in words:
         source = source_of(word)
-        if source is not None:
+        if source is not None and split(word)[0] not in metrics.metrics:
             left_out[word] = f"no counter: {source}"
             continue
         names = metrics.expanded(word, parts_of)
