@@ -220,3 +220,10 @@ def test_without_cupti_the_error_says_how_to_get_it():
     with pytest.raises(CounterError, match="CUPTI was not found") as raised:
         HostProcess([])
     assert "pip install" in (raised.value.hint or "")
+
+
+def test_a_crash_during_a_question_is_an_error():
+    with real_host() as host:
+        host._process.kill()
+        with pytest.raises(CounterError, match=r"CUPTI crashed \(signal 9\) in passes"):
+            host.passes("GH100", ["sm__inst_executed.sum"])

@@ -7,6 +7,7 @@ a notebook with PyTorch, it would get that one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -179,18 +180,17 @@ class HostProcess:
     def _stop(self) -> None:
         assert self._process.stdin is not None  # a pipe
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of what a crashed process did not read
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
     def _ask(self, call: str, *arguments: Any) -> Any:
         assert self._process.stdin is not None  # a pipe
         question = json.dumps({"call": call, "arguments": arguments})
-        try:
+        with contextlib.suppress(BrokenPipeError):  # its end is reported below
             self._process.stdin.write(question + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:  # its end is reported below
-            pass
         return self._receive(call)
 
     def _receive(self, call: str) -> Any:
