@@ -296,6 +296,28 @@ def test_findings_are_fixed_new_better_worse_or_the_same():
     assert found == {"a": "fixed", "b": "worse", "c": "better", "d": "same", "e": "new"}
 
 
+def test_a_problem_that_is_worded_differently_is_the_same_problem():
+    before = profile(SLOW, findings=(finding("a", "Far too slow", 900), finding("a", "B", 10)))
+    after = profile(FAST, findings=(finding("a", "A bit slow", 100),))
+    found = finding_differences([before], [after])
+    changes = [(item.change, item.title) for item in found]
+    assert changes == [("fixed", "B"), ("better", "A bit slow")]
+    assert "fixed" not in compare([before], [after]).sentence
+
+
+def test_what_is_wrong_with_recordings_is_told_apart():
+    rule = "capture-quality"
+    sides = [profile(SLOW, findings=(finding(rule, title),)) for title in ("No steps", "Lost")]
+    found = finding_differences(sides[:1], sides[1:])
+    assert [item.change for item in found] == ["fixed", "new"]
+
+
+def test_nothing_is_fixed_where_nothing_was_recorded():
+    before = profile(SLOW, findings=(finding("a", "A"),))
+    after = profile([], {}, findings=(finding("capture-quality", "No GPU work"),))
+    assert [item.change for item in compare([before], [after]).findings] == ["new"]
+
+
 def test_numbers_in_titles_do_not_make_findings_new():
     sides = [profile(SLOW, findings=(finding("a", f"A {n} times"),)) for n in (3, 40)]
     assert [item.change for item in finding_differences(sides[:1], sides[1:])] == ["same"]
@@ -343,6 +365,17 @@ def test_ids_that_the_system_assigned_are_matched_in_order():
     )
     assert isinstance(found, Result)
     assert [row[0] for row in found.rows()] == ["changed", "same"]
+
+
+def test_times_in_a_key_are_matched_in_order_for_each_of_the_others():
+    key = ("name", "total_ns")
+    found = compare_tables(
+        table([(30, 1, "a"), (10, 1, "a"), (11, 1, "b")], key),
+        table([(102, 1, "b"), (104, 1, "a"), (101, 1, "a"), (109, 1, "a")], key),
+    )
+    assert isinstance(found, Result)
+    changes = sorted((row[-2:], row[0]) for row in found.rows())
+    assert [change for _, change in changes] == ["same", "same", "same", "new"]
 
 
 def test_tables_that_cannot_be_compared_say_why():

@@ -33,7 +33,7 @@ from warpline.errors import UsageError
 from warpline.lazy import lazy
 from warpline.result import Result, Skipped, source_name, warnings_of
 from warpline.result.comparison import Comparison
-from warpline.result.profile import PartName, Phases, Profile
+from warpline.result.profile import PartName, Phases, Profile, steps_in_words
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 
@@ -184,7 +184,7 @@ def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
         environment.PROFILER: _profiler(trace),
         "profiler version": meta.producer,
         environment.GRAPHS: _graph_trace(trace),
-        environment.STEPS: steps(run).source if has_steps else "none",
+        environment.STEPS: steps_in_words(steps(run).source) if has_steps else "none",
         "host": meta.host,
         **meta.software,
         "command": meta.command,
