@@ -104,6 +104,17 @@ def test_another_setting_may_be_the_reason_but_allows_a_verdict():
     assert effects["GPU"] == ""
 
 
+def test_another_version_of_a_framework_may_be_the_reason():
+    sides = [
+        profile(SLOW, environment={**MACHINE, "PyTorch": version}) for version in ("2.10", "2.11")
+    ]
+    found = compare(sides[:1], sides[1:])
+    effects = {fact.name: fact.effect for fact in found.environment}
+    assert effects["PyTorch"] == "may be the reason"
+    assert not any("framework version" in text for text in found.limits)
+    assert any("framework version" in text for text in compare(*[[profile(SLOW)]] * 2).limits)
+
+
 def test_steps_of_another_kind_with_other_work_forbid_a_verdict():
     few = items({kernel("k"): SLOW}, executions=10)
     many = items({kernel("k"): FAST}, executions=20)
