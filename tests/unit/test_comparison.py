@@ -153,6 +153,8 @@ def test_sides_without_comparable_times_get_a_sentence():
     found = compare([profile(SLOW)], [nothing])
     assert (found.verdict, found.step, found.parts) == ("undecided", None, ())
     assert found.sentence == "Cannot decide: no GPU work was recorded after (empty)."
+    found = compare([nothing], [nothing])
+    assert found.sentence.startswith("Cannot decide: no GPU work was recorded. To compare steps on")
     without = profile([50.0], source="none", title="plain")
     found = compare([profile(SLOW)], [without])
     assert "no steps were detected in plain" in found.sentence

@@ -142,6 +142,8 @@ def _judged(
 
 def _incomparable(before: Sequence[Profile], after: Sequence[Profile]) -> str | None:
     """Return why the two sides have no times to compare; None if they have."""
+    if not any(run.mean_ns for run in (*before, *after)):
+        return "no GPU work was recorded. To compare steps on the CPU, use warpline gate."
     for name, side in (("before", before), ("after", after)):
         empty = [run.title for run in side if not run.mean_ns]
         if empty:
