@@ -227,6 +227,10 @@ def test_recordings_of_ranks_are_one_run(unpacked):
     found = warpline.compare(ranks, ranks * 2)
     assert (found.before.runs, found.before.ranks) == (1, 2)
     assert (found.after.runs, found.after.ranks) == (2, 2)
+    said = found.to_dict()
+    assert {item["category"] for item in said["collectives"]} == {"collective"}
+    assert all("nccl" in item["name"] for item in said["collectives"])
+    assert not any(item["category"] == "collective" for item in said["kernels"])
     alone = warpline.compare(ranks[0], ranks)
     assert "different numbers of ranks (1 and 2)" in alone.sentence
 
