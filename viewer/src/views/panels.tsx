@@ -315,13 +315,16 @@ function AreaFlame({ model }: { model: Model }) {
   if (isPending && (model.isServerGone.value || flame === NO_FLAME)) return <p class="empty">{whyPending(model)}</p>;
   if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events in this time range. Select a shorter one.</p>;
   if (!flame.root.children.length) return <p class="empty">No ranges, operators, or API calls in this time range.</p>;
+  const isOld = isPending || !isSameSpan(area.span, model.area.value?.span ?? model.view.value);
   return (
-    <FlameGraph model={model} flame={flame} title="Selected time range" pattern={searchPattern(model.query.value)}>
-      <label>
-        <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
-        Merge numbered names (step_*)
-      </label>
-    </FlameGraph>
+    <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
+      <FlameGraph model={model} flame={flame} title="Selected time range" pattern={searchPattern(model.query.value)}>
+        <label>
+          <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
+          Merge numbered names (step_*)
+        </label>
+      </FlameGraph>
+    </div>
   );
 }
 
