@@ -99,7 +99,7 @@ export function ChartView({ chart, onTarget }: { chart: Chart; onTarget: OnTarge
   }, [chart, frame]);
   const picking = usePicking({ count: all.length, of: (at) => all[at]?.mark, onTarget });
   const now: Placed | undefined = all[picking.at];
-  const across = acrossTicks(chart, scales.x, Math.max(2, Math.floor(width / 110)));
+  const across = acrossTicks(chart, scales.x, Math.max(2, Math.floor(width / 85)));
   return (
     <div class="plot-room" ref={box}>
       <svg
