@@ -119,6 +119,9 @@ DAMAGED = {
     "an endless integer": block([("kernel", launch(metrics=[b"\x08" + TOO_LONG]))], [b"m"]),
     "a huge grid": block([("kernel", launch((10, message((1, 1 << 40), (2, 1 << 40), (3, 1)))))]),
     "a huge stream": block([("kernel", launch((23, (1 << 64) - 1)))]),
+    "a huge address": block(
+        [("module", message((9, message((1, message((1, b"_Zwork"), (2, (1 << 63) - 1)))))))]
+    ),
     "a group, the unknown wire type": block([("kernel", launch() + b"\x0b")]),
     "the field 0": block([("kernel", launch() + b"\x00\x00")]),
     "an empty header": sized(b""),
