@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warpline.cli import talk
+from warpline.cli import planning, talk
 from warpline.cli.arguments import require_recordings
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
@@ -30,6 +31,7 @@ else:
 NAME = "kernels"
 HELP = "print counters per kernel launch, with the pages and filters of ncu --import"
 
+PARTS = (planning.PLAN,)
 _NAME_BASES = ("function", "demangled", "mangled")
 
 
@@ -131,6 +133,11 @@ def _add_filters(parser: ArgumentParser) -> None:
         metavar="NAME|regex:EXPRESSION[,...]",
         help="print only these metrics on the pages raw and source, and in JSON (repeatable)",
     )
+
+
+def part(words: Sequence[str]) -> planning.Plan | None:
+    """Return the part of the command that the words mean; None if they name reports."""
+    return planning.PLAN if planning.is_meant(words) else None
 
 
 def run(args: Namespace) -> int:
