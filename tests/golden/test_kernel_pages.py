@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import ncu_captures
+from support.ncu_files import block, launch, report
 
 import warpline
 from warpline.documents.kernel_filters import Choice
@@ -64,3 +65,27 @@ def test_a_recording_keeps_what_the_pages_show(tmp_path: Path) -> None:
     out = io.StringIO()
     pages.write_raw_csv(launches(stored, Choice()), out, is_scaled=True)
     assert out.getvalue() == ncu_captures.printed("target", "raw.csv")
+
+
+def test_lines_add_up_to_the_metrics_of_the_launch(tmp_path: Path) -> None:
+    trace = warpline.open(ncu_captures.unpack("uncoalesced.fixed", tmp_path))
+    lines = warpline.stats(trace, "kernel_lines").to_polars()
+    metrics = trace["kernel_metric"]
+
+    def value(name: str) -> float:
+        return float(metrics.filter(metrics["name"] == name)["value"][0])
+
+    assert lines["executed"].sum() == value("inst_executed")
+    assert lines["samples"].sum() == value("smsp__pcsamp_sample_count")
+    assert lines["share_ratio"].sum() == pytest.approx(1)
+    first = lines.row(0, named=True)
+    assert (first["file"], first["line"]) == ("/home/dev/kernels/ab/kpairs.cu", 18)
+    assert first["stall"] == "long_scoreboard"
+    assert "rowsum_warp" in first["text"]
+
+
+def test_a_report_without_samples_has_no_lines(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(report(block([("kernel", launch())])))
+    with pytest.raises(warpline.MissingTableError, match="kernel_lines"):
+        warpline.stats(path, "kernel_lines")

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     import pkgutil
     import shlex
     import shutil
+    import textwrap
 else:
     difflib = lazy("difflib")
     pkgutil = lazy("pkgutil")
     shlex = lazy("shlex")
     shutil = lazy("shutil")
+    textwrap = lazy("textwrap")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
@@ -156,6 +158,10 @@ class _Formatter(argparse.HelpFormatter):
             return super()._format_action_invocation(action)
         value = self._format_args(action, self._get_default_metavar_for_optional(action))
         return f"{', '.join(action.option_strings)} {value}"
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Names such as .warpline-baselines stay whole.
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 def parse(words: Sequence[str]) -> Callable[[], int]:

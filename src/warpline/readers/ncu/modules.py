@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -61,7 +62,7 @@ def source_lines(report: Report) -> Iterator[SourceLine]:
     for number, (entry, module) in enumerate(_modules(report)):
         with report.damage(f"the module at byte {entry.start:,}"):
             files = module.message(8).messages(1)
-            texts = [(file.raw(1) or b"", file.raw(2) or b"") for file in files]
+            texts = [(posixpath.normpath(file.raw(1) or b""), file.raw(2) or b"") for file in files]
             ptx, code = module.raw(3), module.raw(4)
         for place, (path, text) in enumerate(texts):
             for line, words in enumerate(text.splitlines(), 1):
@@ -92,7 +93,8 @@ def _of_function(
         _, file, line = lines[place] if place >= 0 else (0, None, None)
         is_known = line is not None and 0 < line < _MOST_LINE
         bits = code[offset : offset + INSTRUCTION_BYTES]
-        yield offset, bits, file if is_known else None, line if is_known else None
+        path = posixpath.normpath(file) if is_known and file else None
+        yield offset, bits, path, line if is_known else None
 
 
 def _damaged(report: Report, entry: Entry, error: CubinError) -> CorruptTraceError:
