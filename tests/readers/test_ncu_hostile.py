@@ -218,14 +218,16 @@ def test_a_compressed_report_needs_a_decompressor(
 
 
 def test_a_real_zstandard_stream(tmp_path: Path) -> None:
+    content = ncu_captures.unpack("target", tmp_path).read_bytes()
     packed: bytes
     if sys.version_info >= (3, 14):
         zstd: Any = pytest.importorskip("compression.zstd")
-        packed = zstd.compress(small())
+        packed = zstd.compress(content)
     else:
         zstandard: Any = pytest.importorskip("zstandard")
-        packed = zstandard.ZstdCompressor().compress(small())
-    read_all(write(tmp_path, packed))
+        packed = zstandard.ZstdCompressor().compress(content)
+    trace = warpline.open(write(tmp_path, packed))
+    assert trace.row_count("profiled_kernel") == 5
 
 
 PAGE = ncu_captures.printed("uncoalesced.fixed", "details.csv").splitlines()
