@@ -50,6 +50,8 @@ def test_a_selected_event_s_row_is_hidden_and_pinned_by_keys(opened):
     assert "gpu0/stream0" not in rows_of(opened)
     opened.press("Shift+H")
     assert "gpu0/stream0" in rows_of(opened)
+    opened.press("p", "h")  # a pinned row, too
+    assert "gpu0/stream0" not in rows_of(opened)
 
 
 def test_a_group_folds(opened):
