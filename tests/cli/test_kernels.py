@@ -104,6 +104,13 @@ def test_names_are_printed_as_asked(run: Run, report: str) -> None:
     assert rows(run(*words, "--print-kernel-base", "mangled").out)[1][4] == "_Z7vec_addPKfS0_Pfm"
 
 
+def test_metrics_are_named_as_asked(run: Run, report: str) -> None:
+    words = ("kernels", report, "--csv", "-c", "1", "--section", "SpeedOfLight")
+    names = [row[12] for row in rows(run(*words, "--print-metric-name", "name").out)[1:] if row[12]]
+    assert names[0] == "dram__cycles_elapsed.avg.per_second"
+    assert names == sorted(names)
+
+
 def test_summaries(run: Run, report: str) -> None:
     words = ("kernels", report, "--page", "raw", "--metrics", "gpu__time_duration.sum", "--csv")
     header, *found = rows(run(*words, "--print-summary", "per-gpu").out)

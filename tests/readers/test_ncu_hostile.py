@@ -119,6 +119,9 @@ DAMAGED = {
     "an endless integer": block([("kernel", launch(metrics=[b"\x08" + TOO_LONG]))], [b"m"]),
     "a huge grid": block([("kernel", launch((10, message((1, 1 << 40), (2, 1 << 40), (3, 1)))))]),
     "a huge stream": block([("kernel", launch((23, (1 << 64) - 1)))]),
+    "a huge address": block(
+        [("module", message((9, message((1, message((1, b"_Zwork"), (2, (1 << 63) - 1)))))))]
+    ),
     "a group, the unknown wire type": block([("kernel", launch() + b"\x0b")]),
     "the field 0": block([("kernel", launch() + b"\x00\x00")]),
     "an empty header": sized(b""),
@@ -218,14 +221,16 @@ def test_a_compressed_report_needs_a_decompressor(
 
 
 def test_a_real_zstandard_stream(tmp_path: Path) -> None:
+    content = ncu_captures.unpack("target", tmp_path).read_bytes()
     packed: bytes
     if sys.version_info >= (3, 14):
         zstd: Any = pytest.importorskip("compression.zstd")
-        packed = zstd.compress(small())
+        packed = zstd.compress(content)
     else:
         zstandard: Any = pytest.importorskip("zstandard")
-        packed = zstandard.ZstdCompressor().compress(small())
-    read_all(write(tmp_path, packed))
+        packed = zstandard.ZstdCompressor().compress(content)
+    trace = warpline.open(write(tmp_path, packed))
+    assert trace.row_count("profiled_kernel") == 5
 
 
 PAGE = ncu_captures.printed("uncoalesced.fixed", "details.csv").splitlines()

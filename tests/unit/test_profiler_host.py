@@ -50,9 +50,10 @@ def test_chips_and_their_metrics(host):
     described = [metric for metric in metrics.values() if metric.description and metric.hw_unit]
     assert len(described) > 0.95 * len(metrics)
     assert metrics["dram__bytes_read"].unit == "byte"
-    sampled = host.metrics("GH100", PM_SAMPLING)
-    assert 0 < len(sampled) < len(metrics)
     assert list(metrics) == sorted(metrics), "each name once, in order"
+    if host.with_cupti:
+        sampled = host.metrics("GH100", PM_SAMPLING)
+        assert 0 < len(sampled) < len(metrics)
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -197,10 +198,12 @@ def test_a_library_that_crashes_or_fails_is_reported_and_the_next_one_is_used(tm
         assert str(path) in raised.value.message
         assert "pip install nvidia-cuda-cupti" in (raised.value.hint or "")
     with real_host() as found, HostProcess([crashing, failing, found.path]) as host:
-        assert (host.path, host.with_cupti) == (found.path, True)
+        assert (host.path, host.with_cupti) == (found.path, found.with_cupti)
 
 
 def test_where_cupti_needs_a_driver_nvperf_answers_alone(host, tmp_path):
+    if not host.with_cupti or host.version.startswith("API"):
+        pytest.skip("no CUPTI of CUDA 13 that works here")
     needs_driver = _library(tmp_path, "(*version = 0, 999)")
     real = host.path.with_name(nvperf.LIBRARY_NAME)
     (tmp_path / nvperf.LIBRARY_NAME).symlink_to(real)

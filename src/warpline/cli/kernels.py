@@ -77,6 +77,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="which name to print (default: demangled)",
     )
     group.add_argument(
+        "--print-metric-name",
+        choices=("label", "name"),
+        default="label",
+        help="print metrics of the details page with their label or their name (default: label)",
+    )
+    group.add_argument(
         "--print-summary",
         choices=("none", "per-gpu", "per-kernel"),
         default="none",
@@ -178,6 +184,8 @@ def _write_launches(
 ) -> None:
     """Write the page details or raw, or a summary of it."""
     launches = documents.launches(trace, choice, shown_name=args.print_kernel_base)
+    if args.print_metric_name == "name":
+        launches = [documents.with_metric_names(launch) for launch in launches]
     if not launches and not args.quiet:
         talk.warning("the filters exclude all launches")
     is_scaled = args.print_units == "auto"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
@@ -146,6 +147,15 @@ def _sections(
         launch: [section for section in of_launch if is_taken(section.identifier)]
         for launch, of_launch in found.items()
     }
+
+
+def with_metric_names(launch: ProfiledLaunch) -> ProfiledLaunch:
+    """Return a launch whose sections have the names of metrics in place of their labels."""
+    sections = [
+        replace(section, metrics=tuple((metric.name, metric) for _, metric in section.metrics))
+        for section in launch.sections
+    ]
+    return replace(launch, sections=tuple(sections))
 
 
 def summaries(

@@ -41,7 +41,7 @@ def is_compressed(path: Path, head: bytes) -> bool:
     if not head.startswith(_ZSTD_MAGIC):
         return False
     if compressed.is_available():
-        return compressed.begins_with(head, _MAGIC)
+        return compressed.begins_with(path, _MAGIC)
     return path.suffix.lower() == compressed.SUFFIX
 
 

@@ -15,6 +15,7 @@ from warpline.errors import CorruptTraceError, InputError
 
 SUFFIX = ".ncu-repz"
 _CHUNK = 1 << 12  # expands to 128 MiB at most
+_LARGEST_BLOCK = 1 << 18  # a stream is decompressed by blocks, of 128 KiB at most
 _LEAST_LIMIT, _MOST_RATIO = 256 << 20, 200  # reports shrink 10 to 60 times
 
 
@@ -23,16 +24,23 @@ def is_available() -> bool:
     return _decompressor() is not None
 
 
-def begins_with(head: bytes, magic: bytes) -> bool:
-    """Return whether the content of a stream, of which `head` is the start, begins with a magic."""
+def begins_with(path: Path, magic: bytes) -> bool:
+    """Return whether the content of a compressed file begins with a magic."""
     found = _decompressor()
     if found is None:
         return False
-    make, error = found
+    make, damage = found
+    stream, content = make(), b""
     try:
-        return bytes(make().decompress(head)).startswith(magic)
-    except error:
+        with path.open("rb") as file:
+            while len(content) < len(magic) and file.tell() < _LARGEST_BLOCK:
+                chunk = file.read(_CHUNK)
+                if not chunk or stream.eof:
+                    break
+                content += stream.decompress(chunk)
+    except (damage, OSError):
         return False
+    return content.startswith(magic)
 
 
 def decompressed(path: Path) -> bytes:

@@ -10,13 +10,14 @@ from warpline.errors import CorruptTraceError
 from warpline.readers.ncu.cubin import INSTRUCTION_BYTES, Cubin
 from warpline.readers.ncu.line_table import CubinError
 from warpline.readers.ncu.report import AGAIN, Entry, Report
-from warpline.readers.ncu.wire import Message
+from warpline.readers.ncu.wire import Message, WireError
 from warpline.schema.labels import SOURCE_KINDS
 
 SOURCE, PTX = (
     next(n for n, label in SOURCE_KINDS.items() if label == name) for name in ("source", "ptx")
 )
 _MOST_LINE = 1 << 31
+_LARGEST = 1 << 62  # address: with an offset, it fits 64 bits
 
 Instruction = tuple[int, bytes, int, int, bytes, bytes | None, int | None]
 """Process, function, offset, address, bits, file and line."""
@@ -36,12 +37,15 @@ def instructions(report: Report) -> Iterator[Instruction]:
     functions: dict[tuple[int, int], dict[int, bytes]] = {}
     for entry, module in _modules(report):
         with report.damage(f"the module at byte {entry.start:,}"):
-            key = entry.process, module.number(1)
+            key = entry.process, module.integer(1) or 0
             code = module.raw(4)
             if code:
                 codes[key] = entry, code
             for function in module.message(9).messages(1):
-                functions.setdefault(key, {})[function.number(2)] = function.raw(1) or b""
+                address = function.number(2)
+                if address >= _LARGEST:
+                    raise WireError(f"a function has the address {address}")
+                functions.setdefault(key, {})[address] = function.raw(1) or b""
     for key, (entry, code) in codes.items():
         try:
             cubin = Cubin(code)
