@@ -14,7 +14,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import distinct_values
 from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
-from warpline.ops.tiling import Grouped, cut
+from warpline.ops.tiling import Grouped, sum_cuts
 from warpline.trace import Run, Trace
 from warpline.vocabulary import Vocabulary
 
@@ -85,11 +85,11 @@ def overlaps(trace: Trace, windows: Windows) -> Overlaps:
         trace: The trace.
         windows: They may overlap; each is measured separately.
     """
-    ns = np.zeros((len(windows.device), len(OverlapKind)), np.int64)
-    for kind in OverlapKind:
-        times = _all_devices(trace)[kind]
-        pieces = cut(Grouped(windows.start_ns, windows.end_ns, windows.device), times)
-        np.add.at(ns[:, kind], pieces.span, pieces.end_ns - pieces.start_ns)
+    count = len(windows.device)
+    spans, window = Grouped(windows.start_ns, windows.end_ns, windows.device), np.arange(count)
+    ns = np.zeros((count, len(OverlapKind)), np.int64)
+    for kind, times in _all_devices(trace).items():
+        ns[:, kind] = sum_cuts(spans, times, slot=window, n_slots=count)[:, 0]
     return Overlaps(windows, ns)
 
 

@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived, forget
-from warpline.derived.breakdown.partition import measured_segments
+from warpline.derived.breakdown.partition import sums_in
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
-from warpline.derived.steps.times import Steps, steps
+from warpline.derived.steps.times import Steps, measure_windows, steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I32, I64
@@ -78,12 +78,12 @@ def phases(run: Run) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(run, of_range)
     segments = device_segments(run.trace)
-    sums = np.zeros((n_phases + 1) * len(TimePart), np.int64)
-    for pieces in measured_segments(run):
-        owner = segments.operation[pieces.row]
-        phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-        cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
-        np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
+    # Outside ranges is the last phase. So is the tail, whose operation -1 is one behind the last.
+    row = np.append(np.where(of_operation < 0, n_phases, of_operation), n_phases).astype(np.int32)
+    cell = row[segments.operation]
+    cell *= len(TimePart)
+    cell += segments.part
+    sums = sums_in(run.trace, measure_windows(run), cell, (n_phases + 1) * len(TimePart))
     self_ns = sums.reshape(n_phases + 1, len(TimePart))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
