@@ -26,13 +26,14 @@ from warpline.derived import derived, forget
 from warpline.derived.breakdown.partition import sums_in
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.names import push_pop_ranges
-from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.paths import Paths, range_paths
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.steps.times import Steps, measure_windows, steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I32, I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.group import distinct_values, factorize_rows
+from warpline.ops.tiling import by_group
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
 from warpline.trace import Run, Trace
 
@@ -103,9 +104,8 @@ def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I64]:
     if run.trace.has("range") and run.trace.row_count("range"):
         of_range = _numbered(run, forest)
     texts, tree, place = forest.in_order()
-    inside = of_range >= 0
-    of_range[inside] = place[of_range[inside]]
-    return texts, tree, of_range
+    place[-1] = _NO_PHASE  # which is the index of the last
+    return texts, tree, place[of_range]
 
 
 class _Forest:
@@ -157,48 +157,67 @@ class _Forest:
 
 def _numbered(run: Run, forest: _Forest) -> I64:
     """Return the number of each range's phase in the forest; _NO_PHASE for start/end ranges."""
-    trace = run.trace
-    (label, texts), nesting = _labels(trace), range_nesting(trace)
-    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
-    start, end, thread, process = (column.values for column in columns.values())
-    pushed = push_pop_ranges(trace)
-    leads = leading_threads(run)
-    is_trunk = pushed & (thread == leads[process])
-    of_range = np.full(len(start), _NO_PHASE, np.int64)
-    around = np.full(len(start), _NO_PHASE, np.int64)
-    for rows in (np.flatnonzero(is_trunk), np.flatnonzero(pushed & ~is_trunk)):
-        for level in _by_depth(rows, nesting.depth):
-            inner = nesting.has_parent[level]
-            around[level[inner]] = of_range[nesting.parent[level[inner]]]
-            of_range[level] = forest.add(around[level], label[level], texts)
-        branches = np.flatnonzero(pushed & ~is_trunk & ~nesting.has_parent)
-        trunk = enclosing(
-            start[branches],
-            start,
-            end,
-            point_group=process[branches],
-            group=np.where(is_trunk, process, _NO_PROCESS),
+    trace, paths = run.trace, range_paths(run.trace)
+    forget(trace, range_paths)  # large, and used for nothing else here
+    label, texts = _labels(paths)
+    process = trace.columns("thread", "process_id")["process_id"].values[paths.thread]
+    is_trunk = paths.thread == leading_threads(run)[process]
+    # Ranges of one path are in one phase, and so may be paths of several processes.
+    of_path = np.full(len(label), _NO_PHASE, np.int64)
+    by_start = np.argsort(paths.first)
+    for level in _by_depth(by_start[is_trunk[by_start]], paths.tree.depth):
+        around = np.where(
+            paths.tree.has_parent[level], of_path[paths.tree.parent[level]], _NO_PHASE
         )
-        around[branches] = np.where(trunk.found, of_range[trunk.row], _NO_PHASE)
+        of_path[level] = forest.add(around, label[level], texts)
+    of_range = np.full(trace.row_count("range"), _NO_PHASE, np.int64)
+    of_range[paths.rows] = of_path[paths.of_row]
+    if not is_trunk.all():
+        _add_branches(trace, forest, paths, is_trunk, of_range)
     return of_range
 
 
-def _labels(trace: Trace) -> tuple[I32, list[str]]:
-    """Return the last name of each range's path as a number, shape (ranges,), and the names."""
-    paths = range_paths(trace)
+def _add_branches(
+    trace: Trace, forest: _Forest, paths: Paths, is_trunk: BoolArray, of_range: I64
+) -> None:
+    """Fill in the phases of ranges on other threads.
+
+    Args:
+        trace: The trace.
+        forest: Has the phases of the trunk; others are added.
+        paths: The paths of all ranges.
+        is_trunk: Shape (paths,), whether each is on the main thread of its process.
+        of_range: Shape (ranges,), the number of each range's phase, known for those of the trunk.
+    """
+    label, texts = _labels(paths)
+    nesting = range_nesting(trace)
+    columns = trace.columns("range", "start_ns", "end_ns", "process_id")
+    start, end, process = (column.values for column in columns.values())
+    on_trunk = is_trunk[paths.of_row]
+    owner = np.full(len(start), _NO_PROCESS, np.int64)
+    owner[paths.rows[on_trunk]] = process[paths.rows[on_trunk]]
+    rows, label = paths.rows[~on_trunk], label[paths.of_row[~on_trunk]]
+    outermost = ~nesting.has_parent[rows]
+    branches = rows[outermost]
+    trunk = enclosing(start[branches], start, end, point_group=process[branches], group=owner)
+    around = np.full(len(rows), _NO_PHASE, np.int64)
+    around[outermost] = np.where(trunk.found, of_range[trunk.row], _NO_PHASE)
+    for level in _by_depth(np.arange(len(rows)), nesting.depth[rows]):
+        inner = level[~outermost[level]]
+        around[inner] = of_range[nesting.parent[rows[inner]]]
+        of_range[rows[level]] = forest.add(around[level], label[level], texts)
+
+
+def _labels(paths: Paths) -> tuple[I32, list[str]]:
+    """Return the last name of each path as a number, shape (paths,), and the names."""
     texts = list(dict.fromkeys(paths.texts))
     place = {text: number for number, text in enumerate(texts)}
-    label = np.zeros(trace.row_count("range"), np.int32)
-    label[paths.rows] = np.array([place[text] for text in paths.texts], np.int32)[paths.of_row]
-    forget(trace, range_paths)  # large, and used for nothing else here
-    return label, texts
+    return np.array([place[text] for text in paths.texts], np.int32), texts
 
 
 def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
     """Yield the rows of each depth, outermost first, in order."""
-    order = rows[np.argsort(depth[rows], kind="stable")]
-    ends = np.flatnonzero(np.diff(depth[order])) + 1
-    yield from (level for level in np.split(order, ends) if len(level))
+    yield from (rows[places] for places in by_group(depth[rows]))
 
 
 def _phase_of_operations(run: Run, of_range: I64) -> I64:
@@ -243,11 +262,14 @@ def leading_threads(run: Run) -> I64:
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
     start, end, thread, process = (column.values for column in columns.values())
     outermost = np.flatnonzero(push_pop_ranges(trace))
-    took = np.zeros(trace.row_count("thread"), np.int64)
-    np.add.at(took, thread[outermost], (end - start)[outermost])
+    owner = thread[outermost]
+    took, last = (np.zeros(trace.row_count("thread"), np.int64) for _ in range(2))
+    np.add.at(took, owner, (end - start)[outermost])
+    last[owner] = outermost
+    threads = distinct_values(owner)
+    threads = threads[np.lexsort((last[threads], took[threads]))]
     leads = np.full(trace.row_count("process"), _NO_THREAD, np.int64)
-    by_time = outermost[np.argsort(took[thread[outermost]], kind="stable")]
-    leads[process[by_time]] = thread[by_time]
+    leads[process[last[threads]]] = threads
     run_steps = steps(run)
     known = np.flatnonzero(run_steps.thread >= 0)[::-1]
     leads[run_steps.process[known]] = run_steps.thread[known]
