@@ -226,6 +226,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_id_paths": (c_int64, (*(c_void_p,) * 4, c_int64, c_void_p, c_void_p)),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "wl_covered_i64": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p)),
+    "wl_union_i64": (c_int64, (*(c_void_p,) * 3, c_int64, *(c_void_p,) * 2)),
     "wl_tile_i64": (c_int64, (*(c_void_p,) * 3, c_int64, *(c_void_p,) * 3)),
     "wl_sum_cuts_i64": (
         c_int32,
@@ -304,6 +305,8 @@ class Core:
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, groups, n, n_groups, covered -> status
     wl_covered_i64: Callable[[int, int, int, int, int, int], int]
+    # start, end, chosen or None, n, union_start, union_end -> number of intervals or -status
+    wl_union_i64: Callable[..., int]
     # start, end, level, n, piece_start, piece_end, owner -> number of pieces or -status
     wl_tile_i64: Callable[..., int]
     # spans, start, end, code or None, n, slots, codes, sums -> status

@@ -133,6 +133,13 @@ WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, i
 WL_API int32_t wl_covered_i64(const int64_t *start, const int64_t *end, const int64_t *groups,
                               int64_t n, int64_t n_groups, int64_t *covered);
 
+/* Merges the intervals [start, end) that overlap or touch, of those where chosen[n] is not 0 (NULL:
+ * all), without empty ones. Rows ascend by start. Returns how many intervals there are; with buffers,
+ * fills them in order of time. Or -WL_UNSUPPORTED: the rows do not ascend; -WL_BAD_ARGUMENT: an
+ * interval ends before it starts. */
+WL_API int64_t wl_union_i64(const int64_t *start, const int64_t *end, const uint8_t *chosen, int64_t n,
+                            int64_t *union_start, int64_t *union_end);
+
 /* Assigns each time that intervals cover to one of them: to that of the lowest level, then of the
  * earliest start, then of the lowest row. Rows ascend by start; levels are below 62. Returns how many
  * pieces there are; with buffers, fills them in order of time. Or -WL_UNSUPPORTED: the rows do not

@@ -317,12 +317,13 @@ def _anomaly_mode(trace: Trace) -> Finding | None:
     """Return a finding if the functions of the backward pass check their gradients for NaN."""
     if not trace.has("range") or not trace.row_count("range"):
         return None
-    names, nesting = range_names(trace), range_nesting(trace)
+    names = range_names(trace)
     texts = [text or "" for text in names.texts]
     is_check = np.array([text.split(",")[0] == _ANOMALY_CHECK for text in texts], np.bool_)
     is_backward = np.array([text.startswith(_BACKWARD) for text in texts], np.bool_)
     if not is_check.any() or not is_backward.any():
         return None
+    nesting = range_nesting(trace)
     functions = np.flatnonzero(is_backward[names.codes])
     checks = np.flatnonzero(is_check[names.codes] & nesting.has_parent)
     checks = checks[is_backward[names.codes[nesting.parent[checks]]]]

@@ -11,7 +11,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, is_repeated
 from warpline.ops.group import distinct_values
 from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
 from warpline.ops.tiling import Grouped, sum_cuts
@@ -132,7 +132,7 @@ def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
 
 def _union(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     work = operations(trace)
-    return union(work.start_ns[rows][chosen], work.end_ns[rows][chosen])
+    return union(work.start_ns[rows], work.end_ns[rows], chosen)
 
 
 def _both(one: Intervals, other: Intervals) -> Intervals:
@@ -146,11 +146,13 @@ def _alone(one: Intervals, other: Intervals) -> Intervals:
 
 def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     """Return when operations of two or more streams ran concurrently."""
-    stream = operations(trace).stream[rows][chosen]
-    if not len(stream) or stream.min() == stream.max():
-        return _NEVER
     stream = operations(trace).stream[rows]
-    each = [_union(trace, rows, chosen & (stream == number)) for number in distinct_values(stream)]
+    if is_repeated(stream):
+        return _NEVER
+    used = distinct_values(stream[chosen])
+    if len(used) < 2:
+        return _NEVER
+    each = [_union(trace, rows, chosen & (stream == number)) for number in used]
     joined = [np.concatenate(side) for side in zip(*each, strict=True)]
     running = concurrency(*joined)
     several = running.depth >= 2

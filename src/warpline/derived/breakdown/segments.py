@@ -84,16 +84,17 @@ def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -
     """Return the times within a window without a tile of the device."""
     start = np.append(low, tiles.end_ns)
     end = np.append(tiles.start_ns, high)
-    place = np.where(migrates, len(tiles.owner), np.arange(len(tiles.owner)))
-    upcoming = np.append(np.minimum.accumulate(place[::-1])[::-1], len(tiles.owner))
-    before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)[upcoming]
     open_ones = np.flatnonzero(end > start)
+    upcoming = open_ones
+    if migrates.any():
+        others = np.append(np.flatnonzero(~migrates), len(tiles.owner))
+        upcoming = others[np.searchsorted(others, open_ones)]
     return Gaps(
         device=np.full(len(open_ones), device, np.int64),
         start_ns=start[open_ones],
         end_ns=end[open_ones],
-        before=before[open_ones],
-        after=after[open_ones],
+        before=np.append(_NOTHING, tiles.owner)[open_ones],
+        after=np.append(tiles.owner, _NOTHING)[upcoming],
     )
 
 

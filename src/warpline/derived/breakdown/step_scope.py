@@ -170,8 +170,8 @@ class StepScope:
 
     def on_devices(self, places: BoolArray) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, per process and device."""
-        work, chosen = operations(self.run.trace), np.flatnonzero(places)
-        return self.operations_on_devices(chosen, (work.end_ns - work.start_ns)[chosen])
+        work, chosen = operations(self.run.trace), np.flatnonzero(places & self.operations)
+        return self.operations_on_devices(chosen, work.end_ns[chosen] - work.start_ns[chosen])
 
     def operations_on_devices(self, places: I64, ns: I64) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, with times of their own.

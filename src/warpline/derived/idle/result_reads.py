@@ -90,10 +90,14 @@ def waits_behind(trace: Trace, rows: I64) -> I64:
         rows: Rows of api_call.
     """
     calls = working_calls(trace)
-    order = np.argsort(calls.thread, kind="stable")
-    behind = np.isin(calls.row[order[:-1]], rows) & (np.diff(calls.thread[order]) == 0)
-    after = order[1:][behind]
-    return np.sort(calls.row[after[calls.kind[after] == CallKind.HOST_SYNC]])
+    if not len(rows):
+        return rows
+    waits = []
+    for of_thread in by_group(calls.thread):
+        row, kind = calls.row[of_thread], calls.kind[of_thread]
+        after = np.flatnonzero(np.isin(row[:-1], rows)) + 1
+        waits.append(row[after[kind[after] == CallKind.HOST_SYNC]])
+    return np.sort(np.concatenate(waits)) if waits else rows[:0]
 
 
 def _is_read(trace: Trace) -> BoolArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I64, BoolArray, Integers, taken
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents, Nesting, contents, enclosing, nest
 from warpline.schema.labels import RANGE_STYLES
@@ -32,6 +32,10 @@ class _Ranges(NamedTuple):
     thread: Integers
     process: Integers
     is_push_pop: BoolArray
+
+    def taken(self, rows: I64) -> _Ranges:
+        start, end, thread, process = (taken(column, rows) for column in self[:4])
+        return _Ranges(start, end, thread, process, self.is_push_pop[rows])
 
 
 class _Launches(NamedTuple):
@@ -101,18 +105,48 @@ def launched_inside(trace: Trace, table: str, *, start_end: StartEnd = "any thre
             thread; or, as in nsys, those of its own thread, and none if it ends on another.
     """
     launches, ranges = _launches(trace, table), _ranges(trace)
-    end, group, owner = ranges.end, ranges.thread, launches.thread
-    row, start = launches.row, launches.start
-    if start_end == "same thread":
-        end = np.where(_ended_elsewhere(trace), ranges.start, end)
-    elif not ranges.is_push_pop.all():
+    if start_end == "any thread":
+        return _within(launches, ranges, trace)
+    end = np.where(_ended_elsewhere(trace), ranges.start, ranges.end)
+    inside = contents(
+        launches.start, ranges.start, end, point_group=launches.thread, group=ranges.thread
+    )
+    return Contents(launches.row[inside.order], inside.first, inside.last)
+
+
+def _within(launches: _Launches, ranges: _Ranges, trace: Trace) -> Contents:
+    """Return the launches in each range; those of a start/end range are on any thread."""
+    group, owner, row, start = ranges.thread, launches.thread, launches.row, launches.start
+    if not ranges.is_push_pop.all():
         # Every launch is listed twice: for its thread, and for its process (start/end ranges).
         n_threads = trace.row_count("thread")
         group = np.where(ranges.is_push_pop, group, n_threads + ranges.process)
         owner = np.concatenate((owner, n_threads + launches.process))
         row, start = np.tile(row, 2), np.tile(start, 2)
-    inside = contents(start, ranges.start, end, point_group=owner, group=group)
+    inside = contents(start, ranges.start, ranges.end, point_group=owner, group=group)
     return Contents(row[inside.order], inside.first, inside.last)
+
+
+def is_launched_inside(trace: Trace, table: str, ranges: I64) -> BoolArray:
+    """Return which rows of a table were launched inside one of some ranges, shape (rows,).
+
+    As in `launched_inside`, with launches on any thread for start/end ranges. Takes less for few
+    ranges.
+
+    Args:
+        trace: The trace.
+        table: One of `DEVICE_TABLES`, or ``"api_call"`` for the calls themselves.
+        ranges: Shape (n,), rows of the range table.
+    """
+    is_inside = np.zeros(trace.row_count(table), np.bool_)
+    if not len(ranges):
+        return is_inside
+    within = _within(_launches(trace, table), _ranges(trace).taken(ranges), trace)
+    change = np.zeros(len(within.order) + 1, np.int64)
+    np.add.at(change, within.first, 1)
+    np.add.at(change, within.last, -1)
+    is_inside[within.order[np.cumsum(change[:-1]) > 0]] = True
+    return is_inside
 
 
 def _ranges(trace: Trace) -> _Ranges:
