@@ -98,8 +98,7 @@ def _all_devices(trace: Trace) -> dict[OverlapKind, Grouped]:
     """Return the times of each kind, by device and start."""
     by_kind: dict[OverlapKind, list[tuple[Intervals, int]]] = {kind: [] for kind in OverlapKind}
     work = operations(trace)
-    bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for first, last in work.bounds_of_devices():
         for kind, times in _of_device(trace, slice(first, last)).items():
             by_kind[kind].append((times, int(work.device[first])))
     return {kind: _joined(parts) for kind, parts in by_kind.items()}
@@ -113,7 +112,10 @@ def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
     computing, communicating, copying = (
         _union(trace, rows, chosen) for chosen in (compute, communication, copies)
     )
-    kernels, every = _union(trace, rows, compute | communication), np.ones(len(category), np.bool_)
+    kernels = (
+        _union(trace, rows, compute | communication) if len(communicating.start) else computing
+    )
+    every = np.ones(len(category), np.bool_)
     return {
         OverlapKind.COMPUTE: computing,
         OverlapKind.COMMUNICATION: communicating,
@@ -122,9 +124,7 @@ def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
         OverlapKind.COPY: copying,
         OverlapKind.COPY_AND_WORK: _both(copying, kernels),
         OverlapKind.EXPOSED_COPY: _alone(copying, kernels),
-        OverlapKind.SEVERAL_STREAMS: _on_several_streams(
-            trace, rows, np.ones(len(category), np.bool_)
-        ),
+        OverlapKind.SEVERAL_STREAMS: _on_several_streams(trace, rows, every),
         OverlapKind.SEVERAL_STREAMS_COMPUTING: _on_several_streams(trace, rows, compute),
         OverlapKind.BUSY: _union(trace, rows, every),
     }

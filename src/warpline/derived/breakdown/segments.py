@@ -65,10 +65,9 @@ def _busy_and_idle(
     work: Operations, category: I8, is_migration: BoolArray, low: int, high: int
 ) -> tuple[Tiles, Gaps]:
     """Return the time of each device with and without work, between `low` and `high`."""
-    bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
     tiles: list[Tiles] = []
     gaps: list[Gaps] = []
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for first, last in work.bounds_of_devices():
         rows, device = slice(first, last), int(work.device[first])
         start, end = clip(work.start_ns[rows], work.end_ns[rows], low, high)
         tiled = tile(start, end, category[rows])

@@ -47,6 +47,13 @@ class Operations:
         """Return the positions of one table's operations in this list, ascending."""
         return np.flatnonzero(self.table == DEVICE_TABLES.index(name))
 
+    def bounds_of_devices(self) -> list[tuple[int, int]]:
+        """Return for each device its first operation and the one after its last."""
+        if is_repeated(self.device):
+            return [(0, len(self))] if len(self) else []
+        bounds = np.flatnonzero(np.diff(self.device, prepend=-1)).tolist()
+        return list(zip(bounds, [*bounds[1:], len(self)], strict=True))
+
 
 @derived
 def operations(trace: Trace) -> Operations:
