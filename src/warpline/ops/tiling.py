@@ -17,6 +17,7 @@ MAX_LEVELS = 62
 _LEVELS_IN_A_BYTE = 6
 
 _CUTS_PER_BLOCK = 2**18  # they take a few MB
+_FEW_GROUPS = 8  # one pass for each takes less time than a sort
 
 
 class Tiles(NamedTuple):
@@ -300,9 +301,18 @@ def by_group(group: Integers) -> list[I64]:
     """Return the rows of each group in their original order, groups ascending."""
     if not len(group):
         return []
-    if int(group.min()) == int(group.max()):
+    low, high = int(group.min()), int(group.max())
+    if low == high:
         return [np.arange(len(group))]
-    # Sorting 16-bit numbers takes linear time.
-    fits = int(group.min()) >= 0 and int(group.max()) < 1 << 15
-    order = np.argsort(group.astype(np.int16) if fits else group, kind="stable")
+    if high - low < _FEW_GROUPS:
+        parts = (np.flatnonzero(group == each) for each in range(low, high + 1))
+        return [rows for rows in parts if len(rows)]
+    order = order_of_groups(group)
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def order_of_groups(group: Integers) -> I64:
+    """Return the rows by group, those of a group in their original order."""
+    # Sorting 16-bit numbers takes linear time.
+    fits = len(group) > 0 and int(group.min()) >= 0 and int(group.max()) < 1 << 15
+    return np.argsort(group.astype(np.int16) if fits else group, kind="stable")

@@ -179,7 +179,7 @@ def _is_kernel(work: Operations) -> BoolArray:
 
 def _stream_ns(work: Operations, rows: I64) -> F64:
     """Return the time of the operations by stream."""
-    length_ns = (work.end_ns - work.start_ns)[rows]
+    length_ns = work.end_ns[rows] - work.start_ns[rows]
     return np.bincount(work.stream[rows], length_ns).astype(np.float64)
 
 

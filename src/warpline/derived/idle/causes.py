@@ -41,12 +41,12 @@ from warpline.derived.idle.handovers import threads_to_launch
 from warpline.derived.idle.host_blocking import Blocking, blocking
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
-from warpline.derived.work.busy import DEVICE_TABLES, device_work
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.interval import covered_until, union
+from warpline.ops.interval import clip, covered_until, union
 from warpline.ops.join import lookup_rows
-from warpline.ops.tiling import Cuts, Grouped, by_group, cut, rest
+from warpline.ops.tiling import Cuts, Grouped, cut, rest
 from warpline.trace import Trace
 
 DEFAULT_LATENCY_NS = 6_500
@@ -202,10 +202,11 @@ def _lost(trace: Trace, holds: Blocking, held: Cuts, device: I64) -> I64:
     idle = np.zeros((len(holds.cause), trace.row_count("device")), np.int64)
     np.add.at(idle, (held.row, device), held.end_ns - held.start_ns)
     busy = np.zeros_like(idle)
-    work = device_work(trace)
-    for rows in by_group(work.device_id):
-        times = union(work.start_ns[rows], work.end_ns[rows])
-        busy[:, work.device_id[rows[0]]] = covered_until(times, holds.end_ns) - covered_until(
+    work = operations(trace)
+    for low, high in work.bounds_of_devices():
+        own = clip(work.start_ns[low:high], work.end_ns[low:high], *trace.span())
+        times = union(*own)
+        busy[:, int(work.device[low])] = covered_until(times, holds.end_ns) - covered_until(
             times, holds.start_ns
         )
     left: I64 = np.clip(holds.lost_ns[:, None] - idle, 0, busy)

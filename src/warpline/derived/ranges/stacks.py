@@ -58,7 +58,9 @@ def range_nesting(trace: Trace) -> Nesting:
     """
     ranges = _ranges(trace)
     pushed = ranges.is_push_pop
-    nesting = nest(ranges.start, ranges.end, np.where(pushed, ranges.thread, _NO_THREAD))
+    nesting = nest(ranges.start, ranges.end, _stack_of(ranges))
+    if pushed.all():
+        return nesting
     return Nesting(
         np.where(pushed, nesting.parent, 0),
         nesting.has_parent & pushed,
@@ -79,7 +81,7 @@ def innermost_range(trace: Trace, table: str) -> Lookup:
     """
     if table == "api_call":
         calls, ranges = _launches(trace, table), _ranges(trace)
-        group = np.where(ranges.is_push_pop, ranges.thread, _NO_THREAD)
+        group = _stack_of(ranges)
         return enclosing(
             calls.start, ranges.start, ranges.end, point_group=calls.thread, group=group
         )
@@ -156,6 +158,13 @@ def _ranges(trace: Trace) -> _Ranges:
     return _Ranges(
         start=start, end=end, thread=thread, process=process, is_push_pop=style == _PUSH_POP
     )
+
+
+def _stack_of(ranges: _Ranges) -> Integers:
+    """Return the thread of each push/pop range, _NO_THREAD for start/end ranges."""
+    if ranges.is_push_pop.all():
+        return ranges.thread
+    return np.where(ranges.is_push_pop, ranges.thread, _NO_THREAD)
 
 
 def _ended_elsewhere(trace: Trace) -> BoolArray:
