@@ -149,10 +149,10 @@ def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Interva
     stream = operations(trace).stream[rows]
     if is_repeated(stream):
         return _NEVER
-    used = distinct_values(stream[chosen])
-    if len(used) < 2:
+    each = [_union(trace, rows, chosen & (stream == number)) for number in distinct_values(stream)]
+    each = [times for times in each if len(times.start)]
+    if len(each) < 2:
         return _NEVER
-    each = [_union(trace, rows, chosen & (stream == number)) for number in used]
     joined = [np.concatenate(side) for side in zip(*each, strict=True)]
     running = concurrency(*joined)
     several = running.depth >= 2

@@ -31,7 +31,7 @@ from warpline.derived.ranges.stacks import innermost_range, range_nesting
 from warpline.derived.steps.times import Steps, measure_windows, steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray, taken
 from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.tiling import by_group
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
@@ -259,17 +259,20 @@ def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
 def leading_threads(run: Run) -> I64:
     """Return the main thread of each process, shape (processes,), int64; -1 for none."""
     trace = run.trace
-    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
-    start, end, thread, process = (column.values for column in columns.values())
-    outermost = np.flatnonzero(push_pop_ranges(trace))
-    owner = thread[outermost]
-    took, last = (np.zeros(trace.row_count("thread"), np.int64) for _ in range(2))
-    np.add.at(took, owner, (end - start)[outermost])
-    last[owner] = outermost
-    threads = distinct_values(owner)
-    threads = threads[np.lexsort((last[threads], took[threads]))]
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
+    start, end, thread = (column.values for column in columns.values())
+    pushed = push_pop_ranges(trace)
+    if not pushed.all():
+        rows = np.flatnonzero(pushed)
+        start, end, thread = (taken(column, rows) for column in (start, end, thread))
+    threads = distinct_values(thread)
+    if len(threads) > 1:
+        took, last = (np.zeros(trace.row_count("thread"), np.int64) for _ in range(2))
+        np.add.at(took, thread, end - start)
+        last[thread] = np.arange(len(thread))
+        threads = threads[np.lexsort((last[threads], took[threads]))]
     leads = np.full(trace.row_count("process"), _NO_THREAD, np.int64)
-    leads[process[last[threads]]] = threads
+    leads[trace.columns("thread", "process_id")["process_id"].values[threads]] = threads
     run_steps = steps(run)
     known = np.flatnonzero(run_steps.thread >= 0)[::-1]
     leads[run_steps.process[known]] = run_steps.thread[known]

@@ -12,7 +12,7 @@ from warpline.derived.idle.gaps import Gaps, Pieces
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import Operations, operations
-from warpline.ops.arrays import I8, I64, BoolArray, is_repeated, repeated, taken
+from warpline.ops.arrays import I8, I64, BoolArray, is_repeated, joined, repeated, taken
 from warpline.ops.interval import clip
 from warpline.ops.tiling import Tiles, tile
 from warpline.trace import Trace
@@ -89,7 +89,7 @@ def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -
         others = np.append(np.flatnonzero(~migrates), len(tiles.owner))
         upcoming = others[np.searchsorted(others, open_ones)]
     return Gaps(
-        device=np.full(len(open_ones), device, np.int64),
+        device=repeated(np.array([device]), len(open_ones)),
         start_ns=start[open_ones],
         end_ns=end[open_ones],
         before=np.append(_NOTHING, tiles.owner)[open_ones],
@@ -122,4 +122,4 @@ def _concatenated(parts: list[Tiles] | list[Gaps], width: int) -> list[I64]:
     if len(parts) == 1:
         return list(parts[0])
     nothing = np.zeros(0, np.int64)
-    return [np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(width)]
+    return [joined([*(part[place] for part in parts), nothing]) for place in range(width)]

@@ -17,7 +17,7 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
+from warpline.ops.arrays import F64, I8, I32, I64, BoolArray, repeated
 from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
@@ -59,7 +59,8 @@ class ElementwiseWork:
 
     def fact(self, attribute: str) -> I64:
         """Return an attribute of each operation's name, shape (operations,), 0 without one."""
-        return _of_names(self.names, attribute, 0)[self.name]
+        values = _of_names(self.names, attribute, 0)
+        return values[self.name] if values.any() else repeated(values[:1], len(self.name))
 
 
 @derived

@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.ranges.stacks import is_launched_inside
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, BoolArray, Integers, repeated
+from warpline.ops.arrays import I64, BoolArray, Integers, repeated, taken
 from warpline.ops.join import Lookup
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
@@ -72,7 +72,8 @@ def _launches(trace: Trace) -> _Launches:
     if not len(kernel):
         return _Launches(kernel, kernel, kernel)
     columns = trace.columns("api_call", "start_ns", "thread_id")
-    start, thread = (columns[name].values[calls.row[kernel]] for name in ("start_ns", "thread_id"))
+    row = calls.row[kernel]
+    start, thread = (taken(columns[name].values, row) for name in ("start_ns", "thread_id"))
     return _Launches(kernel, start, thread)
 
 

@@ -180,4 +180,4 @@ def _launches(trace: Trace, table: str) -> _Launches:
         return _Launches(rows, *(columns[name].values for name in names))
     calls = launch_calls(trace)[table]
     rows = np.flatnonzero(calls.found)
-    return _Launches(rows, *(columns[name].values[calls.row[rows]] for name in names))
+    return _Launches(rows, *(taken(columns[name].values, calls.row[rows]) for name in names))
