@@ -94,18 +94,18 @@ def phases(run: Run) -> Phases:
     return Phases(texts=(*texts, ""), tree=tree, calls=calls, self_ns=self_ns, total_ns=total_ns)
 
 
-def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I64]:
+def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I32]:
     """Return the phases, how they nest, and the phase of each range, _NO_PHASE for start/end ones.
 
     The tree has one extra row for the time outside ranges.
     """
     forest = _Forest()
-    of_range = np.zeros(0, np.int64)
+    of_range = np.zeros(0, np.int32)
     if run.trace.has("range") and run.trace.row_count("range"):
         of_range = _numbered(run, forest)
     texts, tree, place = forest.in_order()
     place[-1] = _NO_PHASE  # which is the index of the last
-    return texts, tree, place[of_range]
+    return texts, tree, place.astype(np.int32)[of_range]
 
 
 class _Forest:
@@ -155,7 +155,7 @@ class _Forest:
         return tuple(keys[row][1] for row in order), tree, place
 
 
-def _numbered(run: Run, forest: _Forest) -> I64:
+def _numbered(run: Run, forest: _Forest) -> I32:
     """Return the number of each range's phase in the forest; _NO_PHASE for start/end ranges."""
     trace, paths = run.trace, range_paths(run.trace)
     forget(trace, range_paths)  # large, and used for nothing else here
@@ -170,15 +170,15 @@ def _numbered(run: Run, forest: _Forest) -> I64:
             paths.tree.has_parent[level], of_path[paths.tree.parent[level]], _NO_PHASE
         )
         of_path[level] = forest.add(around, label[level], texts)
-    of_range = np.full(trace.row_count("range"), _NO_PHASE, np.int64)
-    of_range[paths.rows] = of_path[paths.of_row]
+    of_range = np.full(trace.row_count("range"), _NO_PHASE, np.int32)
+    of_range[paths.rows] = of_path.astype(np.int32)[paths.of_row]
     if not is_trunk.all():
         _add_branches(trace, forest, paths, is_trunk, of_range)
     return of_range
 
 
 def _add_branches(
-    trace: Trace, forest: _Forest, paths: Paths, is_trunk: BoolArray, of_range: I64
+    trace: Trace, forest: _Forest, paths: Paths, is_trunk: BoolArray, of_range: I32
 ) -> None:
     """Fill in the phases of ranges on other threads.
 
@@ -220,24 +220,23 @@ def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
     yield from (rows[places] for places in by_group(depth[rows]))
 
 
-def _phase_of_operations(run: Run, of_range: I64) -> I64:
+def _phase_of_operations(run: Run, of_range: I32) -> I32:
     """Return the phase in which each operation was launched, _NO_PHASE outside ranges."""
     work = operations(run.trace)
-    phase = np.full(len(work), _NO_PHASE, np.int64)
-    launched = np.flatnonzero(work.call >= 0)
-    if not len(of_range) or not len(launched):
-        return phase
+    if not len(of_range) or not len(work) or int(work.call.max()) < 0:
+        return np.full(len(work), _NO_PHASE, np.int32)
     inner = innermost_range(run.trace, "api_call")
-    call = work.call[launched]
-    has_range = inner.found[call]
-    phase[launched[has_range]] = of_range[inner.row[call[has_range]]]
-    elsewhere = launched[~has_range]
-    if len(elsewhere):
+    # The last one is for operations without a call, whose call is -1.
+    of_call = np.full(len(inner.row) + 1, _NO_PHASE, np.int32)
+    np.copyto(of_call[:-1], of_range[inner.row], where=inner.found)
+    phase = of_call[work.call]
+    if not inner.found.all():
+        elsewhere = np.flatnonzero(~np.append(inner.found, True)[work.call])
         phase[elsewhere] = _by_leading_thread(run, elsewhere, of_range)
     return phase
 
 
-def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
+def _by_leading_thread(run: Run, rows: I64, of_range: I32) -> I32:
     """Return the phase of the main thread of each operation's process at its launch."""
     trace = run.trace
     work, leads = operations(trace), leading_threads(run)
@@ -252,7 +251,7 @@ def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
         point_group=np.where(lead < 0, _NO_THREAD - 1, lead),
         group=thread,
     )
-    return np.where(inner.found, of_range[inner.row], _NO_PHASE)
+    return np.where(inner.found, of_range[inner.row], np.int32(_NO_PHASE))
 
 
 @derived
@@ -279,7 +278,7 @@ def leading_threads(run: Run) -> I64:
     return leads
 
 
-def _calls(trace: Trace, run_steps: Steps, of_range: I64, n_phases: int) -> I64:
+def _calls(trace: Trace, run_steps: Steps, of_range: I32, n_phases: int) -> I64:
     """Return the number of ranges of each phase in included steps; without steps, of all."""
     counted = of_range >= 0
     if run_steps.included.any() and len(of_range):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,23 +59,33 @@ def device_segments(trace: Trace) -> Segments:
     low, high = trace.span()
     busy, idle = _busy_and_idle(work, category, is_migration, low, high)
     pieces = idle_pieces(trace, idle)
-    return _assembled(busy, taken(work.device, busy.owner), category[busy.owner], idle, pieces)
+    device, part = taken(work.device, busy.owner), category[busy.owner]
+    return _assembled(busy, device, part, idle, pieces, high)
+
+
+class _Busy(NamedTuple):
+    """Pieces of time with work, by device and start: when they start, and the operation."""
+
+    start_ns: I64
+    owner: I64
 
 
 def _busy_and_idle(
     work: Operations, category: I8, is_migration: BoolArray, low: int, high: int
-) -> tuple[Tiles, Gaps]:
+) -> tuple[_Busy, Gaps]:
     """Return the time of each device with and without work, between `low` and `high`."""
-    tiles: list[Tiles] = []
+    busy: list[_Busy] = []
     gaps: list[Gaps] = []
     for first, last in work.bounds_of_devices():
         rows, device = slice(first, last), int(work.device[first])
         start, end = clip(work.start_ns[rows], work.end_ns[rows], low, high)
-        tiled = tile(start, end, category[rows])
-        tiles.append(tiled._replace(owner=tiled.owner + first))
-        gaps.append(_gaps(tiles[-1], is_migration[tiles[-1].owner], low, high, device))
+        tiles = tile(start, end, category[rows])
+        if first:
+            tiles = tiles._replace(owner=tiles.owner + first)
+        busy.append(_Busy(tiles.start_ns, tiles.owner))
+        gaps.append(_gaps(tiles, is_migration[tiles.owner], low, high, device))
     return (
-        Tiles(*_concatenated(tiles, len(Tiles._fields))),
+        _Busy(*_concatenated(busy, len(_Busy._fields))),
         Gaps(*_concatenated(gaps, len(Gaps._fields))),
     )
 
@@ -97,8 +108,10 @@ def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -
     )
 
 
-def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Pieces) -> Segments:
-    """Return busy and idle pieces in one list."""
+def _assembled(
+    busy: _Busy, device: I64, category: I8, gaps: Gaps, pieces: Pieces, high: int
+) -> Segments:
+    """Return busy and idle pieces in one list; those of each device end at `high`."""
     start = np.append(busy.start_ns, pieces.start_ns)
     if is_repeated(device):  # one device, as the gaps between its operations
         where = repeated(device[:1], len(start))
@@ -106,18 +119,23 @@ def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Piece
     else:
         where = np.append(device, gaps.device[pieces.gap])
         order = np.lexsort((start, where))
-    start, where = start[order], taken(where, order)
+    # Each ends where the next one starts, so that both are views of the same times.
+    bounds, where = np.append(start[order], high), taken(where, order)
+    start, end = bounds[:-1], bounds[1:]
+    if not is_repeated(where):
+        end = end.copy()
+        end[np.flatnonzero(np.diff(where, append=_NOTHING))] = high
     # Column by column: unordered columns of all of them would take as much memory as the result.
     return Segments(
         device=where,
         start_ns=start,
-        end_ns=np.append(busy.end_ns, pieces.end_ns)[order],
+        end_ns=end,
         part=np.append(category, pieces.cause).astype(np.int8)[order],
         operation=np.append(busy.owner, gaps.after[pieces.gap])[order],
     )
 
 
-def _concatenated(parts: list[Tiles] | list[Gaps], width: int) -> list[I64]:
+def _concatenated(parts: list[_Busy] | list[Gaps], width: int) -> list[I64]:
     """Return the concatenated columns of several tables; those of a single one as they are."""
     if len(parts) == 1:
         return list(parts[0])
