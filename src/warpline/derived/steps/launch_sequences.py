@@ -12,7 +12,7 @@ from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.steps.times import step_of_operations, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, is_repeated
+from warpline.ops.arrays import I32, I64, Integers, is_repeated
 from warpline.ops.group import distinct_values
 from warpline.trace import Run, Trace
 
@@ -26,13 +26,13 @@ class LaunchSequences(NamedTuple):
 
     Attributes:
         operation: Shape (n,), int64, indices into `operations`, by step, then by call.
-        step: Shape (n,), int64, ascending.
-        what: Shape (n,), int64, equal for kernels of one name, for all copies, and for all memsets.
+        step: Shape (n,), int32, ascending.
+        what: Shape (n,), int32, equal for kernels of one name, for all copies, and for all memsets.
     """
 
     operation: I64
-    step: I64
-    what: I64
+    step: I32
+    what: I32
 
     def of_steps(self) -> list[tuple[int, slice]]:
         """Return the steps, each with the slice of its operations."""
@@ -47,11 +47,11 @@ def launch_sequences(run: Run) -> LaunchSequences:
     """Return the operations that each step launches, if their call is known."""
     work, step = operations(run.trace), step_of_operations(run)
     if not len(steps(run)):
-        step = np.full(len(work), -1)
+        step = np.full(len(work), -1, np.int32)
     chosen = np.flatnonzero((step >= 0) & (work.call >= 0))
-    keys = [work.call[chosen], step[chosen]]
+    keys: tuple[Integers, ...] = work.call[chosen], step[chosen]
     if not is_repeated(work.device):  # operations of one device are ordered by start
-        keys.insert(0, work.start_ns[chosen])
+        keys = work.start_ns[chosen], *keys
     chosen = chosen[np.lexsort(keys)]
     return LaunchSequences(chosen, step[chosen], _what(run.trace)[chosen])
 
@@ -88,13 +88,13 @@ def steps_repeat(run: Run) -> bool:
     return min(counts, default=0) >= _LEAST_STEPS and most >= _SAME_RATIO * sum(counts)
 
 
-def _what(trace: Trace) -> I64:
+def _what(trace: Trace) -> I32:
     """Return a number for each operation, equal for kernels of one name."""
     table, names = operations(trace).table, names_of_operations(trace)
     if not len(table):
-        return np.zeros(0, np.int64)
+        return np.zeros(0, np.int32)
     # Numbers of names, then of the other tables that have operations.
     others = distinct_values(table[names.number == len(names.distinct)])
-    behind = np.zeros(len(DEVICE_TABLES), np.int64)
+    behind = np.zeros(len(DEVICE_TABLES), np.int32)
     behind[others] = np.arange(len(others))
     return names.number + behind[table]
