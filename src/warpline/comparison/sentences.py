@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpline.comparison.environment import (
+    CLOCK,
+    FRAMEWORKS,
     GPU,
     GPUS,
     GRAPHS,
@@ -153,8 +155,10 @@ def limits(
     paths = [{path for run in side for path in run.phases if path} for side in (before, after)]
     if any(paths) and not paths[0] & paths[1]:
         said.append("The sides have no ranges in common, so phases are not compared.")
-    known = {name for run in (*before, *after) for name in run.environment}
-    wanted = ("driver", "framework version", "power limit", "clocks")
+    known = {name for run in (*before, *after) for name, value in run.environment.items() if value}
+    if known & FRAMEWORKS:
+        known.add("framework version")
+    wanted = ("driver", "framework version", "power limit", CLOCK)
     unknown = [name for name in wanted if name not in known]
     if unknown:
         said.append(

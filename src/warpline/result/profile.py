@@ -21,6 +21,13 @@ Phases: TypeAlias = Mapping[tuple[str, ...], Mapping[tuple[str, str], float]]
 OF_CPU = ("call", "range")  # kinds of items that are not GPU work
 
 
+def steps_in_words(source: str) -> str:
+    """Return a source of steps as users read it: ``step_*`` for ``range:step_*``, or inferred."""
+    if source.startswith("cpu:"):
+        return f"{steps_in_words(source.removeprefix('cpu:'))} on the CPU"
+    return "inferred" if source == "periodicity" else source.removeprefix("range:")
+
+
 class ItemName(NamedTuple):
     """What an item of work is.
 
