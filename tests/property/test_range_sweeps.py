@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import warpline
 from warpline import native
-from warpline.derived.summaries import range_kernels
+from warpline.derived.summaries import range_sweep
 from warpline.trace import MemorySource, Trace
 
 START_END = 1
@@ -83,7 +83,7 @@ def table(tables: dict[str, dict[str, list[Any]]], name: str, *, by_core: bool) 
 def test_the_core_makes_the_table_that_numpy_makes(
     name: str, tables: dict[str, dict[str, list[Any]]], block: int
 ) -> None:
-    with mock.patch.object(range_kernels, "_VALUES_PER_BLOCK", block):
+    with mock.patch.object(range_sweep, "_VALUES_PER_BLOCK", block):
         assert table(tables, name, by_core=True) == table(tables, name, by_core=False)
 
 
