@@ -9,9 +9,8 @@ from warpline.trace.column import ColumnData
 from warpline.trace.meta import TraceMeta
 from warpline.trace.strings import StringPool
 
-
-# Sources that can read tables in blocks do so beyond this: whole columns would take more memory than
-# all else, and below it reading once for several tables is quicker.
+# Beyond this, sources that can read a table in blocks do so: its columns would take more memory
+# than all else. Below, it is quicker to read them once for several purposes.
 LARGE_TABLE_ROWS = 2**21
 ROWS_PER_BLOCK = 2**18
 

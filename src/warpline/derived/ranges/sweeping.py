@@ -7,7 +7,6 @@ replaces the pairs of `threads.launches_within`, with the same definition of "co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np

@@ -59,9 +59,7 @@ def _swept(trace: Trace) -> ProjectedNames | None:
     name, style = keys[used].T
     order = np.lexsort((style, name))
     _, *sums = found.columns[:, used[order]]
-    return ProjectedNames(
-        found.stats.take(used[order]), name[order], names, style[order], *sums
-    )
+    return ProjectedNames(found.stats.take(used[order]), name[order], names, style[order], *sums)
 
 
 def _by_ranges(trace: Trace) -> ProjectedNames:

@@ -41,8 +41,7 @@ class RangeGroups:
         trace: The trace.
         columns: Columns of `range` that are part of a group's key.
 
-    Attributes:
-        keys: By number: the name, as in `RangeNames`, and the values of the columns.
+    A key is the name, as in `RangeNames`, and the values of the columns.
     """
 
     def __init__(self, trace: Trace, *columns: str) -> None:
@@ -52,6 +51,7 @@ class RangeGroups:
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
+        """The key of each number."""
         return list(self._numbers)
 
     def of(self, ranges: Block) -> I32:
@@ -84,11 +84,17 @@ class Grouped(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The kinds of sweeps: their number, columns of groups, and which of them counts values."""
+    """A kind of sweep, whose groups have some columns.
 
-    kind: int
+    Attributes:
+        number: The native core's number for it.
+        columns: How many there are.
+        counting: The one that counts the values of a group.
+    """
+
+    number: int
     columns: int
-    count: int
+    counting: int
 
 
 KERNELS = Kind(native.SWEEP_KERNELS, 4, 3)
@@ -144,7 +150,7 @@ def _opened(core: native.Core, kind: Kind, trace: Trace) -> Iterator[ctypes.c_vo
     counts = [trace.row_count(name) if trace.has(name) else 0 for name in ("thread", "process")]
     handle = ctypes.c_void_p()
     try:
-        if core.wl_range_sweep_open(kind.kind, *counts, ctypes.byref(handle)) != native.OK:
+        if core.wl_range_sweep_open(kind.number, *counts, ctypes.byref(handle)) != native.OK:
             raise MemoryError
         yield handle
     finally:
@@ -248,7 +254,7 @@ def _results(core: native.Core, handle: ctypes.c_void_p, kind: Kind) -> Grouped 
         return None
     columns = np.empty((kind.columns, n_groups), np.int64)
     core.wl_range_sweep_groups(handle, columns.ctypes.data)
-    count = columns[kind.count]
+    count = columns[kind.counting]
     return Grouped(columns, CollectedStats.of(_values(core, handle, count), PERCENTS))
 
 

@@ -7,7 +7,6 @@ allows no null.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-
 from typing import Protocol
 
 import numpy as np

@@ -98,8 +98,7 @@ class NvtxEvents:
 
     def __len__(self) -> int:
         """Return the number of ranges."""
-        counts = np.bincount(self._types.codes, minlength=len(self._is_range))
-        return int(counts[self._is_range].sum())
+        return self._range_count
 
     def between(self, first: int, last: int) -> I64 | None:
         """Return those of `chosen_ranges` from `first` to before `last`; None if all are."""
@@ -109,12 +108,18 @@ class NvtxEvents:
 
     @cached_property
     def _types(self) -> RawCodes:
-        """The types of all events, from a pass that also reads what ranges need, if that is kept."""
+        """The types of all events, from a pass that also reads what ranges of small tables need."""
         if not self._export.is_large(EVENTS):
             self._export.foresee(EVENTS, _OF_RANGES)
         types = self._export.event_types
         self._export.forget(EVENTS)
         return types
+
+    @cached_property
+    def _range_count(self) -> int:
+        if self._is_range.all():
+            return len(self._types.codes)
+        return int(np.count_nonzero(self._is_range[self._types.codes]))
 
     @cached_property
     def _is_range(self) -> BoolArray:

@@ -315,9 +315,7 @@ class MappedPart:
             table.fetch(kinds)
             yield len(table), self._fields_of(table, fields)
 
-    def _fields_of(
-        self, table: SourceTable, fields: Mapping[str, Field]
-    ) -> dict[str, ColumnData]:
+    def _fields_of(self, table: SourceTable, fields: Mapping[str, Field]) -> dict[str, ColumnData]:
         spec = TABLES[self._mapped.table]
         return {
             name: field.load(self._reading, table, spec.column(name))
