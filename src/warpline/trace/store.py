@@ -71,9 +71,13 @@ class ColumnStore:
     def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
         """Let the source know which columns of recorded tables are requested next."""
         if isinstance(self.source, Foresees):
-            recorded = {name: of for name, of in columns.items() if name in self.recorded}
             with self._lock:
-                self.source.foresee(recorded)
+                missing = {
+                    table: [name for name in of if not self._has(table, name)]
+                    for table, of in columns.items()
+                    if table in self.recorded
+                }
+                self.source.foresee({table: of for table, of in missing.items() if of})
 
     def columns(
         self, table: str, names: Sequence[str], *, ordered: bool = True
