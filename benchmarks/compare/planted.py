@@ -5,13 +5,14 @@ Usage: PYTHONPATH=src:benchmarks python benchmarks/compare/planted.py alike|slow
        PYTHONPATH=src:benchmarks python benchmarks/compare/planted.py judge FOLDER
 
 `alike` records each program --runs times. `slowed` records it --runs times as it is, and as often
-with each share planted in a kernel, in the CPU's work and in a copy; in each round every variant
-runs once, in an order that changes. Every run is a process of its own. A group of processes starts
-together, so that imports overlap; then one works after the other, and none starts or ends
-meanwhile. Both write FOLDER/runs.json and a profile of each run for `judge`, which compares them:
-alike runs in turn (3 pairs), one group after another (3 and 3), and one with one; slowed runs in 10
-and in 5 pairs.
-planted_programs.py describes the programs. Exits with 1 if there was nothing to compare.
+with each share planted in a kernel, in the CPU's work and in a copy, or in communication; in each
+round every variant runs once, in an order that changes. Every run is a process of its own. A group
+of processes starts together, so that imports overlap; then one works after the other, and none
+starts or ends meanwhile. Both write FOLDER/runs.json and a profile of each run for `judge`, which
+compares them: alike runs in turn (3 pairs), one group after another (3 and 3), and one with one;
+slowed runs in 10 and in 5 pairs, and their originals with each other, as alike runs (4 pairs).
+planted_programs.py describes the programs, and planted_ranks.py `data_parallel`, which needs two
+GPUs and runs only if named. Exits with 1 if there was nothing to compare.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ from warpline.trace import Run
 HERE = Path(__file__).resolve().parent
 T = TypeVar("T")
 PLANTED_KERNEL = "scaled"
+OF_RANKS = "data_parallel"  # planted_ranks.py; the others are of one GPU
+RANKS = 2
 PAIRS = (10, 5)  # of slowed runs
-ALIKE_PAIRS = 3
+ALIKE_PAIRS = 3  # of programs as they are
+ORIGINAL_PAIRS = 4  # of the runs without a plant beside slowed ones
 
 
 class Variant(NamedTuple):
@@ -55,7 +59,7 @@ class Variant(NamedTuple):
 
     Attributes:
         program: Its name.
-        kind: What is made slower: none, kernel, host or copy.
+        kind: What is made slower: none, kernel, host, copy or communication.
         share: By how much of a step.
     """
 
@@ -87,7 +91,12 @@ def command(made: Variant, output: Path, options: argparse.Namespace, folder: st
     words = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true", "-o", str(output)]
     if not options.cpu:
         words += ["-c", "cudaProfilerApi", "--capture-range-end=stop"]
-    words += ["--", sys.executable, str(HERE / "planted_programs.py"), made.program]
+    words += ["--", sys.executable]
+    if made.program == OF_RANKS:
+        words += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
+        words += [str(HERE / "planted_ranks.py")]
+    else:
+        words += [str(HERE / "planted_programs.py"), made.program]
     words += ["--plant", made.kind, "--share", str(made.share), "--steps", str(options.steps)]
     return [*words, "--turns", folder, *(["--cpu"] if options.cpu else [])]
 
@@ -97,7 +106,8 @@ def planned(options: argparse.Namespace) -> Iterator[tuple[int, Variant]]:
     for name in options.names or PROGRAMS:
         variants = [Variant(name)]
         if options.what == "slowed":
-            slow = itertools.product(KINDS[1:], options.shares)
+            kinds = ("communication",) if name == OF_RANKS else KINDS[1:]
+            slow = itertools.product(kinds, options.shares)
             variants += [Variant(name, kind, share) for kind, share in slow]
         order = random.Random(name)
         for number in range(options.runs):
@@ -198,18 +208,20 @@ def judged(
     return Judged(variant.program, how, variant, clock, compare(*sides, paired=paired))
 
 
-def alike(found: Sequence[Made], profiles: dict[str, Profile]) -> Iterator[Judged]:
+def alike(
+    found: Sequence[Made], profiles: dict[str, Profile], pairs: int = ALIKE_PAIRS
+) -> Iterator[Judged]:
     """Compare runs of the same program: each run once in turn, once not, some once alone."""
     for program in dict.fromkeys(made.variant.program for made in found):
         runs = [m for m in found if m.variant == Variant(program)]
-        size = 2 * ALIKE_PAIRS
+        size = 2 * pairs
         for first in range(0, len(runs) - size + 1, size):
             some = runs[first : first + size]
             # The order of a pair alternates, as `warpline gate` runs them.
-            even = [some[2 * pair + pair % 2] for pair in range(ALIKE_PAIRS)]
-            odd = [some[2 * pair + 1 - pair % 2] for pair in range(ALIKE_PAIRS)]
+            even = [some[2 * pair + pair % 2] for pair in range(pairs)]
+            odd = [some[2 * pair + 1 - pair % 2] for pair in range(pairs)]
             yield judged("in turn", even, odd, profiles, paired=True)
-            halves = some[:ALIKE_PAIRS], some[ALIKE_PAIRS:]
+            halves = some[:pairs], some[pairs:]
             yield judged("not in turn", *halves, profiles, paired=False)
             yield judged("one run each", some[:1], some[-1:], profiles, paired=False)
 
@@ -240,6 +252,8 @@ def is_top(said: Judged) -> bool:
         return top.kind == "idle"
     if said.planted.kind == "copy":
         return top.category == "copy-h2d"
+    if said.planted.kind == "communication":
+        return top.category == "collective"
     kernels = [item for item in said.comparison.items if item.kind == "kernel"]
     return top.kind == "busy" and PLANTED_KERNEL in max(kernels, key=lambda i: abs(i.delta_ns)).name
 
@@ -252,10 +266,11 @@ def line(said: Judged) -> str:
         bounds = f"{step.low - 1:+.2%} to {step.high - 1:+.2%}"
         ratio = f"{step.ratio - 1:+.2%} ({bounds}, p {step.p:.2g})"
     kind = f"{said.planted.kind} {said.planted.share:.0%}" if said.planted.share else "-"
-    top = f"{parts[0].category} ({parts[0].kind})" if parts else "-"
+    top = f"{parts[0].category} ({parts[0].kind}) {parts[0].delta_ns / 1e6:+.3f}" if parts else "-"
+    ms = "-" if step is None else f"{step.before_ns / 1e6:.3f} to {step.after_ns / 1e6:.3f} ms"
     return (
-        f"{said.program:16} {said.how:12} {kind:11} clock {said.clock - 1:+.2%}"
-        f"  {said.comparison.verdict:9} {ratio}  {top}"
+        f"{said.program:16} {said.how:12} {kind:16} clock {said.clock - 1:+.2%}"
+        f"  {said.comparison.verdict:9} {ms}, {ratio}  {top}"
     )
 
 
@@ -267,7 +282,9 @@ def judge(folder: Path) -> int:
         with gzip.open(path, "rb") as file:
             profiles |= pickle.load(file)
     is_slowed = any(made.variant.kind != "none" for made in found)
-    said = list((slowed if is_slowed else alike)(found, profiles))
+    said = list(alike(found, profiles, ORIGINAL_PAIRS if is_slowed else ALIKE_PAIRS))
+    if is_slowed:
+        said += slowed(found, profiles)
     for item in said:
         print(line(item))
     print()
@@ -295,7 +312,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare GPU programs, alike or slowed.")
     parser.add_argument("what", choices=("alike", "slowed", "judge"))
     parser.add_argument("folder", type=Path)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(PROGRAMS)}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join([*PROGRAMS, OF_RANKS])}")
     parser.add_argument("--runs", type=int, default=24)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.01, 0.03, 0.05, 0.10])
     parser.add_argument("--steps", type=int, default=30)
