@@ -262,7 +262,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "wl_coverage_i64": (c_int32, (POINTER(Operations), POINTER(Sets), POINTER(Coverage))),
     "wl_group_squares_i64": (c_int32, (c_void_p, c_void_p, c_int32, c_void_p, c_void_p)),
-    "wl_range_sweep_open": (c_int32, (c_int32, c_int32, c_int32, c_void_p)),
+    "wl_range_sweep_open": (c_int32, (c_int32, c_int64, c_int32, c_int32, c_void_p)),
     "wl_range_sweep_close": (None, (c_void_p,)),
     "wl_range_sweep_operations": (c_int32, (c_void_p, POINTER(OperationRows))),
     "wl_range_sweep_ranges": (c_int32, (c_void_p, POINTER(RangeRows))),

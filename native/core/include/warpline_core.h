@@ -260,12 +260,14 @@ typedef struct wl_call_rows {
  * earlier than the call. The call of an operation is the one of its process with its correlation id;
  * of several, the first to start, then the last to end, then that of the lower thread.
  *
+ * `rows` bounds how many rows will follow: it limits the work on keys that collide.
+ *
  * First all operations, in any order. Then ranges and calls, each in order of their starts over all
  * blocks: before calls are added, all ranges that start no later than they do. WL_UNSUPPORTED: the
  * rows are not in order. WL_TOO_MANY: more than 2^31 - 1 kernels, or keys that defeat the hash table
  * or are too far apart. After a failure the sweep can only be closed. */
-WL_API int32_t wl_range_sweep_open(int32_t kind, int32_t threads, int32_t processes,
-                                   wl_range_sweep **sweep);
+WL_API int32_t wl_range_sweep_open(int32_t kind, int64_t rows, int32_t threads,
+                                   int32_t processes, wl_range_sweep **sweep);
 
 WL_API void wl_range_sweep_close(wl_range_sweep *sweep);
 

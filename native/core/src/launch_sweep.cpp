@@ -19,12 +19,12 @@ void require_in_order(int64_t start, int64_t &last) {
 }  // namespace
 }  // namespace warpline
 
-wl_range_sweep::wl_range_sweep(int32_t threads, int32_t processes)
+wl_range_sweep::wl_range_sweep(int64_t rows, int32_t threads, int32_t processes)
     : threads_(threads),
       processes_(processes),
       last_range_(warpline::kBeforeAll),
       last_call_(warpline::kBeforeAll) {
-  warpline::require(threads >= 0 && processes >= 0 && threads < INT32_MAX);
+  warpline::require(rows >= 0 && threads >= 0 && processes >= 0 && threads < INT32_MAX);
 }
 
 void wl_range_sweep::check(const wl_operation_rows &rows) const {
@@ -116,13 +116,13 @@ void wl_range_sweep::values(int64_t first, int64_t last, int64_t *values) const 
 
 extern "C" {
 
-int32_t wl_range_sweep_open(int32_t kind, int32_t threads, int32_t processes,
+int32_t wl_range_sweep_open(int32_t kind, int64_t rows, int32_t threads, int32_t processes,
                             wl_range_sweep **sweep) {
   return warpline::guarded(nullptr, 0, [&] {
     warpline::require(sweep != nullptr);
     warpline::require(kind == WL_SWEEP_KERNELS || kind == WL_SWEEP_PROJECTIONS);
-    *sweep = (kind == WL_SWEEP_KERNELS ? warpline::make_kernel_sweep(threads, processes)
-                                       : warpline::make_projection_sweep(threads, processes))
+    *sweep = (kind == WL_SWEEP_KERNELS ? warpline::make_kernel_sweep(rows, threads, processes)
+                                       : warpline::make_projection_sweep(rows, threads, processes))
                  .release();
   });
 }

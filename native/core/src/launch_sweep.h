@@ -30,32 +30,50 @@ inline int64_t pair_key(int32_t high, int32_t low) {
 template <typename Value>
 class ByCorrelation {
  public:
-  explicit ByCorrelation(Value nothing) : nothing_(nothing) {}
+  // rows: how many ids may be asked for.
+  ByCorrelation(int64_t rows, Value nothing) : nothing_(nothing), ids_(rows, INT32_MAX) {}
 
   // Returns the value of an id, which is `nothing` at first.
   Value &at(int32_t process, int64_t correlation) {
     ++added_;
-    std::unique_ptr<Page> &page = page_of(process, correlation);
-    if (!page) {
-      if (++pages_in_use_ > kFewPages + added_ / kLeastPerPage) throw Failure(WL_TOO_MANY, "");
-      page = std::make_unique<Page>();
-      page->fill(nothing_);
+    const int64_t key = key_of(process, correlation);
+    if (key < 0) throw Failure(WL_TOO_MANY, "");
+    if (key != last_key_) {  // neighbours in time have neighbouring ids
+      const int32_t page = ids_.add(key);
+      if (page < 0) throw Failure(WL_TOO_MANY, "");
+      turn_to(key, page);
     }
-    return (*page)[place_of(correlation)];
+    if (last_ == pages_.size()) {
+      if (static_cast<int64_t>(last_) > kFewPages + added_ / kLeastPerPage) {
+        throw Failure(WL_TOO_MANY, "");
+      }
+      pages_.push_back(std::make_unique<Page>());
+      pages_.back()->fill(nothing_);
+    }
+    return (*pages_[last_])[place_of(correlation)];
   }
 
   // Returns the value of an id and forgets it.
   Value take(int32_t process, int64_t correlation) {
-    const std::unique_ptr<Page> &page = page_of(process, correlation);
-    return page ? std::exchange((*page)[place_of(correlation)], nothing_) : nothing_;
+    const int64_t key = key_of(process, correlation);
+    if (key < 0) return nothing_;
+    if (key != last_key_) {
+      const int32_t page = ids_.find(key);
+      if (page == DenseIds::kTooHard) throw Failure(WL_TOO_MANY, "");
+      if (page < 0) return nothing_;
+      turn_to(key, page);
+    }
+    return std::exchange((*pages_[last_])[place_of(correlation)], nothing_);
   }
 
   template <typename OnValue>
   void for_each(const OnValue &on_value) const {
     for (const std::unique_ptr<Page> &page : pages_) {
-      if (page) std::for_each(page->begin(), page->end(), on_value);
+      std::for_each(page->begin(), page->end(), on_value);
     }
   }
+
+  void clear() { pages_.clear(); }
 
  private:
   static constexpr int kPageBits = 12;
@@ -68,26 +86,23 @@ class ByCorrelation {
     return static_cast<std::size_t>(correlation) & (kPageValues - 1);
   }
 
-  std::unique_ptr<Page> &page_of(int32_t process, int64_t correlation) {
+  // The key of a page, or a negative number for ids that no page has.
+  static int64_t key_of(int32_t process, int64_t correlation) {
     const int64_t number = correlation >> kPageBits;
-    if (number < 0 || number > std::numeric_limits<int32_t>::max()) throw Failure(WL_TOO_MANY, "");
-    const int64_t key = pair_key(process, static_cast<int32_t>(number));
-    if (key != last_key_ || pages_.empty()) {  // neighbours in time have neighbouring ids
-      const int32_t id = ids_.add(key);
-      if (id < 0) throw Failure(WL_TOO_MANY, "");
-      last_key_ = key;
-      last_ = static_cast<std::size_t>(id);
-      if (last_ >= pages_.size()) pages_.resize(last_ + 1);
-    }
-    return pages_[last_];
+    if (number < 0 || number > std::numeric_limits<int32_t>::max()) return -1;
+    return pair_key(process, static_cast<int32_t>(number));
+  }
+
+  void turn_to(int64_t key, int32_t page) {
+    last_key_ = key;
+    last_ = static_cast<std::size_t>(page);
   }
 
   Value nothing_;
   int64_t added_ = 0;
-  int64_t pages_in_use_ = 0;
-  int64_t last_key_ = 0;
+  int64_t last_key_ = -1;
   std::size_t last_ = 0;
-  DenseIds ids_{std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::max()};
+  DenseIds ids_;
   std::vector<std::unique_ptr<Page>> pages_;
 };
 
@@ -146,7 +161,7 @@ struct SweptCall {
 // What both kinds of sweep have in common. What they make of operations, ranges and calls is theirs.
 struct wl_range_sweep {
  public:
-  wl_range_sweep(int32_t threads, int32_t processes);
+  wl_range_sweep(int64_t rows, int32_t threads, int32_t processes);
   virtual ~wl_range_sweep() = default;
 
   virtual void add_operations(const wl_operation_rows &rows) = 0;
@@ -186,7 +201,10 @@ struct wl_range_sweep {
 
 namespace warpline {
 
-std::unique_ptr<wl_range_sweep> make_kernel_sweep(int32_t threads, int32_t processes);
-std::unique_ptr<wl_range_sweep> make_projection_sweep(int32_t threads, int32_t processes);
+// rows: how many operations, ranges and calls there are.
+std::unique_ptr<wl_range_sweep> make_kernel_sweep(int64_t rows, int32_t threads,
+                                                  int32_t processes);
+std::unique_ptr<wl_range_sweep> make_projection_sweep(int64_t rows, int32_t threads,
+                                                      int32_t processes);
 
 }  // namespace warpline

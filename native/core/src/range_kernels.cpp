@@ -28,6 +28,8 @@ struct KernelRange {
 // Numbers for pairs; a Failure for more, or harder ones, than it is built for.
 class PairIds {
  public:
+  explicit PairIds(int64_t rows) : ids_(rows, std::numeric_limits<int32_t>::max()) {}
+
   int32_t add(int32_t high, int32_t low) {
     const int32_t id = ids_.add(pair_key(high, low));
     if (id < 0) throw Failure(WL_TOO_MANY, "");
@@ -39,7 +41,7 @@ class PairIds {
   int32_t low(std::size_t id) const { return static_cast<int32_t>(ids_.keys()[id]); }
 
  private:
-  DenseIds ids_{std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::max()};
+  DenseIds ids_;
 };
 
 // Lists of numbers, one after another: list i is items[starts[i] .. starts[i + 1]).
@@ -50,8 +52,14 @@ struct Lists {
 
 class KernelSweep : public wl_range_sweep {
  public:
-  KernelSweep(int32_t threads, int32_t processes)
-      : wl_range_sweep(threads, processes), open_(static_cast<std::size_t>(threads)) {}
+  KernelSweep(int64_t rows, int32_t threads, int32_t processes)
+      : wl_range_sweep(rows, threads, processes),
+        heads_(rows, -1),
+        open_(static_cast<std::size_t>(threads)),
+        paths_(rows),
+        cells_(rows),
+        entries_(rows),
+        launched_(rows) {}
 
   void add_operations(const wl_operation_rows &rows) override;
   int64_t group_count() const override { return static_cast<int64_t>(order_.size()); }
@@ -68,6 +76,11 @@ class KernelSweep : public wl_range_sweep {
   struct Span {
     int64_t start;
     int64_t end;
+  };
+  // Launches of a name that may decide whether a range is counted, ascending by start and by end.
+  struct Latest {
+    std::vector<Span> spans;
+    std::size_t first = 0;  // those before do not matter any more
   };
 
   // Paths: 0 for kernels whose thread is not known, one for each thread, then those in them.
@@ -87,14 +100,14 @@ class KernelSweep : public wl_range_sweep {
   Growing<int32_t> names_;
   Durations durations_;
   Growing<int32_t> next_;
-  ByCorrelation<int32_t> heads_{-1};  // the latest kernel
+  ByCorrelation<int32_t> heads_;  // the latest kernel of each id
   std::vector<OpenRanges<KernelRange>> open_;
   int32_t range_groups_ = 0;
   PairIds paths_;     // (outer path, range group)
   PairIds cells_;     // (path, kernel name)
   PairIds entries_;   // (range group, kernel name)
   PairIds launched_;  // (thread, kernel name)
-  std::vector<std::vector<Span>> latest_;  // launches of each of these, in order of starts and ends
+  std::vector<Latest> latest_;        // by these
   std::vector<int64_t> ranges_;            // by entry
   std::vector<int64_t> cell_starts_;
   std::vector<uint32_t> short_values_;  // by cell, if all fit
@@ -172,22 +185,26 @@ int32_t KernelSweep::path_reaching(int32_t thread, const std::vector<KernelRange
 
 // Counts the ranges for which this is the first kernel of its name.
 //
-// Earlier launches of the name matter if none is inside them, so those that are kept ascend by start
-// and by end. All open ranges reach past those that have ended: of these, the last one tells all.
+// Earlier launches of the name matter if none is inside them. All open ranges reach past those that have
+// ended: of these, the last one tells all.
 void KernelSweep::count_ranges(const SweptCall &call, int32_t name,
                                const std::vector<KernelRange> &open) {
   const auto launched = static_cast<std::size_t>(launched_.add(call.thread, name));
   if (launched == latest_.size()) latest_.emplace_back();
-  std::vector<Span> &latest = latest_[launched];
-  const auto running = std::find_if(latest.begin(), latest.end(),
-                                    [&](const Span &span) { return span.end > call.start; });
-  if (running - latest.begin() > 1) latest.erase(latest.begin(), running - 1);
+  Latest &latest = latest_[launched];
+  std::vector<Span> &spans = latest.spans;
+  const auto first_where = [&](const auto &holds) {
+    return std::partition_point(spans.begin() + static_cast<std::ptrdiff_t>(latest.first),
+                                spans.end(), [&](const Span &span) { return !holds(span); });
+  };
+  const auto running = first_where([&](const Span &span) { return span.end > call.start; });
+  const auto ended = static_cast<std::size_t>(running - spans.begin());
+  if (ended > 0) latest.first = std::max(latest.first, ended - 1);
   for (std::size_t i = open.size(); i-- > 0;) {
     const KernelRange &range = open[i];
     if (range.end < call.end) continue;
-    const auto inside = std::find_if(latest.begin(), latest.end(),
-                                     [&](const Span &span) { return span.start >= range.start; });
-    if (inside != latest.end() && inside->end <= range.end) {
+    const auto inside = first_where([&](const Span &span) { return span.start >= range.start; });
+    if (inside != spans.end() && inside->end <= range.end) {
       // Ranges further down start earlier, and those that contain this call reach past its end.
       if (inside->end <= call.end) break;
       continue;
@@ -196,13 +213,17 @@ void KernelSweep::count_ranges(const SweptCall &call, int32_t name,
     if (entry == ranges_.size()) ranges_.push_back(0);
     ++ranges_[entry];
   }
-  while (!latest.empty() && latest.back().end >= call.end) latest.pop_back();
-  latest.push_back({call.start, call.end});
+  while (spans.size() > latest.first && spans.back().end >= call.end) spans.pop_back();
+  if (2 * latest.first > spans.size()) {
+    spans.erase(spans.begin(), spans.begin() + static_cast<std::ptrdiff_t>(latest.first));
+    latest.first = 0;
+  }
+  spans.push_back({call.start, call.end});
 }
 
 void KernelSweep::assemble() {
   heads_.for_each([&](int32_t head) { put_into_cells(head, 0); });  // their calls are not known
-  heads_ = ByCorrelation<int32_t>(-1);
+  heads_.clear();
   names_ = {};
   sort_into_cells();
   list_entries();
@@ -301,8 +322,9 @@ void KernelSweep::gather(std::size_t group, int64_t *values) const {
 
 }  // namespace
 
-std::unique_ptr<wl_range_sweep> make_kernel_sweep(int32_t threads, int32_t processes) {
-  return std::make_unique<KernelSweep>(threads, processes);
+std::unique_ptr<wl_range_sweep> make_kernel_sweep(int64_t rows, int32_t threads,
+                                                  int32_t processes) {
+  return std::make_unique<KernelSweep>(rows, threads, processes);
 }
 
 }  // namespace warpline

@@ -34,8 +34,10 @@ struct WorkingRange {
 
 class ProjectionSweep : public wl_range_sweep {
  public:
-  ProjectionSweep(int32_t threads, int32_t processes)
-      : wl_range_sweep(threads, processes), open_(static_cast<std::size_t>(threads)) {}
+  ProjectionSweep(int64_t rows, int32_t threads, int32_t processes)
+      : wl_range_sweep(rows, threads, processes),
+        work_(rows, Work{}),
+        open_(static_cast<std::size_t>(threads)) {}
 
   void add_operations(const wl_operation_rows &rows) override;
   int64_t group_count() const override { return static_cast<int64_t>(groups_.size()); }
@@ -65,7 +67,7 @@ class ProjectionSweep : public wl_range_sweep {
   void close_until(std::vector<WorkingRange> &open, int64_t now);
   void close(std::vector<WorkingRange> &open);
 
-  ByCorrelation<Work> work_{Work{}};
+  ByCorrelation<Work> work_;
   std::vector<std::vector<WorkingRange>> open_;  // by thread: each is inside the one before
   std::vector<Group> groups_;
 };
@@ -135,7 +137,7 @@ void ProjectionSweep::assemble() {
   for (std::vector<WorkingRange> &open : open_) {
     close_until(open, std::numeric_limits<int64_t>::max());
   }
-  work_ = ByCorrelation<Work>(Work{});
+  work_.clear();
 }
 
 void ProjectionSweep::groups(int64_t *columns) const {
@@ -153,8 +155,9 @@ void ProjectionSweep::groups(int64_t *columns) const {
 
 }  // namespace
 
-std::unique_ptr<wl_range_sweep> make_projection_sweep(int32_t threads, int32_t processes) {
-  return std::make_unique<ProjectionSweep>(threads, processes);
+std::unique_ptr<wl_range_sweep> make_projection_sweep(int64_t rows, int32_t threads,
+                                                      int32_t processes) {
+  return std::make_unique<ProjectionSweep>(rows, threads, processes);
 }
 
 }  // namespace warpline

@@ -126,7 +126,7 @@ def sweep(
     columns.update(dict.fromkeys(recorded, (*_OPERATION, *name_columns)))
     trace.foresee({table: of for table, of in columns.items() if _is_small(trace, table)})
     for ordered in (False, True):
-        with _opened(core, kind, trace) as handle:
+        with _opened(core, kind, trace, [*columns]) as handle:
             for table in recorded:
                 for block in trace.blocks(table, *columns[table]):
                     rows = _operations(block, number_names)
@@ -146,8 +146,13 @@ def _is_small(trace: Trace, table: str) -> bool:
 
 
 @contextmanager
-def _opened(core: native.Core, kind: Kind, trace: Trace) -> Iterator[ctypes.c_void_p]:
-    counts = [trace.row_count(name) if trace.has(name) else 0 for name in ("thread", "process")]
+def _opened(
+    core: native.Core, kind: Kind, trace: Trace, tables: Sequence[str]
+) -> Iterator[ctypes.c_void_p]:
+    def count(table: str) -> int:
+        return trace.row_count(table) if trace.has(table) else 0
+
+    counts = [sum(map(count, tables)), count("thread"), count("process")]
     handle = ctypes.c_void_p()
     try:
         if core.wl_range_sweep_open(kind.number, *counts, ctypes.byref(handle)) != native.OK:
