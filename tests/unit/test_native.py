@@ -22,10 +22,13 @@ I32 = npt.NDArray[np.int32]
 STRUCTURES = {
     "wl_sqlite_column": native.SqliteColumn,
     "wl_launches": native.Launches,
-    "wl_launched_kernels": native.LaunchedKernels,
+    "wl_operation_rows": native.OperationRows,
+    "wl_range_rows": native.RangeRows,
+    "wl_call_rows": native.CallRows,
     "wl_call_work": native.CallWork,
     "wl_range_work": native.RangeWork,
     "wl_cells": native.Cells,
+    "wl_spans": native.Spans,
     "wl_operations": native.Operations,
     "wl_sets": native.Sets,
     "wl_coverage": native.Coverage,
@@ -104,7 +107,7 @@ def fields_of(body: str) -> list[tuple[str, object]]:
 
 def test_the_constants_of_the_header_are_alike(header: str) -> None:
     constants = dict(re.findall(r"#define WL_(\w+) \(?(-?\d+)\)?", header))
-    assert len(constants) == 21
+    assert len(constants) == 23
     for name, value in constants.items():
         assert getattr(native, name) == int(value), name
 

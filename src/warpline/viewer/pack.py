@@ -343,7 +343,7 @@ def _result(
             {"name": item.name, "title": item.heading, "unit": item.unit.value or "none"}
             for item in result.fields
         ],
-        "rows": plain_json(result.rows()),
+        "rows": list(result.rows()),
         "doc": {item.name: item.doc for item in result.fields},
         "notes": list(result.notes),
     }
@@ -418,4 +418,12 @@ def plain_json(value: Any) -> Any:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        return _encoded(value)
+    except ValueError:  # a number that is not finite, as few results have
+        return _encoded(plain_json(value))
+
+
+def _encoded(value: Any) -> bytes:
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=plain_json)
+    return text.encode()
