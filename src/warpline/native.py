@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -34,6 +34,9 @@ CHANGED = 4
 NO_MEMORY = 5
 BAD_ARGUMENT = 6
 TOO_MANY = 7
+
+SWEEP_KERNELS = 0
+SWEEP_PROJECTIONS = 1
 
 KIND_INT64 = 0
 KIND_FLOAT64 = 1
@@ -100,16 +103,44 @@ class Launches(ctypes.Structure):
     )
 
 
-class LaunchedKernels(ctypes.Structure):
-    """``wl_launched_kernels``: kernels with the calls that launched them."""
+class OperationRows(ctypes.Structure):
+    """``wl_operation_rows``: kernels, copies or memsets."""
 
     _fields_ = (
-        ("range_groups", c_int32),
-        ("range_group", c_void_p),
-        ("kernels", c_int64),
-        ("call", c_void_p),
+        ("count", c_int64),
+        ("start", c_void_p),
+        ("end", c_void_p),
+        ("correlation", c_void_p),
+        ("known", c_void_p),
+        ("process", c_void_p),
         ("name", c_void_p),
-        ("value", c_void_p),
+    )
+
+
+class RangeRows(ctypes.Structure):
+    """``wl_range_rows``: ranges in order of their starts."""
+
+    _fields_ = (
+        ("count", c_int64),
+        ("start", c_void_p),
+        ("end", c_void_p),
+        ("id", c_void_p),
+        ("thread", c_void_p),
+        ("group", c_void_p),
+    )
+
+
+class CallRows(ctypes.Structure):
+    """``wl_call_rows``: calls in order of their starts."""
+
+    _fields_ = (
+        ("count", c_int64),
+        ("start", c_void_p),
+        ("end", c_void_p),
+        ("correlation", c_void_p),
+        ("known", c_void_p),
+        ("thread", c_void_p),
+        ("process", c_void_p),
     )
 
 
@@ -204,13 +235,17 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (c_void_p, c_uint32, c_int32, POINTER(c_void_p), POINTER(c_int64), *_MESSAGE),
     ),
     "wl_sqlite_table_close": (None, (c_void_p,)),
+    "wl_sqlite_table_border": (c_int64, (c_void_p, c_int64)),
     "wl_sqlite_table_read": (
         c_int32,
-        (c_void_p, POINTER(SqliteColumn), c_int32, c_int32, *_MESSAGE),
+        (c_void_p, c_int64, c_int64, POINTER(SqliteColumn), c_int32, c_int32, *_MESSAGE),
     ),
     "wl_sqlite_table_bytes": (
         c_int32,
-        (c_void_p, POINTER(SqliteColumn), c_void_p, c_int64, c_int32, *_MESSAGE),
+        (
+            *(c_void_p, c_int64, c_int64, POINTER(SqliteColumn), c_void_p, c_int64, c_int32),
+            *_MESSAGE,
+        ),
     ),
     "wl_factorize_i64": (c_int64, (c_void_p, c_int64, c_void_p, c_void_p, c_int64)),
     "wl_factorize_text": (
@@ -246,13 +281,14 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "wl_coverage_i64": (c_int32, (POINTER(Operations), POINTER(Sets), POINTER(Coverage))),
     "wl_group_squares_i64": (c_int32, (c_void_p, c_void_p, c_int32, c_void_p, c_void_p)),
-    "wl_range_kernels_open": (
-        c_int32,
-        (POINTER(Launches), POINTER(LaunchedKernels), c_void_p),
-    ),
-    "wl_range_kernels_close": (None, (c_void_p,)),
-    "wl_range_kernels_groups": (c_int64, (c_void_p, *(c_void_p,) * 4)),
-    "wl_range_kernels_values": (c_int32, (c_void_p, c_int64, c_int64, c_void_p)),
+    "wl_range_sweep_open": (c_int32, (c_int32, c_int64, c_int32, c_int32, c_void_p)),
+    "wl_range_sweep_close": (None, (c_void_p,)),
+    "wl_range_sweep_operations": (c_int32, (c_void_p, POINTER(OperationRows))),
+    "wl_range_sweep_ranges": (c_int32, (c_void_p, POINTER(RangeRows))),
+    "wl_range_sweep_calls": (c_int32, (c_void_p, POINTER(CallRows))),
+    "wl_range_sweep_finish": (c_int64, (c_void_p,)),
+    "wl_range_sweep_groups": (c_int32, (c_void_p, c_void_p)),
+    "wl_range_sweep_values": (c_int32, (c_void_p, c_int64, c_int64, c_void_p)),
     "wl_range_work_i64": (
         c_int32,
         (POINTER(Launches), POINTER(CallWork), POINTER(RangeWork)),
@@ -287,6 +323,8 @@ class Core:
     wl_sqlite_close: Callable[[c_void_p], None]
     wl_sqlite_table_open: Callable[..., int]
     wl_sqlite_table_close: Callable[[c_void_p], None]
+    # table, row -> row
+    wl_sqlite_table_border: Callable[[c_void_p, int], int]
     wl_sqlite_table_read: Callable[..., int]
     wl_sqlite_table_bytes: Callable[..., int]
     # keys, n, codes, uniques, max_uniques -> number of uniques or -status
@@ -320,12 +358,17 @@ class Core:
     wl_coverage_i64: Callable[..., int]
     # sorted_values, starts, n_groups, centre, sums -> status
     wl_group_squares_i64: Callable[[int, int, int, int, int], int]
-    wl_range_kernels_open: Callable[..., int]
-    wl_range_kernels_close: Callable[[c_void_p], None]
-    # kernels, group, name, ranges, count -> number of groups or -status
-    wl_range_kernels_groups: Callable[..., int]
-    # kernels, first, last, values -> status
-    wl_range_kernels_values: Callable[[c_void_p, int, int, int], int]
+    wl_range_sweep_open: Callable[..., int]
+    wl_range_sweep_close: Callable[[c_void_p], None]
+    wl_range_sweep_operations: Callable[..., int]
+    wl_range_sweep_ranges: Callable[..., int]
+    wl_range_sweep_calls: Callable[..., int]
+    # sweep -> number of groups or -status
+    wl_range_sweep_finish: Callable[[c_void_p], int]
+    # sweep, columns -> status
+    wl_range_sweep_groups: Callable[[c_void_p, int], int]
+    # sweep, first, last, values -> status
+    wl_range_sweep_values: Callable[[c_void_p, int, int, int], int]
     wl_range_work_i64: Callable[..., int]
     # n, first, source, from_end, weight, length, earliest, time -> status
     wl_replay_times: Callable[..., int]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 import warpline
 from warpline import native
-from warpline.derived.summaries import range_kernels
-from warpline.trace import MemorySource, Trace
+from warpline.derived.summaries import range_sweep
+from warpline.trace import ColumnData, MemorySource, Trace
 
 START_END = 1
 PROCESS_OF = (0, 0, 1)  # by thread
@@ -69,6 +70,28 @@ def correlation(rows: list[Any]) -> dict[str, list[Any]]:
     return {"correlation_id": [row[3] for row in rows]}
 
 
+class BlockSource(MemorySource):
+    """A source that reads every table in blocks."""
+
+    rows_per_block = 1
+
+    def blocks(self, table: str, columns: Sequence[str]) -> Iterator[dict[str, ColumnData]]:
+        loaded = self.load(table, columns)
+        for first in range(0, self.row_count(table), self.rows_per_block):
+            rows = slice(first, first + self.rows_per_block)
+            yield {name: data.take(rows) for name, data in loaded.items()}
+
+
+@st.composite
+def ordered_recordings(draw: st.DrawFn) -> dict[str, dict[str, list[Any]]]:
+    """Return the same, with ranges and calls in order of their starts: ties are in any order."""
+    tables = draw(recordings())
+    for name in draw(st.sampled_from([("range", "api_call"), ("range",), ()])):
+        rows = sorted(rows_of(tables[name]), key=lambda row: int(row["start_ns"]))
+        tables[name] = {column: [row[column] for row in rows] for column in tables[name]}
+    return tables
+
+
 def table(tables: dict[str, dict[str, list[Any]]], name: str, *, by_core: bool) -> Any:
     """Return the rows of a table."""
     trace = Trace(MemorySource(tables))
@@ -83,8 +106,20 @@ def table(tables: dict[str, dict[str, list[Any]]], name: str, *, by_core: bool) 
 def test_the_core_makes_the_table_that_numpy_makes(
     name: str, tables: dict[str, dict[str, list[Any]]], block: int
 ) -> None:
-    with mock.patch.object(range_kernels, "_VALUES_PER_BLOCK", block):
+    with mock.patch.object(range_sweep, "_VALUES_PER_BLOCK", block):
         assert table(tables, name, by_core=True) == table(tables, name, by_core=False)
+
+
+@pytest.mark.skipif(native.core() is None, reason="needs the native core")
+@pytest.mark.parametrize("name", ["nvtx_kern_sum", "nvtx_gpu_proj_sum"])
+@settings(max_examples=200)
+@given(tables=ordered_recordings(), rows=st.integers(1, 4))
+def test_blocks_make_the_table_that_whole_columns_make(
+    name: str, tables: dict[str, dict[str, list[Any]]], rows: int
+) -> None:
+    source = BlockSource(tables)
+    source.rows_per_block = rows
+    assert warpline.stats(Trace(source), name).rows() == table(tables, name, by_core=False)
 
 
 @pytest.mark.parametrize("by_core", [True, False])

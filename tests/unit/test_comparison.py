@@ -67,6 +67,21 @@ def test_equal_runs_are_the_same_only_if_runs_show_it():
     assert several.sentence.startswith("Same within 2%: ")
 
 
+def test_as_many_runs_as_there_are_did_not_decide():
+    two = [profile(SLOW), profile([ns * 1.02 for ns in SLOW])]
+    found = compare(two, [profile([ns * 1.6 for ns in SLOW]), profile([ns * 1.2 for ns in SLOW])])
+    assert found.verdict == "undecided"
+    assert "About 2 runs" not in found.sentence
+    assert "runs of each side would decide" in found.sentence
+
+
+def test_sides_that_are_mixed_are_told_apart():
+    one, two = ({**MACHINE, "number of GPUs": number} for number in ("1", "2"))
+    mixed = [profile(SLOW, environment=one), profile(SLOW, environment=two)]
+    sentence = compare(mixed, [profile(SLOW, environment=two)]).sentence
+    assert "different numbers of GPUs (1, 2 before, 2 after)" in sentence
+
+
 def test_one_run_per_side_says_what_it_cannot_see():
     assert any(
         "One run per side" in text for text in compare([profile(SLOW)], [profile(FAST)]).limits

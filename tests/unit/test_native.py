@@ -22,7 +22,9 @@ I32 = npt.NDArray[np.int32]
 STRUCTURES = {
     "wl_sqlite_column": native.SqliteColumn,
     "wl_launches": native.Launches,
-    "wl_launched_kernels": native.LaunchedKernels,
+    "wl_operation_rows": native.OperationRows,
+    "wl_range_rows": native.RangeRows,
+    "wl_call_rows": native.CallRows,
     "wl_call_work": native.CallWork,
     "wl_range_work": native.RangeWork,
     "wl_cells": native.Cells,
@@ -105,7 +107,7 @@ def fields_of(body: str) -> list[tuple[str, object]]:
 
 def test_the_constants_of_the_header_are_alike(header: str) -> None:
     constants = dict(re.findall(r"#define WL_(\w+) \(?(-?\d+)\)?", header))
-    assert len(constants) == 21
+    assert len(constants) == 23
     for name, value in constants.items():
         assert getattr(native, name) == int(value), name
 

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 7
+#define WL_ABI_VERSION 8
 
 /* wl_status */
 #define WL_OK 0
@@ -54,7 +54,7 @@ typedef struct wl_sqlite wl_sqlite;
 typedef struct wl_sqlite_table wl_sqlite_table;
 typedef struct wl_raw wl_raw;
 typedef struct wl_json wl_json;
-typedef struct wl_range_kernels wl_range_kernels;
+typedef struct wl_range_sweep wl_range_sweep;
 
 /* One column to read: what is asked, where it goes, and what was met. */
 typedef struct wl_sqlite_column {
@@ -95,17 +95,23 @@ WL_API int32_t wl_sqlite_table_open(const wl_sqlite *database, uint32_t root_pag
 
 WL_API void wl_sqlite_table_close(wl_sqlite_table *table);
 
-/* Decodes columns into their buffers, rows in rowid order. For text and blob columns it fills the
- * offsets; wl_sqlite_table_bytes then copies the bytes. What a failure leaves means nothing. */
-WL_API int32_t wl_sqlite_table_read(const wl_sqlite_table *table, wl_sqlite_column *columns,
-                                    int32_t column_count, int32_t threads, char *message,
-                                    int64_t message_bytes);
+/* Returns the first row of a page that is not before `row`, or how many rows there are: where a part of
+ * the table may begin or end. */
+WL_API int64_t wl_sqlite_table_border(const wl_sqlite_table *table, int64_t row);
 
-/* Copies the bytes of one text or blob column whose offsets wl_sqlite_table_read filled;
- * `bytes` has room for the last offset. */
-WL_API int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, const wl_sqlite_column *column,
-                                     uint8_t *bytes, int64_t byte_count, int32_t threads,
-                                     char *message, int64_t message_bytes);
+/* Decodes the rows from `first` to before `last`, which are borders, into buffers for as many, in rowid
+ * order. For text and blob columns it fills the offsets; wl_sqlite_table_bytes then copies the bytes.
+ * What a failure leaves means nothing. */
+WL_API int32_t wl_sqlite_table_read(const wl_sqlite_table *table, int64_t first, int64_t last,
+                                    wl_sqlite_column *columns, int32_t column_count,
+                                    int32_t threads, char *message, int64_t message_bytes);
+
+/* Copies the bytes of one text or blob column whose offsets wl_sqlite_table_read filled for the same
+ * rows; `bytes` has room for the last offset. */
+WL_API int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, int64_t first, int64_t last,
+                                     const wl_sqlite_column *column, uint8_t *bytes,
+                                     int64_t byte_count, int32_t threads, char *message,
+                                     int64_t message_bytes);
 
 /* Gives each key the rank of its value among the distinct values: codes[n], uniques ascending.
  * Returns how many distinct keys there are, or -WL_TOO_MANY when that passes `max_uniques` (the
@@ -245,36 +251,84 @@ typedef struct wl_launches {
   int32_t threads;
 } wl_launches;
 
-/* Kernels with the calls that launched them. */
-typedef struct wl_launched_kernels {
-  int32_t range_groups;
-  const int32_t *range_group; /* [ranges], below `range_groups` */
-  int64_t kernels;
-  const int32_t *call;  /* -1: not known */
-  const int32_t *name;  /* the number of its name */
-  const int64_t *value; /* what the groups hold of it */
-} wl_launched_kernels;
+/* Rows of operations: kernels, copies, memsets. `known` (may be NULL: all are) is 0 where the
+ * correlation id is null. `name` is the number of a kernel's name. */
+typedef struct wl_operation_rows {
+  int64_t count;
+  const int64_t *start;
+  const int64_t *end;
+  const int64_t *correlation;
+  const uint8_t *known;
+  const int32_t *process;
+  const int32_t *name;
+} wl_operation_rows;
 
-/* Groups kernels by range group and name. A range contains a kernel if it contains the launch call:
- * if it is open on the call's thread when the call starts, and ends no earlier than the call. A
- * kernel is in a group once. Groups are numbered in order of range group, then name. After the
- * `range_groups` there is one for the kernels outside all ranges whose thread is not known, and then
- * one for those of each thread. WL_TOO_MANY: more than 2^31 - 1 rows, or keys that defeat the hash
- * table. */
-WL_API int32_t wl_range_kernels_open(const wl_launches *launches,
-                                     const wl_launched_kernels *launched,
-                                     wl_range_kernels **kernels);
+/* Rows of ranges, ascending by start. `group` numbers what a range is listed as. */
+typedef struct wl_range_rows {
+  int64_t count;
+  const int64_t *start;
+  const int64_t *end;
+  const int64_t *id;     /* the order of ranges that are equal */
+  const int32_t *thread; /* -1: contains nothing */
+  const int32_t *group;
+} wl_range_rows;
 
-WL_API void wl_range_kernels_close(wl_range_kernels *kernels);
+/* Rows of calls, ascending by start; `known` as above. */
+typedef struct wl_call_rows {
+  int64_t count;
+  const int64_t *start;
+  const int64_t *end;
+  const int64_t *correlation;
+  const uint8_t *known;
+  const int32_t *thread; /* -1: not known */
+  const int32_t *process;
+} wl_call_rows;
 
-/* Returns how many groups there are. If there are buffers, fills them for each group: range group,
- * name, how many ranges contain a kernel of it (0 outside), and how many kernels it has. */
-WL_API int64_t wl_range_kernels_groups(const wl_range_kernels *kernels, int32_t *group,
-                                       int32_t *name, int64_t *ranges, int64_t *count);
+/* What a sweep makes of the ranges that contain launches. */
+#define WL_SWEEP_KERNELS 0
+#define WL_SWEEP_PROJECTIONS 1
 
-/* Copies the values of the groups from `first` to before `last`, ascending within each. */
-WL_API int32_t wl_range_kernels_values(const wl_range_kernels *kernels, int64_t first,
-                                       int64_t last, int64_t *values);
+/* Groups what was launched in ranges, in one pass over blocks of rows. A range contains an operation
+ * if it contains the launch call: if it is open on the call's thread when the call starts, and ends no
+ * earlier than the call. The call of an operation is the one of its process with its correlation id;
+ * of several, the first to start, then the last to end, then that of the lower thread.
+ *
+ * `rows` bounds how many rows will follow: it limits the work on keys that collide.
+ *
+ * First all operations, in any order. Then ranges and calls, each in order of their starts over all
+ * blocks: before calls are added, all ranges that start no later than they do. WL_UNSUPPORTED: the
+ * rows are not in order. WL_TOO_MANY: more than 2^31 - 1 kernels, or keys that defeat the hash table
+ * or are too far apart. After a failure the sweep can only be closed. */
+WL_API int32_t wl_range_sweep_open(int32_t kind, int64_t rows, int32_t threads,
+                                   int32_t processes, wl_range_sweep **sweep);
+
+WL_API void wl_range_sweep_close(wl_range_sweep *sweep);
+
+WL_API int32_t wl_range_sweep_operations(wl_range_sweep *sweep, const wl_operation_rows *rows);
+
+WL_API int32_t wl_range_sweep_ranges(wl_range_sweep *sweep, const wl_range_rows *rows);
+
+WL_API int32_t wl_range_sweep_calls(wl_range_sweep *sweep, const wl_call_rows *rows);
+
+/* Ends the sweep after the last rows, and returns how many groups there are, or -status. */
+WL_API int64_t wl_range_sweep_finish(wl_range_sweep *sweep);
+
+/* Fills one column after another, each with a value for every group.
+ *
+ * WL_SWEEP_KERNELS, a group for each range group and kernel name, in that order: range group, name,
+ * how many ranges contain a kernel of it, how many kernels it has. A kernel is in a group once. Kernels
+ * outside all ranges are in range group -1 if their thread is not known, else in -2 - thread.
+ *
+ * WL_SWEEP_PROJECTIONS, a group for each range group: how many ranges launch something; and of these
+ * the sums of their durations, of their launch calls, of how many ranges contain them, of how many
+ * ranges directly inside them launch something, and of their operations. WL_UNSUPPORTED from the sweep:
+ * ranges of a thread overlap without one being inside the other, or a sum is too large. */
+WL_API int32_t wl_range_sweep_groups(const wl_range_sweep *sweep, int64_t *columns);
+
+/* Copies the values of the groups from `first` to before `last`, ascending within each: the durations
+ * of kernels; or from the first start to the last end of what each range launched. */
+WL_API int32_t wl_range_sweep_values(const wl_range_sweep *sweep, int64_t first, int64_t last,
+                                     int64_t *values);
 
 /* What each call launched: the first start, the last end, and how many operations (0: none). */
 typedef struct wl_call_work {
@@ -291,7 +345,7 @@ typedef struct wl_range_work {
   int32_t *launches;
 } wl_range_work;
 
-/* Adds up the work of the calls that each range contains, as in wl_range_kernels_open. */
+/* Adds up the work of the calls that each range contains, as in wl_range_sweep_open. */
 WL_API int32_t wl_range_work_i64(const wl_launches *launches, const wl_call_work *work,
                                  const wl_range_work *out);
 

@@ -54,21 +54,25 @@ int32_t wl_sqlite_table_open(const wl_sqlite *database, uint32_t root_page, int3
 
 void wl_sqlite_table_close(wl_sqlite_table *table) { delete table; }
 
-int32_t wl_sqlite_table_read(const wl_sqlite_table *table, wl_sqlite_column *columns,
-                             int32_t column_count, int32_t threads, char *message,
-                             int64_t message_bytes) {
+int64_t wl_sqlite_table_border(const wl_sqlite_table *table, int64_t row) {
+  return table == nullptr ? -WL_BAD_ARGUMENT : table->table.border(row);
+}
+
+int32_t wl_sqlite_table_read(const wl_sqlite_table *table, int64_t first, int64_t last,
+                             wl_sqlite_column *columns, int32_t column_count, int32_t threads,
+                             char *message, int64_t message_bytes) {
   return guarded(message, message_bytes, [&] {
     require(table != nullptr && column_count >= 0 && (columns != nullptr || column_count == 0));
-    table->table.read(columns, column_count, threads);
+    table->table.read(table->table.part(first, last), columns, column_count, threads);
   });
 }
 
-int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, const wl_sqlite_column *column,
-                              uint8_t *bytes, int64_t byte_count, int32_t threads, char *message,
-                              int64_t message_bytes) {
+int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, int64_t first, int64_t last,
+                              const wl_sqlite_column *column, uint8_t *bytes, int64_t byte_count,
+                              int32_t threads, char *message, int64_t message_bytes) {
   return guarded(message, message_bytes, [&] {
     require(table != nullptr && column != nullptr && (bytes != nullptr || byte_count == 0));
-    table->table.copy_bytes(*column, bytes, byte_count, threads);
+    table->table.copy_bytes(table->table.part(first, last), *column, bytes, byte_count, threads);
   });
 }
 

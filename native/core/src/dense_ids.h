@@ -30,6 +30,17 @@ class DenseIds {
     }
   }
 
+  static constexpr int32_t kTooHard = -2;
+
+  // Returns the key's number, -1 if it was not added, or kTooHard if keys collide too often.
+  int32_t find(int64_t key) {
+    for (std::size_t at = home(key);; at = (at + 1) & mask_) {
+      const Slot &slot = slots_[at];
+      if (slot.id == kFree || slot.key == key) return slot.id;
+      if (--probes_left_ < 0) return kTooHard;
+    }
+  }
+
   const std::vector<int64_t> &keys() const { return keys_; }
 
  private:

@@ -24,6 +24,12 @@ class Growing {
       : values_(std::exchange(other.values_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         room_(std::exchange(other.room_, 0)) {}
+  Growing &operator=(Growing &&other) noexcept {
+    std::swap(values_, other.values_);
+    std::swap(size_, other.size_);
+    std::swap(room_, other.room_);
+    return *this;
+  }
   ~Growing() { std::free(values_); }
 
   void push(Value value) {

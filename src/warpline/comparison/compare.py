@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -130,12 +131,15 @@ def _judged(
     step = StepChange(
         step.before_ns, step.after_ns, step.ratio, estimate.low, estimate.high, estimate.p
     )
+    needed = runs_needed(estimate, tolerance)
+    if needed is not None:  # fewer may do on average, but these did not
+        needed = max(needed, max(estimate.spread.runs) + 1)
     said = sentences.judged_sentence(
         verdict,
         step,
         tolerance,
         means="" if before[0].has_steps else "in all",
-        needed=runs_needed(estimate, tolerance),
+        needed=needed,
     )
     return _Judgment(verdict, said, step)
 
@@ -198,7 +202,11 @@ def _side(runs: Sequence[Profile]) -> Side:
 
 
 def _title(runs: Sequence[Profile]) -> str:
-    return runs[0].title if len(runs) == 1 else f"{runs[0].title} and {len(runs) - 1} more"
+    first = runs[0]
+    if len(runs) == 1:
+        return first.title
+    name = first.title if len(first.paths) < 2 else PurePath(first.paths[0]).name  # one of ranks
+    return f"{name} and {sum(len(run.paths) for run in runs) - 1} more"
 
 
 def _unread(runs: Sequence[Profile]) -> Mapping[str, int]:

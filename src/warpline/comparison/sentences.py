@@ -108,12 +108,12 @@ def different_work(before: float, after: float) -> str:
 
 def forbidden_sentence(facts: Sequence[Fact], step: StepChange | None, busy: str) -> str:
     """Return why there is no verdict, what the times are, and what can be compared."""
-    reasons = [
-        _WHY.get(fact.name, f"{fact.name} differs ({{before}} and {{after}})").format(
-            before=fact.before, after=fact.after
-        )
-        for fact in facts
-    ]
+    reasons = []
+    for fact in facts:
+        why = _WHY.get(fact.name, f"{fact.name} differs ({{before}} and {{after}})")
+        if ", " in f"{fact.before}{fact.after}":  # the runs of a side differ
+            why = why.replace("{before} and {after}", "{before} before, {after} after")
+        reasons.append(why.format(before=fact.before, after=fact.after))
     said = f"Cannot decide: {'; '.join(reasons)}."
     if step is not None:
         said += f" {format_ns(step.before_ns)} and {format_ns(step.after_ns)} per step."

@@ -39,6 +39,34 @@ def number_texts(ids: Integers, text_count: int) -> tuple[I32, I64]:
     return number[ids], distinct
 
 
+class TextNumbers:
+    """Numbers for the distinct texts of a column that comes in blocks, in order of appearance.
+
+    Args:
+        strings: The trace's texts.
+    """
+
+    def __init__(self, strings: StringPool) -> None:
+        self._strings = strings
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text of each number."""
+        return tuple(self._numbers)
+
+    def of(self, ids: Integers) -> I32:
+        """Return the number of each text, shape (n,).
+
+        Args:
+            ids: Shape (n,), rows of the string pool.
+        """
+        codes, distinct = number_texts(ids, len(self._strings))
+        texts = self._strings.texts(distinct.tolist())
+        numbers = [self._numbers.setdefault(text, len(self._numbers)) for text in texts]
+        return np.array(numbers, np.int32)[codes]
+
+
 def kernel_names(trace: Trace) -> tuple[I32, I64]:
     """Return `number_texts` of all kernels: shape (kernels,), and the pool row of each number.
 

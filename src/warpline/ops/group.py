@@ -36,6 +36,8 @@ _ROWS_PER_BLOCK = 2**16
 
 _EXACT_FLOATS = 2**53
 
+_COLLECTED = ("count", "min", "max", "sum", "mean", "median", "stddev")
+
 Number = TypeVar("Number", np.int64, np.float64)
 Whole = TypeVar("Whole", bound=np.signedinteger[Any])
 
@@ -373,19 +375,24 @@ class CollectedStats:
             raise SchemaError(f"percentile {percent} was not collected")
         return self.percentiles[percent]
 
+    def take(self, groups: I64) -> CollectedStats:
+        """Return the statistics of the given groups, in their order."""
+        taken = {name: getattr(self, name)[groups] for name in _COLLECTED}
+        percentiles = {percent: of[groups] for percent, of in self.percentiles.items()}
+        return CollectedStats(**taken, percentiles=percentiles)
+
     @staticmethod
     def of(blocks: Iterable[GroupStats], percents: Sequence[float]) -> CollectedStats:
         """Collect the statistics of blocks of groups, of which only one is in memory at a time."""
         nothing = GroupStats(np.zeros(1, np.int64), np.zeros(0, np.int64))
-        names = ("count", "min", "max", "sum", "mean", "median", "stddev")
         parts: list[list[npt.NDArray[Any]]] = []
         for block in chain((nothing,), blocks):
-            of_block = [getattr(block, name) for name in names]
+            of_block = [getattr(block, name) for name in _COLLECTED]
             parts.append(of_block + [block.percentile(percent) for percent in percents])
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        plain = dict(zip(names, columns, strict=False))
+        plain = dict(zip(_COLLECTED, columns, strict=False))
         return CollectedStats(
-            **plain, percentiles=dict(zip(percents, columns[len(names) :], strict=True))
+            **plain, percentiles=dict(zip(percents, columns[len(_COLLECTED) :], strict=True))
         )
 
 

@@ -25,7 +25,10 @@ def steps_in_words(source: str) -> str:
     """Return a source of steps as users read it: ``step_*`` for ``range:step_*``, or inferred."""
     if source.startswith("cpu:"):
         return f"{steps_in_words(source.removeprefix('cpu:'))} on the CPU"
-    return "inferred" if source == "periodicity" else source.removeprefix("range:")
+    return ", ".join(  # of several runs
+        "inferred" if one == "periodicity" else one.removeprefix("range:")
+        for one in source.split(", ")
+    )
 
 
 class ItemName(NamedTuple):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from warpline.trace.column import ColumnData
 from warpline.trace.meta import TraceMeta
 from warpline.trace.strings import StringPool
+
+# Beyond this, sources that can read a table in blocks do so: its columns would take more memory
+# than all else. Below, it is quicker to read them once for several purposes.
+LARGE_TABLE_ROWS = 2**21
+ROWS_PER_BLOCK = 2**18
 
 
 class TableSource(Protocol):
@@ -51,6 +56,18 @@ class Foresees(Protocol):
 
     def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
         """Note columns of tables that will be loaded."""
+        ...
+
+
+@runtime_checkable
+class ReadsBlocks(Protocol):
+    """A source that can read a large table a block of rows at a time."""
+
+    def blocks(self, table: str, columns: Sequence[str]) -> Iterator[dict[str, ColumnData]] | None:
+        """Return what `load` returns, for some rows at a time in file order.
+
+        None for a table that is better loaded whole.
+        """
         ...
 
 

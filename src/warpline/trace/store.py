@@ -11,7 +11,7 @@ import numpy.typing as npt
 from warpline.errors import MissingTableError, SchemaError
 from warpline.schema import TABLES, Column, TableSpec
 from warpline.trace.column import ColumnData, null_column
-from warpline.trace.source import Foresees, TableSource
+from warpline.trace.source import ROWS_PER_BLOCK, Foresees, ReadsBlocks, TableSource
 from warpline.units import plural
 
 I32 = npt.NDArray[np.int32]
@@ -71,9 +71,13 @@ class ColumnStore:
     def foresee(self, columns: Mapping[str, Sequence[str]]) -> None:
         """Let the source know which columns of recorded tables are requested next."""
         if isinstance(self.source, Foresees):
-            recorded = {name: of for name, of in columns.items() if name in self.recorded}
             with self._lock:
-                self.source.foresee(recorded)
+                missing = {
+                    table: [name for name in of if not self._has(table, name)]
+                    for table, of in columns.items()
+                    if table in self.recorded
+                }
+                self.source.foresee({table: of for table, of in missing.items() if of})
 
     def columns(
         self, table: str, names: Sequence[str], *, ordered: bool = True
@@ -94,6 +98,33 @@ class ColumnStore:
             if names and table not in self._unordered:
                 self._ordered.add(table)
             return {name: self._in_order(table, name) for name in names}
+
+    def blocks(self, table: str, names: Sequence[str]) -> Iterator[dict[str, ColumnData]]:
+        """Yield columns of some rows at a time, in the order of unordered `columns`.
+
+        Tables that the source reads in blocks are not kept, unless they are loaded already.
+        """
+        spec = self.spec(table)
+        source, blocks = self.source, None
+        if isinstance(source, ReadsBlocks) and not all(self._has(table, name) for name in names):
+            times = [name for name in (spec.start, spec.end) if name is not None]
+            wanted = list(dict.fromkeys((*names, *times)))
+            with self._lock:
+                blocks = source.blocks(table, wanted)
+        if blocks is None:
+            yield from slices(self.columns(table, names, ordered=False))
+            return
+        impossible = 0
+        for loaded in blocks:
+            count = len(next(iter(loaded.values())))
+            for name, data in loaded.items():
+                _check(spec, spec.column(name), data, count)
+            impossible += _repair_times(loaded, times)
+            with self._lock:
+                block = {name: self._rerank(spec.column(name), loaded[name]) for name in names}
+            yield block
+        if impossible:
+            self._impossible[table] = impossible
 
     def passing(self, table: str, names: Sequence[str]) -> Iterator[tuple[str, ColumnData]]:
         """Yield columns in the table's total order, and keep none that was not kept before.
@@ -160,25 +191,11 @@ class ColumnStore:
             _check(spec, column, data, row_count)
             self._raw[spec.name, name] = self._rerank(column, data)
         if not set(times).isdisjoint(wanted):
-            self._repair_times(spec.name, times)
-
-    def _repair_times(self, table: str, names: Sequence[str]) -> None:
-        """Set the duration of rows with impossible times to zero.
-
-        Only a damaged file has rows that end before they start, or that are too far from the
-        origin. A warning reports their number. Results from the other rows stay correct.
-        """
-        first, last = (self._raw[table, name].values for name in (names[0], names[-1]))
-        if not len(first):
-            return
-        in_reach = first.min() >= -_FAR_NS and max(first.max(), last.max()) <= _FAR_NS
-        if in_reach and bool((last >= first).all()):
-            return
-        start = np.clip(first, -_FAR_NS, _FAR_NS)
-        wrong = (start != first) | (last < first) | (last > _FAR_NS)
-        self._impossible[table] = int(np.count_nonzero(wrong))
-        self._raw[table, names[-1]] = ColumnData(np.where(wrong, start, last))
-        self._raw[table, names[0]] = ColumnData(start)
+            loaded = {name: self._raw[spec.name, name] for name in times}
+            impossible = _repair_times(loaded, times)
+            if impossible:
+                self._impossible[spec.name] = impossible
+                self._raw.update({(spec.name, name): data for name, data in loaded.items()})
 
     def _rerank(self, column: Column, data: ColumnData) -> ColumnData:
         """Map a reference to the position of its row in the total order of its table."""
@@ -230,6 +247,33 @@ class ColumnStore:
     def _order_key(self, spec: TableSpec, name: str) -> npt.NDArray[np.int64]:
         self._load(spec, [name])
         return self._raw[spec.name, name].filled(_NULLS_FIRST).astype(np.int64, copy=False)
+
+
+def slices(columns: dict[str, ColumnData]) -> Iterator[dict[str, ColumnData]]:
+    """Yield some rows of columns at a time, as views."""
+    count = len(next(iter(columns.values())))
+    for first in range(0, count, ROWS_PER_BLOCK):
+        rows = slice(first, first + ROWS_PER_BLOCK)
+        yield {name: data.take(rows) for name, data in columns.items()}
+
+
+def _repair_times(columns: dict[str, ColumnData], names: Sequence[str]) -> int:
+    """Set the duration of rows with impossible times to zero, and return how many there are.
+
+    Only a damaged file has rows that end before they start, or that are too far from the
+    origin. A warning reports their number. Results from the other rows stay correct.
+    """
+    if not names or not len(columns[names[0]]):
+        return 0
+    first, last = (columns[name].values for name in (names[0], names[-1]))
+    in_reach = first.min() >= -_FAR_NS and max(first.max(), last.max()) <= _FAR_NS
+    if in_reach and bool((last >= first).all()):
+        return 0
+    start = np.clip(first, -_FAR_NS, _FAR_NS)
+    wrong = (start != first) | (last < first) | (last > _FAR_NS)
+    columns[names[-1]] = ColumnData(np.where(wrong, start, last))
+    columns[names[0]] = ColumnData(start)
+    return int(np.count_nonzero(wrong))
 
 
 def _runs(places: I64, keys: I64) -> Iterator[I64]:

@@ -17,7 +17,7 @@ from warpline.trace.column import ColumnData, Rows
 from warpline.trace.filters import DeviceFilter, Filter, ProcessFilter, StreamFilter, Window
 from warpline.trace.meta import TraceMeta
 from warpline.trace.source import HasForeign, TableSource
-from warpline.trace.store import ColumnStore
+from warpline.trace.store import ColumnStore, slices
 from warpline.trace.strings import StringPool
 
 if TYPE_CHECKING:
@@ -183,6 +183,23 @@ class Trace:
             name: self._renumber(spec.column(name).ref, data.take(rows))
             for name, data in loaded.items()
         }
+
+    def blocks(
+        self, table: str, *names: str, ordered: bool = False
+    ) -> Iterator[dict[str, ColumnData]]:
+        """Yield columns of a recorded table, some rows at a time.
+
+        Large tables of some files are then never in memory as a whole.
+
+        Args:
+            table: Name of the table.
+            names: Names of columns.
+            ordered: Whether rows are in the table's total order: then the whole is loaded.
+        """
+        if ordered or self._filters:
+            yield from slices(self.columns(table, *names))
+        else:
+            yield from self._store.blocks(table, names)
 
     def passing(self, table: str, *names: str) -> Iterator[tuple[str, ColumnData]]:
         """Yield columns of a recorded table one by one, without keeping them in memory.

@@ -171,12 +171,25 @@ void SqliteTable::count_rows(const std::vector<uint32_t> &cell_counts) {
   for (const uint32_t count : cell_counts) first_rows_.push_back(first_rows_.back() + count);
 }
 
+int64_t SqliteTable::border(int64_t row) const {
+  return *std::lower_bound(first_rows_.begin(), first_rows_.end() - 1, row);
+}
+
+Leaves SqliteTable::part(int64_t first_row, int64_t last_row) const {
+  if (first_row > last_row) throw Failure(WL_BAD_ARGUMENT, "an end before its start");
+  const auto leaf = [&](int64_t row) {
+    const auto found = std::lower_bound(first_rows_.begin(), first_rows_.end(), row);
+    if (found == first_rows_.end() || *found != row) throw Failure(WL_BAD_ARGUMENT, "no border");
+    return static_cast<std::size_t>(found - first_rows_.begin());
+  };
+  return {leaf(first_row), last_row == row_count() ? leaves_.size() : leaf(last_row)};
+}
+
 // Calls on_leaf(record, leaf, page, header) for some leaves; `record` opens their cells.
 template <typename OnLeaf>
-void SqliteTable::for_each_leaf(std::size_t first_leaf, std::size_t last_leaf,
-                                const OnLeaf &on_leaf) const {
+void SqliteTable::for_each_leaf(Leaves leaves, const OnLeaf &on_leaf) const {
   RecordReader record(file_);
-  for_each_page(file_, leaves_, first_leaf, last_leaf, [&](std::size_t leaf, const uint8_t *page) {
+  for_each_page(file_, leaves_, leaves.begin, leaves.end, [&](std::size_t leaf, const uint8_t *page) {
     const PageHeader header = parse_page_header(file_, leaves_[leaf], page);
     if (header.type != kTableLeaf ||
         first_rows_[leaf] + header.cell_count != first_rows_[leaf + 1]) {
@@ -188,9 +201,8 @@ void SqliteTable::for_each_leaf(std::size_t first_leaf, std::size_t last_leaf,
 
 // Calls on_row(record, row) for the rows of some leaves.
 template <typename OnRow>
-void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
-                               const OnRow &on_row) const {
-  for_each_leaf(first_leaf, last_leaf, [&](RecordReader &record, std::size_t leaf,
+void SqliteTable::for_each_row(Leaves leaves, const OnRow &on_row) const {
+  for_each_leaf(leaves, [&](RecordReader &record, std::size_t leaf,
                                            const uint8_t *page, const PageHeader &header) {
     for (uint32_t i = 0; i < header.cell_count; ++i) {
       record.open_cell(leaves_[leaf], page, cell_position(file_, leaves_[leaf], page, header, i));
@@ -201,14 +213,14 @@ void SqliteTable::for_each_row(std::size_t first_leaf, std::size_t last_leaf,
 
 // Rows whose places are known are written a page and a column at a time; before another one is, so
 // that texts are met in the order of rows.
-std::vector<Tally> SqliteTable::read_leaves(const wl_sqlite_column *columns, const Plan &plan,
-                                            std::size_t begin, std::size_t end,
+std::vector<Tally> SqliteTable::read_leaves(Leaves leaves, int64_t origin,
+                                            const wl_sqlite_column *columns, const Plan &plan,
                                             std::vector<DistinctValues> &distinct) const {
   const std::size_t count = plan.fields.size() + plan.rowids.size();
-  const int64_t first_row = first_rows_[begin];
+  const int64_t first_row = first_rows_[leaves.begin] - origin;
   std::vector<Tally> tally(count);
   for (std::size_t i = 0; i < count; ++i) {
-    distinct.emplace_back(columns[i], first_rows_[end] - first_row);
+    distinct.emplace_back(columns[i], rows_of(leaves));
   }
   std::vector<ColumnWriter> writers;
   for (const std::size_t i : plan.fields) {
@@ -232,39 +244,47 @@ std::vector<Tally> SqliteTable::read_leaves(const wl_sqlite_column *columns, con
     });
     shapes.learn(record);
   };
-  for_each_leaf(begin, end, [&](RecordReader &record, std::size_t leaf, const uint8_t *page,
-                                const PageHeader &header) {
+  for_each_leaf(leaves, [&](RecordReader &record, std::size_t leaf, const uint8_t *page,
+                            const PageHeader &header) {
     for (uint32_t i = 0; i < header.cell_count; ++i) {
       record.open_cell(leaves_[leaf], page, cell_position(file_, leaves_[leaf], page, header, i));
-      write_row(record, first_rows_[leaf] + i);
+      write_row(record, first_rows_[leaf] - origin + i);
     }
     write_placed();
   });
   return tally;
 }
 
-// Writes the mask where a part had a value in every row, if another had not.
-void SqliteTable::complete_mask(wl_sqlite_column &column, std::size_t index,
-                                const std::vector<std::vector<Tally>> &tallies) const {
-  if (column.invalid == 0) return;
-  for_each_slice(leaves_.size(), tallies.size(), [&](std::size_t slice, std::size_t begin,
-                                                     std::size_t end) {
-    if (tallies[slice][index].invalid != 0) return;
-    const auto rows = static_cast<std::size_t>(first_rows_[end] - first_rows_[begin]);
-    std::memset(column.valid + first_rows_[begin], 1, rows);
+// Calls work(slice, leaves, first row) for parts of some leaves, several at a time.
+template <typename Work>
+void SqliteTable::for_each_part(Leaves leaves, std::size_t parts, const Work &work) const {
+  for_each_slice(leaves.size(), parts, [&](std::size_t part, std::size_t begin, std::size_t end) {
+    const Leaves own{leaves.begin + begin, leaves.begin + end};
+    work(part, own, first_rows_[own.begin] - first_rows_[leaves.begin]);
   });
 }
 
-void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int threads) const {
+// Writes the mask where a part had a value in every row, if another had not.
+void SqliteTable::complete_mask(Leaves leaves, wl_sqlite_column &column, std::size_t index,
+                                const std::vector<std::vector<Tally>> &tallies) const {
+  if (column.invalid == 0) return;
+  for_each_part(leaves, tallies.size(), [&](std::size_t part, Leaves own, int64_t first_row) {
+    if (tallies[part][index].invalid != 0) return;
+    std::memset(column.valid + first_row, 1, static_cast<std::size_t>(rows_of(own)));
+  });
+}
+
+void SqliteTable::read(Leaves leaves, wl_sqlite_column *columns, int32_t column_count,
+                       int threads) const {
   const auto count = static_cast<std::size_t>(column_count);
   const Plan plan = make_plan(columns, count);
-  const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
-  std::vector<std::vector<Tally>> tallies(slices);
-  std::vector<std::vector<DistinctValues>> distinct(slices);
-  const auto read_slice = [&](std::size_t slice, std::size_t begin, std::size_t end) {
-    tallies[slice] = read_leaves(columns, plan, begin, end, distinct[slice]);
-  };
-  for_each_slice(leaves_.size(), slices, read_slice);
+  const std::size_t parts = slice_count(leaves.size(), kMinLeavesPerThread, threads);
+  const int64_t origin = first_rows_[leaves.begin];
+  std::vector<std::vector<Tally>> tallies(parts);
+  std::vector<std::vector<DistinctValues>> distinct(parts);
+  for_each_part(leaves, parts, [&](std::size_t part, Leaves own, int64_t) {
+    tallies[part] = read_leaves(own, origin, columns, plan, distinct[part]);
+  });
   for (std::size_t i = 0; i < count; ++i) {
     wl_sqlite_column &column = columns[i];
     column.invalid = column.mismatched = column.short_rows = 0;
@@ -273,55 +293,55 @@ void SqliteTable::read(wl_sqlite_column *columns, int32_t column_count, int thre
       column.mismatched += tally[i].mismatched;
       column.short_rows += tally[i].short_rows;
     }
-    if (column.position != WL_ROWID) complete_mask(column, i, tallies);
-    if (holds_codes(column)) number_codes(column, i, slices, distinct);
+    if (column.position != WL_ROWID) complete_mask(leaves, column, i, tallies);
+    if (holds_codes(column)) number_codes(leaves, column, i, distinct);
     if (!holds_bytes(column)) continue;
     auto *offsets = static_cast<int64_t *>(column.values);
     offsets[0] = 0;
-    std::partial_sum(offsets, offsets + row_count() + 1, offsets);
+    std::partial_sum(offsets, offsets + rows_of(leaves) + 1, offsets);
   }
   file_.check_unchanged();
 }
 
-// Gives the values of all slices common numbers.
-void SqliteTable::number_codes(wl_sqlite_column &column, std::size_t index, std::size_t slices,
+// Gives the values of all parts common numbers.
+void SqliteTable::number_codes(Leaves leaves, wl_sqlite_column &column, std::size_t index,
                                std::vector<std::vector<DistinctValues>> &distinct) const {
-  DistinctValues all(column, row_count());
+  DistinctValues all(column, rows_of(leaves));
   std::vector<std::vector<int32_t>> numbers;
-  for (const std::vector<DistinctValues> &of_slice : distinct) {
-    numbers.push_back(all.add_all(of_slice[index]));
+  for (const std::vector<DistinctValues> &of_part : distinct) {
+    numbers.push_back(all.add_all(of_part[index]));
   }
   const std::vector<int32_t> final_numbers = all.finish(column);
   if (column.distinct_count < 0) return;
   auto *codes = static_cast<int32_t *>(column.values);
-  for_each_slice(leaves_.size(), slices, [&](std::size_t slice, std::size_t begin,
-                                             std::size_t end) {
-    std::vector<int32_t> &number = numbers[slice];
+  for_each_part(leaves, distinct.size(), [&](std::size_t part, Leaves own, int64_t first_row) {
+    std::vector<int32_t> &number = numbers[part];
     bool is_same = true;
     for (std::size_t code = 0; code < number.size(); ++code) {
       number[code] = final_numbers[static_cast<std::size_t>(number[code])];
       is_same = is_same && static_cast<std::size_t>(number[code]) == code;
     }
     if (is_same) return;  // as in a column with one value, whose codes take no memory
-    for (int64_t row = first_rows_[begin]; row < first_rows_[end]; ++row) {
+    for (int64_t row = first_row; row < first_row + rows_of(own); ++row) {
       if (codes[row] >= 0) codes[row] = number[static_cast<std::size_t>(codes[row])];
     }
   });
 }
 
-void SqliteTable::copy_bytes(const wl_sqlite_column &column, uint8_t *bytes, int64_t byte_count,
-                             int threads) const {
+void SqliteTable::copy_bytes(Leaves leaves, const wl_sqlite_column &column, uint8_t *bytes,
+                             int64_t byte_count, int threads) const {
   if (!holds_bytes(column) || column.position < 0 || !column.values || !column.valid) {
     throw Failure(WL_BAD_ARGUMENT, "the column is not a byte column");
   }
   const auto *offsets = static_cast<const int64_t *>(column.values);
-  if (offsets[row_count()] != byte_count) {
+  if (offsets[rows_of(leaves)] != byte_count) {
     throw Failure(WL_BAD_ARGUMENT, "the buffer size does not match the offsets");
   }
   const std::vector<int32_t> positions{column.position};
-  const std::size_t slices = slice_count(leaves_.size(), kMinLeavesPerThread, threads);
-  for_each_slice(leaves_.size(), slices, [&](std::size_t, std::size_t begin, std::size_t end) {
-    for_each_row(begin, end, [&](RecordReader &record, int64_t row) {
+  const std::size_t parts = slice_count(leaves.size(), kMinLeavesPerThread, threads);
+  for_each_part(leaves, parts, [&](std::size_t, Leaves own, int64_t) {
+    for_each_row(own, [&](RecordReader &record, int64_t table_row) {
+      const int64_t row = table_row - first_rows_[leaves.begin];
       const int64_t size = offsets[row + 1] - offsets[row];
       if (size == 0) return;
       record.for_each_field(positions, [&](std::size_t, Field field) {

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.ranges.names import push_pop_ranges, range_names
-from warpline.derived.ranges.projection import projected_ranges
+from warpline.derived.summaries.projected_names import projected_names
 from warpline.derived.summaries.summary import spread, spread_fields
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
-from warpline.ops.arrays import F64, I32, I64
-from warpline.ops.group import factorize_rows, group_stats, group_sums
+from warpline.ops.arrays import F64, I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -62,35 +60,25 @@ def nvtx_gpu_proj_sum(trace: Trace, arguments: Arguments) -> Result:
     Source: Rows, columns and order of `nsys stats -r nvtx_gpu_proj_sum`; P95, P99 and Operations
         are added by Warpline.
     """
-    ranges, names = projected_ranges(trace), range_names(trace)
-    every = len(ranges.row) == len(names.codes)
-    rows = slice(None) if every else ranges.row
-    styles = (~push_pop_ranges(trace)[rows]).astype(np.int32)
-    groups = factorize_rows(names.codes[rows], styles)
-    projected = group_stats(groups.codes, ranges.end_ns - ranges.start_ns, groups.n_groups)
-    columns = trace.columns("range", "start_ns", "end_ns")
-    lasted = (columns["end_ns"].values - columns["start_ns"].values)[rows]
-    order = np.argsort(-projected.sum, kind="stable")
-    first = groups.first[order]
+    found = projected_names(trace)
+    stats = found.stats
+    order = np.argsort(-stats.sum, kind="stable")
 
-    def total(values: I64 | I32) -> I64:
-        return group_sums(groups.codes, values, groups.n_groups)[order]
-
-    def mean(values: I64 | I32) -> F64:
-        return total(values) / projected.count[order]
+    def mean(total: I64) -> F64:
+        return total[order] / stats.count[order]
 
     values: dict[str, Values] = {
-        "name": labelled(names.codes[ranges.row[first]], names.texts),
-        "style": Texts(styles[first], ["PushPop", "StartEnd"]),
-        "projected_total_ns": Numbers(projected.sum[order]),
-        "range_total_ns": Numbers(total(lasted)),
-        "instances": Numbers(projected.count[order]),
-        **spread(projected, "projected_", order),
-        "launches": Numbers(total(ranges.launches)),
-        "launches_mean": Numbers(mean(ranges.launches)),
-        "depth_mean": Numbers(mean(ranges.depth)),
-        "children_mean": Numbers(mean(ranges.children)),
-        **spread(projected, "projected_", order, extra=True),
-        "operations": Numbers(total(ranges.operations)),
+        "name": labelled(found.name[order], found.names),
+        "style": Texts(found.style[order].astype(np.int32), ["PushPop", "StartEnd"]),
+        "projected_total_ns": Numbers(stats.sum[order]),
+        "range_total_ns": Numbers(found.range_ns[order]),
+        "instances": Numbers(stats.count[order]),
+        **spread(stats, "projected_", order),
+        "launches": Numbers(found.launches[order]),
+        "launches_mean": Numbers(mean(found.launches)),
+        "depth_mean": Numbers(mean(found.depth)),
+        "children_mean": Numbers(mean(found.children)),
+        **spread(stats, "projected_", order, extra=True),
+        "operations": Numbers(found.operations[order]),
     }
     return Result(NAME, TITLE, FIELDS, values, ("name", "style"), graph_notes(trace))

@@ -10,7 +10,7 @@ from warpline.derived.ranges.stack_texts import id_stacks
 from warpline.derived.ranges.threads import thread_range_nesting
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, taken
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -72,27 +72,29 @@ def nvtx_gpu_proj_trace(trace: Trace, arguments: Arguments) -> Result:
         columns["start_ns"].values[projected.row], columns["source_id"].values[projected.row]
     )
     rows = projected.row[in_order]
-    start, end, thread, ids = (columns[name].values[rows] for name in columns)
     names, nesting = range_names(trace), thread_range_nesting(trace, push_pop_only=False)
+    every = isinstance(in_order, slice) and len(rows) == len(names.codes)
+    listed = slice(None) if every else rows  # mostly all: then no column is copied
+    start, end, thread, ids = (columns[name].values[listed] for name in columns)
     threads = trace.columns("thread", "tid", "process_id")
     pids = trace.columns("process", "pid")["pid"].values[threads["process_id"].values]
     every_id = columns["source_id"].values
-    styles = (~push_pop_ranges(trace)[rows]).astype(np.int32)
+    styles = (~push_pop_ranges(trace)[listed]).astype(np.int32)
     projected_start = projected.start_ns[in_order]
     values: dict[str, Values] = {
-        "name": labelled(names.codes[rows], names.texts),
+        "name": labelled(names.codes[listed], names.texts),
         "start_ns": Numbers(projected_start),
         "projected_ns": Numbers(projected.end_ns[in_order] - projected_start),
         "start_range_ns": Numbers(start),
         "range_ns": Numbers(end - start),
         "style": Texts(styles, ["PushPop", "StartEnd"]),
-        "pid": Numbers(pids[thread]),
-        "tid": Numbers(threads["tid"].values[thread]),
+        "pid": Numbers(taken(pids, thread)),
+        "tid": Numbers(taken(threads["tid"].values, thread)),
         "launches": Numbers(projected.launches[in_order]),
         "depth": Numbers(projected.depth[in_order]),
         "children": Numbers(projected.children[in_order]),
         "range_id": Numbers(ids),
-        "parent_id": Numbers(every_id[nesting.parent[rows]], nesting.has_parent[rows]),
+        "parent_id": Numbers(every_id[nesting.parent[listed]], nesting.has_parent[listed]),
         "stack": id_stacks(every_id, nesting, rows),
         "operations": Numbers(projected.operations[in_order]),
     }

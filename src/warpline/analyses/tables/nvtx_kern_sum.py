@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.ranges.names import range_names
 from warpline.derived.summaries.kernel_names import KERNEL_NAME_ARGUMENTS, kernel_name_column
 from warpline.derived.summaries.range_kernels import range_kernels
 from warpline.derived.summaries.summary import spread, spread_fields
@@ -77,9 +76,11 @@ def nvtx_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     order = np.lexsort(
         (kernels.kernel_name, kernels.style, -stats.sum, tid, pid, known, kernels.range_name)
     )
-    range_texts, styles = range_names(trace).texts, kernels.style[order].astype(np.int32)
+    styles = kernels.style[order].astype(np.int32)
     values: dict[str, Values] = {
-        "range": labelled(kernels.range_name[order], range_texts, kernels.range_name[order] >= 0),
+        "range": labelled(
+            kernels.range_name[order], kernels.range_names, kernels.range_name[order] >= 0
+        ),
         "style": Texts(styles, ["PushPop", "StartEnd"]),
         "pid": Numbers(pid[order], known[order]),
         "tid": Numbers(tid[order], known[order]),

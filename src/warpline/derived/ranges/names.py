@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -36,11 +37,16 @@ def range_names(trace: Trace) -> RangeNames:
     keys = [columns[name].filled(-1) for name in ("domain_id", "name_id")]
     groups = factorize_rows(*keys)
     pairs = zip(*(key[groups.first].tolist() for key in keys), strict=True)
-    texts = [_text(trace, domain, name) for domain, name in pairs]
-    distinct = sorted(set(texts), key=lambda text: (text is not None, text or ""))
+    texts = [range_text(trace, domain, name) for domain, name in pairs]
+    distinct = in_order(set(texts))
     place = {text: number for number, text in enumerate(distinct)}
     renumber = np.array([place[text] for text in texts], np.int32)
-    return RangeNames(renumber[groups.codes], tuple(distinct))
+    return RangeNames(renumber[groups.codes], distinct)
+
+
+def in_order(names: Collection[str | None]) -> tuple[str | None, ...]:
+    """Return names of ranges in ascending order, None first."""
+    return tuple(sorted(names, key=lambda text: (text is not None, text or "")))
 
 
 @derived
@@ -65,7 +71,8 @@ def outermost_of_name(trace: Trace) -> BoolArray:
     return ~nest(start, end, groups.codes).has_parent
 
 
-def _text(trace: Trace, domain: int, name: int) -> str | None:
+def range_text(trace: Trace, domain: int, name: int) -> str | None:
+    """Return the name of a range by rows of the string pool, each -1 for none."""
     if name < 0:
         return None
     text = trace.strings.text(name)

@@ -14,7 +14,7 @@ from warpline.derived.work.launches import launch_calls_in_any_order
 from warpline.ops.arrays import I32, I64
 from warpline.trace import Trace
 
-_TABLES = ("kernel", "memcpy", "memset")
+OPERATION_TABLES = ("kernel", "memcpy", "memset")
 
 
 class Projection(NamedTuple):
@@ -59,7 +59,7 @@ class _RangeWork(NamedTuple):
 @derived
 def projected_ranges(trace: Trace) -> Projection:
     """Return the projection of each range that contains at least one whole launch call."""
-    read_ahead(trace, *_TABLES)
+    read_ahead(trace, *OPERATION_TABLES)
     n_ranges, work = trace.row_count("range"), _work_of_ranges(trace)
     row = np.flatnonzero(work.launches)
     nesting = thread_range_nesting(trace, push_pop_only=False)
@@ -126,7 +126,7 @@ def _by_pairs(trace: Trace, calls: _Work) -> _RangeWork:
 def _work_of_calls(trace: Trace) -> _Work:
     n_calls = trace.row_count("api_call") if trace.has("api_call") else 0
     work = _Work(*_nothing(n_calls))
-    for table in _TABLES:
+    for table in OPERATION_TABLES:
         if n_calls and trace.has(table):
             call = launch_calls_in_any_order(trace, table)
             columns = trace.columns(table, "start_ns", "end_ns", ordered=False)

@@ -1,12 +1,12 @@
-"""Ranges and calls as the native core's sweeps read them (``native/core/src/range_sweep.h``).
+"""Ranges and calls as the native core reads them to find the work of each range.
 
-A sweep goes through both in order of their starts and finds the ranges that contain each call. It
+It goes through both in order of their starts and finds the ranges that contain each call. That
 replaces the pairs of `threads.launches_within`, with the same definition of "contains".
+``native/core/src/range_sweep.h`` does so for each range, see `grouped` for the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,21 +59,19 @@ _CALL = ("start_ns", "end_ns", "thread_id", "process_id", "correlation_id")
 _OPERATION = ("start_ns", "end_ns", "process_id", "correlation_id")
 
 
-def read_ahead(trace: Trace, *operations: str, also: Sequence[str] = ()) -> None:
+def read_ahead(trace: Trace, *operations: str) -> None:
     """Load what sweeps of some GPU tables need, with one pass over the file per table.
 
     Args:
         trace: The trace.
         operations: GPU tables; those that were not recorded are skipped.
-        also: Further columns of the first of them.
     """
     trace.columns("range", *_RANGE)
     if trace.has("api_call"):
         trace.columns("api_call", *_CALL)
     for table in operations:
         if trace.has(table):
-            further = also if table == operations[0] else ()
-            trace.columns(table, *_OPERATION, *further, ordered=False)
+            trace.columns(table, *_OPERATION, ordered=False)
 
 
 def sweep_input(trace: Trace) -> SweepInput:

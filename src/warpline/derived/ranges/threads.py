@@ -19,7 +19,7 @@ from warpline.ops.arrays import I32, I64
 from warpline.ops.containers import shortest_containers
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Nesting, Pairs, enclosing, nest, nest_or_cross
-from warpline.trace import Trace
+from warpline.trace import ColumnData, Trace
 
 _NO_THREAD = -1
 
@@ -122,8 +122,15 @@ def _times(trace: Trace, table: str) -> tuple[I64, I64]:
 def range_threads(trace: Trace) -> I32:
     """Return each range's thread, -1 if it ended on another one, shape (ranges,)."""
     columns = trace.columns("range", "thread_id", "end_thread_id")
-    thread, elsewhere = columns["thread_id"].values, columns["end_thread_id"].is_valid()
-    return np.where(elsewhere, np.int32(_NO_THREAD), thread) if elsewhere.any() else thread
+    return own_thread(columns["thread_id"], columns["end_thread_id"])
+
+
+def own_thread(thread: ColumnData, ended_on: ColumnData) -> I32:
+    """Return the thread of ranges, -1 for one that ended on another."""
+    threads: I32 = thread.values
+    if ended_on.valid is None or not ended_on.valid.any():
+        return np.full(len(threads), _NO_THREAD, np.int32) if ended_on.valid is None else threads
+    return np.where(ended_on.valid, np.int32(_NO_THREAD), threads)
 
 
 def _depths(parent: I64, has_parent: np.typing.NDArray[np.bool_]) -> np.typing.NDArray[np.int32]:

@@ -23,6 +23,7 @@ from warpline.trace import ColumnData, Trace
 Label = tuple[str | int | None, ...]
 
 MEMSET_NAME = "[CUDA memset]"
+_TIMES = ("start_ns", "end_ns")
 _FOUR_DIGIT_VERSION = lazy_pattern(r"_v[0-9]{4}\Z")
 
 
@@ -91,6 +92,7 @@ def kernel_durations(trace: Trace, arguments: Sequence[str]) -> Events:
 def kernel_durations_by_launch(trace: Trace, arguments: Sequence[str]) -> Events:
     """Return the durations of kernels in ns, labelled (name, grid x, y, z, block x, y, z)."""
     sizes = [f"{kind}_{axis}" for kind in ("grid", "block") for axis in "xyz"]
+    trace.foresee({"kernel": sizes})
     names, is_ordered = _kernel_names(trace, arguments)
     columns = trace.columns("kernel", *sizes, ordered=is_ordered)
     groups = factorize_rows(names.codes, *(columns[size].values for size in sizes))
@@ -108,9 +110,9 @@ def _kernel_names(trace: Trace, arguments: Sequence[str]) -> tuple[Texts, bool]:
     """
     if PREFIX in arguments:
         return kernel_texts(trace, arguments), True
-    codes, distinct = number_texts(
-        kernel_name_ids(trace, kernel_name_column(arguments)), len(trace.strings)
-    )
+    column = kernel_name_column(arguments)
+    trace.foresee({"kernel": (column, *_TIMES)})
+    codes, distinct = number_texts(kernel_name_ids(trace, column), len(trace.strings))
     return Texts(codes, trace.strings.texts(distinct.tolist())), False
 
 
@@ -138,6 +140,7 @@ def call_durations(trace: Trace, table: str) -> Events:
         trace: The trace.
         table: ``"api_call"`` or ``"os_call"``.
     """
+    trace.foresee({table: ("name_id", *_TIMES)})
     names = trace.columns(table, "name_id", ordered=False)["name_id"].values
     return _labelled_by_text(trace, table, names)
 
@@ -170,13 +173,15 @@ def range_durations(trace: Trace, style: str | None = None) -> Events:
 
     Ranges in the default domain have no domain prefix. Unnamed ranges have None.
     """
-    columns = trace.columns("range", "domain_id", "name_id", "style", ordered=False)
-    keys = [_id_or_minus_1(columns[name]) for name in ("domain_id", "name_id", "style")]
+    names = ("domain_id", "name_id", "style")
+    trace.foresee({"range": (*names, *_TIMES)})
+    columns = trace.columns("range", *names, ordered=False)
+    keys = [_id_or_minus_1(columns[name]) for name in names]
     groups = factorize_rows(*keys)
-    domains, names, styles = (key[groups.first].tolist() for key in keys)
+    domains, name_ids, styles = (key[groups.first].tolist() for key in keys)
     labels = [
         (_range_label(trace, domain, name), RANGE_STYLES.get(kind, str(kind)))
-        for domain, name, kind in zip(domains, names, styles, strict=True)
+        for domain, name, kind in zip(domains, name_ids, styles, strict=True)
     ]
     durations = _durations_ns(trace, "range")
     if style is None:
@@ -229,7 +234,7 @@ def _id_or_minus_1(column: ColumnData) -> Integers:
 
 def _durations_ns(trace: Trace, table: str, *, ordered: bool = False) -> I64:
     """Return end minus start of each row, in total order or in the order of unordered columns."""
-    columns = trace.columns(table, "start_ns", "end_ns", ordered=ordered)
+    columns = trace.columns(table, *_TIMES, ordered=ordered)
     durations: I64 = columns["end_ns"].values - columns["start_ns"].values
     return durations
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
-from warpline import native
-from warpline.derived.ranges.names import range_names
-from warpline.derived.ranges.sweeping import read_ahead, sweep_input
+from warpline.derived.ranges.names import in_order, range_names
 from warpline.derived.ranges.threads import launches_within
 from warpline.derived.summaries.kernel_names import kernel_name_ids
-from warpline.derived.summaries.summary import PERCENTS, AnyStats
-from warpline.derived.texts import number_texts
-from warpline.derived.work.launches import launch_calls, launch_calls_in_any_order
+from warpline.derived.summaries.range_sweep import KERNELS, Block, RangeGroups, sweep
+from warpline.derived.summaries.summary import AnyStats
+from warpline.derived.texts import TextNumbers, number_texts
+from warpline.derived.work.launches import launch_calls
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import (
-    CollectedStats,
-    GroupStats,
     RowGroups,
     factorize,
     factorize_rows,
@@ -29,9 +23,6 @@ from warpline.ops.group import (
 from warpline.trace import Trace
 
 _NOTHING = -1
-
-# Sorted at a time, in 8 MB.
-_VALUES_PER_BLOCK = 2**20
 
 
 class RangeKernels(NamedTuple):
@@ -43,7 +34,8 @@ class RangeKernels(NamedTuple):
     Attributes:
         stats: The durations of the kernels of each group, in ns.
         ranges: Shape (groups,), int64, number of ranges that contain a kernel of the group.
-        range_name: Shape (groups,), int64, position in the texts of `range_names`.
+        range_name: Shape (groups,), int64, position in `range_names`.
+        range_names: Distinct names of ranges, as in `RangeNames`.
         style: Shape (groups,), int64, 0 push/pop, 1 start/end.
         thread: Shape (groups,), int64, the launching thread's row.
         kernel_name: Shape (groups,), int64, position in `kernel_names`.
@@ -53,6 +45,7 @@ class RangeKernels(NamedTuple):
     stats: AnyStats
     ranges: I64
     range_name: I64
+    range_names: tuple[str | None, ...]
     style: I64
     thread: I64
     kernel_name: I64
@@ -78,88 +71,53 @@ def range_kernels(trace: Trace, name_column: str) -> RangeKernels:
 
 
 def _swept(trace: Trace, name_column: str) -> RangeKernels | None:
-    """Return the groups by a sweep of the native core; None without it.
+    """Return the groups by a sweep of the native core; None if it cannot find them.
 
     No pair of a range and a kernel is ever made; see ``native/core/src/range_kernels.cpp``.
     """
-    core = native.core()
-    if core is None:
+    names, ranges = TextNumbers(trace.strings), RangeGroups(trace, "style", "thread_id")
+
+    def kernel_names(block: Block) -> I32:
+        ids, full = block[name_column], block["name_id"].values
+        return names.of(ids.values if ids.valid is None else np.where(ids.valid, ids.values, full))
+
+    named = tuple(dict.fromkeys((name_column, "name_id"))), kernel_names
+    found = sweep(trace, KERNELS, ("kernel",), ranges, named)
+    if found is None:
         return None
-    read_ahead(trace, "kernel", also=(name_column,))
-    keys, columns = _range_keys(trace), sweep_input(trace)
-    ranges = factorize_rows(*keys)
-    name, names = _kernel_names(trace, name_column, ordered=False)
-    call = launch_calls_in_any_order(trace, "kernel")
-    durations = _durations(trace, ordered=False)
-    launched = native.LaunchedKernels(
-        range_groups=ranges.n_groups,
-        range_group=ranges.codes.ctypes.data,
-        kernels=len(call),
-        call=call.ctypes.data,
-        name=name.ctypes.data,
-        value=durations.ctypes.data,
-    )
-    with _opened(core, columns.structure(), launched) as handle:
-        if handle is None:
-            return None
-        n_groups = core.wl_range_kernels_groups(handle, None, None, None, None)
-        group, kernel_name = np.empty(n_groups, np.int32), np.empty(n_groups, np.int32)
-        instances, count = np.empty(n_groups, np.int64), np.empty(n_groups, np.int64)
-        buffers = (group, kernel_name, instances, count)
-        core.wl_range_kernels_groups(handle, *(buffer.ctypes.data for buffer in buffers))
-        stats = CollectedStats.of(_blocks(core, handle, count), PERCENTS)
-    inside = group < ranges.n_groups
-    first = ranges.first[group[inside]]
-    parts = []
-    for key in keys:
-        values = np.full(n_groups, _NOTHING)
-        values[inside] = key[first]
-        parts.append(values)
-    range_name, style, thread = parts
-    # The groups outside all ranges: that of no thread, then those of the threads.
-    thread[~inside] = group[~inside] - ranges.n_groups - 1
+    group, kernel_name, instances, _ = found.columns
+    keys, texts = ranges.keys, names.texts
+    kernel_texts = tuple(sorted(set(texts)))
+    place = {text: number for number, text in enumerate(kernel_texts)}
+    by_name = np.array([place[text] for text in texts], np.int64)[kernel_name]
+    range_texts = in_order({key[0] for key in keys})
+    number = {text: place for place, text in enumerate(range_texts)}
+    of_groups = np.array(
+        [(number[name], style, thread) for name, style, thread in keys], np.int64
+    ).reshape(-1, 3)
+    inside = group >= 0
+    parts = np.full((3, len(group)), _NOTHING)
+    parts[:, inside] = of_groups[group[inside]].T
+    # The groups outside all ranges: -1 is that of no thread, then come those of the threads.
+    parts[2, ~inside] = -2 - group[~inside]
+    order = np.lexsort((by_name, *parts[::-1], ~inside))
+    range_name, style, thread = parts[:, order]
     return RangeKernels(
-        stats=stats,
-        ranges=instances,
+        stats=found.stats.take(order),
+        ranges=instances[order],
         range_name=range_name,
+        range_names=range_texts,
         style=style,
         thread=thread,
-        kernel_name=kernel_name.astype(np.int64),
-        kernel_names=names,
+        kernel_name=by_name[order],
+        kernel_names=kernel_texts,
     )
-
-
-@contextmanager
-def _opened(
-    core: native.Core, launches: native.Launches, launched: native.LaunchedKernels
-) -> Iterator[ctypes.c_void_p | None]:
-    handle = ctypes.c_void_p()
-    status = core.wl_range_kernels_open(launches, launched, ctypes.byref(handle))
-    try:
-        yield handle if status == native.OK else None
-    finally:
-        core.wl_range_kernels_close(handle)
-
-
-def _blocks(core: native.Core, handle: ctypes.c_void_p, count: I64) -> Iterator[GroupStats]:
-    """Yield the durations of some groups at a time."""
-    reach = np.cumsum(count)
-    begin, done = 0, 0
-    while begin < len(count):
-        end = max(begin + 1, int(np.searchsorted(reach, done + _VALUES_PER_BLOCK, side="right")))
-        starts = np.append(0, reach[begin:end] - done)
-        values = np.empty(int(starts[-1]), np.int64)
-        status = core.wl_range_kernels_values(handle, begin, end, values.ctypes.data)
-        if status != native.OK:
-            raise MemoryError
-        yield GroupStats(starts, values)
-        begin, done = end, int(reach[end - 1])
 
 
 def _by_pairs(trace: Trace, name_column: str) -> RangeKernels:
     """Return the same groups from the pairs of a range and a kernel."""
-    durations = _durations(trace, ordered=True)
-    name, names = _kernel_names(trace, name_column, ordered=True)
+    durations = _durations(trace)
+    name, names = _kernel_names(trace, name_column)
     keys = _range_keys(trace)
     ranges = factorize_rows(*keys)
     pairs = _pairs(trace, ranges.codes, name.astype(np.int64), len(names))
@@ -184,6 +142,7 @@ def _by_pairs(trace: Trace, name_column: str) -> RangeKernels:
         ),
         ranges=np.concatenate((instances, np.zeros(free.n_groups, np.int64))),
         range_name=range_name,
+        range_names=range_names(trace).texts,
         style=style,
         thread=of_thread,
         kernel_name=np.concatenate((inside.uniques % len(names), name[outside][free.first])),
@@ -191,15 +150,15 @@ def _by_pairs(trace: Trace, name_column: str) -> RangeKernels:
     )
 
 
-def _durations(trace: Trace, *, ordered: bool) -> I64:
-    columns = trace.columns("kernel", "start_ns", "end_ns", ordered=ordered)
+def _durations(trace: Trace) -> I64:
+    columns = trace.columns("kernel", "start_ns", "end_ns")
     durations: I64 = columns["end_ns"].values - columns["start_ns"].values
     return durations
 
 
-def _kernel_names(trace: Trace, column: str, *, ordered: bool) -> tuple[I32, tuple[str, ...]]:
+def _kernel_names(trace: Trace, column: str) -> tuple[I32, tuple[str, ...]]:
     """Return each kernel's position in the distinct names, and these in ascending order."""
-    ids = kernel_name_ids(trace, column, ordered=ordered)
+    ids = kernel_name_ids(trace, column, ordered=True)
     codes, distinct = number_texts(ids, len(trace.strings))
     texts = trace.strings.texts(distinct.tolist())
     names = tuple(sorted(set(texts)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I64, BoolArray, Integers, as_i64, is_sorted, taken
 from warpline.trace import Trace
 
 
@@ -50,9 +50,10 @@ def kernel_launches(trace: Trace) -> KernelLaunches:
     launches = launch_calls(trace)["kernel"]
     rows = np.flatnonzero(launches.found)
     calls = _values(trace, "api_call", launches.row[rows], "start_ns", "end_ns", "thread_id")
-    in_order = np.argsort(calls[0], kind="stable")
-    rows = rows[in_order]
-    begin, returned, thread = (column[in_order] for column in calls)
+    if not is_sorted(calls[0]):
+        in_order = np.argsort(calls[0], kind="stable")
+        rows, calls = rows[in_order], [taken(column, in_order) for column in calls]
+    begin, returned, thread = calls
     start, end, device = _values(trace, "kernel", rows, "start_ns", "end_ns", "device_id")
     tid, process = _values(trace, "thread", thread, "tid", "process_id")
     has_queue = start >= returned
@@ -77,4 +78,4 @@ def _values(trace: Trace, table: str, rows: Integers, *names: str) -> list[I64]:
     if not len(rows):
         return [np.zeros(0, np.int64) for _ in names]
     columns = trace.columns(table, *names)
-    return [columns[name].values[rows].astype(np.int64) for name in names]
+    return [as_i64(name, taken(columns[name].values, rows)) for name in names]

@@ -128,12 +128,30 @@ class Database:
             rows = self._by_rows(name, lambda reader: reader.row_count(name))
         return rows
 
-    def read(self, table: str, columns: Mapping[str, Kind]) -> dict[str, Raw]:
+    def borders(self, table: str, rows: int) -> list[int] | None:
+        """Return where parts of a table begin and end that have about as many rows.
+
+        The first is 0, the last the number of rows. None if the native core does not read the
+        table. Raises as `row_count`.
+        """
+        name = _find(table, self._tables, "table")
+        if self._scanner is None:
+            return None
+        return self._scanner.borders(name, self._tables[name].root_page, rows)
+
+    def read(
+        self, table: str, columns: Mapping[str, Kind], rows: tuple[int, int] | None = None
+    ) -> dict[str, Raw]:
         """Read columns of a table, rows in rowid order, under the requested names.
 
         Names match exactly, otherwise ignoring case. Raises KeyError for a missing table or
         column, CorruptTraceError if any row of the table is damaged, InputError if another
         program changes the file during reading.
+
+        Args:
+            table: The table.
+            columns: What to read.
+            rows: Two of its `borders`, for the rows between them; None for all rows.
         """
         name = _find(table, self._tables, "table")
         root_page, known, order = self._tables[name]
@@ -142,7 +160,7 @@ class Database:
         raws = None
         with progress.task(f"Reading {self.path.name}: {name}"):
             if self._scanner is not None:
-                raws = self._scanner.read(name, root_page, wanted)
+                raws = self._scanner.read(name, root_page, wanted, rows)
             if raws is None:
                 plain = [(column, kind.uncoded) for column, kind in wanted]
                 raws = self._by_rows(name, lambda reader: reader.read(name, plain, order))
@@ -150,6 +168,8 @@ class Database:
                     raw if kind is kind.uncoded else coded(raw)
                     for raw, (_, kind) in zip(raws, wanted, strict=True)
                 ]
+                if rows is not None:
+                    raws = [raw.between(*rows) for raw in raws]
         return dict(zip(columns, raws, strict=True))
 
     def _by_rows(self, table: str, read: Callable[[RowReader], T]) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from warpline.readers.nsys.database import (
     SourceColumn,
     coded,
 )
+from warpline.trace.source import LARGE_TABLE_ROWS
+
+Part = tuple[int, int]  # rows of a table, from the first to before the last
 
 REEXPORT_HINT = "export the report again with: nsys export --type sqlite REPORT.nsys-rep"
 
@@ -85,6 +89,7 @@ class Export:
         self.database = database
         self.damaged: dict[str, str] = {}
         self.mismatched: dict[str, int] = {}
+        self._mismatched_parts: dict[str, dict[Part, int]] = {}
         self._kept: dict[str, dict[str, Raw]] = {}
         self._foreseen: dict[str, dict[str, Kind]] = {}
         self._ahead: dict[str, dict[tuple[str, Kind], Raw]] = {}
@@ -117,12 +122,29 @@ class Export:
             self.damaged[table] = error.message
             return 0
 
-    def read(self, table: str, columns: Mapping[str, Kind]) -> dict[str, Raw]:
-        """Return columns of a table, without absent ones.
+    def is_large(self, table: str) -> bool:
+        """Return whether a table has so many rows that its columns are not read ahead."""
+        return self.database.is_scanned and self.row_count(table) > LARGE_TABLE_ROWS
+
+    def parts(self, table: str, rows: int) -> list[Part]:
+        """Return parts of a table, each of about as many rows; the whole where it has none.
+
+        Raises CorruptTraceError if the table is damaged.
+        """
+        count = self.row_count(table)
+        borders = self.database.borders(table, rows) if count else None
+        return list(pairwise(borders or [0, count]))
+
+    def read(
+        self, table: str, columns: Mapping[str, Kind], part: Part | None = None
+    ) -> dict[str, Raw]:
+        """Return columns of a table, or of one of its `parts`, without absent ones.
 
         Raises CorruptTraceError if the table's rows cannot be read.
         """
         present = {name: kind for name, kind in columns.items() if self.has_column(table, name)}
+        if part is not None:
+            return self._read_part(table, present, part)
         if self.database.is_scanned:
             return self._read_ahead(table, present)
         kept = self._read_together(table)
@@ -139,6 +161,17 @@ class Export:
         """Drop what was foreseen and not read after all."""
         self._foreseen.pop(table, None)
 
+    def _read_part(self, table: str, present: Mapping[str, Kind], part: Part) -> dict[str, Raw]:
+        """Return columns of a part; those that were read ahead are there already."""
+        ahead = self._ahead.get(table, {})
+        known = {
+            name: ahead[name, kind].between(*part)
+            for name, kind in present.items()
+            if (name, kind) in ahead
+        }
+        missing = {name: kind for name, kind in present.items() if name not in known}
+        return {**known, **self._read(table, missing, part)}
+
     def _read_ahead(self, table: str, present: Mapping[str, Kind]) -> dict[str, Raw]:
         """Return columns, and keep others that were read in the same pass until they are asked."""
         is_first = table not in self._ahead
@@ -151,6 +184,8 @@ class Export:
         if not missing:
             return known
         first = _READ_FIRST.get(table, {}) if is_first else {}
+        if first and self.is_large(table):  # whole columns would be kept while parts are read
+            first = {name: kind for name, kind in first.items() if kind is not kind.uncoded}
         others = {
             name: kind
             for name, kind in {**first, **self._foreseen.pop(table, {})}.items()
@@ -170,18 +205,28 @@ class Export:
             self._kept[table] = self._read(table, dict.fromkeys(names, Kind.INT64))
         return self._kept[table]
 
-    def _read(self, table: str, present: Mapping[str, Kind]) -> dict[str, Raw]:
+    def _read(
+        self, table: str, present: Mapping[str, Kind], part: Part | None = None
+    ) -> dict[str, Raw]:
         if not present:
             return {}
         try:
-            raws = self.database.read(table, present)
+            raws = self.database.read(table, present, part)
         except CorruptTraceError as error:
             self.damaged[table] = error.message
             raise
         for name, raw in raws.items():
             if raw.mismatched:
-                self.mismatched[f"{table}.{name}"] = raw.mismatched
+                self._note_mismatched(f"{table}.{name}", raw.mismatched, part)
         return raws
+
+    def _note_mismatched(self, column: str, count: int, part: Part | None) -> None:
+        """Note values of a wrong type: each once, however often they are read."""
+        if part is not None:
+            counts = self._mismatched_parts.setdefault(column, {})
+            counts[part] = count
+            count = max(sum(counts.values()), self.mismatched.get(column, 0))
+        self.mismatched[column] = count
 
     def probe(self, tables: Iterable[str]) -> None:
         """Read whole tables to find damaged ones, for a file known to be truncated."""
@@ -213,12 +258,16 @@ class SourceTable:
         export: The export.
         name: The table.
         rows: Ascending positions of the selected rows; None for all.
+        part: One of the table's parts, in which these rows are; None for the whole table.
     """
 
-    def __init__(self, export: Export, name: str, rows: I64 | None = None) -> None:
+    def __init__(
+        self, export: Export, name: str, rows: I64 | None = None, part: Part | None = None
+    ) -> None:
         self.export = export
         self.name = name
-        self.rows = rows
+        self.rows = np.arange(*part) if rows is None and part else rows
+        self._part = part
         self._raws: dict[tuple[str, Kind], Raw] = {}
 
     @classmethod
@@ -237,6 +286,14 @@ class SourceTable:
     def __len__(self) -> int:
         return self.export.row_count(self.name) if self.rows is None else len(self.rows)
 
+    @cached_property
+    def _places(self) -> I64 | None:
+        """Positions of the selected rows among those that are read; None for all of them."""
+        if self.rows is None or self._part is None:
+            return self.rows
+        first, last = self._part
+        return None if len(self.rows) == last - first else self.rows - first
+
     @property
     def _is_empty(self) -> bool:
         return self.rows is not None and not len(self.rows)
@@ -252,7 +309,7 @@ class SourceTable:
         """
         if self.name in self.export.damaged or self._is_empty:
             return
-        raws = self.export.read(self.name, columns)
+        raws = self.export.read(self.name, columns, self._part)
         self._raws.update({(name, columns[name]): raw for name, raw in raws.items()})
 
     def ints(self, column: str) -> Ints:
@@ -262,7 +319,7 @@ class SourceTable:
             return Ints(np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_))
         assert isinstance(raw, RawColumn)
         ints = Ints(raw.values.astype(np.int64, copy=False), raw.valid)
-        return ints if self.rows is None else ints.take(self.rows)
+        return ints if self._places is None else ints.take(self._places)
 
     def codes(self, column: str) -> RawCodes:
         """Return a column of integers as numbers of its distinct values, one per row."""
@@ -281,9 +338,10 @@ class SourceTable:
 
     def _taken(self, raw: RawCodes) -> RawCodes:
         """Return the selected rows, with only the keys that they have, in the same order."""
-        if self.rows is None or len(self.rows) == len(raw.codes):
+        rows = self._places
+        if rows is None or len(rows) == len(raw.codes):
             return raw
-        codes, valid = raw.codes[self.rows], None if raw.valid is None else raw.valid[self.rows]
+        codes, valid = raw.codes[rows], None if raw.valid is None else raw.valid[rows]
         used = np.flatnonzero(np.bincount(codes + 1, minlength=len(raw.keys) + 1)[1:])
         if isinstance(raw.keys, tuple):  # in order of first appearance among these rows
             first = np.full(len(raw.keys), len(codes))
@@ -303,7 +361,8 @@ class SourceTable:
         assert isinstance(raw, RawColumn)
         values = raw.values.astype(np.float64, copy=False)
         valid = np.ones(len(values), np.bool_) if raw.valid is None else raw.valid
-        return (values, valid) if self.rows is None else (values[self.rows], valid[self.rows])
+        rows = self._places
+        return (values, valid) if rows is None else (values[rows], valid[rows])
 
     def texts(self, column: str, kind: Kind = Kind.TEXT) -> RawText:
         """Return a column of texts or, with ``Kind.BLOB``, of bytes."""
@@ -312,7 +371,7 @@ class SourceTable:
             no_bytes, none_valid = np.zeros(0, np.uint8), np.zeros(len(self), np.bool_)
             return RawText(no_bytes, np.zeros(len(self) + 1, np.int64), none_valid, 0)
         assert isinstance(raw, RawText)
-        return raw if self.rows is None else _take_texts(raw, self.rows)
+        return raw if self._places is None else _take_texts(raw, self._places)
 
     def strings(self, column: str) -> list[str | None]:
         """Return a column of texts as Python strings, None where there is none."""

@@ -7,6 +7,7 @@ allows no null.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -48,6 +49,16 @@ from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, 
 RowsOf = Callable[[Reading], I64 | None]
 
 
+class Chosen(Protocol):
+    """A choice of rows of a source table."""
+
+    def __len__(self) -> int: ...
+
+    def between(self, first: int, last: int) -> I64 | None:
+        """Return those from `first` to before `last`, ascending; None if all of these are."""
+        ...
+
+
 @frozen
 class Mapped:
     """A table of a trace, or a part of one, from one source table.
@@ -57,12 +68,15 @@ class Mapped:
         source: The export's table.
         fields: Column of the trace -> its field.
         rows: Returns the rows that belong to it, ascending; None, here or returned, for all.
+        chosen: How many rows these are, and those between two rows of the source, where that is
+            known without all of them.
     """
 
     table: str
     source: str
     fields: Mapping[str, Field]
     rows: RowsOf | None = None
+    chosen: Chosen | None = None
 
 
 def _rows_without(source: str, column: str, value: int) -> RowsOf:

@@ -10,7 +10,7 @@ import numpy as np
 
 from warpline.ops.arrays import I64, BoolArray, taken
 from warpline.ops.group import factorize_rows
-from warpline.readers.nsys.database import Kind
+from warpline.readers.nsys.database import Kind, RawCodes
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.readers.nsys.fields import Field, Reading, process, required, thread
 from warpline.readers.nsys.identity import PROCESS_MASK
@@ -94,10 +94,37 @@ class NvtxEvents:
     @cached_property
     def chosen_ranges(self) -> I64 | None:
         """Rows that are ranges, or begin one, ascending; None if all are."""
-        self._export.foresee(EVENTS, _OF_RANGES)
+        return None if self._is_range.all() else np.flatnonzero(self._is_range[self._types.codes])
+
+    def __len__(self) -> int:
+        """Return the number of ranges."""
+        return self._range_count
+
+    def between(self, first: int, last: int) -> I64 | None:
+        """Return those of `chosen_ranges` from `first` to before `last`; None if all are."""
+        if self._is_range.all():
+            return None
+        return np.flatnonzero(self._is_range[self._types.codes[first:last]]) + first
+
+    @cached_property
+    def _types(self) -> RawCodes:
+        """The types of all events, from a pass that also reads what ranges of small tables need."""
+        if not self._export.is_large(EVENTS):
+            self._export.foresee(EVENTS, _OF_RANGES)
         types = self._export.event_types
         self._export.forget(EVENTS)
-        return None if np.isin(types.keys, RANGES).all() else self.rows_of(RANGES)
+        return types
+
+    @cached_property
+    def _range_count(self) -> int:
+        if self._is_range.all():
+            return len(self._types.codes)
+        return int(np.count_nonzero(self._is_range[self._types.codes]))
+
+    @cached_property
+    def _is_range(self) -> BoolArray:
+        """Whether events of each type are ranges, or begin one."""
+        return np.isin(np.asarray(self._types.keys), RANGES)
 
     @cached_property
     def mark_rows(self) -> I64:
@@ -129,19 +156,32 @@ class NvtxEvents:
             table: The rows of ranges, if their times have been read.
         """
         table = table or self.table(self.chosen_ranges, "start", "end")
+        start, ends, is_open = self._closed(table)
+        if is_open.any():
+            ends = np.where(is_open, np.maximum(start, self._last_ns), ends)
+        return ends, is_open
+
+    def _closed(self, table: SourceTable) -> tuple[I64, I64, BoolArray]:
+        """Return starts and ends of ranges, and which have no end."""
         start, end = table.ints("start").values, table.ints("end")
         is_open, ends = ~end.is_valid(), end.filled(0)
         partners = self._halves[0]
-        begun = np.array([*partners], np.int64)
-        places = np.searchsorted(self.range_rows, begun) if partners else begun
-        for place, partner_ns in zip(places.tolist(), partners.values(), strict=True):
-            ends[place], is_open[place] = partner_ns, False
-        if is_open.any():
-            last = self._end_ns
-            if last is None:
-                last = int(max(start.max(), ends[~is_open].max(initial=start.min())))
-            ends = np.where(is_open, np.maximum(start, last), ends)
-        return ends, is_open
+        if partners:
+            begun = np.array([*partners], np.int64)
+            rows = np.arange(len(start)) if table.rows is None else table.rows
+            places = np.minimum(np.searchsorted(rows, begun), len(rows) - 1)
+            here = np.flatnonzero(rows[places] == begun) if len(rows) else np.zeros(0, np.int64)
+            ends[places[here]] = np.array([*partners.values()], np.int64)[here]
+            is_open[places[here]] = False
+        return start, ends, is_open
+
+    @cached_property
+    def _last_ns(self) -> int:
+        """When ranges end that are open at the end of the recording."""
+        if self._end_ns is not None:
+            return self._end_ns
+        start, ends, is_open = self._closed(self.table(self.chosen_ranges, "start", "end"))
+        return int(max(start.max(), ends[~is_open].max(initial=start.min())))
 
     def table(self, rows: I64 | None, *columns: str) -> SourceTable:
         """Return some rows, None for all, with the given columns of integers."""
@@ -294,12 +334,12 @@ def range_fields(events: NvtxEvents) -> Mapping[str, Field]:
     def style(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         types = reading.export.event_types
         values = np.isin(types.keys, _START_END).astype(np.int32) * _STYLE_START_END
-        chosen = events.chosen_ranges
-        codes = types.codes if chosen is None else taken(types.codes, chosen)
+        codes = types.codes if table.rows is None else taken(types.codes, table.rows)
         return make_column(spec, taken(values, codes))
 
     def source_id(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        return make_column(spec, events.range_rows + 1)
+        rows = np.arange(len(table)) if table.rows is None else table.rows
+        return make_column(spec, rows + 1)
 
     ends = dict.fromkeys(("start", "end"), Kind.INT64)
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from warpline.readers.nsys.database import Database, Kind
 from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.dimensions import Dimensions
 from warpline.readers.nsys.export import Export, SourceTable
-from warpline.readers.nsys.fields import CHAIN_TABLES, Reading
+from warpline.readers.nsys.fields import CHAIN_TABLES, Field, Reading
 from warpline.readers.nsys.graphs import NODE_TABLES, NodeLaunches
 from warpline.readers.nsys.identity import PLACE_TABLES, Identities
 from warpline.readers.nsys.mapping import FRAME_ROWS, GRAPH_EVENTS, MAPPING, Mapped
@@ -26,10 +26,11 @@ from warpline.readers.nsys.meta import FORMAT, read_facts, unread_tables
 from warpline.readers.nsys.names import Names
 from warpline.readers.nsys.payload import Payloads
 from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, mark_fields, range_fields
-from warpline.schema import TABLES
+from warpline.schema import TABLES, TableSpec
 from warpline.trace.backtraces import Backtraces, FrameRows
 from warpline.trace.column import ColumnData, concatenate, null_column
 from warpline.trace.meta import TraceMeta
+from warpline.trace.source import ROWS_PER_BLOCK
 from warpline.trace.strings import StringPool
 
 # Kinds of CAPTURE_EVENT_TYPE -> tables that count as recorded, even if empty.
@@ -162,6 +163,26 @@ class NsysSource:
             for name in columns
         }
 
+    def blocks(self, table: str, columns: Sequence[str]) -> Iterator[dict[str, ColumnData]] | None:
+        """Return columns of a large table, a block of rows at a time; None for any other."""
+        if table in self._dimensions.tables():
+            return None
+        parts = [part for part in self._parts[table] if isinstance(part, MappedPart)]
+        if len(parts) < len(self._parts[table]) or not any(part.is_large for part in parts):
+            return None
+        return self._blocks(TABLES[table], parts, columns)
+
+    @staticmethod
+    def _blocks(
+        spec: TableSpec, parts: Sequence[MappedPart], columns: Sequence[str]
+    ) -> Iterator[dict[str, ColumnData]]:
+        for part in parts:
+            for count, data in part.blocks(columns):
+                yield {
+                    name: data.get(name) or null_column(spec.column(name), count)
+                    for name in columns
+                }
+
     def _make_parts(self) -> dict[str, tuple[Part, ...]]:
         events, reading = self._events, self._reading
         parts: dict[str, tuple[Part, ...]] = {
@@ -169,7 +190,8 @@ class NsysSource:
             for table, sources in MAPPING.items()
         }
         parts["graph_launch"] += (NodeLaunches(reading),)
-        ranges = Mapped("range", EVENTS, range_fields(events), lambda _: events.chosen_ranges)
+        fields = range_fields(events)
+        ranges = Mapped("range", EVENTS, fields, lambda _: events.chosen_ranges, events)
         marks = Mapped("mark", EVENTS, mark_fields(events), lambda _: events.mark_rows)
         parts["range"] = (MappedPart(reading, ranges),)
         parts["mark"] = (MappedPart(reading, marks),)
@@ -256,7 +278,14 @@ class MappedPart:
         self._mapped = mapped
 
     def __len__(self) -> int:
+        if self._mapped.chosen is not None and self._reading.export.row_count(self._mapped.source):
+            return len(self._mapped.chosen)
         return len(self._table())
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the source table is read in blocks."""
+        return self._reading.export.is_large(self._mapped.source)
 
     def foresee(self, columns: Sequence[str]) -> None:
         """Note columns that will be loaded."""
@@ -273,11 +302,32 @@ class MappedPart:
         table = self._table()
         table.fetch(kinds)
         export.forget(self._mapped.source)
+        return self._fields_of(table, fields)
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, ColumnData]]]:
+        """Yield the number of some rows and what `load` returns for them."""
+        fields = {
+            name: self._mapped.fields[name] for name in columns if name in self._mapped.fields
+        }
+        kinds, export, source = self._kinds(columns), self._reading.export, self._mapped.source
+        for part in export.parts(source, ROWS_PER_BLOCK):
+            table = SourceTable(export, source, self._between(*part), part)
+            table.fetch(kinds)
+            yield len(table), self._fields_of(table, fields)
+
+    def _fields_of(self, table: SourceTable, fields: Mapping[str, Field]) -> dict[str, ColumnData]:
         spec = TABLES[self._mapped.table]
         return {
             name: field.load(self._reading, table, spec.column(name))
             for name, field in fields.items()
         }
+
+    def _between(self, first: int, last: int) -> I64 | None:
+        """Return the rows of a part of the source table; None for all."""
+        if self._mapped.chosen is not None:
+            return self._mapped.chosen.between(first, last)
+        rows = self._rows
+        return None if rows is None else rows[slice(*np.searchsorted(rows, (first, last)))]
 
     def _kinds(self, columns: Sequence[str]) -> dict[str, Kind]:
         fields = (self._mapped.fields[name] for name in columns if name in self._mapped.fields)

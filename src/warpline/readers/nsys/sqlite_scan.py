@@ -88,18 +88,39 @@ class Scanner:
         table = self._table(name, root_page)
         return None if table is None else table.rows
 
+    def borders(self, name: str, root_page: int, rows: int) -> list[int] | None:
+        """Return where parts of a table begin and end that have about as many rows.
+
+        The first is 0, the last the number of rows. None if only sqlite3 can read the table.
+        """
+        table = self._table(name, root_page)
+        if table is None:
+            return None
+        borders = [0]
+        while borders[-1] < table.rows:
+            borders.append(self._core.wl_sqlite_table_border(table.handle, borders[-1] + rows))
+        return borders
+
     def read(
-        self, name: str, root_page: int, columns: Sequence[tuple[SourceColumn, Kind]]
+        self,
+        name: str,
+        root_page: int,
+        columns: Sequence[tuple[SourceColumn, Kind]],
+        rows: tuple[int, int] | None = None,
     ) -> list[Raw] | None:
-        """Read columns of a table; None if only sqlite3 can read it."""
+        """Read columns of a table, or of the rows between two borders.
+
+        Returns None if only sqlite3 can read it.
+        """
         table = self._table(name, root_page)
         if table is None or any(column.position is None for column, _ in columns):
             return None
+        first, last = (0, table.rows) if rows is None else rows
         asked, columns = (
             columns,
             [(column, kind.uncoded if column.is_rowid else kind) for column, kind in columns],
         )
-        buffers = [_allocate(kind, table.rows) for _, kind in columns]
+        buffers = [_allocate(kind, last - first) for _, kind in columns]
         requests = (native.SqliteColumn * len(columns))()
         for request, (column, kind), buffer in zip(requests, columns, buffers, strict=True):
             request.values = buffer.values.ctypes.data
@@ -112,20 +133,20 @@ class Scanner:
             request.distinct_bytes_room = len(buffer.distinct_bytes)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         status = self._core.wl_sqlite_table_read(
-            table.handle, requests, len(columns), 0, message, _MESSAGE_BYTES
+            table.handle, first, last, requests, len(columns), 0, message, _MESSAGE_BYTES
         )
         _check(status, message, f"{self._named}: table {name}")
         for request, (column, _) in zip(requests, columns, strict=True):
             if request.short_rows and column.default is not None:
                 return None  # rows older than the column: sqlite3 fills in the default
         raws = [
-            self._finish(name, table, request, buffer, kind)
+            self._finish(name, table, (first, last), request, buffer, kind)
             for request, buffer, (_, kind) in zip(requests, buffers, columns, strict=True)
         ]
         crowded = [place for place, raw in enumerate(raws) if raw is None]
         if crowded:  # too many distinct values to number them while reading
             plain = [(columns[place][0], columns[place][1].uncoded) for place in crowded]
-            again = self.read(name, root_page, plain)
+            again = self.read(name, root_page, plain, (first, last))
             assert again is not None, "these columns have just been read"
             for place, raw in zip(crowded, again, strict=True):
                 raws[place] = coded(raw)
@@ -136,7 +157,13 @@ class Scanner:
         ]
 
     def _finish(
-        self, name: str, table: _Table, request: native.SqliteColumn, buffer: _Buffers, kind: Kind
+        self,
+        name: str,
+        table: _Table,
+        rows: tuple[int, int],
+        request: native.SqliteColumn,
+        buffer: _Buffers,
+        kind: Kind,
     ) -> Raw | None:
         valid = buffer.valid if request.invalid else None
         if kind is not kind.uncoded:
@@ -149,6 +176,7 @@ class Scanner:
             message = ctypes.create_string_buffer(_MESSAGE_BYTES)
             status = self._core.wl_sqlite_table_bytes(
                 table.handle,
+                *rows,
                 ctypes.byref(request),
                 blob.ctypes.data,
                 blob.size,

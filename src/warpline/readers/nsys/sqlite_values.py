@@ -82,6 +82,10 @@ class RawColumn:
     valid: npt.NDArray[np.bool_] | None
     mismatched: int
 
+    def between(self, first: int, last: int) -> RawColumn:
+        """Return the rows from `first` to before `last`."""
+        return RawColumn(self.values[first:last], _part(self.valid, first, last), self.mismatched)
+
 
 @frozen
 class RawText:
@@ -98,6 +102,13 @@ class RawText:
     offsets: npt.NDArray[np.int64]
     valid: npt.NDArray[np.bool_] | None
     mismatched: int
+
+    def between(self, first: int, last: int) -> RawText:
+        """Return the rows from `first` to before `last`."""
+        begin, end = int(self.offsets[first]), int(self.offsets[last])
+        offsets = self.offsets[first : last + 1] - begin
+        valid = _part(self.valid, first, last)
+        return RawText(self.blob[begin:end], offsets, valid, self.mismatched)
 
 
 @frozen
@@ -117,8 +128,19 @@ class RawCodes:
     valid: npt.NDArray[np.bool_] | None
     mismatched: int
 
+    def between(self, first: int, last: int) -> RawCodes:
+        """Return the rows from `first` to before `last`, with all keys."""
+        valid = _part(self.valid, first, last)
+        return RawCodes(self.codes[first:last], self.keys, valid, self.mismatched)
+
 
 Raw = RawColumn | RawText | RawCodes
+
+
+def _part(
+    valid: npt.NDArray[np.bool_] | None, first: int, last: int
+) -> npt.NDArray[np.bool_] | None:
+    return None if valid is None else valid[first:last]
 
 
 def coded(raw: Raw) -> RawCodes:
