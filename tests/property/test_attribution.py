@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
+from warpline.derived.ranges.stacks import (
+    innermost_range,
+    is_launched_inside,
+    launched_inside,
+    range_nesting,
+)
 from warpline.derived.work.launches import launch_calls
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents
@@ -141,6 +147,16 @@ def test_launched_inside(trace: Trace, start_end: Any, block: int) -> None:
     ]
     found = launched_inside(trace, "kernel", start_end=start_end)
     assert sorted(pairs_of(found, block)) == expected
+
+
+@given(traces(), st.data())
+def test_is_launched_inside(trace: Trace, data: st.DataObject) -> None:
+    n_ranges = trace.row_count("range")
+    chosen = data.draw(st.sets(st.integers(0, n_ranges - 1))) if n_ranges else set()
+    found = launched_inside(trace, "kernel")
+    expected = {work for one, work in pairs_of(found, 3) if one in chosen}
+    inside = is_launched_inside(trace, "kernel", np.array(sorted(chosen), np.int64))
+    assert set(np.flatnonzero(inside).tolist()) == expected
 
 
 @given(traces())

@@ -52,6 +52,18 @@ def test_union(pairs: Rows) -> None:
     assert_canonical(interval.merge_sorted(*columns(sorted(pairs))), points(pairs))
 
 
+@pytest.mark.parametrize("core", ["native", "numpy"])
+@given(pairs=rows, seed=st.integers(0, 9))
+def test_union_of_some(core: str, pairs: Rows, seed: int) -> None:
+    chosen = [Random(seed + row).random() < 0.5 for row in range(len(pairs))]
+    with pytest.MonkeyPatch.context() as patch:
+        if core == "numpy":
+            patch.setattr(native, "core", lambda: None)
+        found = interval.union(*columns(pairs), np.array(chosen, np.bool_))
+    some = [pair for pair, is_chosen in zip(pairs, chosen, strict=True) if is_chosen]
+    assert_canonical(found, points(some))
+
+
 @given(rows)
 def test_covered_and_total(pairs: Rows) -> None:
     assert interval.covered(*columns(pairs)) == len(points(pairs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpline.ops.arrays import is_repeated, repeated, taken
+from warpline.ops.arrays import is_repeated, joined, repeated, taken
 from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column, null_column
 
@@ -33,6 +33,16 @@ def test_taken_equals_indexing() -> None:
     by_one = taken(values, repeated(np.array([2]), 3))
     assert is_repeated(by_one)
     assert by_one.tolist() == [7, 7, 7]
+
+
+def test_joined_keeps_one_value_once() -> None:
+    ones, twos = repeated(np.array([1]), 2), repeated(np.array([2]), 2)
+    none = np.zeros(0, np.int64)
+    assert is_repeated(joined([ones, none, ones]))
+    assert joined([ones, none, ones]).tolist() == [1, 1, 1, 1]
+    assert joined([ones, twos]).tolist() == [1, 1, 2, 2]
+    assert joined([ones, np.array([1])]).tolist() == [1, 1, 1]
+    assert joined([none]).tolist() == []
 
 
 @pytest.mark.parametrize("rows", [_ROWS, _ROWS[:0]])
