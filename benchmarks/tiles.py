@@ -83,7 +83,7 @@ def opened(url: str) -> Page:
 
 
 def start(recording: Path) -> tuple[subprocess.Popen[str], str]:
-    """Start `warpline view`; print the time until its address appears and its memory."""
+    """Start `warpline view`; print the time until its address appears, and what it takes."""
     begin = time.perf_counter()
     words = [sys.executable, "-m", "warpline", "view", "--no-browser", str(recording)]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -92,11 +92,17 @@ def start(recording: Path) -> tuple[subprocess.Popen[str], str]:
     seconds = time.perf_counter() - begin
     if not url:
         raise SystemExit(f"warpline view ended with {server.wait()}")
-    status = Path(f"/proc/{server.pid}/status")
-    peak = re.search(r"VmHWM:\s*(\d+)", status.read_text()) if status.exists() else None
-    memory = f", {int(peak[1]) / 1e6:.1f} GB at most" if peak else ""
-    print(f"address printed after {seconds:.1f} s{memory}")
+    print(f"address printed after {seconds:.1f} s{cost_so_far(server.pid)}")
     return server, url
+
+
+def cost_so_far(pid: int | None) -> str:
+    """Return the CPU time and the peak memory of a process as a text; "" if unknown."""
+    status = Path(f"/proc/{pid}/status")
+    peak = re.search(r"VmHWM:\s*(\d+)", status.read_text()) if status.exists() else None
+    if peak is None:
+        return ""
+    return f", {cpu_seconds(pid):.1f} s of CPU, {int(peak[1]) / 1e6:.1f} GB at most"
 
 
 def tiles_of(page: Page, width: float, place: float) -> Iterator[str]:
@@ -132,7 +138,7 @@ def fetch(page: Page) -> Callable[[str], tuple[float, int]]:
     return get
 
 
-def wait_for_diagnosis(page: Page) -> None:
+def wait_for_diagnosis(page: Page, pid: int | None) -> None:
     """Wait until the server has finished its diagnosis; print the time."""
     begin = time.perf_counter()
     parts = urlsplit(page.url)
@@ -142,7 +148,8 @@ def wait_for_diagnosis(page: Page) -> None:
         pending = json.loads(connection.getresponse().read())["pending"]
         connection.close()
         if pending is None or "could not" in pending:
-            print(f"diagnosis ready after {time.perf_counter() - begin:.1f} s more")
+            seconds = time.perf_counter() - begin
+            print(f"diagnosis ready after {seconds:.1f} s more{cost_so_far(pid)} in all")
             return
         time.sleep(0.5)
 
@@ -242,8 +249,9 @@ def main() -> None:
         server, url = start(recording)
     try:
         page = opened(url)
-        wait_for_diagnosis(page)
-        measure_tiles(page, options.pid if server is None else server.pid)
+        pid = options.pid if server is None else server.pid
+        wait_for_diagnosis(page, pid)
+        measure_tiles(page, pid)
         if options.browser:
             measure_browser(page)
     finally:

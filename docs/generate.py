@@ -22,7 +22,7 @@ import benchmark_page
 
 from warpline import plugins
 from warpline.cli import main
-from warpline.cli.parser import Command, commands, parser_of
+from warpline.cli.parser import Command, commands, parser_of, parts_of
 from warpline.result import ANALYSES, Analysis, Field
 from warpline.schema import SCHEMA_VERSION, SUBJECTS, TABLES, Column, TableSpec
 from warpline.units import Unit
@@ -140,8 +140,8 @@ def _field_row(field: Field) -> tuple[str, ...]:
 
 def commands_page() -> str:
     """Return the page on the command line."""
-    items = commands()
-    lines = (f"- [{item.NAME}](#{item.NAME}): {item.HELP}" for item in items)
+    items = [each for item in commands() for each in (item, *parts_of(item))]
+    lines = (f"- [{item.NAME}](#{item.NAME.replace(' ', '-')}): {item.HELP}" for item in items)
     parts = [NOTE, "# Commands", COMMANDS_INTRODUCTION, "\n".join(lines)]
     return "\n\n".join([*parts, *(_command_section(item) for item in items)]) + "\n"
 

@@ -47,6 +47,7 @@ PICTURES = {
     "close": Picture(SYNC, "#t?v=43154000,43216000&sel=kernel:1204", "", "dark"),
     "finding": Picture(SYNC, "#t", "n"),
     "flame": Picture(STEP_OF_PYTORCH, "#t", "l"),
+    "plots": Picture(RANKS, "#p"),
 }
 COMPARED = tuple(f"pageable_h2d.{name}.sqlite" for name in ("bad", "fixed"))  # of the demo
 
@@ -74,6 +75,8 @@ def main() -> int:
             viewer.open(report_of(picture.names, Path(made)), picture.address)
             for key in picture.keys:
                 viewer.press(key)
+            if picture.address == "#p":
+                viewer.find("figure.plot").last.wait_for()
             if picture.address.startswith("#t"):
                 viewer.settle()
             viewer.page.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")

@@ -9,6 +9,7 @@
       CaptureError                 exit 1   a program cannot be recorded, or a session not finished
         AgentMissingError                   the recording library is not installed
         TargetFailedError          exit 126 or 127: the program to record cannot be started
+      CounterError                 exit 1   hardware counters cannot be planned
       MissingTableError            exit 1   the requested events were never recorded
       SchemaError                  exit 1   a bug: a reader or analysis violates its declaration
       PluginError                  exit 1   an installed extension cannot be used
@@ -85,6 +86,10 @@ class TargetFailedError(CaptureError):
     def __init__(self, message: str, *, exit_code: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.exit_code = exit_code
+
+
+class CounterError(WarplineError):
+    """Hardware counters cannot be planned: CUPTI is absent, does not work, or refuses."""
 
 
 class MissingTableError(WarplineError):

@@ -197,6 +197,19 @@ class Coverage(ctypes.Structure):
     )
 
 
+class Spans(ctypes.Structure):
+    """``wl_spans``: times, each with the rows that may overlap it."""
+
+    _fields_ = (
+        ("count", c_int64),
+        ("start", c_void_p),
+        ("end", c_void_p),
+        ("first", c_void_p),
+        ("last", c_void_p),
+        ("slot", c_void_p),
+    )
+
+
 class Cells(ctypes.Structure):
     """``wl_cells``: the cells of one column of a table to write."""
 
@@ -248,6 +261,12 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_id_paths": (c_int64, (*(c_void_p,) * 4, c_int64, c_void_p, c_void_p)),
     "wl_group_order_i64": (c_int32, (c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p)),
     "wl_covered_i64": (c_int32, (c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p)),
+    "wl_union_i64": (c_int64, (*(c_void_p,) * 3, c_int64, *(c_void_p,) * 2)),
+    "wl_tile_i64": (c_int64, (*(c_void_p,) * 3, c_int64, *(c_void_p,) * 3)),
+    "wl_sum_cuts_i64": (
+        c_int32,
+        (POINTER(Spans), *(c_void_p,) * 3, c_int64, c_int64, c_int64, c_void_p),
+    ),
     "wl_nest_i64": (
         c_int32,
         (c_void_p, c_void_p, c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p),
@@ -324,6 +343,12 @@ class Core:
     wl_group_order_i64: Callable[[int, int, int, int, int, int], int]
     # start, end, groups, n, n_groups, covered -> status
     wl_covered_i64: Callable[[int, int, int, int, int, int], int]
+    # start, end, chosen or None, n, union_start, union_end -> number of intervals or -status
+    wl_union_i64: Callable[..., int]
+    # start, end, level, n, piece_start, piece_end, owner -> number of pieces or -status
+    wl_tile_i64: Callable[..., int]
+    # spans, start, end, code or None, n, slots, codes, sums -> status
+    wl_sum_cuts_i64: Callable[..., int]
     # start, end, codes or None, n, n_groups, parent, depth, crosses -> status
     wl_nest_i64: Callable[[int, int, int | None, int, int, int, int, int], int]
     # points, point_codes or None, m, start, end, codes or None, n, n_groups, row -> status

@@ -157,7 +157,9 @@ def test_keys_lead_to_the_longest_kernel_and_gap_and_the_slowest_step(show, kern
     ]
     slowest = -max(lengths)[1]
     viewer.press("x", "s")
-    viewer.wait(f"model.step.value === {slowest}")
+    viewer.wait(f"model.step.value === {slowest} && model.area.value !== null")
+    assert viewer.area == (steps["start_ns"][slowest], steps["end_ns"][slowest])
+    assert viewer.selected == f"gpu0/steps#{slowest}"
 
 
 def test_the_longest_of_the_selected_area(events, kernels):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from support import browsing
+from support import browsing, plain_sums
 
 import warpline
 
@@ -92,11 +92,43 @@ def test_plots_fit_the_page(open_viewer, report, subject, width, theme):
 def test_a_topic_without_data_says_so(show):
     viewer = show("#p")
     topic(viewer, "Communication")
-    note = viewer.page.get_by_text("This recording has no data for")
-    note.wait_for()
-    assert "collective_sizes" in note.inner_text()
+    viewer.page.get_by_text(
+        "No data for collective_sizes: the trace contains no collectives of several ranks."
+    ).wait_for()
     topic(viewer, "Ranks")
     viewer.page.get_by_text("the recording has one rank").wait_for()
+
+
+def test_chosen_steps_have_their_plots_and_links(viewer, recording, tmp_path):
+    path = tmp_path / "chosen.html"
+    trace = warpline.open(recording("nsys/host_sync.bad"))
+    warpline.report(trace, path, steps="forward")
+    viewer.open(path, "#o")
+    viewer.find(".wl-card:has-text('median step time') button").click()
+    viewer.wait("model.page.value === 'tables' && model.table.value === 'steps:name=forward'")
+    viewer.press("5")
+    assert plot(viewer, "Step times").locator("path.bars").count()
+    assert plot(viewer, "Idle time per step").locator("path.bars").count()
+
+
+def test_plots_have_the_clock_of_the_timeline(viewer, report, recording):
+    """A recording with events before time 0."""
+    name = "nsys/rich_metrics_sampling"
+    viewer.open(report(name), "#p")
+    assert viewer.head["start_ns"] < -100e6
+    topic(viewer, "Copies")
+    figure = plot(viewer, "Copied bytes by direction")
+    figure.locator("svg").focus()
+    figure.locator("svg").press("ArrowRight")
+    viewer.frame()
+    copies = rows_of(warpline.open(recording(name)), "copy_rates")
+    assert float(said(figure).split(" ms to ")[0]) == pytest.approx(
+        copies[0]["start_ns"] / 1e6, abs=0.01
+    )
+    figure.locator("svg").press("Enter")
+    viewer.wait("model.selected.value !== null")
+    shown = viewer.find("[aria-label='Selected event'] dt:text-is('Start') + dd").inner_text()
+    assert float(shown.split(" ms")[0]) * 1e6 < copies[0]["end_ns"]
 
 
 def test_ranks_and_their_waits(viewer, report, recording):
@@ -105,13 +137,20 @@ def test_ranks_and_their_waits(viewer, report, recording):
     topic(viewer, "Ranks")
     steps = rows_of(warpline.open([recording(name) for name in names]), "rank_steps")
     viewer.page.get_by_text("The others wait for rank 1 most: 50.4 ms").wait_for()
-    waits = plot(viewer, "Waits for other ranks")
-    known = [row for row in steps if row["wait_ns"] is not None]
-    assert waits.locator(".heat-cell").count() == len(known) == 10
-    for number, row in enumerate(known):
-        waits.locator(".heat-cell").nth(number).hover()
-        viewer.frame()
-        assert said(waits).startswith(f"rank {row['rank']}, {row['step']}: ")
+    for title, column in (
+        ("Step time by rank and step", "device_ns"),
+        ("Delay behind the fastest rank", "behind_ns"),
+        ("Waits for other ranks", "wait_ns"),
+    ):
+        heat = plot(viewer, title)
+        known = [row for row in steps if row[column] is not None]
+        assert heat.locator(".heat-cell").count() == len(known) == 10
+        for number, row in list(enumerate(known))[:: 9 if column != "wait_ns" else 1]:
+            heat.locator(".heat-cell").nth(number).hover()
+            viewer.frame()
+            where, _, time = said(heat).partition(" · click")[0].rpartition(": ")
+            assert where == f"rank {row['rank']}, {row['step']}"
+            assert plain_sums.says(time, row[column])
     topic(viewer, "Communication")
     matrix = plot(viewer, "Waits of ranks for each other")
     matrix.locator(".heat-cell").first.click()

@@ -8,7 +8,7 @@ import sqlite3
 from random import Random
 
 import pytest
-from support import browsing
+from support import browsing, plain_sums
 
 import warpline
 
@@ -31,7 +31,7 @@ def test_a_row_is_hidden_and_comes_back(opened):
     button.click()
     opened.frame()
     assert rows_of(opened) == [row for row in before if row != "thread0/os"]
-    opened.find("header.bar").get_by_text("Show 1 hidden").click()
+    opened.find(".timeline").get_by_text("Show 1 hidden").click()
     opened.frame()
     assert rows_of(opened) == before
 
@@ -50,6 +50,8 @@ def test_a_selected_event_s_row_is_hidden_and_pinned_by_keys(opened):
     assert "gpu0/stream0" not in rows_of(opened)
     opened.press("Shift+H")
     assert "gpu0/stream0" in rows_of(opened)
+    opened.press("p", "h")  # a pinned row, too
+    assert "gpu0/stream0" not in rows_of(opened)
 
 
 def test_a_group_folds(opened):
@@ -87,6 +89,36 @@ def test_ranks_stand_above_one_another_and_each_has_its_own(viewer, report, reco
     assert viewer.find("[data-busy-ns]").count() == 2
     viewer.press("k")
     assert viewer.ask("model.step.value") >= 0
+
+
+def test_lists_of_names_have_a_column_per_rank(viewer, report, recording):
+    viewer.open(report(*RANKS))
+    start, end = 60_000_000, 61_000_000  # the second file's clock is 1 us off at most
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    viewer.ask("(model.tab.value = 'kernels')")
+    viewer.settle()
+    table = viewer.find("[aria-label='GPU operations by name']")
+    head = table.locator("[role=columnheader]")
+    head.filter(has_text="rank 1").wait_for()
+    heads = head.all_inner_texts()
+    place = heads.index("rank 0")
+    assert heads[place : place + 2] == ["rank 0", "rank 1"]
+    lines = table.locator("[role=row]").evaluate_all(
+        "rows => rows.slice(1).map(row => [...row.children].map(cell => cell.textContent.trim()))"
+    )
+    assert len(lines) > 5
+    with contextlib.closing(sqlite3.connect(recording(RANKS[0]))) as connection:
+        (busy_ns,) = connection.execute(
+            """SELECT sum(min(end, ?) - max(start, ?)) FROM CUPTI_ACTIVITY_KIND_KERNEL k
+               JOIN StringIds s ON s.id = k.demangledName
+               WHERE start < ? AND end > ? AND s.value GLOB 'nccl*'""",
+            (end, start, end, start),
+        ).fetchone()
+    (collective,) = [line for line in lines if line[0].startswith("ncclDevKernel")]
+    assert plain_sums.says(collective[place], busy_ns)
+    for line in lines:
+        whole, *parts = [plain_sums.nanoseconds(text) for text in line[place - 1 : place + 2]]
+        assert sum(parts) == pytest.approx(whole, rel=0.02)
 
 
 def test_a_report_that_was_thinned_says_so(viewer, report, recording):
@@ -154,6 +186,29 @@ def test_a_thinned_report_has_the_busy_time_of_all_events(viewer, report, record
     assert not any(
         "≥" in text for row in viewer.table("GPU operations by name").values() for text in row
     )
+
+
+def test_few_rows_fill_the_height(open_viewer, report):
+    heights = []
+    for height in (560, 1600):
+        viewer = open_viewer(viewport={"width": 1280, "height": height})
+        viewer.open(report("nsys/cuda_graph_level"))
+        labels = viewer.find(".gutter .zone .row-label")
+        heights.append([label.bounding_box()["height"] for label in labels.all()])
+        assert len(viewer.find("header.bar").evaluate_all(TOPS)[0]) == 1
+        viewer.find("#warpline-search").fill("step")
+        viewer.find("[data-testid=matches]").wait_for()
+        assert len(viewer.find("header.bar").evaluate_all(TOPS)[0]) == 1
+    pairs = list(zip(*heights, strict=False))  # in the low window, not all rows are in view
+    assert all(low <= high <= 2 * low for low, high in pairs)
+    assert sum(high for _, high in pairs) > 1.3 * sum(low for low, _ in pairs)
+
+
+# Middles of what is in the bar: one if it has one line.
+TOPS = """all => all.map(bar => [...new Set([...bar.children].flatMap(one => {
+  const { top, bottom } = one.getBoundingClientRect();
+  return top < bottom ? [Math.round((top + bottom) / 8)] : [];
+}))])"""
 
 
 @pytest.mark.parametrize("page", ["#o", "#t", "#k?k=cuda_gpu_kern_sum", "#e"])

@@ -285,3 +285,27 @@ def test_a_zoom_never_shows_the_sums_of_another_view(open_viewer, serve, monkeyp
     assert texts
     assert all(0 <= float(text.split(": ")[1].split("%")[0]) <= 100 for text in texts)
     assert viewer.problems == []
+
+
+def test_a_zoom_never_shows_the_flame_graph_of_another_view(open_viewer, serve, monkeypatch):
+    monkeypatch.setattr(tiles, "MOST_EVENTS", 30)
+    viewer = open_viewer()
+    open_tiled(viewer, serve(NAMES[0]))
+    viewer.press("l")
+    said = viewer.find(".flame-said")
+    said.wait_for()
+    viewer.wait("!document.querySelector('.tab-inside.pending')")
+    held, is_held = [], [True]
+    viewer.page.route(
+        "**/ask/events", lambda route: held.append(route) if is_held else route.continue_()
+    )
+    start, end = list(views(viewer))[3]
+    viewer.ask(f"model.show({{ start: {start}, end: {end} }})")
+    viewer.settle()
+    said.wait_for(state="hidden")
+    assert held
+    is_held.clear()
+    for one in held:
+        one.continue_()
+    said.wait_for(state="visible")
+    assert viewer.problems == []

@@ -315,6 +315,21 @@ with warpline.profile("run", overwrite=True): warpline.mark("new")
     assert names(tmp_path / "run.warpline", "mark") == ["new"]
 
 
+def test_versions_of_what_is_loaded_are_recorded(run, tmp_path):
+    package = tmp_path / "site-packages" / "torch"
+    package.mkdir(parents=True)
+    (tmp_path / "site-packages" / "torch-9.8.7.dist-info").mkdir()
+    (package / "libtorch.so").write_bytes(bytes(4096))
+    done = run("""
+import mmap, warpline
+with warpline.profile("run.warpline"), open("site-packages/torch/libtorch.so", "r+b") as file:
+    mapped = mmap.mmap(file.fileno(), 4096)
+    with warpline.annotate("step"): pass
+""")
+    assert done.stderr == ""
+    assert warpline.open(tmp_path / "run.warpline").meta.software["PyTorch"] == "9.8.7"
+
+
 def test_secrets_are_not_kept(run, tmp_path):
     code = 'import warpline\nwith warpline.profile("run"): pass'
     run(code, HF_TOKEN="hf_abcdefgh", NCCL_DEBUG="INFO")

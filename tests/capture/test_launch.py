@@ -58,6 +58,23 @@ def test_what_is_asked_for_is_in_the_recording(tmp_path):
     assert "abc" not in (meta.command or "")
 
 
+def test_versions_of_what_is_loaded_are_recorded(tmp_path):
+    package = tmp_path / "site-packages" / "torch"
+    package.mkdir(parents=True)
+    (tmp_path / "site-packages" / "torch-9.8.7.dist-info").mkdir()
+    (package / "libtorch.so").write_bytes(bytes(4096))
+    code = f"""{MARKS}
+import mmap, os, pathlib, time
+file = open("site-packages/torch/libtorch.so", "r+b")
+mapped = mmap.mmap(file.fileno(), 4096)
+facts = pathlib.Path(os.environ["WARPLINE_SESSION"], "session.json")
+end = time.monotonic() + 60
+while "PyTorch" not in facts.read_text() and time.monotonic() < end: time.sleep(0.02)
+"""
+    assert profile(tmp_path, "-q", *python(tmp_path, code)).status == 0
+    assert warpline.open(only(tmp_path)).meta.software["PyTorch"] == "9.8.7"
+
+
 @pytest.mark.parametrize("status", [0, 1, 3, 255])
 def test_the_exit_status_is_the_programs(tmp_path, status):
     found = profile(tmp_path, "-q", *python(tmp_path, f"{MARKS}import sys; sys.exit({status})"))

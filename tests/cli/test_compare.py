@@ -227,6 +227,10 @@ def test_recordings_of_ranks_are_one_run(unpacked):
     found = warpline.compare(ranks, ranks * 2)
     assert (found.before.runs, found.before.ranks) == (1, 2)
     assert (found.after.runs, found.after.ranks) == (2, 2)
+    said = found.to_dict()
+    assert {item["category"] for item in said["collectives"]} == {"collective"}
+    assert all("nccl" in item["name"] for item in said["collectives"])
+    assert not any(item["category"] == "collective" for item in said["kernels"])
     alone = warpline.compare(ranks[0], ranks)
     assert "different numbers of ranks (1 and 2)" in alone.sentence
 
@@ -326,3 +330,18 @@ def test_versions_are_part_of_the_environment(data_dir):
     bad = data_dir / "kineto" / "pageable_h2d.bad.json.gz"
     facts = {fact.name: fact.after for fact in warpline.compare(bad, bad).environment}
     assert (facts["CUDA"], facts["CUDA runtime"]) == ("13.0", "13.0")
+
+
+def test_the_clock_is_compared_where_it_was_sampled(unpacked):
+    path = unpacked("nsys/rich_metrics_sampling.sqlite.xz")
+    found = warpline.compare(path, path)
+    facts = {fact.name: fact.after for fact in found.environment}
+    assert facts["GPU clock"] == "1980 MHz"
+    with sqlite3.connect(path) as database:
+        (median,) = database.execute(
+            "SELECT value FROM GPU_METRICS WHERE metricId = 0 ORDER BY value"
+            " LIMIT 1 OFFSET (SELECT count(*) / 2 FROM GPU_METRICS WHERE metricId = 0)"
+        ).fetchone()
+    assert median == pytest.approx(1980e6, abs=1e6)  # idle times included
+    (said,) = (text for text in found.limits if text.startswith("Not recorded"))
+    assert "GPU clock" not in said

@@ -45,8 +45,8 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, baseline, compare, completion, demo, doctor,"
-            " explain, export, gate, list, profile, query, recover, report, stats, summary, trend,"
-            " view"
+            " explain, export, gate, kernels, list, profile, query, recover, report, stats,"
+            " summary, trend, view"
         ),
     ),
     "--fromat csv": (
@@ -112,7 +112,7 @@ MISTAKES = {
     "missing.sqlite": (1, "missing.sqlite does not exist"),
     "./stats": (1, "stats does not exist"),
     "stats .": (1, ". is a directory without recordings", "pass a recording file"),
-    "explain kernl": (2, "unknown table or rule 'kernl'", "did you mean kernel or kernel_sum?"),
+    "explain kernl": (2, "unknown table or rule 'kernl'", "did you mean kernel or kernel_sum"),
     "explain": (2, "missing NAME argument", "run warpline list for the names"),
     "list --format csv": (2, "unknown format 'csv'", "use text or json"),
     "completion ksh": (2, "unknown shell 'ksh'"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warpline import native
 from warpline.errors import SchemaError
-from warpline.ops.tiling import MAX_LEVELS, Grouped, by_group, cut, rest, tile
+from warpline.ops import tiling
+from warpline.ops.tiling import MAX_LEVELS, Grouped, by_group, cut, rest, sum_cuts, tile
 
 LAST = 40
 moments = st.integers(0, LAST)
@@ -29,6 +34,13 @@ def owner_at(rows: list[tuple[int, int, int]], moment: int) -> int | None:
         (level, start, row) for row, (start, end, level) in enumerate(rows) if start <= moment < end
     ]
     return min(there)[2] if there else None
+
+
+@pytest.fixture(params=["native", "numpy"], autouse=True, scope="module")
+def _with_and_without_the_core(request: pytest.FixtureRequest) -> Iterator[None]:
+    core = native.core() if request.param == "native" else None
+    with patch.object(native, "core", return_value=core):
+        yield
 
 
 @given(some)
@@ -88,6 +100,24 @@ def test_cuts_are_what_both_cover_and_rests_what_only_the_span_does(
             )
             expected[(span, moment)] = [*np.flatnonzero(inside).tolist()] or ["rest"]
     assert where == expected
+
+
+@given(some, some, st.integers(1, 4))
+def test_sums_are_those_of_the_cuts(
+    spans: list[tuple[int, int, int]], drawn: list[tuple[int, int, int]], block: int
+) -> None:
+    chosen, others = Grouped(*columns(spans)), apart(drawn)
+    code, slot = np.arange(len(others.group)) % 3 - 1, np.arange(len(spans)) % 2
+    expected = np.zeros((2, 2), np.int64)
+    for span, row, start, end in zip(*(part.tolist() for part in cut(chosen, others)), strict=True):
+        if code[row] >= 0:
+            expected[slot[span], code[row]] += end - start
+    with patch.object(tiling, "_CUTS_PER_BLOCK", block):
+        sums = sum_cuts(chosen, others, code, 2, slot=slot, n_slots=2)
+        (total,) = sum_cuts(chosen, others)
+    assert sums.tolist() == expected.tolist()
+    cuts = cut(chosen, others)
+    assert total.tolist() == [int((cuts.end_ns - cuts.start_ns).sum())]
 
 
 @given(st.lists(st.integers(0, 5) | st.integers(2**15, 2**15 + 2)))

@@ -67,6 +67,21 @@ def test_equal_runs_are_the_same_only_if_runs_show_it():
     assert several.sentence.startswith("Same within 2%: ")
 
 
+def test_as_many_runs_as_there_are_did_not_decide():
+    two = [profile(SLOW), profile([ns * 1.02 for ns in SLOW])]
+    found = compare(two, [profile([ns * 1.6 for ns in SLOW]), profile([ns * 1.2 for ns in SLOW])])
+    assert found.verdict == "undecided"
+    assert "About 2 runs" not in found.sentence
+    assert "runs of each side would decide" in found.sentence
+
+
+def test_sides_that_are_mixed_are_told_apart():
+    one, two = ({**MACHINE, "number of GPUs": number} for number in ("1", "2"))
+    mixed = [profile(SLOW, environment=one), profile(SLOW, environment=two)]
+    sentence = compare(mixed, [profile(SLOW, environment=two)]).sentence
+    assert "different numbers of GPUs (1, 2 before, 2 after)" in sentence
+
+
 def test_one_run_per_side_says_what_it_cannot_see():
     assert any(
         "One run per side" in text for text in compare([profile(SLOW)], [profile(FAST)]).limits
@@ -102,6 +117,17 @@ def test_another_setting_may_be_the_reason_but_allows_a_verdict():
     assert effects["variable NCCL_ALGO"] == "may be the reason"
     assert effects["host"] == "information"  # not recorded on one side
     assert effects["GPU"] == ""
+
+
+def test_another_version_of_a_framework_may_be_the_reason():
+    sides = [
+        profile(SLOW, environment={**MACHINE, "PyTorch": version}) for version in ("2.10", "2.11")
+    ]
+    found = compare(sides[:1], sides[1:])
+    effects = {fact.name: fact.effect for fact in found.environment}
+    assert effects["PyTorch"] == "may be the reason"
+    assert not any("framework version" in text for text in found.limits)
+    assert any("framework version" in text for text in compare(*[[profile(SLOW)]] * 2).limits)
 
 
 def test_steps_of_another_kind_with_other_work_forbid_a_verdict():
@@ -142,6 +168,8 @@ def test_sides_without_comparable_times_get_a_sentence():
     found = compare([profile(SLOW)], [nothing])
     assert (found.verdict, found.step, found.parts) == ("undecided", None, ())
     assert found.sentence == "Cannot decide: no GPU work was recorded after (empty)."
+    found = compare([nothing], [nothing])
+    assert found.sentence.startswith("Cannot decide: no GPU work was recorded. To compare steps on")
     without = profile([50.0], source="none", title="plain")
     found = compare([profile(SLOW)], [without])
     assert "no steps were detected in plain" in found.sentence
@@ -296,6 +324,28 @@ def test_findings_are_fixed_new_better_worse_or_the_same():
     assert found == {"a": "fixed", "b": "worse", "c": "better", "d": "same", "e": "new"}
 
 
+def test_a_problem_that_is_worded_differently_is_the_same_problem():
+    before = profile(SLOW, findings=(finding("a", "Far too slow", 900), finding("a", "B", 10)))
+    after = profile(FAST, findings=(finding("a", "A bit slow", 100),))
+    found = finding_differences([before], [after])
+    changes = [(item.change, item.title) for item in found]
+    assert changes == [("fixed", "B"), ("better", "A bit slow")]
+    assert "fixed" not in compare([before], [after]).sentence
+
+
+def test_what_is_wrong_with_recordings_is_told_apart():
+    rule = "capture-quality"
+    sides = [profile(SLOW, findings=(finding(rule, title),)) for title in ("No steps", "Lost")]
+    found = finding_differences(sides[:1], sides[1:])
+    assert [item.change for item in found] == ["fixed", "new"]
+
+
+def test_nothing_is_fixed_where_nothing_was_recorded():
+    before = profile(SLOW, findings=(finding("a", "A"),))
+    after = profile([], {}, findings=(finding("capture-quality", "No GPU work"),))
+    assert [item.change for item in compare([before], [after]).findings] == ["new"]
+
+
 def test_numbers_in_titles_do_not_make_findings_new():
     sides = [profile(SLOW, findings=(finding("a", f"A {n} times"),)) for n in (3, 40)]
     assert [item.change for item in finding_differences(sides[:1], sides[1:])] == ["same"]
@@ -343,6 +393,17 @@ def test_ids_that_the_system_assigned_are_matched_in_order():
     )
     assert isinstance(found, Result)
     assert [row[0] for row in found.rows()] == ["changed", "same"]
+
+
+def test_times_in_a_key_are_matched_in_order_for_each_of_the_others():
+    key = ("name", "total_ns")
+    found = compare_tables(
+        table([(30, 1, "a"), (10, 1, "a"), (11, 1, "b")], key),
+        table([(102, 1, "b"), (104, 1, "a"), (101, 1, "a"), (109, 1, "a")], key),
+    )
+    assert isinstance(found, Result)
+    changes = sorted((row[-2:], row[0]) for row in found.rows())
+    assert [change for _, change in changes] == ["same", "same", "same", "new"]
 
 
 def test_tables_that_cannot_be_compared_say_why():

@@ -13,6 +13,7 @@ import pytest
 
 import warpline
 from warpline.documents.report import content
+from warpline.result import Result
 from warpline.trace import MemorySource, Run, Trace
 
 DEMO = Path(warpline.__file__).parent / "data" / "pageable_h2d.bad.sqlite"
@@ -68,7 +69,9 @@ def test_reports_show_the_chosen_steps():
     for steps, first, end in ((None, "step_0", ""), ("forward", "forward", ":name=forward")):
         _, tables = content(Run(trace, steps))
         shown = {item.result.name: item for item in tables}
-        assert shown[f"steps{end}"].result.rows()[0][-1] == first
+        steps_of = shown[f"steps{end}"].result
+        assert isinstance(steps_of, Result)
+        assert steps_of.rows()[0][-1] == first
         assert shown[f"phases{end}"].command == f"warpline stats -r phases{end} {DEMO.name}"
         assert shown["cuda_api_sum"].command == f"warpline stats -r cuda_api_sum {DEMO.name}"
 

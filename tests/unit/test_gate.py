@@ -136,6 +136,8 @@ def test_findings():
     assert "small-copies" in worse.sentence
     assert gate(before, after, "finding:small-copies").outcome == "pass"
     assert gate(replace(before, findings={}), after, "finding:host-sync").outcome == "regression"
+    blind = replace(after, source="none", findings={})  # no steps: rules find little
+    assert gate(before, blind, "finding:high").outcome == "undecided"
 
 
 def test_memory_of_single_runs_is_compared_exactly():

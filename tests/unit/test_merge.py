@@ -124,3 +124,22 @@ def test_variables_of_all_files_are_kept():
     for source, environment in zip(sources, environments, strict=True):
         source.meta = replace(source.meta, environment=environment)
     assert merge(sources).meta.environment == {"RANK": "0", "CUDA_LAUNCH_BLOCKING": "1"}
+
+
+@pytest.mark.parametrize(
+    ("starts", "warned"),
+    [
+        ((0, 50), False),
+        ((0, 900_000_000), False),
+        ((0, 2_000_000_000), True),
+        ((2_000_000_000, 0), True),
+        ((0, None), False),
+    ],
+)
+def test_files_of_different_times_are_hardly_ranks_of_one_run(starts, warned):
+    sources = [_rank(name, f"GPU-{name}", at, "k") for name, at in zip("ab", starts, strict=True)]
+    found = [text for text in merge(sources).meta.warnings if "--side-by-side" in text]
+    assert bool(found) == warned
+    if warned:
+        first, last = ("a", "b") if starts[1] else ("b", "a")
+        assert found[0].startswith(f"{first} ends 2.00 s before {last} begins.")

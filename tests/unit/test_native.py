@@ -28,6 +28,7 @@ STRUCTURES = {
     "wl_call_work": native.CallWork,
     "wl_range_work": native.RangeWork,
     "wl_cells": native.Cells,
+    "wl_spans": native.Spans,
     "wl_operations": native.Operations,
     "wl_sets": native.Sets,
     "wl_coverage": native.Coverage,

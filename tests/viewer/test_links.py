@@ -93,7 +93,7 @@ def test_every_line_of_the_checklist_has_a_table(shown):
 
 
 def test_evidence_leads_to_its_first_event_otherwise_to_its_time():
-    links = Links(("a b.sqlite",), frozenset(), frozenset({"kernel"}), 100)
+    links = Links(("a b.sqlite",), {}, frozenset({"kernel"}), 100)
     one = Evidence("x", "kernel", (7, 9), 2, ((300, 400),))
     other = Evidence("x", "stream_wait", (7,), 1, ((300, 400),))
     assert 'data-event="kernel:7"' in str(links.evidence(one))
@@ -103,11 +103,11 @@ def test_evidence_leads_to_its_first_event_otherwise_to_its_time():
 
 
 def test_a_command_is_copied_whole_or_not_at_all():
-    few = Links(tuple(f"rank {i}.sqlite" for i in range(5)), frozenset(), frozenset(), 0)
+    few = Links(tuple(f"rank {i}.sqlite" for i in range(5)), {}, frozenset(), 0)
     text = str(few.command("warpline analyze"))
     assert "'rank 4.sqlite'" in values(text, "copy")[0].replace("&#x27;", "'")
     assert "rank 4" not in re.sub(r'data-copy="[^"]*"', "", text)
-    many = Links(tuple(f"rank{i}.sqlite" for i in range(500)), frozenset(), frozenset(), 0)
+    many = Links(tuple(f"rank{i}.sqlite" for i in range(500)), {}, frozenset(), 0)
     assert not values(str(many.command("warpline analyze")), "copy")
 
 

@@ -139,6 +139,39 @@ WL_API int32_t wl_group_order_i64(const int32_t *codes, const int64_t *values, i
 WL_API int32_t wl_covered_i64(const int64_t *start, const int64_t *end, const int64_t *groups,
                               int64_t n, int64_t n_groups, int64_t *covered);
 
+/* Merges the intervals [start, end) that overlap or touch, of those where chosen[n] is not 0 (NULL:
+ * all), without empty ones. Rows ascend by start. Returns how many intervals there are; with buffers,
+ * fills them in order of time. Or -WL_UNSUPPORTED: the rows do not ascend; -WL_BAD_ARGUMENT: an
+ * interval ends before it starts. */
+WL_API int64_t wl_union_i64(const int64_t *start, const int64_t *end, const uint8_t *chosen, int64_t n,
+                            int64_t *union_start, int64_t *union_end);
+
+/* Assigns each time that intervals cover to one of them: to that of the lowest level, then of the
+ * earliest start, then of the lowest row. Rows ascend by start; levels are below 62. Returns how many
+ * pieces there are; with buffers, fills them in order of time. Or -WL_UNSUPPORTED: the rows do not
+ * ascend; -WL_BAD_ARGUMENT: a level out of range, or an interval that ends before it starts;
+ * -WL_TOO_MANY: more than 2^31 - 1 rows; -WL_NO_MEMORY. */
+WL_API int64_t wl_tile_i64(const int64_t *start, const int64_t *end, const int8_t *level, int64_t n,
+                           int64_t *piece_start, int64_t *piece_end, int64_t *owner);
+
+/* Times, each with the rows of other intervals that may overlap it, from first to before last, and
+ * the slot that it adds to; with `slot` NULL all add to slot 0. */
+typedef struct wl_spans {
+  int64_t count;
+  const int64_t *start;
+  const int64_t *end;
+  const int64_t *first;
+  const int64_t *last;
+  const int32_t *slot;
+} wl_spans;
+
+/* Adds up how much of the spans other intervals cover: sums[slot * codes + code], where code[n] is a
+ * number of the other interval, negative to leave it out; NULL: 0. WL_BAD_ARGUMENT: a row, slot or
+ * code out of range. */
+WL_API int32_t wl_sum_cuts_i64(const wl_spans *spans, const int64_t *start, const int64_t *end,
+                               const int32_t *code, int64_t n, int64_t slots, int64_t codes,
+                               int64_t *sums);
+
 /* Finds the innermost container of each interval [start, end) among those of its group: parent[n],
  * a row or -1, and depth[n], how many contain it. A container starts no later, ends no earlier,
  * and ends after the other's start; of two equal intervals the earlier row holds the

@@ -1,4 +1,4 @@
-// The time that intervals cover, by group.
+// The time that intervals cover: by group, and as intervals that do not overlap.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -30,4 +30,51 @@ extern "C" int32_t wl_covered_i64(const int64_t *start, const int64_t *end, cons
       reach[group] = end[i];
     }
   });
+}
+
+namespace warpline {
+namespace {
+
+// Calls found(start, end) for each stretch of time that the chosen intervals cover without a gap.
+template <typename Found>
+void unite(const int64_t *start, const int64_t *end, const uint8_t *chosen, int64_t n,
+           const Found &found) {
+  bool has_any = false;
+  int64_t begin = 0, reach = 0, before = std::numeric_limits<int64_t>::min();
+  for (int64_t i = 0; i < n; ++i) {
+    if (start[i] < before) throw Failure(WL_UNSUPPORTED, "not sorted");
+    if (end[i] < start[i]) throw Failure(WL_BAD_ARGUMENT, "an interval that ends before it starts");
+    before = start[i];
+    if (end[i] == start[i] || (chosen != nullptr && !chosen[i])) continue;
+    if (has_any && start[i] <= reach) {
+      reach = std::max(reach, end[i]);
+      continue;
+    }
+    if (has_any) found(begin, reach);
+    has_any = true;
+    begin = start[i];
+    reach = end[i];
+  }
+  if (has_any) found(begin, reach);
+}
+
+}  // namespace
+}  // namespace warpline
+
+extern "C" int64_t wl_union_i64(const int64_t *start, const int64_t *end, const uint8_t *chosen,
+                                int64_t n, int64_t *union_start, int64_t *union_end) {
+  int64_t count = 0;
+  const int32_t status = guarded(nullptr, 0, [&] {
+    require(n >= 0 && (n == 0 || (start && end)));
+    if (union_start == nullptr) {
+      unite(start, end, chosen, n, [&](int64_t, int64_t) { ++count; });
+      return;
+    }
+    require(union_end);
+    unite(start, end, chosen, n, [&](int64_t from, int64_t to) {
+      union_start[count] = from;
+      union_end[count++] = to;
+    });
+  });
+  return status == WL_OK ? count : -status;
 }

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from warpline.cli import memory
     from warpline.comparison import baselines
     from warpline.comparison.summary import Summary
+    from warpline.result import profile
 else:
     api = lazy("warpline.api")
     memory = lazy("warpline.cli.memory")
     baselines = lazy("warpline.comparison.baselines")
+    profile = lazy("warpline.result.profile")
 
 NAME = "baseline"
 HELP = "save, list, show or remove baselines: small summaries of runs, to be committed"
 
 _KERNELS = 10  # shown
+_WHOLE = {"none": "in all", "command": "per command"}  # what has no steps, by source
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -145,9 +148,10 @@ def _name(args: Namespace) -> str:
 
 
 def _facts(summary: Summary) -> str:
-    return (
-        f"{format_ns(summary.mean_ns)} per step ({plural(summary.runs, 'run')}, {summary.source})"
-    )
+    per, source = ("per step", f", {profile.steps_in_words(summary.source)}")
+    if summary.source in _WHOLE:
+        per, source = (_WHOLE[summary.source], "")
+    return f"{format_ns(summary.mean_ns)} {per} ({plural(summary.runs, 'run')}{source})"
 
 
 def _table(title: str, values: Mapping[str, tuple[float, ...]]) -> list[str]:

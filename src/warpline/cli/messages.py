@@ -20,7 +20,7 @@ _UNREAD_SHOWN = 4
 
 def print_warnings(document: Document) -> None:
     """Print the warnings of a document, and the tables of the file that were not read."""
-    _say(document.warnings, document.meta["unread"])
+    _say(document.warnings, document.meta.get("unread", {}))  # not every document is of a file
 
 
 def print_trace_warnings(trace: Trace) -> None:

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     import pkgutil
     import shlex
     import shutil
+    import textwrap
 else:
     difflib = lazy("difflib")
     pkgutil = lazy("pkgutil")
     shlex = lazy("shlex")
     shutil = lazy("shutil")
+    textwrap = lazy("textwrap")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
@@ -79,6 +81,17 @@ class OwnGrammar(Protocol):
 
     def read(self, words: Sequence[str]) -> Namespace:
         """Return the parsed words, or raise UsageError."""
+        ...
+
+
+@runtime_checkable
+class HasParts(Protocol):
+    """A command with parts, which are commands of their own: ``kernels plan``."""
+
+    PARTS: Sequence[Command]
+
+    def part(self, words: Sequence[str]) -> Command | None:
+        """Return the part that the words mean; None for the command itself."""
         ...
 
 
@@ -146,6 +159,10 @@ class _Formatter(argparse.HelpFormatter):
         value = self._format_args(action, self._get_default_metavar_for_optional(action))
         return f"{', '.join(action.option_strings)} {value}"
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Names such as .warpline-baselines stay whole.
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
 
 def parse(words: Sequence[str]) -> Callable[[], int]:
     """Return a function that runs the command; UsageError if there is no such command.
@@ -200,7 +217,7 @@ def _help(words: Sequence[str]) -> Callable[[], int]:
     chosen = find(names[0])
     if chosen is None:
         raise _unknown_command(names[0])
-    return _invocation(chosen, ["--help"])
+    return _invocation(chosen, [*names[1:], "--help"])
 
 
 def _unknown_command(name: str) -> UsageError:
@@ -231,6 +248,11 @@ def commands() -> list[Command]:
     package = importlib.import_module(__package__)
     found = (find(module.name) for module in pkgutil.iter_modules(package.__path__))
     return [item for item in found if item is not None]
+
+
+def parts_of(item: Command) -> Sequence[Command]:
+    """Return the parts of a command."""
+    return item.PARTS if isinstance(item, HasParts) else ()
 
 
 def parser_of(item: Command) -> Parser:
@@ -274,6 +296,9 @@ def overview() -> str:
 
 
 def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
+    if isinstance(item, HasParts) and (part := item.part(words)) is not None:
+        own_name = part.NAME.rpartition(" ")[2]
+        return _invocation(part, words[1:] if words[0] == own_name else words)
     parser = parser_of(item)
     asks_for_help, read = _asks_for_help, parser.read
     if isinstance(item, OwnGrammar):

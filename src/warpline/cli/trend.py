@@ -79,7 +79,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the trend."""
+    """Print the trend; status 1 if a baseline of a folder is damaged."""
     metric = limits.parse_metric(args.metric)
     tolerance = _share(args.tolerance)
     name = _format(args)
@@ -88,7 +88,8 @@ def run(args: Namespace) -> int:
     if args.output != STDOUT:
         check_output(Path(args.output), overwrite=args.force_overwrite)
     memory.reuse_freed_memory()
-    sides = [(str(path), side) for path in _files(args.files) for side in _read(path, args)]
+    files = _files(args.files)
+    sides = [(str(path), side) for path in files for side in _read(path, args)]
     if not sides:
         raise UsageError("no file could be read", hint="save the baselines again")
     found = trends.trend(sides, metric, tolerance=tolerance)
@@ -100,11 +101,11 @@ def run(args: Namespace) -> int:
             unfinished.open("w", encoding="utf-8", newline="\n") as out,
         ):
             rendering.WRITERS[name](found, out, render.Options())
-        return 0
+        return int(len(sides) < len(files))
     if sys.stdout is None:
         raise WarplineError("standard output is closed", hint="use -o FILE")
     rendering.WRITERS[name](found, sys.stdout, render.detect_options(sys.stdout, os.environ))
-    return 0
+    return int(len(sides) < len(files))
 
 
 def _share(text: str) -> float:

@@ -76,7 +76,8 @@ def run(plan: Plan, tell: Callable[[str], None]) -> list[list[Path | float]]:
         recording = None if plan.is_bare else plan.folder / f"{name}.warpline"
         time_ns = _run(plan.commands[side], plan.folder / f"{name}.log", recording)
         what = f"run {number + 1} of {plan.runs}" if number >= 0 else "warm-up run"
-        tell(f"{what} of {SIDES[side]}: {format_ns(time_ns)}")
+        of_side = f"{SIDES[side]}, " if len(plan.commands) > 1 else ""
+        tell(f"{of_side}{what}: {format_ns(time_ns)}")
         if number >= 0:
             results[side].append(time_ns if recording is None else recording)
         elif recording is not None:

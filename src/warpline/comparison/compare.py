@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.comparison import sentences
 from warpline.comparison.environment import environment, operations_per_step, same_work
-from warpline.comparison.findings import finding_differences
+from warpline.comparison.findings import OF_RECORDING, finding_differences
 from warpline.comparison.items import item_changes
 from warpline.comparison.memory import memory_changes
 from warpline.comparison.parts import mean_parts, part_changes
@@ -30,8 +31,6 @@ from warpline.result.tables import Result, Skipped
 from warpline.units import format_ns
 
 _LEAST_STEPS = 2  # of a side: fewer have no spread
-# Rules about the recording: they do not explain a difference between programs.
-_OF_RECORDING = "capture-quality"
 
 
 class _Judgment(NamedTuple):
@@ -61,14 +60,17 @@ def compare(
     comparable = _incomparable(before, after) is None
     parts = part_changes(*means) if comparable else ()
     findings = finding_differences(before, after)
+    if not comparable:  # without work or steps on a side, rules do not find what is there
+        findings = tuple(item for item in findings if item.change == "new")
     facts = environment(before, after)
     phases = mean_phases(before), mean_phases(after)
-    fixed = [item.rule for item in findings if item.change == "fixed"]
+    left = {item.rule for item in findings if item.change != "fixed"}
+    fixed = [item.rule for item in findings if item.change == "fixed" and item.rule not in left]
     found = _judged(before, after, means, parts, facts, tolerance=tolerance, paired=paired)
     sentence = found.sentence
     if found.verdict in ("faster", "slower") and found.step is not None:
         path = where(_main(parts, found.step), *phases) if parts else ()
-        named = [rule for rule in dict.fromkeys(fixed) if rule != _OF_RECORDING]
+        named = [rule for rule in dict.fromkeys(fixed) if rule != OF_RECORDING]
         reason = sentences.reason(parts, found.step, path, named)
         sentence = f"{sentence} {reason}".strip()
     is_inferred = all(run.source == sentences.INFERRED for run in (*before, *after))
@@ -129,18 +131,23 @@ def _judged(
     step = StepChange(
         step.before_ns, step.after_ns, step.ratio, estimate.low, estimate.high, estimate.p
     )
+    needed = runs_needed(estimate, tolerance)
+    if needed is not None:  # fewer may do on average, but these did not
+        needed = max(needed, max(estimate.spread.runs) + 1)
     said = sentences.judged_sentence(
         verdict,
         step,
         tolerance,
         means="" if before[0].has_steps else "in all",
-        needed=runs_needed(estimate, tolerance),
+        needed=needed,
     )
     return _Judgment(verdict, said, step)
 
 
 def _incomparable(before: Sequence[Profile], after: Sequence[Profile]) -> str | None:
     """Return why the two sides have no times to compare; None if they have."""
+    if not any(run.mean_ns for run in (*before, *after)):
+        return "no GPU work was recorded. To compare steps on the CPU, use warpline gate."
     for name, side in (("before", before), ("after", after)):
         empty = [run.title for run in side if not run.mean_ns]
         if empty:
@@ -195,7 +202,11 @@ def _side(runs: Sequence[Profile]) -> Side:
 
 
 def _title(runs: Sequence[Profile]) -> str:
-    return runs[0].title if len(runs) == 1 else f"{runs[0].title} and {len(runs) - 1} more"
+    first = runs[0]
+    if len(runs) == 1:
+        return first.title
+    name = first.title if len(first.paths) < 2 else PurePath(first.paths[0]).name  # one of ranks
+    return f"{name} and {sum(len(run.paths) for run in runs) - 1} more"
 
 
 def _unread(runs: Sequence[Profile]) -> Mapping[str, int]:

@@ -8,7 +8,9 @@ from warpline.result.comparison import Effect, Fact
 from warpline.result.profile import OF_CPU, Profile
 
 GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
-GRAPHS = "CUDA graph trace"
+GRAPHS, CLOCK = "CUDA graph trace", "GPU clock"
+# What `warpline profile` records the version of; an analysis of another format has none of it.
+FRAMEWORKS = frozenset({"PyTorch", "JAX", "TensorFlow", "CuPy", "Triton", "vLLM"})
 # Differences that no statistics can separate from a change of the program.
 _FORBIDS = {GPU, GPUS, RANKS, PROFILER, GRAPHS}
 _INFORMS = {"command", "profiler version", STEPS}

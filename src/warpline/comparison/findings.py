@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -9,6 +10,7 @@ from warpline.result.comparison import FindingChange, FindingDifference
 from warpline.result.diagnosis import Finding, Severity, severity_rank
 from warpline.result.profile import Profile
 
+OF_RECORDING = "capture-quality"  # the rule about the recording, not about the program
 _LEAST = 0.1  # relative difference of a saving that counts as better or worse
 _NUMBER = re.compile(r"\d+")
 _ORDER: tuple[FindingChange, ...] = ("fixed", "new", "worse", "better", "same")
@@ -21,18 +23,37 @@ def finding_differences(
 
     A side has a finding if most of its runs have it. Findings of one rule with the same title are
     one, apart from numbers; the one with the highest severity, then the largest saving,
-    represents them.
+    represents them. A rule words a smaller problem differently, so what is left of a rule on both
+    sides is matched in order of severity and saving, except findings about the recording.
     """
-    old, new = _found(before), _found(after)
-    differences = [
-        _difference(old.get(name), new.get(name)) for name in dict.fromkeys([*old, *new])
-    ]
+    differences = [_difference(*pair) for pair in _pairs(_found(before), _found(after))]
 
     def order(item: FindingDifference) -> tuple[int, int, int]:
         saving = max(item.before_saving_ns or 0, item.after_saving_ns or 0)
         return _ORDER.index(item.change), severity_rank(item.severity), -saving
 
     return tuple(sorted(differences, key=order))
+
+
+def _pairs(
+    old: Mapping[tuple[str, str], Finding], new: Mapping[tuple[str, str], Finding]
+) -> list[tuple[Finding | None, Finding | None]]:
+    """Return which findings of both sides, by rule and title, are the same problem."""
+    pairs: list[tuple[Finding | None, Finding | None]] = [
+        (old[name], new[name]) for name in old if name in new
+    ]
+    for rule in dict.fromkeys(rule for rule, _ in (*old, *new)):
+        gone, come = (
+            sorted(
+                (side[name] for name in side if name[0] == rule and name not in other), key=_weight
+            )
+            for side, other in ((old, new), (new, old))
+        )
+        if rule == OF_RECORDING:
+            pairs += [*((item, None) for item in gone), *((None, item) for item in come)]
+        else:
+            pairs += itertools.zip_longest(gone, come)
+    return pairs
 
 
 def _found(runs: Sequence[Profile]) -> Mapping[tuple[str, str], Finding]:

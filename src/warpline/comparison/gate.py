@@ -241,6 +241,8 @@ def _findings(before: Summary, after: Summary, limit: Limit) -> MetricResult:
 
     if COMMAND in (before.source, after.source):
         return _unknown(limit, "commands that were only timed have no findings")
+    if _kind(before.source) != _kind(after.source):  # rules need the steps and the work of the GPU
+        return _unknown(limit, _incomparable(before, after) or "")
     old, new = chosen(before), chosen(after)
     added = sorted(new - old)
     said = f"new finding{'s' * (len(added) > 1)}: {', '.join(added)}" if added else ""

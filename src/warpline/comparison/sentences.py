@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpline.comparison.environment import (
+    CLOCK,
+    FRAMEWORKS,
     GPU,
     GPUS,
     GRAPHS,
@@ -106,12 +108,12 @@ def different_work(before: float, after: float) -> str:
 
 def forbidden_sentence(facts: Sequence[Fact], step: StepChange | None, busy: str) -> str:
     """Return why there is no verdict, what the times are, and what can be compared."""
-    reasons = [
-        _WHY.get(fact.name, f"{fact.name} differs ({{before}} and {{after}})").format(
-            before=fact.before, after=fact.after
-        )
-        for fact in facts
-    ]
+    reasons = []
+    for fact in facts:
+        why = _WHY.get(fact.name, f"{fact.name} differs ({{before}} and {{after}})")
+        if ", " in f"{fact.before}{fact.after}":  # the runs of a side differ
+            why = why.replace("{before} and {after}", "{before} before, {after} after")
+        reasons.append(why.format(before=fact.before, after=fact.after))
     said = f"Cannot decide: {'; '.join(reasons)}."
     if step is not None:
         said += f" {format_ns(step.before_ns)} and {format_ns(step.after_ns)} per step."
@@ -153,8 +155,10 @@ def limits(
     paths = [{path for run in side for path in run.phases if path} for side in (before, after)]
     if any(paths) and not paths[0] & paths[1]:
         said.append("The sides have no ranges in common, so phases are not compared.")
-    known = {name for run in (*before, *after) for name in run.environment}
-    wanted = ("driver", "framework version", "power limit", "clocks")
+    known = {name for run in (*before, *after) for name, value in run.environment.items() if value}
+    if known & FRAMEWORKS:
+        known.add("framework version")
+    wanted = ("driver", "framework version", "power limit", CLOCK)
     unknown = [name for name in wanted if name not in known]
     if unknown:
         said.append(

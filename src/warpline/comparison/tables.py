@@ -21,7 +21,8 @@ def compare_tables(before: Result | Skipped, after: Result | Skipped) -> Result 
     """Return the rows of both tables side by side, with the differences of all numbers.
 
     Rows with the same key belong together. Ids that a system assigns, such as process ids, differ
-    between runs: if no value of an id column is on both sides, its values are matched in order.
+    between runs: if no value of an id column is on both sides, its values are matched in order. So
+    are times in a key, such as the starts of steps, among rows that are otherwise alike.
     Rows with equal keys are matched in order. The largest difference in the first compared column
     comes first.
     """
@@ -56,17 +57,39 @@ def compare_tables(before: Result | Skipped, after: Result | Skipped) -> Result 
 
 def _keys(table: Result, other: Result) -> list[Hashable]:
     """Return the key of each row."""
-    columns = []
+    columns: dict[str, Sequence[Any]] = {}
+    times = []
     for name in table.key:
         values: Sequence[Any] = table.columns[name].to_list()
         field = next(item for item in table.fields if item.name == name)
-        if field.unit is Unit.ID:
+        if field.unit in (Unit.ID, Unit.NS):
             theirs = set(other.columns[name].to_list())
             if not theirs & set(values):
+                if field.unit is Unit.NS:
+                    times.append(name)
                 order = {value: place for place, value in enumerate(dict.fromkeys(values))}
                 values = [("id", order[value]) for value in values]
-        columns.append(values)
-    return list(zip(*columns, strict=True))
+        columns[name] = values
+    others = list(zip(*(columns[name] for name in table.key if name not in times), strict=True))
+    for name in times:
+        columns[name] = _in_order(table.columns[name].to_list(), others)
+    return list(zip(*columns.values(), strict=True))
+
+
+def _in_order(times: Sequence[Any], groups: Sequence[Hashable]) -> list[tuple[str, int]]:
+    """Return the place of each time among the different ones of its group; missing ones first."""
+    of_group: dict[Hashable, set[Any]] = {}
+    keys = groups or [()] * len(times)
+    for group, time in zip(keys, times, strict=True):
+        of_group.setdefault(group, set()).add(time)
+    places = {
+        group: {
+            time: place
+            for place, time in enumerate(sorted(found, key=lambda at: (at is not None, at or 0)))
+        }
+        for group, found in of_group.items()
+    }
+    return [("time", places[group][time]) for group, time in zip(keys, times, strict=True)]
 
 
 def _matched(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
-from warpline.derived.breakdown.partition import RankWindows, measured_segments, step_partition
+from warpline.derived.breakdown.partition import RankWindows, step_partition, sums_in
 from warpline.derived.breakdown.phases import phases as derived_phases
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_origins
@@ -18,6 +18,7 @@ from warpline.result import Breakdown, Overlap, Part, Phase
 from warpline.trace import Run, Trace
 
 _LEAST_PHASE = 1e-4  # nested phases below this share of the time are omitted
+_NO_ORIGIN = -1  # of idle time
 _PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
 
 
@@ -81,16 +82,19 @@ def _origin_sums(run: Run) -> I64:
     rank_of = np.zeros(len(parts.windows.device), np.int64)
     for place, rank in enumerate(parts.ranks):
         rank_of[rank.windows] = place
-    origins, sums = (
-        operation_origins(run.trace),
-        np.zeros((len(parts.ranks), len(Origin)), np.int64),
+    if not len(segments):
+        return np.zeros((len(parts.ranks), len(Origin)), np.int64)
+    origin = np.where(
+        is_busy(segments.part), operation_origins(run.trace)[segments.operation], _NO_ORIGIN
     )
-    for pieces in measured_segments(run):
-        busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
-        owner = segments.operation[pieces.row[busy]]
-        cells = rank_of[pieces.span[busy]], origins[owner]
-        np.add.at(sums, cells, (pieces.end_ns - pieces.start_ns)[busy])
-    return sums
+    return sums_in(
+        run.trace,
+        parts.windows,
+        origin,
+        len(Origin),
+        slot=rank_of,
+        n_slots=len(parts.ranks),
+    )
 
 
 def _parts(sums: I64) -> tuple[Part, ...]:

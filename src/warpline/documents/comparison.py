@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from warpline import plugins, progress
 from warpline.derived import forget
 from warpline.derived.breakdown.partition import step_partition
@@ -31,9 +33,10 @@ from warpline.documents import failures
 from warpline.documents.tables import compute
 from warpline.errors import UsageError
 from warpline.lazy import lazy
+from warpline.ops.interval import union
 from warpline.result import Result, Skipped, source_name, warnings_of
 from warpline.result.comparison import Comparison
-from warpline.result.profile import PartName, Phases, Profile
+from warpline.result.profile import PartName, Phases, Profile, steps_in_words
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 
@@ -49,6 +52,8 @@ else:
     judgment = lazy("warpline.diagnosis.judgment")
 
 _PROFILER = re.compile(r"[^0-9,]*[^0-9, ]")
+_CLOCK = "GPC Clock Frequency [MHz]"  # as Nsight Systems samples it (--gpu-metrics-devices)
+_CLOCK_STEP = 15  # MHz, by which GPUs change it
 _LEAST_PHASE = 1e-4  # phases below this share of the step are left out
 _MOST_PHASES = 400
 
@@ -180,11 +185,12 @@ def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
     trace, meta = run.trace, run.trace.meta
     facts: dict[str, str | None] = {
         **_devices(trace),
+        environment.CLOCK: _clock(run),
         environment.RANKS: str(len(step_partition(run).ranks)),
         environment.PROFILER: _profiler(trace),
         "profiler version": meta.producer,
         environment.GRAPHS: _graph_trace(trace),
-        environment.STEPS: steps(run).source if has_steps else "none",
+        environment.STEPS: steps_in_words(steps(run).source) if has_steps else "none",
         "host": meta.host,
         **meta.software,
         "command": meta.command,
@@ -226,6 +232,26 @@ def _devices(trace: Trace) -> Mapping[str, str | None]:
         "SMs": text([str(count) for count in values("sm_count")]),
         "maximum GPU clock": text([f"{hz / 1e6:.0f} MHz" for hz in values("clock_hz")]),
     }
+
+
+def _clock(run: Run) -> str | None:
+    """Return the median clock of the GPUs in the analyzed steps; None if it was not sampled."""
+    trace, found = run.trace, steps(run)
+    if not trace.has("counter") or not trace.row_count("counter"):
+        return None
+    names = trace.columns("metric", "name_id")["name_id"].values.tolist()
+    clocks = [row for row, name in enumerate(names) if trace.strings.text(name) == _CLOCK]
+    samples = trace.columns("counter", "time_ns", "metric_id", "value")
+    is_clock = np.isin(samples["metric_id"].values, clocks)
+    time_ns, mhz = samples["time_ns"].values[is_clock], samples["value"].values[is_clock]
+    if found.included.any():
+        shown = found.included[found.window_step]
+        start, end = union(found.window_start_ns[shown], found.window_end_ns[shown])
+        at = np.searchsorted(start, time_ns, side="right") - 1
+        mhz = mhz[(at >= 0) & (time_ns < end[np.maximum(at, 0)])]
+    if not len(mhz):
+        return None
+    return f"{round(float(np.median(mhz)) / _CLOCK_STEP) * _CLOCK_STEP} MHz"
 
 
 def runs_of(traces: Sequence[Trace]) -> list[list[int]]:

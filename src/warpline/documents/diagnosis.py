@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from warpline import plugins, progress
 from warpline.documents import failures
+from warpline.errors import MissingTableError
 from warpline.lazy import lazy
 from warpline.result import Diagnosis
 from warpline.trace import Run
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 else:
     diagnose = lazy("warpline.diagnosis.diagnose")
 
+_TIMELINE = ("kernel", "memcpy", "api_call", "range")
+
 
 def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:
     """Return the diagnosis of a run.
@@ -22,7 +25,15 @@ def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:
     Args:
         run: The trace, and what counts as a step.
         keep_going: Whether a rule with a defect is listed as not judged; else its error is raised.
+
+    Raises:
+        MissingTableError: The trace has counters per kernel and no timeline.
     """
+    if run.trace.has("profiled_kernel") and not any(map(run.trace.has, _TIMELINE)):
+        raise MissingTableError(
+            "the recording has counters per kernel, and no timeline to analyze",
+            hint="run warpline kernels, or warpline stats -r kernel_rules,profiled_kernels",
+        )
     plugins.load("analyses")
     with progress.task("Analyzing"):
         return diagnose.diagnose(run, failures.marked if keep_going else failures.raised)

@@ -32,7 +32,7 @@ from warpline.documents import failures
 from warpline.documents.diagnosis import diagnosis
 from warpline.documents.tables import compute
 from warpline.lazy import lazy
-from warpline.result import Diagnosis, Result
+from warpline.result import Diagnosis, Skipped
 from warpline.trace import Run
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ _LAST_USED_BY: Mapping[str, tuple[Callable[..., object], ...]] = {
 
 
 def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
-    """Return the diagnosis and the tables of a report, without tables that fail."""
+    """Return the diagnosis and the tables of a report, and why others are missing."""
     judged = diagnosis(run, keep_going=True)
     forget(run.trace, *_OF_FINDINGS)
     tables = {}
@@ -86,5 +86,5 @@ def content(run: Run) -> tuple[Diagnosis, list[pack.TableOfStats]]:
     return judged, [
         pack.TableOfStats(item, f"warpline stats -r {shlex.quote(item.name)} {recordings}")
         for item in (tables[name] for name in _TABLES)
-        if isinstance(item, Result) and len(item)
+        if isinstance(item, Skipped) or len(item)
     ]

@@ -26,11 +26,29 @@ class _Extract:
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
+_OF_COUNTERS = ("profiled_kernels",)
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
     _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
+    _Extract(
+        _OF_COUNTERS,
+        "Profiled kernels",
+        (
+            "launch",
+            "kernel",
+            "duration_ns",
+            "sm_ratio",
+            "memory_ratio",
+            "occupancy_ratio",
+            "registers",
+            "blocks",
+            "threads",
+        ),
+        10,
+        is_shown_if_missing=False,
+    ),
     _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
     _Extract(
         ("kernel_sum",),
@@ -71,7 +89,11 @@ _LAYERS = _Extract(
 def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Return the summary of a trace, with the table layers if it is asked for and has rows."""
     whole = document_of(trace, ())
-    parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1]) if with_layers else _SUMMARY
+    parts: tuple[_Extract, ...] = _SUMMARY
+    if with_layers:
+        parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
+    if not trace.has("profiled_kernel"):
+        parts = tuple(part for part in parts if part.tables != _OF_COUNTERS)
     sections = []
     with progress.task("Computing the summary", len(parts)) as advance:
         for part in parts:
@@ -79,10 +101,13 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
             advance(1)
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
+    # A report with counters per kernel has no timeline.
+    is_of_counters = trace.has("profiled_kernel") and not has_cuda
+
     def is_shown(part: _Extract) -> bool:
         # Without any CUDA events, the first CUDA table states that for all.
         is_repeated = part.is_about_cuda and not has_cuda and part.tables != _FIRST_ABOUT_CUDA
-        return part.is_shown_if_missing and not is_repeated
+        return part.is_shown_if_missing and not is_repeated and not is_of_counters
 
     shown = [
         section

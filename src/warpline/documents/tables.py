@@ -86,7 +86,7 @@ def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
 
 
 def _reason(trace: Trace, analysis: Analysis) -> str:
-    events = " or ".join(need.replace("_", " ") for need in analysis.needs)
+    events = " or ".join(need.removesuffix("_event").replace("_", " ") for need in analysis.needs)
     if _is_filtered_out(trace, analysis.needs):
         return f"the filters exclude all {events} events"
     recorded = any(trace.has(need) for need in analysis.needs)

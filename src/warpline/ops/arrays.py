@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -78,6 +79,19 @@ def taken(values: npt.NDArray[T], rows: npt.NDArray[Any]) -> npt.NDArray[T]:
     if is_repeated(values):
         return repeated(values[:1], len(rows))
     return repeated(values[rows[:1]], len(rows)) if is_repeated(rows) else values[rows]
+
+
+def joined(parts: Sequence[npt.NDArray[T]]) -> npt.NDArray[T]:
+    """Return the parts as one array; one value for all of them stays in the memory of one.
+
+    Args:
+        parts: One array or more. Empty ones decide the type only if all are.
+    """
+    filled = [part for part in parts if len(part)] or parts[:1]
+    values = {part[0].item() if len(part) and is_repeated(part) else None for part in filled}
+    if len(values) == 1 and None not in values:
+        return repeated(filled[0][:1], sum(map(len, filled)))
+    return filled[0] if len(filled) == 1 else np.concatenate(filled)
 
 
 def is_sorted(values: I64) -> bool:

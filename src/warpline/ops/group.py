@@ -87,8 +87,8 @@ def distinct_values(values: npt.NDArray[Whole]) -> npt.NDArray[Whole]:
     Args:
         values: Shape (n,), integers.
     """
-    if not len(values):
-        return values[:0].copy()
+    if not len(values) or is_repeated(values):
+        return values[:1].copy()
     low, high = int(values.min()), int(values.max())
     if high - low < len(values):
         is_present = np.zeros(high - low + 1, np.bool_)

@@ -64,14 +64,49 @@ def checked(start: Integers, end: Integers) -> Intervals:
     return pair
 
 
-def union(start: Integers, end: Integers) -> Intervals:
-    """Return the union; overlapping and adjacent intervals merge."""
+def union(start: Integers, end: Integers, chosen: BoolArray | None = None) -> Intervals:
+    """Return the union; overlapping and adjacent intervals merge.
+
+    Args:
+        start: Shape (n,).
+        end: Shape (n,).
+        chosen: Shape (n,), which intervals count; None for all.
+    """
+    natively = _united_natively(start, end, chosen)
+    if natively is not None:
+        return natively
     pair = checked(start, end)
+    if chosen is not None:
+        pair = Intervals(pair.start[chosen], pair.end[chosen])
     if not is_sorted(pair.start):
         # Most inputs are a few ascending runs, which a stable sort merges.
         order = np.argsort(pair.start, kind="stable")
         pair = Intervals(pair.start[order], pair.end[order])
-    return _merge(pair)
+    return _united_natively(*pair, None) or _merge(pair)
+
+
+def _united_natively(start: Integers, end: Integers, chosen: BoolArray | None) -> Intervals | None:
+    """Return the same as `union`; None for unsorted intervals, or without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    pair = Intervals(*map(np.ascontiguousarray, (as_i64("start", start), as_i64("end", end))))
+    require_equal_length(start=pair.start, end=pair.end)
+    mask = None if chosen is None else np.ascontiguousarray(chosen)
+    if mask is not None:
+        require_equal_length(start=pair.start, chosen=mask)
+    rows = (
+        pair.start.ctypes.data,
+        pair.end.ctypes.data,
+        None if mask is None else mask.ctypes.data,
+        len(pair.start),
+    )
+    count = core.wl_union_i64(*rows, None, None)
+    if count < 0:
+        return None
+    joined = Intervals(np.empty(count, np.int64), np.empty(count, np.int64))
+    core.wl_union_i64(*rows, *(column.ctypes.data for column in joined))
+    return joined
 
 
 def merge_sorted(start: Integers, end: Integers) -> Intervals:

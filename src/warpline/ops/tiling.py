@@ -6,14 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline import native
 from warpline.errors import SchemaError
-from warpline.ops.arrays import I64, BoolArray, Integers, is_repeated
+from warpline.ops.arrays import I32, I64, BoolArray, Integers, is_repeated, is_sorted
 from warpline.ops.group import distinct_values
 from warpline.ops.interval import checked
 
 # One bit of an int64 for each level; the sign bit is not used.
 MAX_LEVELS = 62
 _LEVELS_IN_A_BYTE = 6
+
+_CUTS_PER_BLOCK = 2**18  # they take a few MB
+_FEW_GROUPS = 8  # one pass for each takes less time than a sort
 
 
 class Tiles(NamedTuple):
@@ -46,6 +50,9 @@ def tile(start_ns: I64, end_ns: I64, level: Integers) -> Tiles:
     start, end = checked(start_ns, end_ns)
     if len(level) and not 0 <= int(level.min()) <= int(level.max()) < MAX_LEVELS:
         raise SchemaError(f"a level outside [0, {MAX_LEVELS})")
+    tiles = _tile_natively(start, end, level)
+    if tiles is not None:
+        return tiles
     parts = [
         _of_level(start, end, np.flatnonzero(level == each)) for each in distinct_values(level)
     ]
@@ -54,6 +61,25 @@ def tile(start_ns: I64, end_ns: I64, level: Integers) -> Tiles:
         nothing = np.zeros(0, np.int64)
         return Tiles(nothing, nothing, nothing)
     return parts[0] if len(parts) == 1 else _layered(parts)
+
+
+def _tile_natively(start: I64, end: I64, level: Integers) -> Tiles | None:
+    """Return the same as `tile`, or None without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    order = None if is_sorted(start) else np.argsort(start, kind="stable")
+    if order is not None:
+        start, end, level = start[order], end[order], level[order]
+    start, end = map(np.ascontiguousarray, (start, end))
+    of_row = np.ascontiguousarray(level, np.int8)
+    rows = start.ctypes.data, end.ctypes.data, of_row.ctypes.data, len(start)
+    count = core.wl_tile_i64(*rows, None, None, None)
+    if count < 0:
+        return None
+    tiles = Tiles(*(np.empty(count, np.int64) for _ in Tiles._fields))
+    core.wl_tile_i64(*rows, *(column.ctypes.data for column in tiles))
+    return tiles if order is None else tiles._replace(owner=order[tiles.owner])
 
 
 def _of_level(start: I64, end: I64, rows: I64) -> Tiles:
@@ -146,11 +172,7 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
 
     Takes O((n + k) log m), plus a few steps for each group.
     """
-    first, last = (np.zeros(len(spans.group), np.int64) for _ in range(2))
-    for rows in by_group(spans.group):
-        lo, hi = rows_of(others.group, int(spans.group[rows[0]]))
-        first[rows] = lo + np.searchsorted(others.end_ns[lo:hi], spans.start_ns[rows], side="right")
-        last[rows] = lo + np.searchsorted(others.start_ns[lo:hi], spans.end_ns[rows], side="left")
+    first, last = _reached(spans, others)
     count = np.maximum(last - first, 0)
     span = np.repeat(np.arange(len(count)), count)
     row = np.arange(len(span)) - np.repeat(np.cumsum(count) - count - first, count)
@@ -165,6 +187,90 @@ def cut(spans: Grouped, others: Grouped) -> Cuts:
     if lasting.all():
         return Cuts(span, row, start, end)
     return Cuts(span[lasting], row[lasting], start[lasting], end[lasting])
+
+
+def sum_cuts(
+    spans: Grouped,
+    others: Grouped,
+    code: Integers | None = None,
+    n_codes: int = 1,
+    *,
+    slot: Integers | None = None,
+    n_slots: int = 1,
+) -> I64:
+    """Return the sums of the lengths of `cut`, shape (n_slots, n_codes), int64.
+
+    Args:
+        spans: In any order; may overlap.
+        others: By group and start; disjoint within a group.
+        code: Shape (others,), in ``[0, n_codes)``, or negative to leave one out; None for 0.
+        n_codes: Number of codes.
+        slot: Shape (spans,), in ``[0, n_slots)``; None for 0.
+        n_slots: Number of slots.
+
+    Takes O(n log m + k) for k cuts, and no memory for them.
+    """
+    first, last = _reached(spans, others)
+    slots = None if slot is None else np.ascontiguousarray(slot, np.int32)
+    sums = _sum_natively(spans, others, first, last, (code, n_codes), (slots, n_slots))
+    if sums is not None:
+        return sums
+    sums = np.zeros((n_slots, n_codes), np.int64)
+    reach = np.cumsum(np.maximum(last - first, 0))
+    begin = 0
+    while begin < len(reach):
+        done = int(reach[begin - 1]) if begin else 0
+        behind = int(np.searchsorted(reach, done + _CUTS_PER_BLOCK, side="right"))
+        rows = slice(begin, max(behind, begin + 1))
+        cuts = cut(Grouped(*(column[rows] for column in spans)), others)
+        codes = np.zeros(len(cuts.row), np.int64) if code is None else code[cuts.row]
+        owner = np.zeros_like(cuts.span) if slots is None else slots[rows][cuts.span]
+        length = np.where(codes < 0, 0, cuts.end_ns - cuts.start_ns)
+        np.add.at(sums, (owner, np.maximum(codes, 0)), length)
+        begin = rows.stop
+    return sums
+
+
+def _sum_natively(
+    spans: Grouped,
+    others: Grouped,
+    first: I64,
+    last: I64,
+    code: tuple[Integers | None, int],
+    slot: tuple[I32 | None, int],
+) -> I64 | None:
+    """Return the same as `sum_cuts`, or None without the native core."""
+    core = native.core()
+    if core is None:
+        return None
+    times = [np.ascontiguousarray(column) for pair in (spans, others) for column in pair[:2]]
+    codes = None if code[0] is None else np.ascontiguousarray(code[0], np.int32)
+    sums = np.empty((slot[1], code[1]), np.int64)
+    asked = native.Spans(
+        len(first),
+        *(column.ctypes.data for column in (*times[:2], first, last)),
+        None if slot[0] is None else slot[0].ctypes.data,
+    )
+    status = core.wl_sum_cuts_i64(
+        asked,
+        *(column.ctypes.data for column in times[2:]),
+        None if codes is None else codes.ctypes.data,
+        len(times[2]),
+        slot[1],
+        code[1],
+        sums.ctypes.data,
+    )
+    return sums if status == native.OK else None
+
+
+def _reached(spans: Grouped, others: Grouped) -> tuple[I64, I64]:
+    """Return for each span the first of its group's intervals in it, and the one after the last."""
+    first, last = (np.zeros(len(spans.group), np.int64) for _ in range(2))
+    for rows in by_group(spans.group):
+        lo, hi = rows_of(others.group, int(spans.group[rows[0]]))
+        first[rows] = lo + np.searchsorted(others.end_ns[lo:hi], spans.start_ns[rows], side="right")
+        last[rows] = lo + np.searchsorted(others.start_ns[lo:hi], spans.end_ns[rows], side="left")
+    return first, last
 
 
 def rows_of(group: I64, number: int) -> tuple[int, int]:
@@ -195,9 +301,18 @@ def by_group(group: Integers) -> list[I64]:
     """Return the rows of each group in their original order, groups ascending."""
     if not len(group):
         return []
-    if int(group.min()) == int(group.max()):
+    low, high = int(group.min()), int(group.max())
+    if low == high:
         return [np.arange(len(group))]
-    # Sorting 16-bit numbers takes linear time.
-    fits = int(group.min()) >= 0 and int(group.max()) < 1 << 15
-    order = np.argsort(group.astype(np.int16) if fits else group, kind="stable")
+    if high - low < _FEW_GROUPS:
+        parts = (np.flatnonzero(group == each) for each in range(low, high + 1))
+        return [rows for rows in parts if len(rows)]
+    order = order_of_groups(group)
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def order_of_groups(group: Integers) -> I64:
+    """Return the rows by group, those of a group in their original order."""
+    # Sorting 16-bit numbers takes linear time.
+    fits = len(group) > 0 and int(group.min()) >= 0 and int(group.max()) < 1 << 15
+    return np.argsort(group.astype(np.int16) if fits else group, kind="stable")

@@ -23,6 +23,7 @@ from warpline.ops.arrays import (
     Integers,
     as_i64,
     is_repeated,
+    is_sorted,
     require_equal_length,
 )
 from warpline.ops.group import factorize, factorize_rows, pack
@@ -191,8 +192,10 @@ def contents(
     n = len(pair.start)
     own, point_own = _groups(group, pair.start), _groups(point_group, at)
     if n and len(at) and _is_one_group(own, point_own):
-        by_time = np.argsort(at, kind="stable")
-        at = at[by_time]
+        by_time = np.arange(len(at))
+        if not is_sorted(at):
+            by_time = np.argsort(at, kind="stable")
+            at = at[by_time]
         return Contents(by_time, *(np.searchsorted(at, side) for side in pair))
     owner = _or_zeros(own, pair.start)
     groups = np.concatenate((owner, owner, _or_zeros(point_own, at)))

@@ -22,6 +22,7 @@ from warpline.presentation.blocks import (
 )
 from warpline.presentation.kernel_names import short_names
 from warpline.result.comparison import Comparison, ItemChange, PartChange, Side
+from warpline.result.profile import steps_in_words
 from warpline.units import format_bytes, format_ns, plural
 
 _WHOLE = 1000
@@ -94,8 +95,11 @@ def _sides(comparison: Comparison) -> Iterator[Block]:
 
 
 def _side(side: Side) -> str:
-    source = "inferred" if side.source == "periodicity" else side.source.removeprefix("range:")
-    said = f"{plural(side.steps, 'step')} ({source})" if side.steps else "no steps"
+    said = (
+        f"{plural(side.steps, 'step')} ({steps_in_words(side.source)})"
+        if side.steps
+        else "no steps"
+    )
     if side.runs > 1:
         said += f" of {plural(side.runs, 'run')}"
     return f"{said}, {plural(side.ranks, 'rank')}" if side.ranks > 1 else said
@@ -294,7 +298,7 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
         if item.change == "same" or item.severity == "info":
             continue
         savings = [
-            format_ns(ns) if ns is not None else "unknown"
+            format_ns(ns) if ns else "unknown"
             for ns in (item.before_saving_ns, item.after_saving_ns)
         ]
         said = f"{item.change}: {item.title} ({item.rule})"

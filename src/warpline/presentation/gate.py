@@ -18,6 +18,7 @@ from warpline.presentation.blocks import (
     Table,
 )
 from warpline.result.gate import Gate, GateSide, MetricResult
+from warpline.result.profile import steps_in_words
 from warpline.units import format_bytes, format_change, format_ns, plural
 
 _OUTCOMES = {"pass": "pass", "regression": "REGRESSION", "undecided": "undecided"}
@@ -68,8 +69,7 @@ def _texts(item: MetricResult) -> tuple[str, ...]:
 
 
 def _side(side: GateSide) -> str:
-    source = side.source.removeprefix("cpu:")
-    source = "inferred" if source == "periodicity" else source.removeprefix("range:")
+    source = steps_in_words(side.source.removeprefix("cpu:"))
     where = " on the CPU" if side.source.startswith("cpu:") else ""
     step = _STEPS.get(side.source, f"{plural(side.steps, 'step')}{where}, {source}")
     when = f", {side.recorded_utc}" if side.recorded_utc else ""

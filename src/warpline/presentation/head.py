@@ -51,9 +51,10 @@ def cards(diagnosis: Diagnosis) -> Iterator[Block]:
 def _cards(diagnosis: Diagnosis) -> Iterator[Card]:
     steps = diagnosis.steps
     if steps.median_ns is not None:
-        spread = "" if steps.p95_ns is None else f"p95 {format_ns(steps.p95_ns)}"
+        of = ["GPU with the longest steps"] if len(diagnosis.breakdown) > 1 else []
+        of += [] if steps.p95_ns is None else [f"p95 {format_ns(steps.p95_ns)}"]
         median = Cell(format_ns(steps.median_ns), Link("table", "steps"))
-        yield Card("median step time", median, spread)
+        yield Card("median step time", median, ", ".join(of))
     if diagnosis.breakdown:
         place, item = slowest(diagnosis)
         parts = counted(item)[0]

@@ -34,6 +34,8 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.RATIO: format_ratio,
     Unit.COUNT: format_count,
 }
+_SHARES = ("busy_ratio", "span_ratio", "total_ratio")
+_COUNTERS = "profiled_kernels"
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -41,7 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def render(document: Document, out: TextIO, options: Options) -> None:
     """Write the document of `warpline.summary`."""
     sections = {section.name.split(":")[0]: section for section in document.sections}
-    processes, holdings = sections.pop("process_sum"), sections.pop("recording")
+    processes, holdings = sections.pop("process_sum", None), sections.pop("recording")
     screen = _Screen(options)
     blocks = [
         list(screen.head(document, processes)),
@@ -81,7 +83,7 @@ class _Screen:
         self._width = options.width or _WIDTH
         self._ellipsis = "…" if options.unicode else "..."
 
-    def head(self, document: Document, processes: Result | Skipped) -> Iterator[str]:
+    def head(self, document: Document, processes: Result | Skipped | None) -> Iterator[str]:
         """Yield the facts: file, producer, time, command, processes."""
         meta = document.meta
         yield self._style(self._fit(document.title), _BOLD)
@@ -95,7 +97,8 @@ class _Screen:
             facts.append(_utc(meta["origin_utc_ns"]))
         span_ns, recorded_ns = meta["span_ns"], meta["recorded_ns"]
         part = "" if recorded_ns == span_ns else f"{format_ns(recorded_ns)} of "
-        facts.append(f"{part}{format_ns(span_ns)} recorded")
+        if span_ns or not _has_counters(document):
+            facts.append(f"{part}{format_ns(span_ns)} recorded")
         yield from self._wrap(_GAP + ", ".join(facts))
         if meta["command"]:
             yield self._fit(f"{_GAP}command: {meta['command']}")
@@ -138,7 +141,8 @@ class _Screen:
             isinstance(section, Result) and section.name == "device_sum" and len(section)
             for section in document.sections
         )
-        command = "analyze" if has_devices else "stats"
+        command = "kernels" if _has_counters(document) else "stats"
+        command = "analyze" if has_devices else command
         return f"next: warpline {command} {' '.join(files + more)}"
 
     def _table(self, section: Result) -> _Table:
@@ -196,6 +200,11 @@ class _Screen:
         return f"{code}{text}{_RESET}" if self._options.color else text
 
 
+def _has_counters(document: Document) -> bool:
+    sections = document.sections
+    return any(isinstance(section, Result) and section.name == _COUNTERS for section in sections)
+
+
 def _absence(section: Result | Skipped) -> Iterator[str]:
     """Yield why a section is empty, and how to record its data."""
     if isinstance(section, Result):
@@ -216,7 +225,7 @@ def _labels(section: Result) -> list[str]:
 
 def _heading(field: Field) -> str:
     """Return a heading without the unit, which every cell shows."""
-    if field.unit is Unit.RATIO:
+    if field.unit is Unit.RATIO and field.name in _SHARES:
         return "share"
     return field.name.removesuffix(f"_{field.unit.value}")
 

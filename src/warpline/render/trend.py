@@ -18,6 +18,7 @@ from warpline.units import format_bytes, format_ns, format_ratio, plural
 Write = Callable[[Trend, TextIO, Options], None]
 
 _ROWS = 40  # of the plot on a terminal: more points share rows
+_LEAST_SPAN = 0.04  # of a plot, as a share of its largest value
 _WIDTH, _HEIGHT, _LEFT, _EDGE = 960, 360, 80, 24  # of the SVG, in pixels
 
 
@@ -71,17 +72,23 @@ def write_svg(found: Trend, out: TextIO, options: Options) -> None:
             f' stroke="#ddd"/><text x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">'
             f"{_text(_value(found, value))}</text>\n"
         )
+    for index, point in enumerate(found.points):
+        label = f"{point.title}: {_value(found, point.value)} {_when(point)} {point.file}"
+        out.write(
+            f'<circle cx="{x(index):.1f}" cy="{y(point.value):.1f}" r="3" fill="#246">'
+            f"<title>{_text(label)}</title></circle>\n"
+        )
     for low, high in _segments(found.points):
         level = y(float(values[low:high].mean()))
         out.write(
             f'<line x1="{x(low - 0.5):.1f}" x2="{x(high - 0.5):.1f}" y1="{level:.1f}"'
             f' y2="{level:.1f}" stroke="#c33" stroke-width="2"/>\n'
         )
-    for index, point in enumerate(found.points):
-        label = f"{point.title}: {_value(found, point.value)} {_when(point)} {point.file}"
+    ends = {"start": (_LEFT, found.points[0]), "end": (_WIDTH - _EDGE, found.points[-1])}
+    for anchor, (at, point) in ends.items():
         out.write(
-            f'<circle cx="{x(index):.1f}" cy="{y(point.value):.1f}" r="3" fill="#246">'
-            f"<title>{_text(label)}</title></circle>\n"
+            f'<text x="{at}" y="{_HEIGHT - 4}" text-anchor="{anchor}">'
+            f"{_text(_when(point)[:10] or point.title)}</text>\n"
         )
     out.write("</svg>\n")
 
@@ -135,11 +142,17 @@ def _plot(found: Trend, options: Options) -> Iterator[str]:
 
 
 def _range(points: Sequence[Point]) -> tuple[float, float]:
-    """Return the least and the largest value of a plot; the least is 0 if values differ much."""
+    """Return the least and the largest value of a plot; the least is 0 if values differ much.
+
+    Values that hardly differ take up a part of it only: noise should not look like changes.
+    """
     values = [point.value for point in points]
     most, span = max(values), max(values) - min(values)
-    least = min(values) - 0.25 * span
-    return (least if span and least > 0.5 * most else 0.0), most
+    margin = max(0.25 * span, (_LEAST_SPAN * most - span) / 2)
+    least = min(values) - margin
+    if not span or least <= 0.5 * most:
+        return 0.0, most
+    return least, max(most, least + _LEAST_SPAN * most)
 
 
 def _segments(points: Sequence[Point]) -> list[tuple[int, int]]:

@@ -21,6 +21,16 @@ Phases: TypeAlias = Mapping[tuple[str, ...], Mapping[tuple[str, str], float]]
 OF_CPU = ("call", "range")  # kinds of items that are not GPU work
 
 
+def steps_in_words(source: str) -> str:
+    """Return a source of steps as users read it: ``step_*`` for ``range:step_*``, or inferred."""
+    if source.startswith("cpu:"):
+        return f"{steps_in_words(source.removeprefix('cpu:'))} on the CPU"
+    return ", ".join(  # of several runs
+        "inferred" if one == "periodicity" else one.removeprefix("range:")
+        for one in source.split(", ")
+    )
+
+
 class ItemName(NamedTuple):
     """What an item of work is.
 

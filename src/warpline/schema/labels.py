@@ -59,3 +59,18 @@ THREAD_STATES: Mapping[int, str] = {
     9: "Initialized",
     10: "Transition",
 }
+
+# Kinds of messages of Nsight Compute's rules.
+MESSAGE_KINDS: Mapping[int, str] = {
+    0: "none",
+    1: "info",
+    2: "warning",
+    3: "error",
+    4: "optimization",
+}
+
+# What an estimated speedup is of: the unit that a rule is about, or the whole kernel.
+SPEEDUP_KINDS: Mapping[int, str] = {0: "unknown", 1: "local", 2: "global"}
+
+# Languages of source lines.
+SOURCE_KINDS: Mapping[int, str] = {0: "source", 1: "ptx"}

@@ -10,6 +10,7 @@ from warpline.schema import (
     dimensions,
     framework,
     host,
+    profiled_kernels,
     quality,
     ranges,
     stacks,
@@ -26,6 +27,7 @@ SUBJECTS: Mapping[str, tuple[TableSpec, ...]] = {
     "Ranges": ranges.TABLES,
     "Frameworks": framework.TABLES,
     "Counters": counters.TABLES,
+    "Counters per kernel": profiled_kernels.TABLES,
     "Quality of the recording": quality.TABLES,
     "Dimensions": dimensions.TABLES,
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,9 @@ from warpline.units import Unit
 
 # Counting the rows of `collective` reads every range in some formats, and adds no evidence.
 _COMPARED = tuple(
-    spec for spec in TABLES.values() if spec.start is not None and spec.name != "collective"
+    spec
+    for spec in TABLES.values()
+    if (spec.start is not None and spec.name != "collective") or spec.name == "kernel_metric"
 )
 
 
@@ -100,15 +103,19 @@ def _clock_difference_ns(first: TableSource, second: TableSource) -> int:
 def _is_same(first: TableSource, second: TableSource, spec: TableSpec, moved_ns: int) -> bool:
     """Return whether a table has the same times, correlation ids and names in both sources.
 
-    Columns are loaded one at a time, up to the first difference.
+    Of a table without times, the values are compared. Columns are loaded one at a time, up to the
+    first difference.
     """
-    for name in dict.fromkeys((spec.start, spec.end, "correlation_id", "name_id")):
+    value = "value" if spec.start is None else None
+    for name in dict.fromkeys((spec.start, spec.end, value, "correlation_id", "name_id")):
         if name is None or not spec.has(name):
             continue
         ours, theirs = (source.load(spec.name, [name]).get(name) for source in (first, second))
         if ours is None or theirs is None:
             continue  # all null, or a format that has no such column
-        if name == "name_id":
+        if name == value:
+            is_same = np.array_equal(_known(ours), _known(theirs), equal_nan=True)
+        elif name == "name_id":
             is_same = _texts(first, ours) == _texts(second, theirs)
         else:
             moved = moved_ns if spec.column(name).unit is Unit.NS else 0
@@ -119,13 +126,15 @@ def _is_same(first: TableSource, second: TableSource, spec: TableSpec, moved_ns:
 
 
 def _sorted(data: ColumnData) -> npt.NDArray[np.int64]:
-    values = data.values if data.valid is None else data.values[data.valid]
-    return np.sort(values).astype(np.int64, copy=False)
+    return np.sort(_known(data)).astype(np.int64, copy=False)
+
+
+def _known(data: ColumnData) -> npt.NDArray[Any]:
+    return data.values if data.valid is None else data.values[data.valid]
 
 
 def _texts(source: TableSource, data: ColumnData) -> dict[bytes, int]:
     """Return the number of rows of each name. Text ids differ between files, so names are bytes."""
-    values = data.values if data.valid is None else data.values[data.valid]
-    rows, counts = np.unique(values, return_counts=True)
+    rows, counts = np.unique(_known(data), return_counts=True)
     names = map(source.strings.raw, rows.tolist())
     return dict(zip(names, counts.tolist(), strict=True))

@@ -16,10 +16,11 @@ from warpline.trace.column import ColumnData, concatenate, null_column
 from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.source import TableSource
 from warpline.trace.strings import StringPool
-from warpline.units import Unit
+from warpline.units import Unit, format_ns
 
 I32 = npt.NDArray[np.int32]
 
+_MOST_GAP_NS = 1_000_000_000  # between ranks of one run that do not record at the same time
 # Environment variables with the rank of a process, the most general launcher first.
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
@@ -224,6 +225,8 @@ def _merge_meta(
         for meta, shift in zip(metas, shifts, strict=True)
         if meta.span_ns is not None
     ]
+    if len(spans) == len(metas) and all(meta.origin_utc_ns is not None for meta in metas):
+        warnings += _gaps([meta.paths[0].name for meta in metas if meta.paths], spans)
     return replace(
         metas[0],
         paths=tuple(path for meta in metas for path in meta.paths),
@@ -246,6 +249,22 @@ def _merge_meta(
         call_cost_ns=_widest([meta.call_cost_ns for meta in metas]),
         operator_cost_ns=_widest([meta.operator_cost_ns for meta in metas]),
     )
+
+
+def _gaps(names: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Return a warning about files that are hardly of one run: all of one end before all others."""
+    if len(names) < len(spans):
+        return []
+    order = sorted(range(len(spans)), key=lambda file: spans[file])
+    last = order[0]  # the file that ends last, of those so far
+    for file in order[1:]:
+        gap_ns = spans[file][0] - spans[last][1]
+        if gap_ns > _MOST_GAP_NS:
+            gap = f"{names[last]} ends {format_ns(gap_ns)} before {names[file]} begins"
+            use = "use warpline compare or warpline report --side-by-side"
+            return [f"{gap}. If they are two runs, not ranks of one, {use}"]
+        last = max(last, file, key=lambda one: spans[one][1])
+    return []
 
 
 def _first_known(mappings: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -74,7 +74,8 @@ class TraceMeta:
         environment: Environment variables that change what the recorded program does. Variables
             that may contain secrets are omitted or redacted.
         software: Versions of what the program ran on, by name: ``driver``, ``CUDA``,
-            ``CUDA runtime``, ``operating system``; and its ``CPU``.
+            ``CUDA runtime``, ``operating system``, and frameworks and libraries, such as
+            ``PyTorch`` and ``cuDNN``; and its ``CPU``.
         record_cost_ns: Overhead of recording one row, in ns of program time, measured on the
             machine of the recording, by table.
         call_cost_ns: Profiling overhead on the CPU per recorded API call, as known for the profiler

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from warpline.derived.collectives.matches import collective_matches, file_errors
 from warpline.derived.work.operations import operations
+from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 from warpline.viewer.rows import Row
 
@@ -49,8 +48,8 @@ def _by_device(trace: Trace, errors: dict[int, int]) -> dict[int, int]:
     """Return the error of each device that is used only by processes of other files."""
     work = operations(trace)
     of_device = {}
-    for device in np.unique(work.device).tolist():
-        users = np.unique(work.process[work.device == device]).tolist()
+    for low, high in work.bounds_of_devices():
+        device, users = int(work.device[low]), distinct_values(work.process[low:high]).tolist()
         if all(process in errors for process in users):
             of_device[device] = max(errors[process] for process in users)
     return of_device

@@ -88,11 +88,12 @@ def smallest(name: str, values: I64, valid: BoolArray | None) -> Packed:
     if max(-low, high) >= LIMIT // 4 or (low < 0 and valid is not None):
         numbers = known.astype(np.float64)
         return float64(name, numbers if valid is None else np.where(valid, numbers, np.nan))
-    if valid is not None:
-        candidates = [optional(name, known, valid), optional_delta(name, known, valid)]
-    else:
-        candidates = [delta(name, known)] if low < 0 else [plain(name, known), delta(name, known)]
-    return min(candidates, key=lambda item: (item.planes, item.encoding.endswith("delta")))
+    running, before = (known, "") if valid is None else (np.where(valid, known + 1, 0), "optional")
+    differences = zigzag(np.diff(running, prepend=np.int64(0)))
+    itself = running.astype(np.uint64)
+    if low >= 0 and _planes_of(itself) <= _planes_of(differences):
+        return _packed(name, before or "plain", itself)
+    return _packed(name, f"{before}-delta".lstrip("-"), differences)
 
 
 def zigzag(values: I64) -> U64:
@@ -102,11 +103,16 @@ def zigzag(values: I64) -> U64:
 
 
 def _packed(name: str, encoding: str, coded: U64) -> Packed:
-    largest = int(coded.max()) if len(coded) else 0
-    if largest >= LIMIT:
-        raise ValueError(f"column {name!r}: {largest} needs more than 7 bytes")
-    planes = max((largest.bit_length() + 7) // 8, 1)
+    planes = _planes_of(coded)
+    if planes > MAX_PLANES:
+        raise ValueError(f"column {name!r}: {int(coded.max())} needs more than 7 bytes")
     return Packed(name, planes, encoding, _planes(coded, planes))
+
+
+def _planes_of(coded: U64) -> int:
+    """Return the bytes that the largest number needs, at least 1."""
+    largest = int(coded.max()) if len(coded) else 0
+    return max((largest.bit_length() + 7) // 8, 1)
 
 
 def _planes(coded: U64, planes: int) -> bytes:

@@ -16,6 +16,7 @@ from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_of_process
 from warpline.ops.arrays import I32, I64
+from warpline.ops.group import distinct_values
 from warpline.ops.tree import enclosing
 from warpline.presentation.kernel_names import short_names
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
@@ -52,7 +53,7 @@ def device_label(trace: Trace, device: int) -> str:
     name = columns["name_id"].to_list()[device]
     label = f"GPU {index}" + ("" if name is None else f" · {trace.strings.text(name)}")
     work = operations(trace)
-    users = np.unique(work.process[work.device == device])
+    users = distinct_values(work.process[work.device == device])
     ranks = rank_of_process(trace)[users]
     if len(ranks) == 1 and int(ranks[0]) != UNKNOWN:
         return f"rank {int(ranks[0])} · {label}"
@@ -184,7 +185,7 @@ def _stream_labels(trace: Trace) -> Callable[[int, int, int], str]:
     work = operations(trace)
     native = trace.columns("stream", "native_id")["native_id"].values if len(work) else ()
     pids = trace.columns("process", "pid")["pid"].values if len(work) else ()
-    users = np.unique(work.device.astype(np.int64) << 32 | work.process) >> 32
+    users = distinct_values(work.device << 32 | work.process) >> 32
     is_shared = dict(zip(*np.unique(users, return_counts=True), strict=True))
 
     def label(device: int, stream: int, process: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -73,15 +74,28 @@ def _list(
     windows: tuple[I64, I64],
     offset_ns: int,
 ) -> dict[str, Any]:
-    texts = run_steps.label.to_list()
+    labels = run_steps.label.to_list()
+    numbers = run_steps.index[step].tolist()
+    texts = [labels[place] or "" for place in step.tolist()]
+    count_of = Counter(texts)
     return {
         "label": label,
         "rows": rows,
         "start_ns": (windows[0] - offset_ns).tolist(),
         "end_ns": (windows[1] - offset_ns).tolist(),
-        "text": [texts[place] or str(run_steps.index[place]) for place in step.tolist()],
+        "index": numbers,
+        "text": [
+            _step_name(text, number, is_repeated=count_of[text] > 1)
+            for text, number in zip(texts, numbers, strict=True)
+        ],
         "excluded": (~run_steps.included[step]).tolist(),
     }
+
+
+def _step_name(text: str, number: int, *, is_repeated: bool) -> str:
+    """Return the name of a step: that of its range; with its number if others have it, too."""
+    needs_number = not text or (is_repeated and not text[-1].isdigit())
+    return f"{text} {number}".strip() if needs_number else text
 
 
 def focuses(

@@ -21,21 +21,23 @@ class Links(NamedTuple):
 
     Attributes:
         files: Names of the recordings.
-        tables: Names of the tables in the page.
+        tables: Names of the tables in the page, by their names without arguments: "steps" is
+            "steps:name=forward" if these steps were chosen.
         event_tables: Tables of the trace whose rows are events on the timeline.
         offset_ns: Subtracted from all times of the page.
     """
 
     files: tuple[str, ...]
-    tables: frozenset[str]
+    tables: Mapping[str, str]
     event_tables: frozenset[str]
     offset_ns: int
 
     def link(self, link: Link, content: Content) -> Content:
         """Return content that leads to its target; unchanged if that is a table the page lacks."""
-        if link.kind == "table" and link.target not in self.tables:
-            return content
-        return _button(content, **{f"data_{link.kind}": link.target})
+        if link.kind != "table":
+            return _button(content, **{f"data_{link.kind}": link.target})
+        table = self.tables.get(link.target)
+        return content if table is None else _button(content, data_table=table)
 
     def evidence(self, item: Evidence) -> Content:
         """Return the text of an evidence, with a link to its first event or time range."""
@@ -74,7 +76,7 @@ def links_of(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Links:
     """
     return Links(
         tuple(str(path).rpartition("/")[2] for path in diagnosis.meta["paths"]),
-        frozenset(item["name"] for item in head["results"]),
+        {item["name"].partition(":")[0]: item["name"] for item in head["results"]},
         frozenset(head["tables"]),
         int(head["offset_ns"]),
     )

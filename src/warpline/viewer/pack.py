@@ -14,7 +14,7 @@ import numpy as np
 from warpline import __version__
 from warpline.derived import forget_others
 from warpline.derived.steps.times import steps
-from warpline.result import Diagnosis, Result, source_name
+from warpline.result import Diagnosis, Result, Skipped, source_name
 from warpline.schema.labels import SEVERITIES
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
@@ -46,9 +46,9 @@ LINKS = (
 
 
 class TableOfStats(NamedTuple):
-    """A table of the page, and the command that prints it."""
+    """A table of the page or the reason why it is missing, and the command that prints it."""
 
-    result: Result
+    result: Result | Skipped
     command: str
 
 
@@ -136,7 +136,12 @@ class Frame:
         if not self._described:
             deque(self.loaded(), maxlen=0)
         places = self._names.places_of()
-        results = [_result(writer, table, places) for table in tables]
+        results = [
+            _result(writer, table.result, table.command, places)
+            for table in tables
+            if isinstance(table.result, Result)
+        ]
+        absent = [table.result for table in tables if isinstance(table.result, Skipped)]
         writer.replace(0, self._overview.content())
         writer.replace(1, _json(self._names.content()))
         blocks = writer.blocks()
@@ -151,6 +156,7 @@ class Frame:
                 for place, row in enumerate(self._described)
             ],
             "results": results,
+            "absent": {table.name: table.reason for table in absent},
             **more,
         }
         return Container(head, blocks)
@@ -329,27 +335,27 @@ def _sizes(container: Container) -> dict[str, float]:
 
 
 def _result(
-    writer: BlockWriter, table: TableOfStats, places: dict[str, list[int]]
+    writer: BlockWriter, table: Result, command: str, places: dict[str, list[int]]
 ) -> dict[str, Any]:
-    result = table.result.head(_MAX_RESULT_ROWS)
+    result = table.head(_MAX_RESULT_ROWS)
     content: dict[str, Any] = {
         "columns": [
             {"name": item.name, "title": item.heading, "unit": item.unit.value or "none"}
             for item in result.fields
         ],
-        "rows": plain_json(result.rows()),
+        "rows": list(result.rows()),
         "doc": {item.name: item.doc for item in result.fields},
         "notes": list(result.notes),
     }
     if "name" in result.columns:
         texts = result.columns["name"].to_list()
         content["names"] = [places.get(text, []) if isinstance(text, str) else [] for text in texts]
-    title = table.result.title
-    if len(table.result) > _MAX_RESULT_ROWS:
-        content["row_count"] = len(table.result)
-        title += f" (first {_MAX_RESULT_ROWS:,} of {plural(len(table.result), 'row')})"
+    title = table.title
+    if len(table) > _MAX_RESULT_ROWS:
+        content["row_count"] = len(table)
+        title += f" (first {_MAX_RESULT_ROWS:,} of {plural(len(table), 'row')})"
     block = writer.add("results", _json(content))
-    return {"name": result.name, "title": title, "command": table.command, "block": block}
+    return {"name": result.name, "title": title, "command": command, "block": block}
 
 
 def environment(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -412,4 +418,12 @@ def plain_json(value: Any) -> Any:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        return _encoded(value)
+    except ValueError:  # a number that is not finite, as few results have
+        return _encoded(plain_json(value))
+
+
+def _encoded(value: Any) -> bytes:
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=plain_json)
+    return text.encode()

@@ -17,7 +17,9 @@ _HINT = "pip install 'warpline[png]' and playwright install chromium, or write a
 _WIDTH, _HEIGHT, _MOST_HEIGHT = 1400, 400, 4000
 _SCALE = 2
 _LIMIT_MS = 60_000
-_ONLY_TIMELINE = ".page>:not(main),main>:not(.timeline),.hover,.minimap{display:none!important}"
+_ONLY_TIMELINE = (
+    ".page>:not(main),main>:not(.timeline),.hover,.minimap,.hidden-rows{display:none!important}"
+)
 _IS_COMPLETE = "() => window.warpline?.model?.isComplete.value === true"
 _SHOW = """([start, end]) => {
   const { model } = window.warpline;
@@ -25,7 +27,7 @@ _SHOW = """([start, end]) => {
   const time = (text) => Number(BigInt(text) - offset);
   model.page.value = "timeline";
   model.show({ start: time(start), end: time(end) });
-  const { pinnedHeight, scrolledHeight } = model.layout.value;
+  const { pinnedHeight, scrolledHeight } = model.rowsShown.value;
   return pinnedHeight + scrolledHeight;
 }"""
 _PAINTED = """() => new Promise((done) =>

@@ -173,7 +173,7 @@ def _side_dots(name: str, times: Sequence[float], span: tuple[float, float], top
         class_="wl-median",
     )
     label = element("text", name, x="0", y=str(top + _ROW_HEIGHT // 2))
-    return element("g", label, dots, bar)
+    return element("g", dots, bar, label)
 
 
 def _x(ns: float, low: float, high: float) -> str:

@@ -52,7 +52,7 @@ def static_page(diagnosis: Diagnosis, head: Mapping[str, Any]) -> Markup:
 
 def blocks_html(blocks: Iterable[Block]) -> Markup:
     """Return blocks of a page that has neither a timeline nor tables to link to."""
-    writer = _Writer(Links((), frozenset(), frozenset(), 0))
+    writer = _Writer(Links((), {}, frozenset(), 0))
     return join(map(writer.html, blocks))
 
 
@@ -76,7 +76,7 @@ class _Writer:
                 items = (element("li", map(self._cell, item)) for item in block.items)
                 content = element("ol" if block.is_ordered else "ul", items)
             case Warnings():
-                texts = (element("li", text) for text in block.texts)
+                texts = (element("li", _sentence(text)) for text in block.texts)
                 content = element("ul", texts, class_="wl-warnings")
             case Cards():
                 content = element("div", map(self._card, block.cards), class_="wl-cards")
@@ -144,12 +144,12 @@ class _Writer:
         saving = element("p", f"Estimated saving: {item.saving}", class_="wl-saving")
         what = "Show on the timeline"
         show = element("button", what, type="button", hidden="", data_finding=item.id)
-        facts = ((element("dt", name), element("dd", text)) for name, text in item.facts)
+        facts = ((element("dt", name), element("dd", _code(text))) for name, text in item.facts)
         return element(
             "article",
             element("h3", severity, f" {item.id} {item.title}"),
             saving if item.saving else None,
-            element("p", item.claim),
+            element("p", _code(item.claim)),
             element("ul", (element("li", self._cell(each)) for each in item.evidence)),
             element("dl", facts),
             element("p", show),
@@ -160,6 +160,18 @@ class _Writer:
 
     def _command(self, words: str, block: Commands) -> Markup:
         return self._links.command(words, has_files=block.takes_recordings)
+
+
+def _sentence(text: str) -> str:
+    """Return a warning of a terminal as a sentence: after "warning:" it has no capital letter."""
+    first, _, rest = text.partition(" ")
+    return f"{first.capitalize()} {rest}" if first.isalpha() and first.islower() else text
+
+
+def _code(text: str) -> list[Content]:
+    """Return a text with its commands, which are between backticks, as code."""
+    parts = text.split("`")
+    return [element("code", part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _head(head: Head) -> Markup:

@@ -35,7 +35,7 @@ def step_plot(steps: Mapping[str, Any]) -> Markup | None:
     levels = [middle, 0.0]
     if _y(middle, highest) - _y(highest, highest) >= _TEXT_HEIGHT:
         levels.append(highest)
-    axis = [_line(level, highest) for level in levels]
+    lines, texts = zip(*(_line(level, highest) for level in levels), strict=True)
     note = f"{steps['label']}: {plural(len(lengths), 'step')}, median {format_ns(middle)}"
     if width > 1:
         note += f"; each bar is the longest of {width} steps"
@@ -44,8 +44,9 @@ def step_plot(steps: Mapping[str, Any]) -> Markup | None:
     plot = element(
         "svg",
         element("title", note),
-        axis,
+        lines,
         bars,
+        texts,
         class_="wl-plot",
         width="100%",
         height=str(_HEIGHT),

@@ -88,6 +88,8 @@ export interface StepsSpec {
   readonly start_ns: readonly number[];
   readonly end_ns: readonly number[];
   readonly text: readonly string[];
+  /** Numbers as in tables. */
+  readonly index?: readonly number[];
   readonly excluded: readonly boolean[];
 }
 
@@ -193,6 +195,8 @@ export interface Head {
   readonly findings: readonly Focus[];
   readonly attributes: readonly AttributeSpec[];
   readonly results: readonly ResultSpec[];
+  /** Why tables are missing, by name. */
+  readonly absent?: Readonly<Record<string, string>>;
   readonly summary: Summary;
   readonly environment: readonly (readonly [string, string])[];
   readonly losses: readonly { readonly time_ns: number; readonly text: string }[];

@@ -6,7 +6,7 @@ import type { RowSpec } from "../data/head";
 import { NO_NAME } from "../data/category-bins";
 import { buildPyramid } from "../data/pyramid";
 import { eventAt } from "./hit";
-import { type LayoutState, layoutRows, rowAt, rowTree } from "./layout";
+import { filled, type LayoutState, layoutRows, rowAt, rowTree } from "./layout";
 import { pictureRow, RowPicture, WIDE_PX } from "./lod";
 import { tickStep, ticks } from "./ruler";
 import { rowTotals, totalsByName } from "../data/selection";
@@ -244,6 +244,26 @@ describe("the layout", () => {
   it("shows the busiest row in a collapsed group", () => {
     expect(layoutRows(tree, state(["g"])).scrolled[0]?.shows).toBe(2);
     expect(layoutRows(tree, state([])).scrolled[0]?.shows).toBeNull();
+  });
+
+  it("fills the height with rows up to twice as high, without gaps", () => {
+    const layout = layoutRows(tree, state([], [], ["g/b"]));
+    const natural = layout.pinnedHeight + layout.scrolledHeight;
+    expect(filled(layout, natural)).toBe(layout);
+    for (const height of [natural + 30, natural + 5000]) {
+      const grown = filled(layout, height);
+      const all = grown.pinnedHeight + grown.scrolledHeight;
+      expect(all).toBeLessThanOrEqual(height);
+      if (height < natural + 100) expect(all).toBeGreaterThan(height - layout.scrolled.length - 1);
+      let y = 0;
+      for (const [i, one] of grown.scrolled.entries()) {
+        const before = layout.scrolled[i]?.height ?? 0;
+        expect(one.y).toBe(y);
+        y += one.height;
+        expect(one.height).toBeGreaterThanOrEqual(before);
+        expect(one.height).toBeLessThanOrEqual(one.hasChildren ? before : 2 * before);
+      }
+    }
   });
 
   it("finds the row at a height, with rows pinned and scrolled", () => {

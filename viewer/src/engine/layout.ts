@@ -93,6 +93,31 @@ export function layoutRows(tree: RowTree, state: LayoutState): Layout {
   return { pinned, pinnedHeight, scrolled, scrolledHeight: y };
 }
 
+const MOST_GROWTH = 2;
+
+/** Returns the layout with rows that are up to twice as high, where they leave some of the height empty. */
+export function filled(layout: Layout, height: number): Layout {
+  const all = [...layout.pinned, ...layout.scrolled];
+  const growing = all.reduce((sum, one) => sum + (one.hasChildren ? 0 : one.height), 0);
+  const spare = height - layout.pinnedHeight - layout.scrolledHeight;
+  if (spare <= 0 || growing === 0) return layout;
+  const growth = Math.min(MOST_GROWTH, 1 + spare / growing);
+  const [pinned, pinnedHeight] = stacked(layout.pinned, growth);
+  const [scrolled, scrolledHeight] = stacked(layout.scrolled, growth);
+  return { pinned, pinnedHeight, scrolled, scrolledHeight };
+}
+
+/** Returns rows one below the other, all but the heads of groups grown, and their height. */
+function stacked(rows: readonly PlacedRow[], growth: number): readonly [PlacedRow[], number] {
+  let y = 0;
+  const grown = rows.map((one) => {
+    const height = one.hasChildren ? one.height : Math.floor(one.height * growth);
+    y += height;
+    return { ...one, y: y - height, height };
+  });
+  return [grown, y];
+}
+
 function isClosed(tree: RowTree, state: LayoutState, row: number): boolean {
   return state.collapsed.has(tree.rows[row]?.id ?? "");
 }

@@ -5,8 +5,8 @@ import { plainText } from "../base/text";
 import { valueText } from "../base/units";
 import { nearest, outline, type Placed, placed, scalesOf } from "./geometry";
 import type { Target } from "./columns";
-import { place, type Scale, ticks, tickText } from "./scale";
-import type { Cell, Chart, Heat, Series } from "./shapes";
+import { place, roundStep, type Scale, ticks, tickTexts } from "./scale";
+import { FILLED, type Cell, type Chart, type Heat, type Series } from "./shapes";
 
 const HEIGHT = 190;
 const MARGIN = { left: 66, right: 12, top: 18, bottom: 34 };
@@ -66,13 +66,22 @@ function usePicking<T extends { readonly text: string; readonly target: Target |
   };
 }
 
-const MIDDLE = 0.43; // of a place: bars end before the next one
+interface Tick {
+  readonly value: number;
+  readonly text: string;
+}
+
+function ticksOf(scale: Scale, unit: string, most: number): Tick[] {
+  const values = ticks(scale, unit, most);
+  const texts = tickTexts(values, unit, scale.isLog);
+  return values.map((value, i) => ({ value, text: texts[i] ?? "" }));
+}
 
 /** Returns the values and texts of the horizontal axis. */
-function acrossTicks({ x }: Chart, scale: Scale, most: number): { readonly value: number; readonly text: string }[] {
-  if (!x.labels) return ticks(scale, x.unit, most).map((value) => ({ value, text: tickText(value, x.unit) }));
-  const every = Math.ceil(x.labels.length / most);
-  return x.labels.flatMap((label, i) => (i % every ? [] : [{ value: i + MIDDLE, text: plainText(label).slice(0, 14) }]));
+function acrossTicks({ x }: Chart, scale: Scale, most: number): Tick[] {
+  if (!x.labels) return ticksOf(scale, x.unit, most);
+  const every = roundStep(x.labels.length / most, 10);
+  return x.labels.flatMap((label, i) => (i % every ? [] : [{ value: i + FILLED / 2, text: plainText(label).slice(0, 14) }]));
 }
 
 function pointOf(event: PointerEvent): readonly [number, number] {
@@ -90,7 +99,7 @@ export function ChartView({ chart, onTarget }: { chart: Chart; onTarget: OnTarge
   }, [chart, frame]);
   const picking = usePicking({ count: all.length, of: (at) => all[at]?.mark, onTarget });
   const now: Placed | undefined = all[picking.at];
-  const across = acrossTicks(chart, scales.x, Math.max(2, Math.floor(width / 110)));
+  const across = acrossTicks(chart, scales.x, Math.max(2, Math.floor(width / 85)));
   return (
     <div class="plot-room" ref={box}>
       <svg
@@ -108,10 +117,10 @@ export function ChartView({ chart, onTarget }: { chart: Chart; onTarget: OnTarge
         onPointerLeave={() => picking.setAt(-1)}
         onClick={picking.open}
       >
-        {ticks(scales.y, chart.y.unit, 5).map((value) => (
+        {ticksOf(scales.y, chart.y.unit, 5).map(({ value, text }) => (
           <g key={value}>
             <line class="grid" x1={frame.left} x2={frame.right} y1={place(scales.y, value)} y2={place(scales.y, value)} />
-            <text class="tick" x={frame.left - 5} y={place(scales.y, value) + 4} text-anchor="end">{tickText(value, chart.y.unit)}</text>
+            <text class="tick" x={frame.left - 5} y={place(scales.y, value) + 4} text-anchor="end">{text}</text>
           </g>
         ))}
         {across.map(({ value, text }) => (

@@ -26,6 +26,8 @@ export interface Scales {
   readonly y: Scale;
 }
 
+const WIDEST_PLACE = 220; // pixels: a few bars do not fill the width
+
 /** Returns the scales of a chart; the vertical one begins at 0 unless it is logarithmic. */
 export function scalesOf(chart: Chart, frame: Frame): Scales {
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
@@ -37,6 +39,7 @@ export function scalesOf(chart: Chart, frame: Frame): Scales {
       if (mark.y1 > 0) y0 = Math.min(y0, mark.y1);
     }
   }
+  if (chart.x.labels) x1 = Math.max(x1, (frame.right - frame.left) / WIDEST_PLACE);
   for (const line of chart.lines ?? []) y1 = Math.max(y1, line.y);
   if (chart.top !== undefined) y1 = Math.min(y1, chart.top);
   const isLog = chart.y.isLog === true && y0 < y1;

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import type { ResultTable } from "../data/head";
 import { Columns } from "./columns";
 import { nearest, outline, placed, scalesOf } from "./geometry";
-import { place, scaleOf, ticks, tickText } from "./scale";
+import { place, scaleOf, ticks, tickTexts } from "./scale";
 import type { Chart } from "./shapes";
-import { idleCauses, median, rankHeat, stepTimes } from "./steps";
-import { kernelDurations, memoryUse } from "./work";
+import { idleCauses, median, rankHeat, stepTimes, tableOfSteps } from "./steps";
+import { exposedShares, kernelDurations, memoryUse } from "./work";
 
 function tableOf(columns: Readonly<Record<string, readonly unknown[]>>): Columns {
   const names = Object.keys(columns);
@@ -33,10 +33,18 @@ describe("scales", () => {
     expect(ticks(scaleOf(1, 1e9, 0, 1, true), "ns", 4)).toEqual([1, 1e3, 1e6, 1e9]);
   });
   it("names ticks with their unit and without trailing zeros", () => {
-    expect(tickText(20_000_000, "ns")).toBe("20 ms");
-    expect(tickText(2.5e9, "bytes_per_s")).toBe("2.5 GB/s");
-    expect(tickText(0, "ns")).toBe("0");
-    expect(tickText(100, "count")).toBe("100");
+    expect(tickTexts([0, 10e6, 20e6], "ns")).toEqual(["0", "10 ms", "20 ms"]);
+    expect(tickTexts([0, 2.5e9], "bytes_per_s")).toEqual(["0", "2.5 GB/s"]);
+    expect(tickTexts([0, 100], "count")).toEqual(["0", "100"]);
+    expect(tickTexts([20_000, 1e6], "ns", true)).toEqual(["20 us", "1 ms"]);
+  });
+  it("has no two ticks with one text, however short the time", () => {
+    for (const [low, high] of [[667_459_236, 667_459_237], [667e6, 668e6], [-2e6, 1e6], [13e9, 13.4e9]] as const) {
+      const texts = tickTexts(ticks(scaleOf(low, high, 0, 1), "ns", 8), "ns");
+      expect(new Set(texts).size).toBe(texts.length);
+      expect(texts.length).toBeGreaterThan(1);
+    }
+    expect(tickTexts([667_459_236, 667_459_237], "ns")).toEqual(["667.459236 ms", "667.459237 ms"]);
   });
 });
 
@@ -65,6 +73,17 @@ describe("steps", () => {
     const [outlier] = chart.series[1]?.marks ?? [];
     expect(outlier?.target).toEqual({ event: null, span: { start: 21, end: 61 } });
     expect(outlier?.text).toContain("s3, rank 0: 40 ns");
+  });
+  it("shows the longest of some consecutive steps if there are thousands, and the median of all", () => {
+    const start_ns = Array.from({ length: 5000 }, (_, i) => 1000 * i);
+    const end_ns = start_ns.map((start, i) => start + (i === 4321 ? 900 : 100 + (i % 2)));
+    const spec = { label: "rank 3 · GPU 1 · NVIDIA H200", rows: [], start_ns, end_ns, text: start_ns.map((_, i) => `s${i}`), excluded: [] };
+    const chart = stepTimes(tableOfSteps([spec])) as Chart;
+    const marks = chart.series.flatMap((series) => series.marks);
+    expect(marks).toHaveLength(Math.ceil(5000 / 3));
+    expect(chart.series[1]?.marks.map(({ x0, target }) => [x0, target?.span?.start])).toEqual([[1440, 4_321_000]]);
+    expect(chart.x.labels?.slice(0, 3)).toEqual(["0", "3", "6"]);
+    expect(chart.note).toBe("Median 101 ns. Each bar is the longest of 3 steps.");
   });
   it("leaves cells without a value out of the matrix", () => {
     const heat = rankHeat(STEPS, "wait_ns", "Waits", "");
@@ -129,10 +148,21 @@ describe("kernels and memory", () => {
       max_bytes: [512, 1024],
       time_ns: [105, 182],
     });
-    const [chart] = memoryUse(table, 100) as Chart[];
-    expect(chart?.series.map(({ marks }) => marks.map(({ x0, x1, y1 }) => [x0, x1, y1]))).toEqual([[[0, 80, 512], [80, 90, 1024]]]);
+    const [chart] = memoryUse(table, 500) as Chart[];
+    expect(chart?.series.map(({ marks }) => marks.map(({ x0, x1, y1 }) => [x0, x1, y1]))).toEqual([[[100, 180, 512], [180, 500, 1024]]]);
     expect(chart?.lines).toEqual([{ text: "peak", y: 1024 }]);
-    expect(chart?.note).toContain("Peak 1.00 KiB (Device) at 82 ns");
+    expect(chart?.note).toContain("Peak 1.00 KiB (Device) at 182 ns");
+  });
+});
+
+describe("communication", () => {
+  it("stacks the exposed and the overlapped part of each rank's time in collectives", () => {
+    const table = tableOf({ rank: [0, 1], total_ns: [100, 200], collective_ns: [50, 40], exposed_ns: [20, 40] });
+    const chart = exposedShares(table) as Chart;
+    expect(chart.series.map(({ name, marks }) => [name, marks.map(({ x0, y0, y1 }) => [x0, y0, y1])])).toEqual([
+      ["exposed", [[0, 0, 0.2], [1, 0, 0.2]]],
+      ["overlapped with compute", [[0, 0.2, 0.5]]],
+    ]);
   });
 });
 

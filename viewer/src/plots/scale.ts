@@ -1,6 +1,6 @@
 /** Scales of plots: data to pixels, and round values for axes. Pure. */
 
-import { valueText } from "../base/units";
+import { clockText, valueText } from "../base/units";
 
 export interface Scale {
   readonly low: number;
@@ -27,7 +27,8 @@ function baseOf(unit: string): number {
   return unit === "bytes" ? 2 : 10;
 }
 
-function roundStep(least: number, base: number): number {
+/** Returns the least round number of a base that is not below `least`. */
+export function roundStep(least: number, base: number): number {
   if (base === 2) return 2 ** Math.ceil(Math.log2(least));
   const power = 10 ** Math.floor(Math.log10(least));
   return ([1, 2, 5, 10].find((times) => times * power >= least * 0.999999) ?? 10) * power;
@@ -44,8 +45,8 @@ export function ticks(scale: Scale, unit: string, most: number): number[] {
     const step = Math.max(1, Math.ceil((last - first + 1) / most));
     return Array.from({ length: Math.max(0, Math.floor((last - first) / step) + 1) }, (_, i) => base ** (first + i * step));
   }
-  // Counts have no fractions.
-  const step = Math.max(roundStep((high - low) / most, base), unit === "count" ? 1 : 0);
+  // Counts and nanoseconds have no fractions.
+  const step = Math.max(roundStep((high - low) / most, base), unit === "count" || unit === "ns" ? 1 : 0);
   const found: number[] = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step + 0); // never -0
   return found;
@@ -60,7 +61,10 @@ function fineTicks({ low, high }: Scale): number[] {
   return found;
 }
 
-/** Returns the text of a value on an axis: without trailing zeros. */
-export function tickText(value: number, unit: string): string {
-  return value === 0 ? "0" : valueText(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+/** Returns the texts of values on an axis: without trailing zeros, and times with enough digits to differ. */
+export function tickTexts(values: readonly number[], unit: string, isLog = false): string[] {
+  const [first = 0, second = first + 1] = values;
+  const most = Math.max(...values.map(Math.abs));
+  const text = (value: number): string => (unit === "ns" && !isLog ? clockText(value, second - first, most) : valueText(value, unit));
+  return values.map((value) => (value === 0 ? "0" : text(value).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "")));
 }

@@ -2,6 +2,9 @@
 
 import type { Target } from "./columns";
 
+/** The part of a place on an axis with labels that bars fill. */
+export const FILLED = 0.86;
+
 export interface Axis {
   readonly label: string;
   /** A unit of table columns: "ns", "bytes", "bytes_per_s", "ratio", "count", "none". */

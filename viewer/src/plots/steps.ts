@@ -1,8 +1,9 @@
 /** Plots of steps: times, idle causes, ranks. */
 
 import { timeText } from "../base/units";
+import type { StepsSpec } from "../data/head";
 import { Columns, rankLabel, targetOf } from "./columns";
-import type { Chart, Heat, Mark, Plot, Series } from "./shapes";
+import { FILLED, type Chart, type Heat, type Mark, type Plot, type Series } from "./shapes";
 
 const FAR = 1.2;
 const CUT = 4;
@@ -23,17 +24,45 @@ function numbersOf(columns: Columns): string[] {
   return columns.rows.map((row) => columns.text(row, "index"));
 }
 
+/** Returns the steps of all GPUs as a table like `rank_steps`, of which a page may have only the first rows. */
+export function tableOfSteps(lists: readonly StepsSpec[]): Columns {
+  const columns = ["rank", "gpu_index", "index", "step", "device_ns", "start_ns", "end_ns", "analyzed"];
+  const numberIn = (label: string, what: string): number | null => {
+    const found = new RegExp(`(?:^| )${what} (\\d+)`).exec(label);
+    return found ? Number(found[1]) : null;
+  };
+  const rows = lists.flatMap(({ label, start_ns, end_ns, text, index, excluded }) =>
+    start_ns.map((start, at) => {
+      const end = end_ns[at] ?? start;
+      return [numberIn(label, "rank"), numberIn(label, "GPU"), index?.[at] ?? at, text[at] ?? "", end - start, start, end, excluded[at] ? "no" : "yes"];
+    }),
+  );
+  return new Columns({ columns: columns.map((name) => ({ name, title: name, unit: "none" })), rows });
+}
+
+export const STEP_TIMES = "Step times";
+const MOST_BARS = 2000;
+
+/** Returns the longest of each `count` consecutive rows. */
+function longestOfEach(own: Columns, count: number): readonly number[] {
+  if (count === 1) return own.rows;
+  const length = (row: number): number => own.number(row, "device_ns") ?? 0;
+  const groups = Array.from({ length: Math.ceil(own.rows.length / count) }, (_, i) => own.rows.slice(i * count, (i + 1) * count));
+  return groups.map((rows) => rows.reduce((best, row) => (length(row) > length(best) ? row : best)));
+}
+
 /** Step times of each rank, with those far from the median as a series of their own. */
 export function stepTimes(table: Columns): Plot | null {
-  const ranks = byRank(table);
+  const ranks = new Map([...byRank(table)].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })));
+  const perBar = Math.ceil(Math.max(0, ...[...ranks.values()].map((own) => own.rows.length)) / MOST_BARS) || 1;
   const lengths = table.filter((row) => table.text(row, "analyzed") === "yes");
   const counted = (lengths.rows.length ? lengths : table).rows.map((row) => table.number(row, "device_ns") ?? 0);
   if (!counted.length) return null;
   const middle = median(counted);
   const marks: Record<"analyzed" | "outlier" | "excluded", Mark[]> = { analyzed: [], outlier: [], excluded: [] };
-  const width = 1 / ranks.size;
+  const width = FILLED / ranks.size; // the bars of a step stand together
   [...ranks.values()].forEach((own, place) => {
-    own.rows.forEach((row, number) => {
+    longestOfEach(own, perBar).forEach((row, number) => {
       const time = table.number(row, "device_ns") ?? 0;
       const isIn = table.text(row, "analyzed") === "yes";
       const of = !isIn ? "excluded" : time > FAR * middle ? "outlier" : "analyzed";
@@ -41,7 +70,7 @@ export function stepTimes(table: Columns): Plot | null {
       const state = isIn ? "" : ", excluded";
       marks[of].push({
         x0: number + place * width,
-        x1: number + (place + 0.86) * width,
+        x1: number + (place + (ranks.size > 1 ? 0.94 : 1)) * width,
         y0: 0,
         y1: time,
         text: `${table.text(row, "step") || `step ${table.text(row, "index")}`}${label}: ${timeText(time)}${state}`,
@@ -57,10 +86,10 @@ export function stepTimes(table: Columns): Plot | null {
   ];
   const chart: Chart = {
     kind: "chart",
-    title: "Step times",
-    note: `Median ${timeText(middle)}${ranks.size > 1 ? `. In each step: ${[...ranks.keys()].join(", ")}` : ""}.`,
+    title: STEP_TIMES,
+    note: `Median ${timeText(middle)}${ranks.size > 1 ? `. In each step: ${[...ranks.keys()].join(", ")}` : ""}.${perBar > 1 ? ` Each bar is the longest of ${perBar} steps.` : ""}`,
     table: "rank_steps",
-    x: { label: "step, in order of time", unit: "count", labels: numbersOf([...ranks.values()].reduce((one, other) => (other.rows.length > one.rows.length ? other : one))) },
+    x: { label: "step, in order of time", unit: "count", labels: numbersOf([...ranks.values()].reduce((one, other) => (other.rows.length > one.rows.length ? other : one))).filter((_, i) => i % perBar === 0) },
     y: { label: "time on the GPU", unit: "ns" },
     series: series.filter((one) => one.marks.length > 0),
     lines: [{ text: "median", y: middle }],
@@ -89,7 +118,7 @@ export function idleCauses(table: Columns): readonly Plot[] {
         const time = own.number(row, "ns") ?? 0;
         const from = below.get(start) ?? 0;
         below.set(start, from + time);
-        return { x0: x, x1: x + 0.86, y0: from, y1: from + time, text: `${own.text(row, "step") || `step ${own.text(row, "index")}`}, ${cause}: ${timeText(time)}`, target: targetOf(own, row) };
+        return { x0: x, x1: x + FILLED, y0: from, y1: from + time, text: `${own.text(row, "step") || `step ${own.text(row, "index")}`}, ${cause}: ${timeText(time)}`, target: targetOf(own, row) };
       }),
     }));
     return [

@@ -1,8 +1,8 @@
 /** Plots of kernels, launches, copies, memory, and communication. */
 
-import { bytesText, countText, shareText, timeText, valueText } from "../base/units";
+import { bytesText, clockText, countText, shareText, timeText, valueText } from "../base/units";
 import { type Columns, rankLabel, targetOf } from "./columns";
-import type { Chart, Heat, Mark, Plot, Series } from "./shapes";
+import { FILLED, type Chart, type Heat, type Mark, type Plot, type Series } from "./shapes";
 
 /** The distribution of the durations of one kernel. */
 export function kernelDurations(table: Columns, name: string): Plot | null {
@@ -32,7 +32,6 @@ export function kernelDurations(table: Columns, name: string): Plot | null {
 }
 
 interface OverTime {
-  readonly start: number;
   readonly title: string;
   readonly note: string;
   readonly table: string;
@@ -47,7 +46,7 @@ function overTime(what: OverTime, series: readonly Series[], lines?: Chart["line
     title: what.title,
     note: what.note,
     table: what.table,
-    x: { label: "time since the start of the recording", unit: "ns" },
+    x: { label: "time from start of recording", unit: "ns" },
     y: { label: what.label, unit: what.unit, isLog: what.isLog === true },
     series,
   };
@@ -55,35 +54,36 @@ function overTime(what: OverTime, series: readonly Series[], lines?: Chart["line
 }
 
 /** Returns a mark per row, over the row's interval. */
-function timed(columns: Columns, start: number, value: string, unit: string, words: string): Mark[] {
+function timed(columns: Columns, value: string, unit: string, words: string): Mark[] {
   return columns.rows.flatMap((row) => {
     const y = columns.number(row, value);
     if (y === null) return [];
     const [from, to] = [columns.number(row, "start_ns") ?? 0, columns.number(row, "end_ns") ?? 0];
-    const text = `${timeText(from - start)} to ${timeText(to - start)}: ${valueText(y, unit)} ${words}`;
-    return [{ x0: from - start, x1: to - start, y0: 0, y1: y, text, target: targetOf(columns, row) }];
+    const moment = (time: number): string => clockText(time, (to - from) / 10, Math.max(Math.abs(from), Math.abs(to)));
+    const text = `${moment(from)} to ${moment(to)}: ${valueText(y, unit)} ${words}`;
+    return [{ x0: from, x1: to, y0: 0, y1: y, text, target: targetOf(columns, row) }];
   });
 }
 
 /** Launch-to-start delay and length of the launch queue, for each GPU. */
-export function launchQueue(table: Columns, start: number): Plot[] {
+export function launchQueue(table: Columns): Plot[] {
   const gpus = [...table.by((row) => table.text(row, "gpu_index"))];
   return gpus.flatMap(([gpu, own]) => {
     const where = gpus.length > 1 ? `, GPU ${gpu}` : "";
-    const common = { start, table: "launch_queue" };
+    const common = { table: "launch_queue" };
     return [
       overTime(
         { ...common, title: `Launch-to-start delay${where}`, note: "Of the kernels that start in each interval.", label: "delay", unit: "ns", isLog: true },
         [
-          { name: "longest", category: "launch-bound", kind: "steps", marks: timed(own, start, "max_ns", "ns", "longest") },
-          { name: "median", category: "gemm", kind: "steps", marks: timed(own, start, "median_ns", "ns", "median") },
+          { name: "longest", category: "launch-bound", kind: "steps", marks: timed(own, "max_ns", "ns", "longest") },
+          { name: "median", category: "gemm", kind: "steps", marks: timed(own, "median_ns", "ns", "median") },
         ],
       ),
       overTime(
         { ...common, title: `Length of the launch queue${where}`, note: "Kernels that are launched and have not started.", label: "kernels", unit: "count" },
         [
-          { name: "largest", category: "launch-bound", kind: "steps", marks: timed(own, start, "max_queued", "count", "largest") },
-          { name: "mean", category: "gemm", kind: "steps", marks: timed(own, start, "mean_queued", "none", "mean") },
+          { name: "largest", category: "launch-bound", kind: "steps", marks: timed(own, "max_queued", "count", "largest") },
+          { name: "mean", category: "gemm", kind: "steps", marks: timed(own, "mean_queued", "none", "mean") },
         ],
       ),
     ];
@@ -98,54 +98,51 @@ const COPIES: Readonly<Record<string, string>> = {
 };
 
 /** Bytes and bandwidth of copies by direction. */
-export function copyRates(table: Columns, start: number): Plot[] {
+export function copyRates(table: Columns): Plot[] {
   const several = new Set(table.rows.map((row) => table.text(row, "gpu_index"))).size > 1;
   const kinds = [...table.by((row) => `${table.text(row, "direction")}${several ? `, GPU ${table.text(row, "gpu_index")}` : ""}`)];
   if (!kinds.length) return [];
   const series = (kind: Series["kind"], column: string, unit: string): Series[] =>
     kinds.map(([name, own]) => {
       const [first = 0] = own.rows;
-      return { name, category: COPIES[own.text(first, "direction")] ?? "copy-other", kind, marks: timed(own, start, column, unit, name) };
+      return { name, category: COPIES[own.text(first, "direction")] ?? "copy-other", kind, marks: timed(own, column, unit, name) };
     });
   const total = (own: Columns): string => bytesText(own.sum("total_bytes"));
   const sums = kinds.map(([name, own]) => `${name}: ${total(own)} in ${countText(own.sum("instances"))} copies`);
   return [
     overTime(
-      { start, title: "Copied bytes by direction", note: `${sums.join("; ")}. Each point is an interval and leads to its largest copy.`, table: "copy_rates", label: "bytes per interval", unit: "bytes" },
+      { title: "Copied bytes by direction", note: `${sums.join("; ")}. Each point is an interval and leads to its largest copy.`, table: "copy_rates", label: "bytes per interval", unit: "bytes" },
       series("points", "total_bytes", "bytes"),
     ),
     overTime(
-      { start, title: "Copy bandwidth by direction", note: "Bytes divided by the time in which copies run.", table: "copy_rates", label: "bandwidth", unit: "bytes_per_s" },
+      { title: "Copy bandwidth by direction", note: "Bytes divided by the time in which copies run.", table: "copy_rates", label: "bandwidth", unit: "bytes_per_s" },
       series("points", "bandwidth_bytes_per_s", "bytes_per_s"),
     ),
   ];
 }
 
-/** Memory in use over time: a plot per place, with its kinds. */
-export function memoryUse(table: Columns, start: number): Plot[] {
+/** Memory in use until the end of the recording: a plot per place, with its kinds. */
+export function memoryUse(table: Columns, end: number): Plot[] {
   const places = table.by((row) => [table.text(row, "place"), table.text(row, "allocator"), table.text(row, "pid")].join("\n"));
   const many = new Set(table.rows.map((row) => table.text(row, "pid"))).size > 1;
   const most = (own: Columns): number => Math.max(...own.rows.map((row) => own.number(row, "max_bytes") ?? 0));
-  const byPeak = [...places].sort((a, b) => most(b[1]) - most(a[1]));
-  return byPeak.flatMap(([place, own]) => {
+  const byPlace = [...places].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+  return byPlace.flatMap(([place, own]) => {
     const [where, allocator, pid] = place.split("\n");
     const highest = most(own);
     if (highest <= 0) return [];
-    const end = Math.max(...table.rows.map((row) => table.number(row, "end_ns") ?? 0)) - start;
     const series = [...own.by((row) => own.text(row, "memory"))].flatMap(([kind, rows]): Series[] => [
       ...(rows.rows.some((row) => rows.number(row, "reserved_bytes") !== null)
-        ? [{ name: `${kind}, reserved`, category: "unknown", kind: "steps" as const, marks: held(timed(rows, start, "reserved_bytes", "bytes", "reserved"), end) }]
+        ? [{ name: `${kind}, reserved`, category: "unknown", kind: "steps" as const, marks: held(timed(rows, "reserved_bytes", "bytes", "reserved"), end) }]
         : []),
-      { name: `${kind}, in use`, kind: "steps", marks: held(timed(rows, start, "max_bytes", "bytes", "in use"), end) },
+      { name: `${kind}, in use`, kind: "steps", marks: held(timed(rows, "max_bytes", "bytes", "in use"), end) },
     ]);
     const peak = own.rows.find((row) => own.number(row, "max_bytes") === highest) ?? 0;
-    const time = (own.number(peak, "time_ns") ?? 0) - start;
     return [
       overTime(
         {
-          start,
           title: `Memory in use, ${where}${many ? `, process ${pid}` : ""} (${(allocator ?? "").toLowerCase()})`,
-          note: `Peak ${bytesText(highest)} (${own.text(peak, "memory")}) at ${timeText(time)}. The line shows the most in each interval.`,
+          note: `Peak ${bytesText(highest)} (${own.text(peak, "memory")}) at ${clockText(own.number(peak, "time_ns") ?? 0, 1000)}. The line shows the most in each interval.`,
           table: "memory_use",
           label: "bytes in use",
           unit: "bytes",
@@ -179,7 +176,7 @@ export function collectiveSizes(table: Columns): Plot | null {
   };
   const series = kinds.flatMap(([name, own]): Series[] => [
     { name: `${name}: algorithm`, kind: "steps", marks: own.rows.flatMap(mark(own, "algorithm_bytes_per_s", "algorithm")) },
-    { name: `${name}: bus`, kind: "steps", marks: own.rows.flatMap(mark(own, "bus_bytes_per_s", "bus")) },
+    { name: `${name}: bus`, kind: "points", marks: own.rows.flatMap(mark(own, "bus_bytes_per_s", "bus")) },
   ]);
   const chart: Chart = {
     kind: "chart",
@@ -187,7 +184,7 @@ export function collectiveSizes(table: Columns): Plot | null {
     note: "Message sizes divided by the time after the last rank's arrival; bus: what a ring moves over each link. A step leads to its slowest collective.",
     table: "collective_sizes",
     x: { label: "message size", unit: "bytes", isLog: true },
-    y: { label: "bandwidth", unit: "bytes_per_s" },
+    y: { label: "bandwidth", unit: "bytes_per_s", isLog: true },
     series: series.filter((one) => one.marks.length > 0),
   };
   return link === null ? chart : { ...chart, lines: [{ text: `NVLink, ${valueText(link, "bytes_per_s")}`, y: link }] };
@@ -196,24 +193,27 @@ export function collectiveSizes(table: Columns): Plot | null {
 /** The share of each rank's time in communication that nothing hides. */
 export function exposedShares(table: Columns): Plot | null {
   if (!table.rows.some((row) => (table.number(row, "collective_ns") ?? 0) > 0)) return null;
-  const bars = (name: string, column: string, category: string): Series => ({
+  const exposed = (row: number): number => table.number(row, "exposed_ns") ?? 0;
+  const whole = (row: number): number => table.number(row, "collective_ns") ?? 0;
+  const bars = (name: string, category: string, from: (row: number) => number, to: (row: number) => number): Series => ({
     name,
     category,
     kind: "bars",
-    marks: table.rows.map((row, place) => {
-      const share = (table.number(row, column) ?? 0) / (table.number(row, "total_ns") ?? 1);
-      const text = `${rankLabel(table, row)}: ${timeText(table.number(row, column) ?? 0)} ${name}, ${shareText(share)} of its time`;
-      return { x0: place, x1: place + 0.86, y0: 0, y1: share, text, target: null };
+    marks: table.rows.flatMap((row, place) => {
+      const [low, high, total] = [from(row), to(row), table.number(row, "total_ns") ?? 1];
+      const text = `${rankLabel(table, row)}: ${timeText(high - low)} ${name}, ${shareText((high - low) / total)} of its time`;
+      return high > low ? [{ x0: place, x1: place + FILLED, y0: low / total, y1: high / total, text, target: null }] : [];
     }),
   });
+  const series = [bars("exposed", "launch-bound", () => 0, exposed), bars("overlapped with compute", "collective", exposed, whole)];
   return {
     kind: "chart",
     title: "Communication of each rank",
-    note: "Share of the analyzed time in collectives, and the part of it without concurrent compute.",
+    note: "Share of the analyzed time in collectives: exposed, and overlapped with compute.",
     table: "rank_sum",
     x: { label: "rank", unit: "count", labels: table.rows.map((row) => rankLabel(table, row)) },
     y: { label: "share of the rank's time", unit: "ratio" },
-    series: [bars("in collectives", "collective_ns", "collective"), bars("exposed", "exposed_ns", "launch-bound")],
+    series,
   };
 }
 

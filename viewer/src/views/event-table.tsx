@@ -174,7 +174,7 @@ export function EventTable({ model }: { model: Model }) {
         count={lines.count}
         lineHeight={22}
         label="Events in view"
-        template="minmax(10em, 3fr) minmax(6em, 1fr) minmax(8em, 1.5fr) 13em 7em 9em"
+        template="minmax(10em, 3fr) minmax(6em, 1fr) minmax(8em, 1.5fr) 15em 7em 9em"
         columns={columns}
         lineClass={(line) => {
           const event = lines.at(line);

@@ -2,7 +2,7 @@
 
 import { plainText } from "../base/text";
 import { timeText } from "../base/units";
-import type { RowKind } from "../data/head";
+import type { RowKind, StepsSpec } from "../data/head";
 import { isKernelName } from "../data/names";
 import { fitSpan } from "../engine/view";
 import type { Model } from "./model";
@@ -46,22 +46,36 @@ export function goToLongestKernel(model: Model): Promise<void> {
   return goToLongest(model, "kernel", "stream", (name) => isKernelName(names, head.categories, name));
 }
 
-/** Returns the longest step, among those that are analyzed if there are any; -1 without steps. */
-export function slowestStep(model: Model): number {
-  const steps = model.recording.head.steps[0];
-  if (!steps) return -1;
-  const all = steps.start_ns.map((_, step) => step);
-  const included = all.filter((step) => !steps.excluded[step]);
-  const length = (step: number): number => (steps.end_ns[step] ?? 0) - (steps.start_ns[step] ?? 0);
-  return (included.length ? included : all).reduce((best, step) => (best < 0 || length(step) > length(best) ? step : best), -1);
+interface Step {
+  readonly of: StepsSpec;
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+  readonly isExcluded: boolean;
 }
 
-export function goToSlowestStep(model: Model): void {
-  const steps = model.recording.head.steps[0];
+/** Returns the longest step of all GPUs, among those that are analyzed if there are any; null without steps. */
+export function slowestStep(model: Model): Step | null {
+  const all = model.recording.head.steps.flatMap((of) =>
+    of.start_ns.map((start, at): Step => ({ of, start, end: of.end_ns[at] ?? start, text: of.text[at] ?? "", isExcluded: of.excluded[at] === true })),
+  );
+  const included = all.filter((step) => !step.isExcluded);
+  const length = (step: Step): number => step.end - step.start;
+  return (included.length ? included : all).reduce<Step | null>((best, step) => (best && length(best) >= length(step) ? best : step), null);
+}
+
+/** Selects the slowest step and its time. */
+export async function goToSlowestStep(model: Model): Promise<void> {
+  const { answers, head } = model.recording;
   const step = slowestStep(model);
-  if (!steps || step < 0) return model.tell("No steps.");
-  const span = { start: steps.start_ns[step] as number, end: steps.end_ns[step] as number };
+  if (!step) return model.tell("No steps.");
+  const { start, end } = step;
+  const lanes = head.rows.flatMap((row, at) => (row.kind === "step" && step.of.rows.includes(row.parent ?? "") ? [at] : []));
+  const latest = await answers.latest(lanes, start);
   model.page.value = "timeline";
-  model.show(fitSpan(span, model.limits, 0.04));
-  model.tell(`Slowest step: ${plainText(steps.text[step] ?? "")}, ${timeText(span.end - span.start)}`);
+  model.show(fitSpan({ start, end }, model.limits, 0.04));
+  model.select(latest.find((one) => one?.start === start && one.end === end) ?? null);
+  model.area.value = { span: { start, end }, rows: null };
+  const where = head.steps.length > 1 ? `, ${plainText(step.of.label)}` : "";
+  model.tell(`Slowest step: ${plainText(step.text)}, ${timeText(end - start)}${where}`);
 }

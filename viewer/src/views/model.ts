@@ -9,8 +9,8 @@ import type { RowKind, RowSpec, StepsSpec } from "../data/head";
 import { matchingNames, shortName } from "../data/names";
 import type { Recording } from "../data/recording";
 import { StoppedError } from "../data/server";
-import { type Area, type Arrow, type HitPicture, visibleRows } from "../engine/draw";
-import { type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
+import { type Area, type Arrow, type HitPicture, RULER_HEIGHT, visibleRows } from "../engine/draw";
+import { filled, type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
 import {
   clampSpan,
@@ -131,6 +131,8 @@ export class Model {
   /** The time of the bookmark being edited. */
   readonly noting = signal<number | null>(null);
 
+  /** The rows on the screen; `layout` has them with the heights that they are drawn with. */
+  readonly rowsShown: ReadonlySignal<Layout>;
   readonly layout: ReadonlySignal<Layout>;
   readonly lit: ReadonlySignal<Uint8Array | null>;
   readonly inks: ReadonlySignal<Inks>;
@@ -172,13 +174,14 @@ export class Model {
       new Set(head.rows.filter(wanted).map((row) => row.id));
     this.collapsed = signal(ids((row) => row.collapsed === true));
     this.hidden = signal(ids((row) => row.hidden === true));
-    this.layout = computed(() =>
+    this.rowsShown = computed(() =>
       layoutRows(this.tree, {
         collapsed: this.collapsed.value,
         hidden: this.hidden.value,
         pinned: [...new Set([...this.pinned.value, ...this.rowsOfFinding()])],
       }),
     );
+    this.layout = computed(() => filled(this.rowsShown.value, this.size.value.height - RULER_HEIGHT));
     this.lit = computed(() => this.findLit());
     const names = computed(() => {
       void this.arrived.value;
@@ -482,7 +485,7 @@ export class Model {
     const layout = this.layout.value;
     const placed = topOfRow(layout, row, this.scrollTop.value);
     if (!placed || layout.pinned.some((one) => one.row === row)) return;
-    const room = this.size.value.height - 24;
+    const room = this.size.value.height - RULER_HEIGHT;
     if (placed.y < layout.pinnedHeight || placed.y + placed.height > room) {
       const y = placed.y + this.scrollTop.value - layout.pinnedHeight;
       this.scrollTop.value = Math.max(0, y - (room - layout.pinnedHeight) / 2);
@@ -502,7 +505,7 @@ export class Model {
     return this.walk(async (now) => {
       if (!now) return this.firstInView();
       const { answers, head } = this.recording;
-      const shown = [...this.layout.value.pinned, ...this.layout.value.scrolled].map((one) => one.row);
+      const shown = [...this.rowsShown.value.pinned, ...this.rowsShown.value.scrolled].map((one) => one.row);
       const beyond = direction > 0 ? shown.slice(shown.indexOf(now.row) + 1) : shown.slice(0, shown.indexOf(now.row)).reverse();
       const row = beyond.find((one) => {
         const spec = head.rows[one];
@@ -535,7 +538,7 @@ export class Model {
 
   /** Returns the rows whose highlighted events are counted and walked. A phase repeats a range of the CPU. */
   private searchedRows(): readonly number[] {
-    const { scrolled, pinned } = this.layout.value;
+    const { scrolled, pinned } = this.rowsShown.value;
     const { rows } = this.recording.head;
     const shown = [...scrolled, ...pinned].map((one) => one.row);
     return this.lighting.value?.rows ?? shown.filter((row) => rows[row]?.kind !== "phase");
@@ -739,9 +742,15 @@ export class Model {
     this.pinned.value = now.includes(id) ? now.filter((one) => one !== id) : [...now, id];
   }
 
+  /** Returns the outermost group of a row: a GPU or a process. */
+  topOf(row: number): number {
+    const above = this.tree.parent[row] ?? -1;
+    return above >= 0 ? this.topOf(above) : row;
+  }
+
   /** Returns the rows for the statistics of an area. */
   rowsOfArea(area: Area): number[] {
-    const shown = [...this.layout.value.pinned, ...this.layout.value.scrolled].map((one) => one.row);
+    const shown = [...this.rowsShown.value.pinned, ...this.rowsShown.value.scrolled].map((one) => one.row);
     return shown.filter((row) => area.rows === null || area.rows.has(row));
   }
 

@@ -16,11 +16,19 @@ export interface Whole {
   readonly doc: string;
 }
 
+/** What one rank, GPU, or process has of the totals, by name. */
+export interface Part {
+  readonly label: string;
+  readonly totals: ReadonlyMap<number, NameTotals>;
+}
+
 interface NameLine extends NameTotals {
   readonly text: string;
   readonly full: string;
   readonly category: string;
   readonly spread: Spread | undefined;
+  /** Time in each part. */
+  readonly parts: readonly number[];
 }
 
 /** The mean of the whole events; if these are too many, of their parts in the time range. */
@@ -54,7 +62,9 @@ export function fewestText(one: Counted): string {
 
 /** Sorts lines by a column; the sort is stable. */
 export function sortedLines(lines: readonly NameLine[], key: string, isFalling: boolean): NameLine[] {
-  const value = COLUMNS.find((one) => one.key === key)?.of ?? COLUMNS[3].of;
+  const part = Number(/^part (\d+)$/.exec(key)?.[1] ?? -1);
+  const ofPart = (one: NameLine): number => one.parts[part] ?? 0;
+  const value = part >= 0 ? ofPart : (COLUMNS.find((one) => one.key === key)?.of ?? COLUMNS[3].of);
   const sign = isFalling ? -1 : 1;
   return [...lines].sort((a, b) => {
     const [x, y] = [value(a), value(b)];
@@ -62,7 +72,7 @@ export function sortedLines(lines: readonly NameLine[], key: string, isFalling: 
   });
 }
 
-export function NamesList({ model, title, totals, whole, spreads }: {
+export function NamesList({ model, title, totals, whole, spreads, parts }: {
   model: Model;
   title: string;
   totals: readonly NameTotals[];
@@ -70,6 +80,7 @@ export function NamesList({ model, title, totals, whole, spreads }: {
   whole?: Whole;
   /** By name: the spread of the durations of the whole events; none if there are too many. */
   spreads: ReadonlyMap<number, Spread>;
+  parts: readonly Part[];
 }) {
   const of = whole?.ns ?? 0;
   const [order, setOrder] = useState({ key: "ns", isFalling: true });
@@ -81,17 +92,20 @@ export function NamesList({ model, title, totals, whole, spreads }: {
       full: model.fullNameOf(one),
       spread: spreads.get(one.name),
       category: head.categories[names.categories[one.name] ?? -1]?.name ?? "",
+      parts: parts.map((part) => part.totals.get(one.name)?.ns ?? 0),
     }));
     return sortedLines(all, order.key, order.isFalling);
-  }, [totals, spreads, order, names]);
-  const columns = COLUMNS.filter((one) => of > 0 || one.key !== "share");
+  }, [totals, spreads, parts, order, names]);
+  const ofParts = parts.map(({ label }, i) => ({ key: `part ${i}`, title: label, isNumber: true }));
+  const columns = COLUMNS.filter((one) => of > 0 || one.key !== "share").flatMap((one) => (one.key === "ns" ? [one, ...ofParts] : [one]));
   if (!totals.length) return <p class="empty">{title}: none in this time range.</p>;
   return (
     <List
       count={lines.length}
       lineHeight={22}
       label={title}
-      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 6em 6em 6em 6em 6em${of > 0 ? " 6em" : ""}`}
+      template={`minmax(12em, 5fr) minmax(7em, 1fr) 6em 6em${" 6em".repeat(parts.length)} 6em 6em 6em 6em${of > 0 ? " 6em" : ""}`}
+      leastWidth={62 + 7 * parts.length}
       columns={columns.map(({ key, title: heading, isNumber }) => ({
         key,
         isNumber,
@@ -100,7 +114,7 @@ export function NamesList({ model, title, totals, whole, spreads }: {
           <button
             type="button"
             class="plain"
-            title={key === "share" ? whole?.doc : undefined}
+            title={key === "share" ? whole?.doc : key.startsWith("part") ? `Time on ${heading}` : undefined}
             onClick={() => setOrder({ key, isFalling: order.key === key ? !order.isFalling : isNumber })}
           >
             {key === "share" ? whole?.title : heading}
@@ -129,6 +143,10 @@ export function NamesList({ model, title, totals, whole, spreads }: {
           one.category,
           fewestText(one),
           boundsText(one.ns, most, timeText),
+          ...parts.map(({ totals: own }) => {
+            const part = own.get(one.name);
+            return part ? boundsText(part.ns, part.most_ns ?? part.ns, timeText) : "–";
+          }),
           // Those of the longer events alone would be too high.
           ...[meanOf(one), one.spread?.min, one.spread?.median, one.spread?.max].map((ns) =>
             ns === undefined || !isWhole(one) ? "–" : timeText(ns),

@@ -49,7 +49,7 @@ function Search({ model }: { model: Model }) {
           {lighting && <span class="lit" title={plainText(lighting.title).slice(0, 1000)}>Highlighted: {plainText(lighting.title).slice(0, 60)}</span>}
           <button type="button" aria-label="Previous highlighted event" title="Previous highlighted event (<)" disabled={model.isCutOff} onClick={() => model.stepMatch(-1)}>‹</button>
           <button type="button" aria-label="Next highlighted event" title="Next highlighted event (>)" disabled={model.isCutOff} onClick={() => model.stepMatch(1)}>›</button>
-          <button type="button" onClick={() => model.search("")}>Clear</button>
+          <button type="button" aria-label="Clear the search" title="Clear the search" onClick={() => model.search("")}>✕</button>
         </>
       )}
     </span>
@@ -115,8 +115,10 @@ function Bar({ model }: { model: Model }) {
       )}
       {model.page.value === "timeline" && (
         <label>
-          Color by{" "}
+          <span class="color-by">Color by </span>
           <select
+            aria-label="Color by"
+            title="Color by"
             value={model.mode.value}
             onChange={(event) => {
               model.mode.value = event.currentTarget.value as "category" | "name" | "cause";
@@ -129,11 +131,6 @@ function Bar({ model }: { model: Model }) {
         </label>
       )}
       <span class="right">
-        {model.hidden.value.size > 0 && (
-          <button type="button" onClick={() => { model.hidden.value = new Set(); }}>
-            Show {plural(model.hidden.value.size, "hidden row")}
-          </button>
-        )}
         <button
           type="button"
           title="Commands, rows, tables, findings (Ctrl+K)"
@@ -169,7 +166,10 @@ function Bar({ model }: { model: Model }) {
   );
 }
 
-
+/** A text with its commands, which are between backticks, as code. */
+function WithCode({ text }: { text: string }) {
+  return <>{plainText(text).split("`").map((part, i) => (i % 2 ? <code key={i}>{part}</code> : part))}</>;
+}
 
 function Finding({ model }: { model: Model }) {
   const { head } = model.recording;
@@ -210,9 +210,9 @@ function Finding({ model }: { model: Model }) {
           ))}
         </p>
       )}
-      {found.claim && <p>{plainText(found.claim)}</p>}
-      {found.fix && <p><b>Fix:</b> {plainText(found.fix)}</p>}
-      {found.verify && <p><b>Verify:</b> {plainText(found.verify)}</p>}
+      {found.claim && <p><WithCode text={found.claim} /></p>}
+      {found.fix && <p><b>Fix:</b> <WithCode text={found.fix} /></p>}
+      {found.verify && <p><b>Verify:</b> <WithCode text={found.verify} /></p>}
     </section>
   );
 }

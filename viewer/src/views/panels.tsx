@@ -15,7 +15,7 @@ import { DERIVED, EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
 import type { Model, Tab } from "./model";
-import { fewestText, NamesList, type Whole } from "./names-list";
+import { fewestText, NamesList, type Part, type Whole } from "./names-list";
 import { Swatch } from "./swatch";
 
 const MOST_NAMES = 200;
@@ -241,26 +241,51 @@ async function spreadsOf(model: Model, area: Area, tab: Tab): Promise<ReadonlyMa
   return set ? spreadsByName(set, names.texts.length) : NO_SPREADS;
 }
 
+const NO_PARTS: readonly Part[] = [];
+const MOST_PARTS = 8;
+
+/** Returns the totals of each rank, GPU, or process for the tabs with lists of names, if there are a few of them. */
+async function partsOf(model: Model, area: Area, tab: Tab): Promise<readonly Part[]> {
+  const kinds = KINDS_OF_TAB[tab];
+  if (!kinds || !model.isComplete.peek()) return NO_PARTS;
+  const { head, answers } = model.recording;
+  const rowsOf = new Map<number, number[]>();
+  for (const row of model.rowsOfArea(area)) {
+    if (!kinds.includes(head.rows[row]?.kind ?? "")) continue;
+    const top = model.topOf(row);
+    rowsOf.set(top, [...(rowsOf.get(top) ?? []), row]);
+  }
+  if (rowsOf.size < 2 || rowsOf.size > MOST_PARTS) return NO_PARTS;
+  const short = (top: number): string => plainText(head.rows[top]?.label ?? "").split(" · ")[0] ?? "";
+  return Promise.all(
+    [...rowsOf].map(async ([top, rows]) => {
+      const totals = await answers.names(rows, area.span);
+      return { label: short(top), totals: new Map(totals.map((one) => [one.name, one])) };
+    }),
+  );
+}
+
 /** The tabs with sums by name. Numbers of an earlier view are hidden until those of this one arrive. */
 function Selection({ model, tab }: { model: Model; tab: Tab }) {
   const arrived = model.arrived.value;
   const area = model.settled.value;
-  const layout = model.layout.value;
+  const layout = model.rowsShown.value;
   // Sums over a part of the events would be wrong, and would slow down the loading of the rest.
   const ask = (): Promise<Groups | null> =>
     model.isComplete.peek() ? groupsOf(model, area) : Promise.resolve(null);
   const { value: groups, isPending } = useAnswer<Groups | null>(null, ask, [model, area, arrived, layout]);
   const { value: spreads, isPending: isSpreading } = useAnswer(NO_SPREADS, () => spreadsOf(model, area, tab), [model, area, arrived, layout, tab]);
+  const { value: parts, isPending: isParting } = useAnswer(NO_PARTS, () => partsOf(model, area, tab), [model, area, arrived, layout, tab]);
   if (!groups || (isPending && model.isServerGone.value)) return <p class="empty">{whyPending(model)}</p>;
   const whole = wholeOf(model, groups.area, groups.devices);
   const now = model.area.value?.span ?? model.view.value;
-  const isOld = isPending || isSpreading || model.isSumming.value || !isSameSpan(groups.area.span, now);
+  const isOld = isPending || isSpreading || isParting || model.isSumming.value || !isSameSpan(groups.area.span, now);
   return (
     <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
       <Caveat model={model} />
-      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} whole={whole} spreads={spreads} />}
-      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} spreads={spreads} />}
-      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} whole={whole} spreads={spreads} />}
+      {tab === "kernels" && <NamesList model={model} title="GPU operations by name" totals={groups.work} whole={whole} spreads={spreads} parts={parts} />}
+      {tab === "ranges" && <NamesList model={model} title="Ranges, operators, and calls" totals={groups.host} spreads={spreads} parts={parts} />}
+      {tab === "idle" && <NamesList model={model} title="Idle time by cause" totals={groups.idle} whole={whole} spreads={spreads} parts={parts} />}
       {tab === "summary" && (
         <div class="columns">
           <NameTable model={model} title="Idle time by cause" totals={groups.idle} whole={whole} />
@@ -290,13 +315,16 @@ function AreaFlame({ model }: { model: Model }) {
   if (isPending && (model.isServerGone.value || flame === NO_FLAME)) return <p class="empty">{whyPending(model)}</p>;
   if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events in this time range. Select a shorter one.</p>;
   if (!flame.root.children.length) return <p class="empty">No ranges, operators, or API calls in this time range.</p>;
+  const isOld = isPending || !isSameSpan(area.span, model.area.value?.span ?? model.view.value);
   return (
-    <FlameGraph model={model} flame={flame} title="Selected time range" pattern={searchPattern(model.query.value)}>
-      <label>
-        <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
-        Merge numbered names (step_*)
-      </label>
-    </FlameGraph>
+    <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
+      <FlameGraph model={model} flame={flame} title="Selected time range" pattern={searchPattern(model.query.value)}>
+        <label>
+          <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
+          Merge numbered names (step_*)
+        </label>
+      </FlameGraph>
+    </div>
   );
 }
 
@@ -366,7 +394,7 @@ function Details({ model, event }: { model: Model; event: Found }) {
         {category && <><dt>Category</dt><dd>{category.name}{category.meaning && `: ${category.meaning}`}</dd></>}
         <dt>Event</dt>
         <dd>{event.id}</dd>
-        <Path model={model} title="Step" path={step ? [step] : []} />
+        <Path model={model} title="Step" path={step && step.id !== event.id ? [step] : []} />
         <Path model={model} title="Backward of" path={forward} />
         <Path model={model} title="Enclosing ranges" path={around} />
         {links.slice(0, 12).map((link, i) => {

@@ -8,15 +8,19 @@ import { fitSpan } from "../engine/view";
 import { ChartView, HeatView } from "../plots/chart";
 import { Columns, rankLabel, type Target } from "../plots/columns";
 import type { Plot } from "../plots/shapes";
-import { idleCauses, rankHeat, stepTimes } from "../plots/steps";
+import { idleCauses, rankHeat, STEP_TIMES, stepTimes, tableOfSteps } from "../plots/steps";
 import { collectiveSizes, copyRates, exposedShares, kernelDurations, launchQueue, memoryUse, waitMatrix } from "../plots/work";
 import type { Model } from "./model";
+import { LineNames } from "./table-lines";
+import { tableNamed } from "./topics";
 
 interface Made {
   readonly table: (name: string) => Columns | null;
-  /** The start of the recording. */
-  readonly start: number;
   readonly kernel: string;
+  /** The steps of all GPUs, also those that the table lacks. */
+  readonly steps: Columns;
+  /** The end of the recording. */
+  readonly end: number;
 }
 
 interface TopicOfPlots {
@@ -34,16 +38,16 @@ const TOPICS: readonly TopicOfPlots[] = [
   {
     title: "Steps",
     tables: ["rank_steps", "step_parts"],
-    make: ({ table }) => [of(table("rank_steps"), stepTimes), ...(of(table("step_parts"), idleCauses) ?? [])],
+    make: ({ table, steps }) => [table("rank_steps") && stepTimes(steps), ...(of(table("step_parts"), idleCauses) ?? [])],
   },
   {
     title: "Kernels",
     tables: ["kernel_durations"],
     make: ({ table, kernel }) => [of(table("kernel_durations"), (own) => kernelDurations(own, kernel))],
   },
-  { title: "Launches", tables: ["launch_queue"], make: ({ table, start }) => of(table("launch_queue"), (own) => launchQueue(own, start)) ?? [] },
-  { title: "Memory", tables: ["memory_use"], make: ({ table, start }) => of(table("memory_use"), (own) => memoryUse(own, start)) ?? [] },
-  { title: "Copies", tables: ["copy_rates"], make: ({ table, start }) => of(table("copy_rates"), (own) => copyRates(own, start)) ?? [] },
+  { title: "Launches", tables: ["launch_queue"], make: ({ table }) => of(table("launch_queue"), launchQueue) ?? [] },
+  { title: "Memory", tables: ["memory_use"], make: ({ table, end }) => of(table("memory_use"), (own) => memoryUse(own, end)) ?? [] },
+  { title: "Copies", tables: ["copy_rates"], make: ({ table }) => of(table("copy_rates"), copyRates) ?? [] },
   {
     title: "Ranks",
     tables: ["rank_steps", "rank_sum"],
@@ -77,8 +81,11 @@ function useTables(model: Model, names: readonly string[]): ReadonlyMap<string, 
   useEffect(() => {
     let isStale = false;
     const { head } = model.recording;
-    const known = names.filter((name) => head.results.some((one) => one.name === name));
-    const each = known.map(async (name) => [name, inPage(await model.recording.result(name), head)] as const);
+    const known = names.flatMap((name) => {
+      const spec = tableNamed(head.results, name);
+      return spec ? [[name, spec.name] as const] : [];
+    });
+    const each = known.map(async ([name, full]) => [name, inPage(await model.recording.result(full), head)] as const);
     const take = (found: ReadonlyMap<string, ResultTable> | string): void => {
       if (!isStale) setAnswer({ names, found });
     };
@@ -86,7 +93,7 @@ function useTables(model: Model, names: readonly string[]): ReadonlyMap<string, 
     return () => {
       isStale = true;
     };
-  }, [model, names]);
+  }, [model, names, model.arrived.value]);
   return answer?.names === names ? answer.found : null;
 }
 
@@ -99,40 +106,51 @@ export async function showTarget(model: Model, { event, span }: Target): Promise
 
 const KERNEL_LETTERS = 110;
 
-function KernelChoice({ table, kernel, onKernel }: { table: Columns; kernel: string; onKernel: (name: string) => void }) {
+interface KernelChoiceProps {
+  readonly model: Model;
+  readonly table: Columns;
+  readonly kernel: string;
+  readonly onKernel: (name: string) => void;
+}
+
+function KernelChoice({ model, table, kernel, onKernel }: KernelChoiceProps) {
   const names = useMemo(() => [...table.by((row) => table.text(row, "name")).keys()], [table]);
+  const { recording } = model;
+  const short = useMemo(() => new LineNames(recording.names, recording.head.categories), [recording, model.arrived.value]);
   return (
     <p>
       <label>
         Kernel{" "}
-        <select class="kernel-choice" value={kernel} onChange={(event) => onKernel(event.currentTarget.value)}>
-          {names.map((name) => <option key={name} value={name}>{plainText(name).slice(0, KERNEL_LETTERS)}</option>)}
+        <select class="kernel-choice" value={kernel} title={plainText(kernel)} onChange={(event) => onKernel(event.currentTarget.value)}>
+          {names.map((name) => <option key={name} value={name} title={plainText(name)}>{plainText(short.shown(name)).slice(0, KERNEL_LETTERS)}</option>)}
         </select>
       </label>
     </p>
   );
 }
 
-/** Says which tables a topic lacks, and which are cut. */
+/** Says that a plot shows only the first rows of its table; step times are complete. */
+function Cut({ plot, table }: { plot: Plot; table: ResultTable | undefined }) {
+  const { rows, row_count = 0 } = table ?? { rows: [] };
+  if (row_count <= rows.length || plot.title === STEP_TIMES) return null;
+  return <span class="cut-note">Only the first {countText(rows.length)} of {countText(row_count)} rows of the table. </span>;
+}
+
+/** Says which tables a topic lacks. */
 function Notes({ model, topic, tables }: { model: Model; topic: TopicOfPlots; tables: ReadonlyMap<string, ResultTable> }) {
   const missing = topic.tables.filter((name) => !tables.has(name));
-  const isPending = model.pending.value !== null;
+  const isPending = model.pending.value !== null && !model.pending.value.isReady;
+  const absent = Object.entries(model.recording.head.absent ?? {}).map(([name, reason]) => ({ name, reason }));
+  const reasonOf = (name: string): string => {
+    const found = tableNamed(absent, name);
+    return found ? `: ${plainText(found.reason)}` : "";
+  };
   return (
     <>
-      {missing.length > 0 && (
-        <p class="faint">
-          {isPending
-            ? "Some plots follow when the diagnosis is ready."
-            : `This recording has no data for ${missing.join(", ")}. `}
-          {!isPending && <code>{`warpline stats -r ${missing[0]}`}</code>}
-          {!isPending && " says why."}
-        </p>
-      )}
-      {[...tables].map(([name, { rows, row_count }]) =>
-        row_count !== undefined && row_count > rows.length && (
-          <p class="faint" key={name}>Of {name}, the page has the first {countText(rows.length)} of {countText(row_count)} rows.</p>
-        ),
-      )}
+      {missing.length > 0 && isPending && <p class="faint">Some plots follow when the diagnosis is ready.</p>}
+      {!isPending && missing.map((name) => (
+        <p class="faint" key={name}>No data for <code>{name}</code>{reasonOf(name)}.</p>
+      ))}
     </>
   );
 }
@@ -155,7 +173,7 @@ const ROOM_FOR_RANKS = 0.22; // of the window's height, for each of three matric
 
 export function Plots({ model }: { model: Model }) {
   const { results } = model.recording.head;
-  const shown = useMemo(() => TOPICS.filter((topic) => topic.tables.some((name) => results.some((one) => one.name === name))), [results]);
+  const shown = useMemo(() => TOPICS.filter((topic) => topic.tables.some((name) => tableNamed(results, name))), [results]);
   const [title, setTitle] = useState(shown[0]?.title ?? TOPICS[0]?.title ?? "");
   const [kernel, setKernel] = useState("");
   const topic = TOPICS.find((one) => one.title === title) as TopicOfPlots;
@@ -165,9 +183,11 @@ export function Plots({ model }: { model: Model }) {
   const durations = of(columns.get("kernel_durations") ?? null, (own) => own.whole((row) => own.text(row, "name")));
   const [first = 0] = durations?.rows ?? [];
   const chosen = kernel || (durations?.text(first, "name") ?? "");
+  const { head } = model.recording;
+  const steps = useMemo(() => tableOfSteps(head.steps), [head]);
   const plots = useMemo(
-    () => topic.make({ table: (name) => columns.get(name) ?? null, start: model.limits.start, kernel: chosen }).filter((plot) => plot !== null),
-    [topic, columns, chosen, model],
+    () => topic.make({ table: (name) => columns.get(name) ?? null, kernel: chosen, steps, end: model.limits.end }).filter((plot) => plot !== null),
+    [topic, columns, chosen, steps, model],
   );
   const go = (target: Target): void => void showTarget(model, target);
   const room = Math.max(60, window.innerHeight * ROOM_FOR_RANKS);
@@ -183,13 +203,14 @@ export function Plots({ model }: { model: Model }) {
       <div class="plots-body">
         {topic.title === "Ranks" && <Latest table={columns.get("rank_sum") ?? null} />}
         {typeof tables === "string" && <p role="alert">{plainText(tables)}</p>}
-        {durations && <KernelChoice table={durations} kernel={chosen} onKernel={setKernel} />}
+        {durations && <KernelChoice model={model} table={durations} kernel={chosen} onKernel={setKernel} />}
         {plots.map((plot) => (
           <figure key={plot.title} class="plot">
             <figcaption>
               <h2>{plainText(plot.title)}</h2>
               <span class="faint">{plainText(plot.note)} </span>
-              <button type="button" class="link" onClick={() => { model.table.value = plot.table; model.page.value = "tables"; }}>Table</button>
+              <Cut plot={plot} table={columns.get(plot.table)?.table} />
+              <button type="button" class="link" onClick={() => { model.table.value = tableNamed(results, plot.table)?.name ?? null; model.page.value = "tables"; }}>Table</button>
             </figcaption>
             {plot.kind === "chart" ? <ChartView chart={plot} onTarget={go} /> : <HeatView heat={plot} room={room} onTarget={go} />}
           </figure>

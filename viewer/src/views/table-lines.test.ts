@@ -53,8 +53,8 @@ describe("what a line of a table is about", () => {
   });
 
   it("finds the step of a line", () => {
-    const steps = { label: "", rows: [], start_ns: [5, 9], end_ns: [9, 12], text: ["a", "b"], excluded: [] };
-    const list = table(["no", "step"], [[0, "b"], [1, "c"]]);
+    const steps = { label: "", rows: [], start_ns: [5, 9], end_ns: [9, 12], text: ["a 3", "a 4"], index: [3, 4], excluded: [] };
+    const list = table(["index", "step"], [[4, "a"], [5, "a"]]);
     expect(stepOfLine(list, 0, steps)).toEqual({ start: 9, end: 12 });
     expect(stepOfLine(list, 1, steps)).toBeNull();
     expect(stepOfLine(list, 0, undefined)).toBeNull();
@@ -73,11 +73,14 @@ describe("what a line of a table is about", () => {
     const line = (text: string, count: number, ns: number) => ({
       ...{ name: 0, count, ns, text, full: text, category: "" },
       spread: { count, mean: ns / count, min: 1, median: count, max: ns },
+      parts: [ns - count, count],
     });
     const all = [line("b", 2, 10), line("a", 5, 5), line("c", 1, 10)];
     expect(sortedLines(all, "ns", true).map((one) => one.text)).toEqual(["b", "c", "a"]);
     expect(sortedLines(all, "text", false).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "median", true).map((one) => one.text)).toEqual(["a", "b", "c"]);
+    expect(sortedLines(all, "part 0", false).map((one) => one.text)).toEqual(["a", "b", "c"]);
+    expect(sortedLines(all, "part 1", true).map((one) => one.text)).toEqual(["a", "b", "c"]);
     expect(sortedLines(all, "mean", true).map((one) => one.text)).toEqual(["c", "b", "a"]);
   });
 });

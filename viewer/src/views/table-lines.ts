@@ -122,8 +122,9 @@ function quoted(text: string): string {
 
 /** Returns the time range of the step of a line, or null. */
 export function stepOfLine(table: ResultTable, line: number, steps: StepsSpec | undefined): Span | null {
-  const column = table.columns.findIndex((one) => one.name === "step");
-  const at = column < 0 ? -1 : (steps?.text.indexOf(String(table.rows[line]?.[column])) ?? -1);
-  if (!steps || at < 0) return null;
+  const column = (name: string): number => table.columns.findIndex((one) => one.name === name);
+  if (!steps || column("step") < 0) return null;
+  const at = steps.index?.indexOf(Number(table.rows[line]?.[column("index")] ?? Number.NaN)) ?? -1;
+  if (at < 0) return null;
   return { start: steps.start_ns[at] ?? 0, end: steps.end_ns[at] ?? 0 };
 }

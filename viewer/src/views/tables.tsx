@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { plainText, searchPattern } from "../base/text";
 import { clockText, countText, plural, valueText } from "../base/units";
-import type { ResultSpec, ResultTable } from "../data/head";
+import type { Head, ResultSpec, ResultTable } from "../data/head";
 import { fitSpan } from "../engine/view";
 import { flameOfTable } from "./flame";
 import { FlameGraph } from "./flame-graph";
@@ -87,7 +87,7 @@ function Result({ model, table, spec }: ResultProps) {
 /** Returns the width that a column needs for its heading and values, in em. */
 function leastWidth(table: ResultTable, column: number, isWord: boolean, clockSize: number | null): number {
   const spec = table.columns[column];
-  const ofNumber = clockSize === null ? 8 : clockText(clockSize, 1).length + 1;
+  const ofNumber = clockSize === null ? 7 : clockText(clockSize, 1).length + 1;
   const longest = isWord ? Math.max(...table.rows.slice(0, 200).map((row) => String(row[column] ?? "").length)) : ofNumber;
   const letters = Math.max(longest, spec ? headingOf(spec).length : 0);
   return Math.min(16, Math.max(4.5, 0.56 * letters + 1));
@@ -107,7 +107,7 @@ function Lines({ model, table, spec, places, order, onOrder, lineNames }: LinesP
   const depth = table.columns.findIndex((column) => column.name === "depth");
   const steps = model.recording.head.steps[0];
   const isWide = (at: number): boolean => texts[at] === true && (at === shown[0] || table.columns[at]?.name === "name");
-  const least = shown.map((at) => (isWide(at) ? 18 : leastWidth(table, at, texts[at] === true, sizes[at] ?? null)));
+  const least = shown.map((at) => (isWide(at) ? 15 : leastWidth(table, at, texts[at] === true, sizes[at] ?? null)));
   const widths = shown.map((at, i) => `minmax(${least[i]}em, ${isWide(at) ? "1fr" : `${(least[i] ?? 6) + 0.5}em`})`);
   const light = (place: number, text: string): void => {
     const names = lineNames.of(table, place);
@@ -233,6 +233,13 @@ export function Tables({ model }: { model: Model }) {
   );
 }
 
+/** Returns the times of equal warnings, such as those of several ranks. */
+function timesByText(losses: Head["losses"]): ReadonlyMap<string, readonly number[]> {
+  const times = new Map<string, number[]>();
+  for (const { text, time_ns } of losses) times.set(text, [...(times.get(text) ?? []), time_ns]);
+  return times;
+}
+
 export function Environment({ model }: { model: Model }) {
   const { environment, losses, results } = model.recording.head;
   const tables = ["device_sum", "process_sum", "recording", "profiling_cost"];
@@ -269,9 +276,15 @@ export function Environment({ model }: { model: Model }) {
         <>
           <h2>Recorder warnings</h2>
           <ul>
-            {losses.map((loss, i) => (
-              <li key={i}>
-                <button type="button" class="link" onClick={() => model.centreOn(loss.time_ns)}>{plainText(loss.text)}</button>
+            {[...timesByText(losses)].map(([text, times]) => (
+              <li key={text}>
+                {plainText(text)}{" "}
+                {times.map((time, i) => (
+                  <span key={i}>
+                    {i > 0 && ", "}
+                    <button type="button" class="link" title="Show on the timeline" onClick={() => model.centreOn(time)}>{clockText(time)}</button>
+                  </span>
+                ))}
               </li>
             ))}
           </ul>

@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { timeText, valueText } from "../base/units";
+import { countText, timeText, valueText } from "../base/units";
 import type { Found } from "../data/answers";
 import type { RowSpec } from "../data/head";
 import { axisOf } from "../engine/counter";
@@ -170,6 +170,17 @@ function AxisLabels({ spec }: { spec: RowSpec }) {
       <span>{valueText(high, unit)}</span>
       <span>{valueText(low, unit)}</span>
     </span>
+  );
+}
+
+/** Beside the minimap: brings hidden rows back. */
+function HiddenRows({ model }: { model: Model }) {
+  const count = model.hidden.value.size;
+  if (!count) return null;
+  return (
+    <button type="button" class="hidden-rows" title="Show all hidden rows (Shift+H)" onClick={() => { model.hidden.value = new Set(); }}>
+      Show {countText(count)} hidden
+    </button>
   );
 }
 
@@ -420,6 +431,7 @@ export function Timeline({ model }: { model: Model }) {
   }, [model]);
   return (
     <section class="timeline" aria-label="Timeline">
+      <HiddenRows model={model} />
       <Minimap model={model} />
       <div class="tracks">
         <Gutter model={model} />

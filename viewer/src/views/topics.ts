@@ -66,6 +66,11 @@ export function byTopic<T extends { readonly name: string }>(
   })).filter((one) => one.tables.length > 0);
 }
 
+/** Returns the table of a name without arguments: "steps" can be "steps:name=forward". */
+export function tableNamed<T extends { readonly name: string }>(tables: readonly T[], name: string): T | undefined {
+  return tables.find((one) => one.name.split(":")[0] === name);
+}
+
 /** Opens the first table of a topic, or the findings. Announces when the recording has no such table. */
 export function openTopic(model: Model, topic: Topic): void {
   if (topic === "findings") {

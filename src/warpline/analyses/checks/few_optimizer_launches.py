@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.measured_time import MeasuredTime, measured_time
 from warpline.derived.program import OPTIMIZER
-from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.ranges.stacks import is_launched_inside
 from warpline.derived.time_parts import TimePart
 from warpline.ops.arrays import BoolArray
 from warpline.ops.group import distinct_values
@@ -58,12 +58,7 @@ def _in_optimizer_ranges(measured: MeasuredTime) -> BoolArray | None:
         means_optimizer[row] = row >= 0 and bool(OPTIMIZER.search(trace.strings.text(row)))
     if not means_optimizer.any():
         return None
-    is_optimizer = means_optimizer[ids]
-    inside, n_kernels = launched_inside(trace, "kernel"), trace.row_count("kernel")
-    n_open = np.bincount(inside.first[is_optimizer], minlength=n_kernels + 1)
-    n_open -= np.bincount(inside.last[is_optimizer], minlength=n_kernels + 1)
-    is_inside = np.zeros(n_kernels, np.bool_)
-    is_inside[inside.order[np.cumsum(n_open)[: len(inside.order)] > 0]] = True
+    is_inside = is_launched_inside(trace, "kernel", np.flatnonzero(means_optimizer[ids]))
     mask = np.zeros(len(measured.work), np.bool_)
     kernels = measured.work.of_table("kernel")
     mask[kernels] = is_inside[measured.work.row[kernels]]

@@ -50,8 +50,10 @@ def _of_graphs(measured: MeasuredTime, rows: I64) -> BoolArray:
     Not every recording contains node ids.
     """
     nodes = measured.run.trace.columns("kernel", "graph_node_id")["graph_node_id"].is_valid()
-    call = measured.work.call[rows]
-    known = call >= 0
-    together = np.bincount(measured.work.call[measured.work.call >= 0], minlength=1)
-    of_graphs: BoolArray = nodes[measured.work.row[rows]] | (known & (together[call * known] > 1))
+    # The first count is of operations without a call.
+    together = np.bincount(measured.work.call + 1, minlength=1)
+    together[0] = 0
+    of_graphs: BoolArray = together[measured.work.call[rows] + 1] > 1
+    if nodes.any():
+        of_graphs |= nodes[measured.work.row[rows]]
     return of_graphs

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.measured_time import measured_time
 from warpline.derived.breakdown.overlaps import OverlapKind
+from warpline.ops.arrays import taken
 from warpline.ops.group import distinct_values
 from warpline.result.checks import Outcome, check
 from warpline.trace import Run
@@ -26,12 +27,10 @@ _SECOND_STREAM = 0.01
 def streams_concurrent(run: Run) -> Outcome:
     """Return whether several streams run at the same time."""
     measured = measured_time(run)
-    busy_ns = np.bincount(
-        measured.work.stream[measured.counted],
-        (measured.work.end_ns - measured.work.start_ns)[measured.counted].astype(np.float64),
-    )
+    work, rows = measured.work, np.flatnonzero(measured.counted)
+    busy_ns = np.bincount(work.stream[rows], work.end_ns[rows] - work.start_ns[rows])
     used = int(np.count_nonzero(busy_ns > _SECOND_STREAM * busy_ns.sum()))
-    devices = len(distinct_values(measured.work.device[measured.counted]))
+    devices = len(distinct_values(taken(work.device, rows)))
     ratio = measured.worst(measured.together_ns(OverlapKind.SEVERAL_STREAMS), measured.busy_ns)
     if used <= devices:
         return Outcome("pass", "one stream per GPU", ratio)

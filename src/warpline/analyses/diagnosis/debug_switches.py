@@ -253,12 +253,11 @@ def _by_environment(environment: Mapping[str, str], blocking: Evidence | None) -
 
 @dataclass(frozen=True)
 class _Launched:
-    """Kernels with a known launch call: their rows, their end, and start and end of the call."""
+    """Kernels with a known launch call: their rows, their ends and their calls."""
 
     row: I64
     end_ns: I64
-    call_start_ns: I64
-    call_end_ns: I64
+    call: I64
 
 
 def _kernels(trace: Trace) -> _Launched | None:
@@ -267,17 +266,13 @@ def _kernels(trace: Trace) -> _Launched | None:
         return None
     work = operations(trace)
     kernels = work.of_table("kernel")
-    kernels = kernels[work.call[kernels] >= 0]
-    shared = np.bincount(work.call[kernels]) if len(kernels) else np.zeros(1, np.int64)
-    kernels = kernels[shared[work.call[kernels]] == 1]
-    calls = trace.columns("api_call", "start_ns", "end_ns")
     call = work.call[kernels]
-    return _Launched(
-        work.row[kernels],
-        work.end_ns[kernels],
-        calls["start_ns"].values[call],
-        calls["end_ns"].values[call],
-    )
+    # The first count is of kernels without a call.
+    is_alone = np.bincount(call + 1, minlength=1)[call + 1] == 1
+    is_alone &= call >= 0
+    if not is_alone.all():
+        kernels, call = kernels[is_alone], call[is_alone]
+    return _Launched(work.row[kernels], work.end_ns[kernels], call)
 
 
 def _blocking_launches(trace: Trace) -> Evidence | None:
@@ -285,12 +280,13 @@ def _blocking_launches(trace: Trace) -> Evidence | None:
     kernels = _kernels(trace)
     if kernels is None or len(kernels.row) < _LEAST_LAUNCHES:
         return None
-    waited = np.flatnonzero(kernels.call_end_ns >= kernels.end_ns)
+    calls = trace.columns("api_call", "start_ns", "end_ns")
+    start_ns, end_ns = (column.values for column in calls.values())
+    waited = np.flatnonzero(end_ns[kernels.call] >= kernels.end_ns)
     if len(waited) < _BLOCKING_RATIO * len(kernels.row):
         return None
-    first = waited[np.argsort(kernels.call_start_ns[waited], kind="stable")[:_ROWS_SHOWN]]
-    times = (kernels.call_start_ns, kernels.call_end_ns)
-    windows = zip(*(time[first].tolist() for time in times), strict=True)
+    first = waited[np.argsort(start_ns[kernels.call[waited]], kind="stable")[:_ROWS_SHOWN]]
+    windows = zip(*(time[kernels.call[first]].tolist() for time in (start_ns, end_ns)), strict=True)
     return Evidence(
         f"{len(waited):,} of {len(kernels.row):,} launch calls ended after their kernel",
         "kernel",
@@ -317,12 +313,13 @@ def _anomaly_mode(trace: Trace) -> Finding | None:
     """Return a finding if the functions of the backward pass check their gradients for NaN."""
     if not trace.has("range") or not trace.row_count("range"):
         return None
-    names, nesting = range_names(trace), range_nesting(trace)
+    names = range_names(trace)
     texts = [text or "" for text in names.texts]
     is_check = np.array([text.split(",")[0] == _ANOMALY_CHECK for text in texts], np.bool_)
     is_backward = np.array([text.startswith(_BACKWARD) for text in texts], np.bool_)
     if not is_check.any() or not is_backward.any():
         return None
+    nesting = range_nesting(trace)
     functions = np.flatnonzero(is_backward[names.codes])
     checks = np.flatnonzero(is_check[names.codes] & nesting.has_parent)
     checks = checks[is_backward[names.codes[nesting.parent[checks]]]]

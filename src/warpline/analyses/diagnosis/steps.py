@@ -12,7 +12,7 @@ from warpline.derived.steps.times import steps as find_steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, Integers
+from warpline.ops.arrays import I32, I64, Integers
 from warpline.ops.group import factorize_rows
 from warpline.result import (
     Arguments,
@@ -121,7 +121,7 @@ def _slowest(trace: Trace, run_steps: Steps) -> tuple[I64, Integers]:
     return busy_ns, gpu_index
 
 
-def _launched(trace: Trace, step: I64, n_steps: int) -> tuple[I64, I64]:
+def _launched(trace: Trace, step: I32, n_steps: int) -> tuple[I64, I64]:
     """Return the number of launching calls and of kernels of each step."""
     work = operations(trace)
     inside = step != NO_STEP

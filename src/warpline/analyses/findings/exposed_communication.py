@@ -98,7 +98,9 @@ def exposed_communication(run: Run) -> list[Finding]:
     if is_overlapped or not advice.in_buckets:
         return [finding]
     places = np.flatnonzero(collectives)
-    changes = OverlapCollectives(places, _BUCKETS, scope.step[places], _moving(run.trace))
+    changes = OverlapCollectives(
+        places, _BUCKETS, scope.step[places].astype(np.int64), _moving(run.trace)
+    )
     return [replace(finding, changes=(changes,))]
 
 

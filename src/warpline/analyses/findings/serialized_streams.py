@@ -14,6 +14,7 @@ from warpline.derived.program import program_kind
 from warpline.derived.recorder import calls_hint
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.texts import number_texts
+from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import F64, I64, BoolArray
@@ -155,8 +156,8 @@ def _serialized(trace: Trace, scope: StepScope) -> _Serialized:
     )
     nothing = np.zeros(0, np.int64)
     parts = [_Serialized(nothing, nothing, nothing, nothing.astype(np.bool_))]
-    for device in distinct_values(work.device[rows]).tolist():
-        own = _on_used_streams(work, rows[work.device[rows] == device])
+    for low, high in work.bounds_of_devices():
+        own = _on_used_streams(work, rows[slice(*np.searchsorted(rows, (low, high)).tolist())])
         if not len(own):
             continue
         ns = _stream_ns(work, own)
@@ -172,14 +173,13 @@ def _serialized(trace: Trace, scope: StepScope) -> _Serialized:
 
 
 def _is_kernel(work: Operations) -> BoolArray:
-    is_kernel = np.zeros(len(work), np.bool_)
-    is_kernel[work.of_table("kernel")] = True
+    is_kernel: BoolArray = work.table == DEVICE_TABLES.index("kernel")
     return is_kernel
 
 
 def _stream_ns(work: Operations, rows: I64) -> F64:
     """Return the time of the operations by stream."""
-    length_ns = (work.end_ns - work.start_ns)[rows]
+    length_ns = work.end_ns[rows] - work.start_ns[rows]
     return np.bincount(work.stream[rows], length_ns).astype(np.float64)
 
 

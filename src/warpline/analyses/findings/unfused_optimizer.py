@@ -16,7 +16,7 @@ from warpline.derived.steps.launch_sequences import launch_sequences
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.result import Finding, rule
 from warpline.result.changes import FuseOperations
 from warpline.trace import Run, Trace
@@ -144,7 +144,7 @@ def _is_of_parameters(trace: Trace, group: I64, cycle: int) -> bool:
     return bool(launched_by_optimizers(trace)[group].mean() > _MOST)
 
 
-def _cycle(what: I64) -> int:
+def _cycle(what: I32) -> int:
     """Return the distance at which a sequence repeats, 0 if it does not."""
     for distance in range(1, min(_LONGEST_CYCLE, len(what) // _LEAST_REPEATS) + 1):
         if np.mean(what[distance:] == what[:-distance]) >= _SAME_RATIO:

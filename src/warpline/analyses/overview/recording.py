@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.texts import labelled
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
-from warpline.schema import TABLES, dimensions
+from warpline.schema import TABLES, TableSpec, dimensions, profiled_kernels
 from warpline.trace import Trace
 from warpline.units import Unit
 
@@ -33,7 +33,7 @@ def recording(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     meta = trace.meta
-    lines = [_line(trace, spec.name) for spec in TABLES.values() if spec not in dimensions.TABLES]
+    lines = [_line(trace, spec.name) for spec in TABLES.values() if _is_listed(trace, spec)]
     lines += [("not read", count, name) for name, count in meta.unread.items()]
     lines += [("lost", count, subject) for subject, count in meta.lost.items()]
     states, counts, tables = zip(*lines, strict=True)
@@ -45,6 +45,18 @@ def recording(trace: Trace, arguments: Arguments) -> Result:
         "table": labelled(every, tables),
     }
     return Result(NAME, TITLE, FIELDS, values, ("state", "table"))
+
+
+def _is_listed(trace: Trace, spec: TableSpec) -> bool:
+    """Return whether the state of a table says something about the recording.
+
+    A file has either a timeline or counters per kernel: the tables of the other are not missing.
+    """
+    if spec in dimensions.TABLES:
+        return False
+    is_of_counters = spec in profiled_kernels.TABLES
+    is_of_file = trace.has(spec.name) or spec.name in trace.meta.damaged
+    return is_of_file or trace.has("profiled_kernel") == is_of_counters
 
 
 def _line(trace: Trace, table: str) -> tuple[str, int | None, str]:

@@ -13,7 +13,7 @@ from warpline.derived.ranges.paths import Numbered, Paths, range_paths, warm_up
 from warpline.derived.ranges.work import has_work, range_work, work_inside, work_timeline
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
-from warpline.ops.group import GroupStats, group_stats
+from warpline.ops.group import GroupStats, group_stats, group_sums
 from warpline.ops.tree import Contents
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.trace import Trace
@@ -145,6 +145,9 @@ def _costs(trace: Trace, paths: Paths) -> dict[str, Values]:
     def of_calls(values: I64) -> GroupStats:
         return group_stats(paths.of_row, values[rows], len(paths.texts))
 
+    def sums(values: I64) -> I64:  # need no order
+        return group_sums(paths.of_row, values[rows], len(paths.texts))
+
     device, host = (
         of_calls(took.busy_ns),
         of_calls(times["end_ns"].values - times["start_ns"].values),
@@ -155,9 +158,9 @@ def _costs(trace: Trace, paths: Paths) -> dict[str, Values]:
         "device_p95_ns": Numbers(device.percentile(95)),
         "host_median_ns": Numbers(host.median),
         "host_p95_ns": Numbers(host.percentile(95)),
-        "kernels_per_call": Numbers(of_calls(work.kernels).mean),
-        "operations_per_call": Numbers(of_calls(work.operations).mean),
-        "device_idle_ns": Numbers(of_calls(took.span_ns - took.busy_ns).sum),
+        "kernels_per_call": Numbers(sums(work.kernels) / np.maximum(device.count, 1)),
+        "operations_per_call": Numbers(sums(work.operations) / np.maximum(device.count, 1)),
+        "device_idle_ns": Numbers(sums(took.span_ns - took.busy_ns)),
         "host_ns": Numbers(host.sum),
     }
 

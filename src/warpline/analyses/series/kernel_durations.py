@@ -56,9 +56,11 @@ def kernel_durations(trace: Trace, arguments: Arguments) -> Result:
     names = trace.strings.texts(distinct.tolist())
     place = np.argsort(np.argsort(np.array(names, np.object_), kind="stable"))
     order = np.lexsort((low[first], place[codes[first]], -of_name[codes[first]]))
+    most = np.zeros(n, np.int64)
+    np.maximum.at(most, groups.codes, length)
+    lasting = np.flatnonzero(length == most[groups.codes])[::-1]
     longest = np.zeros(n, np.int64)
-    by_length = np.lexsort((-np.arange(len(length)), length))
-    longest[groups.codes[by_length]] = by_length  # the last assignment is the longest
+    longest[groups.codes[lasting]] = lasting  # the last assignment is the first of them
     bounds = power_bounds(_PER_DOUBLING)
     high = bounds[np.minimum(np.searchsorted(bounds, low[first], "right"), len(bounds) - 1)]
     values: dict[str, Values] = {

@@ -30,6 +30,7 @@ FIELDS = (
     Field("event", Unit.NONE, "The kernel with the longest delay.", "Event", is_detail=True),
 )
 _INTERVALS = 400
+_LAST = np.iinfo(np.int64).max
 
 
 @analysis(
@@ -84,10 +85,11 @@ def _of_gpu(launches: KernelLaunches, rows: Any, gpu: int) -> dict[str, Any]:
     bins = equal_bins(int(begin.min()), int(start.max()) + 1, _INTERVALS)
     place = bins.of(start)
     delay = group_stats(place, start - begin, bins.count)
-    # The last assignment counts: the longest delay, the first kernel among equals.
-    order = np.lexsort((-launches.kernel[rows], start - begin))
-    event = np.zeros(bins.count, np.int64)
-    event[place[order]] = launches.kernel[rows][order]
+    # The longest delay of each interval, the first kernel among equals.
+    longest = np.flatnonzero(start - begin == delay.max[place])
+    event = np.full(bins.count, _LAST, np.int64)
+    np.minimum.at(event, place[longest], launches.kernel[rows[longest]])
+    event[event == _LAST] = 0
     edges = bins.edges_ns
     has_any = delay.count > 0
     return {

@@ -18,6 +18,7 @@ from warpline.capture.in_process.agent import Agent
 from warpline.capture.in_process.nvtx_libraries import find_silent, introduce_others
 from warpline.capture.in_process.warning import warn
 from warpline.capture.machine.agent import INJECTION_VARIABLE
+from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import ControlFile, State
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure, not_writable
 from warpline.errors import CaptureError
@@ -78,6 +79,7 @@ class Run:
         program = {"pid": self._pid, "exit_status": None, "signal": None}
         with contextlib.suppress(OSError):  # a full disk: the recording ends at the last event
             self._session.end(program=program)
+            self._session.add_software(loaded_versions(self._pid))
         LISTENER.forget()
         introduce_others()
         self._leave()

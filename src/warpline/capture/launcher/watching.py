@@ -27,6 +27,7 @@ from warpline.capture.launcher.signals import FORWARDED, FROM_KERNEL, PASSED_ON,
 from warpline.capture.launcher.status import StatusLine
 from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
+from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import RangeMode, State
 from warpline.capture.session.exits import signal_name
 from warpline.capture.session.facts import StoppedBy
@@ -42,6 +43,9 @@ _LEFT_BEHIND_S = 3.0
 _PATIENCE_S = 1.0
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _NAMES_SHOWN = 3
+# Frameworks are loaded in the first seconds, a few of them later. Reading what a process has mapped
+# holds up its own changes of that for a moment, so this is done rarely.
+_VERSION_LOOKS = frozenset(2**power for power in range(1, 9))
 
 Say = Callable[[str], None]
 
@@ -265,12 +269,15 @@ class Watch:
         """Do periodic work: inspect processes and ranges, draw the status line."""
         self._attached.look()
         alive = processes.descendants(os.getpid())
+        attached = self._control.attached_pids()
         self._ending.seen = max(self._ending.seen, len(alive))
         for pid in alive:
-            looks = self._looks.get(pid, 0)
-            if looks < 2:  # between fork and exec, a process resembles its parent
-                self._looks[pid] = looks + 1
+            looks = self._looks[pid] = self._looks.get(pid, 0) + 1
+            if looks <= 2:  # between fork and exec, a process resembles its parent
                 self._inspect(pid)
+            if looks in _VERSION_LOOKS and pid in attached:
+                with contextlib.suppress(OSError):  # a full disk: versions stay unknown
+                    self._session.add_software(loaded_versions(pid))
         if self._control.mode is not RangeMode.NONE:
             self._close_windows_of_the_dead()
         now = time.monotonic()

@@ -12,6 +12,7 @@ import os
 import shutil
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ class Session:
         """Change facts and rewrite session.json."""
         self.facts.update(changes)
         write_facts(self.folder, self.facts)
+
+    def add_software(self, versions: Mapping[str, str]) -> None:
+        """Add versions of what the program runs on; those known already stay."""
+        software = {**versions, **self.facts.get("software", {})}
+        if software != self.facts.get("software"):
+            self.write_facts(software=software)
 
     def end(self, **changes: Any) -> None:
         """Stop recording permanently and store the time."""

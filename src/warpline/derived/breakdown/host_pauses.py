@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
 from warpline.derived.idle.host_blocking import blocking
@@ -15,7 +14,7 @@ from warpline.derived.idle.silences import ThreadTimes, silences
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, taken
 from warpline.ops.group import distinct_values
 from warpline.ops.interval import union
 from warpline.ops.tiling import Grouped, cut, rest
@@ -78,9 +77,12 @@ def _idle(
     trace: Trace, windows: Windows, silent: Grouped, *causes: TimePart
 ) -> tuple[Grouped, I64]:
     """Return when devices were idle for causes during CPU gaps, and how long in each window."""
-    segments, pieces = device_segments(trace), window_segments(trace, windows)
-    is_idle = np.isin(segments.part[pieces.row], causes)
-    span, start, end = (column[is_idle] for column in (pieces.span, pieces.start_ns, pieces.end_ns))
+    segments = device_segments(trace)
+    rows = np.flatnonzero(np.isin(segments.part, causes))
+    span, _, start, end = cut(
+        Grouped(windows.start_ns, windows.end_ns, windows.device),
+        Grouped(segments.start_ns[rows], segments.end_ns[rows], taken(segments.device, rows)),
+    )
     inside = cut(Grouped(start, end, windows.device[span]), silent)
     idle = Grouped(inside.start_ns, inside.end_ns, windows.device[span[inside.span]])
     of_window = np.zeros(len(windows.device), np.int64)
@@ -92,8 +94,9 @@ def _by_device(trace: Trace, times: ThreadTimes) -> Grouped:
     """Return the CPU gaps of each device's processes, by device and start."""
     work, process = operations(trace), _process_of(trace, times)
     parts: list[tuple[I64, I64, I64]] = []
-    for device in distinct_values(work.device).tolist():
-        own = np.isin(process, distinct_values(work.process[work.device == device]))
+    for low, high in work.bounds_of_devices():
+        device = int(work.device[low])
+        own = np.isin(process, distinct_values(work.process[low:high]))
         joined = union(times.start_ns[own], times.end_ns[own])
         parts.append((joined.start, joined.end, np.full(len(joined.start), device)))
     none = np.zeros(0, np.int64)

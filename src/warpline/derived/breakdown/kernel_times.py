@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import measured_segments
+from warpline.derived.breakdown.partition import sums_in
 from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
@@ -16,6 +17,7 @@ from warpline.ops.group import factorize
 from warpline.trace import Run
 
 _MOST_OF_BUSY = 0.6
+_NOT_COUNTED = -1
 _LONGEST_NAME = 4096  # templates make names of many kB
 
 
@@ -52,16 +54,14 @@ def kernel_times(run: Run) -> KernelTimes:
     """Return the kernels except collectives, and the time attributed to each."""
     trace = run.trace
     segments = device_segments(trace)
-    busy_ns, sums = 0, np.zeros(len(operations(trace)), np.int64)
-    for pieces in measured_segments(run):
-        part, ns = segments.part[pieces.row], pieces.end_ns - pieces.start_ns
-        is_counted = is_busy(part)
-        busy_ns += int(ns[is_counted].sum())
-        wanted = np.flatnonzero(is_counted & (part != TimePart.COLLECTIVE))
-        np.add.at(sums, segments.operation[pieces.row[wanted]], ns[wanted])
+    count = len(operations(trace))
+    # One place more, for collectives, which are busy time but not kernels of a program.
+    owner = np.where(segments.part == TimePart.COLLECTIVE, count, segments.operation)
+    owner[~is_busy(segments.part)] = _NOT_COUNTED
+    (sums,) = sums_in(trace, measure_windows(run), owner, count + 1)
     kernels = operations(trace).of_table("kernel")
     kernels = kernels[sums[kernels] > 0]
-    return KernelTimes(kernels, sums[kernels], busy_ns)
+    return KernelTimes(kernels, sums[kernels], int(sums.sum()))
 
 
 @derived

@@ -11,10 +11,10 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps.times import Windows, measure_windows
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, is_repeated
 from warpline.ops.group import distinct_values
 from warpline.ops.interval import Intervals, concurrency, intersect, subtract, union
-from warpline.ops.tiling import Grouped, cut
+from warpline.ops.tiling import Grouped, sum_cuts
 from warpline.trace import Run, Trace
 from warpline.vocabulary import Vocabulary
 
@@ -85,11 +85,11 @@ def overlaps(trace: Trace, windows: Windows) -> Overlaps:
         trace: The trace.
         windows: They may overlap; each is measured separately.
     """
-    ns = np.zeros((len(windows.device), len(OverlapKind)), np.int64)
-    for kind in OverlapKind:
-        times = _all_devices(trace)[kind]
-        pieces = cut(Grouped(windows.start_ns, windows.end_ns, windows.device), times)
-        np.add.at(ns[:, kind], pieces.span, pieces.end_ns - pieces.start_ns)
+    count = len(windows.device)
+    spans, window = Grouped(windows.start_ns, windows.end_ns, windows.device), np.arange(count)
+    ns = np.zeros((count, len(OverlapKind)), np.int64)
+    for kind, times in _all_devices(trace).items():
+        ns[:, kind] = sum_cuts(spans, times, slot=window, n_slots=count)[:, 0]
     return Overlaps(windows, ns)
 
 
@@ -98,8 +98,7 @@ def _all_devices(trace: Trace) -> dict[OverlapKind, Grouped]:
     """Return the times of each kind, by device and start."""
     by_kind: dict[OverlapKind, list[tuple[Intervals, int]]] = {kind: [] for kind in OverlapKind}
     work = operations(trace)
-    bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for first, last in work.bounds_of_devices():
         for kind, times in _of_device(trace, slice(first, last)).items():
             by_kind[kind].append((times, int(work.device[first])))
     return {kind: _joined(parts) for kind, parts in by_kind.items()}
@@ -113,7 +112,10 @@ def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
     computing, communicating, copying = (
         _union(trace, rows, chosen) for chosen in (compute, communication, copies)
     )
-    kernels, every = _union(trace, rows, compute | communication), np.ones(len(category), np.bool_)
+    kernels = (
+        _union(trace, rows, compute | communication) if len(communicating.start) else computing
+    )
+    every = np.ones(len(category), np.bool_)
     return {
         OverlapKind.COMPUTE: computing,
         OverlapKind.COMMUNICATION: communicating,
@@ -122,9 +124,7 @@ def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
         OverlapKind.COPY: copying,
         OverlapKind.COPY_AND_WORK: _both(copying, kernels),
         OverlapKind.EXPOSED_COPY: _alone(copying, kernels),
-        OverlapKind.SEVERAL_STREAMS: _on_several_streams(
-            trace, rows, np.ones(len(category), np.bool_)
-        ),
+        OverlapKind.SEVERAL_STREAMS: _on_several_streams(trace, rows, every),
         OverlapKind.SEVERAL_STREAMS_COMPUTING: _on_several_streams(trace, rows, compute),
         OverlapKind.BUSY: _union(trace, rows, every),
     }
@@ -132,7 +132,7 @@ def _of_device(trace: Trace, rows: slice) -> dict[OverlapKind, Intervals]:
 
 def _union(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     work = operations(trace)
-    return union(work.start_ns[rows][chosen], work.end_ns[rows][chosen])
+    return union(work.start_ns[rows], work.end_ns[rows], chosen)
 
 
 def _both(one: Intervals, other: Intervals) -> Intervals:
@@ -146,11 +146,13 @@ def _alone(one: Intervals, other: Intervals) -> Intervals:
 
 def _on_several_streams(trace: Trace, rows: slice, chosen: BoolArray) -> Intervals:
     """Return when operations of two or more streams ran concurrently."""
-    stream = operations(trace).stream[rows][chosen]
-    if not len(stream) or stream.min() == stream.max():
-        return _NEVER
     stream = operations(trace).stream[rows]
+    if is_repeated(stream):
+        return _NEVER
     each = [_union(trace, rows, chosen & (stream == number)) for number in distinct_values(stream)]
+    each = [times for times in each if len(times.start)]
+    if len(each) < 2:
+        return _NEVER
     joined = [np.concatenate(side) for side in zip(*each, strict=True)]
     running = concurrency(*joined)
     several = running.depth >= 2

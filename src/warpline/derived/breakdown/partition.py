@@ -18,7 +18,7 @@ from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.owners import owner_of
 from warpline.ops.arrays import I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows
-from warpline.ops.tiling import Cuts, Grouped, cut
+from warpline.ops.tiling import Cuts, Grouped, cut, sum_cuts
 from warpline.trace import Run, Trace
 
 _SEGMENTS_PER_BLOCK = 2**18  # their pieces take a few MB
@@ -92,10 +92,9 @@ def partition(trace: Trace, windows: Windows) -> Partition:
         windows: They may overlap; each is divided separately. Time without a segment is
             "unknown".
     """
-    ns = np.zeros((len(windows.device), len(TimePart)), np.int64)
+    count = len(windows.device)
     part = device_segments(trace).part
-    for pieces in _blocks(trace, windows):
-        np.add.at(ns, (pieces.span, part[pieces.row]), pieces.end_ns - pieces.start_ns)
+    ns = sums_in(trace, windows, part, len(TimePart), slot=np.arange(count), n_slots=count)
     ns[:, TimePart.UNKNOWN] += windows.end_ns - windows.start_ns - ns.sum(axis=1)
     return Partition(windows, ns)
 
@@ -106,10 +105,40 @@ def step_partition(run: Run) -> Partition:
     return partition(run.trace, measure_windows(run))
 
 
+def sums_in(
+    trace: Trace,
+    windows: Windows,
+    code: Integers,
+    n_codes: int,
+    *,
+    slot: Integers | None = None,
+    n_slots: int = 1,
+) -> I64:
+    """Return the time of segments in windows, shape (n_slots, n_codes), int64.
+
+    Args:
+        trace: The trace.
+        windows: They may overlap; each counts separately.
+        code: Shape (segments,), in ``[0, n_codes)``, or negative to leave a segment out.
+        n_codes: Number of codes.
+        slot: Shape (windows,), in ``[0, n_slots)``; None for 0.
+        n_slots: Number of slots.
+    """
+    segments = device_segments(trace)
+    return sum_cuts(
+        Grouped(windows.start_ns, windows.end_ns, windows.device),
+        Grouped(segments.start_ns, segments.end_ns, segments.device),
+        code,
+        n_codes,
+        slot=slot,
+        n_slots=n_slots,
+    )
+
+
 def measured_segments(run: Run) -> Iterator[Cuts]:
     """Yield `window_segments` of `measure_windows`, in its order, some windows at a time.
 
-    For sums: all pieces together would take more memory than the segments.
+    All pieces together would take more memory than the segments. For sums, see `sums_in`.
     """
     return _blocks(run.trace, measure_windows(run))
 

@@ -23,16 +23,17 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived, forget
-from warpline.derived.breakdown.partition import measured_segments
+from warpline.derived.breakdown.partition import sums_in
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.ranges.names import push_pop_ranges
-from warpline.derived.ranges.paths import range_paths
+from warpline.derived.ranges.paths import Paths, range_paths
 from warpline.derived.ranges.stacks import innermost_range, range_nesting
-from warpline.derived.steps.times import Steps, steps
+from warpline.derived.steps.times import Steps, measure_windows, steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I32, I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.arrays import I32, I64, BoolArray, taken
+from warpline.ops.group import distinct_values, factorize_rows
+from warpline.ops.tiling import by_group
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
 from warpline.trace import Run, Trace
 
@@ -78,12 +79,12 @@ def phases(run: Run) -> Phases:
     n_phases = len(texts)
     of_operation = _phase_of_operations(run, of_range)
     segments = device_segments(run.trace)
-    sums = np.zeros((n_phases + 1) * len(TimePart), np.int64)
-    for pieces in measured_segments(run):
-        owner = segments.operation[pieces.row]
-        phase = np.where(owner < 0, _NO_PHASE, of_operation[np.maximum(owner, 0)])
-        cell = np.where(phase < 0, n_phases, phase) * len(TimePart) + segments.part[pieces.row]
-        np.add.at(sums, cell, pieces.end_ns - pieces.start_ns)
+    # Outside ranges is the last phase. So is the tail, whose operation -1 is one behind the last.
+    row = np.append(np.where(of_operation < 0, n_phases, of_operation), n_phases).astype(np.int32)
+    cell = row[segments.operation]
+    cell *= len(TimePart)
+    cell += segments.part
+    sums = sums_in(run.trace, measure_windows(run), cell, (n_phases + 1) * len(TimePart))
     self_ns = sums.reshape(n_phases + 1, len(TimePart))
     total_ns = self_ns.copy()
     used = np.flatnonzero(self_ns.any(axis=0))
@@ -93,19 +94,18 @@ def phases(run: Run) -> Phases:
     return Phases(texts=(*texts, ""), tree=tree, calls=calls, self_ns=self_ns, total_ns=total_ns)
 
 
-def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I64]:
+def _phase_of_ranges(run: Run) -> tuple[tuple[str, ...], Nesting, I32]:
     """Return the phases, how they nest, and the phase of each range, _NO_PHASE for start/end ones.
 
     The tree has one extra row for the time outside ranges.
     """
     forest = _Forest()
-    of_range = np.zeros(0, np.int64)
+    of_range = np.zeros(0, np.int32)
     if run.trace.has("range") and run.trace.row_count("range"):
         of_range = _numbered(run, forest)
     texts, tree, place = forest.in_order()
-    inside = of_range >= 0
-    of_range[inside] = place[of_range[inside]]
-    return texts, tree, of_range
+    place[-1] = _NO_PHASE  # which is the index of the last
+    return texts, tree, place.astype(np.int32)[of_range]
 
 
 class _Forest:
@@ -155,70 +155,88 @@ class _Forest:
         return tuple(keys[row][1] for row in order), tree, place
 
 
-def _numbered(run: Run, forest: _Forest) -> I64:
+def _numbered(run: Run, forest: _Forest) -> I32:
     """Return the number of each range's phase in the forest; _NO_PHASE for start/end ranges."""
-    trace = run.trace
-    (label, texts), nesting = _labels(trace), range_nesting(trace)
-    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
-    start, end, thread, process = (column.values for column in columns.values())
-    pushed = push_pop_ranges(trace)
-    leads = leading_threads(run)
-    is_trunk = pushed & (thread == leads[process])
-    of_range = np.full(len(start), _NO_PHASE, np.int64)
-    around = np.full(len(start), _NO_PHASE, np.int64)
-    for rows in (np.flatnonzero(is_trunk), np.flatnonzero(pushed & ~is_trunk)):
-        for level in _by_depth(rows, nesting.depth):
-            inner = nesting.has_parent[level]
-            around[level[inner]] = of_range[nesting.parent[level[inner]]]
-            of_range[level] = forest.add(around[level], label[level], texts)
-        branches = np.flatnonzero(pushed & ~is_trunk & ~nesting.has_parent)
-        trunk = enclosing(
-            start[branches],
-            start,
-            end,
-            point_group=process[branches],
-            group=np.where(is_trunk, process, _NO_PROCESS),
+    trace, paths = run.trace, range_paths(run.trace)
+    forget(trace, range_paths)  # large, and used for nothing else here
+    label, texts = _labels(paths)
+    process = trace.columns("thread", "process_id")["process_id"].values[paths.thread]
+    is_trunk = paths.thread == leading_threads(run)[process]
+    # Ranges of one path are in one phase, and so may be paths of several processes.
+    of_path = np.full(len(label), _NO_PHASE, np.int64)
+    by_start = np.argsort(paths.first)
+    for level in _by_depth(by_start[is_trunk[by_start]], paths.tree.depth):
+        around = np.where(
+            paths.tree.has_parent[level], of_path[paths.tree.parent[level]], _NO_PHASE
         )
-        around[branches] = np.where(trunk.found, of_range[trunk.row], _NO_PHASE)
+        of_path[level] = forest.add(around, label[level], texts)
+    of_range = np.full(trace.row_count("range"), _NO_PHASE, np.int32)
+    of_range[paths.rows] = of_path.astype(np.int32)[paths.of_row]
+    if not is_trunk.all():
+        _add_branches(trace, forest, paths, is_trunk, of_range)
     return of_range
 
 
-def _labels(trace: Trace) -> tuple[I32, list[str]]:
-    """Return the last name of each range's path as a number, shape (ranges,), and the names."""
-    paths = range_paths(trace)
+def _add_branches(
+    trace: Trace, forest: _Forest, paths: Paths, is_trunk: BoolArray, of_range: I32
+) -> None:
+    """Fill in the phases of ranges on other threads.
+
+    Args:
+        trace: The trace.
+        forest: Has the phases of the trunk; others are added.
+        paths: The paths of all ranges.
+        is_trunk: Shape (paths,), whether each is on the main thread of its process.
+        of_range: Shape (ranges,), the number of each range's phase, known for those of the trunk.
+    """
+    label, texts = _labels(paths)
+    nesting = range_nesting(trace)
+    columns = trace.columns("range", "start_ns", "end_ns", "process_id")
+    start, end, process = (column.values for column in columns.values())
+    on_trunk = is_trunk[paths.of_row]
+    owner = np.full(len(start), _NO_PROCESS, np.int64)
+    owner[paths.rows[on_trunk]] = process[paths.rows[on_trunk]]
+    rows, label = paths.rows[~on_trunk], label[paths.of_row[~on_trunk]]
+    outermost = ~nesting.has_parent[rows]
+    branches = rows[outermost]
+    trunk = enclosing(start[branches], start, end, point_group=process[branches], group=owner)
+    around = np.full(len(rows), _NO_PHASE, np.int64)
+    around[outermost] = np.where(trunk.found, of_range[trunk.row], _NO_PHASE)
+    for level in _by_depth(np.arange(len(rows)), nesting.depth[rows]):
+        inner = level[~outermost[level]]
+        around[inner] = of_range[nesting.parent[rows[inner]]]
+        of_range[rows[level]] = forest.add(around[level], label[level], texts)
+
+
+def _labels(paths: Paths) -> tuple[I32, list[str]]:
+    """Return the last name of each path as a number, shape (paths,), and the names."""
     texts = list(dict.fromkeys(paths.texts))
     place = {text: number for number, text in enumerate(texts)}
-    label = np.zeros(trace.row_count("range"), np.int32)
-    label[paths.rows] = np.array([place[text] for text in paths.texts], np.int32)[paths.of_row]
-    forget(trace, range_paths)  # large, and used for nothing else here
-    return label, texts
+    return np.array([place[text] for text in paths.texts], np.int32), texts
 
 
 def _by_depth(rows: I64, depth: I32) -> Iterator[I64]:
     """Yield the rows of each depth, outermost first, in order."""
-    order = rows[np.argsort(depth[rows], kind="stable")]
-    ends = np.flatnonzero(np.diff(depth[order])) + 1
-    yield from (level for level in np.split(order, ends) if len(level))
+    yield from (rows[places] for places in by_group(depth[rows]))
 
 
-def _phase_of_operations(run: Run, of_range: I64) -> I64:
+def _phase_of_operations(run: Run, of_range: I32) -> I32:
     """Return the phase in which each operation was launched, _NO_PHASE outside ranges."""
     work = operations(run.trace)
-    phase = np.full(len(work), _NO_PHASE, np.int64)
-    launched = np.flatnonzero(work.call >= 0)
-    if not len(of_range) or not len(launched):
-        return phase
+    if not len(of_range) or not len(work) or int(work.call.max()) < 0:
+        return np.full(len(work), _NO_PHASE, np.int32)
     inner = innermost_range(run.trace, "api_call")
-    call = work.call[launched]
-    has_range = inner.found[call]
-    phase[launched[has_range]] = of_range[inner.row[call[has_range]]]
-    elsewhere = launched[~has_range]
-    if len(elsewhere):
+    # The last one is for operations without a call, whose call is -1.
+    of_call = np.full(len(inner.row) + 1, _NO_PHASE, np.int32)
+    np.copyto(of_call[:-1], of_range[inner.row], where=inner.found)
+    phase = of_call[work.call]
+    if not inner.found.all():
+        elsewhere = np.flatnonzero(~np.append(inner.found, True)[work.call])
         phase[elsewhere] = _by_leading_thread(run, elsewhere, of_range)
     return phase
 
 
-def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
+def _by_leading_thread(run: Run, rows: I64, of_range: I32) -> I32:
     """Return the phase of the main thread of each operation's process at its launch."""
     trace = run.trace
     work, leads = operations(trace), leading_threads(run)
@@ -233,28 +251,34 @@ def _by_leading_thread(run: Run, rows: I64, of_range: I64) -> I64:
         point_group=np.where(lead < 0, _NO_THREAD - 1, lead),
         group=thread,
     )
-    return np.where(inner.found, of_range[inner.row], _NO_PHASE)
+    return np.where(inner.found, of_range[inner.row], np.int32(_NO_PHASE))
 
 
 @derived
 def leading_threads(run: Run) -> I64:
     """Return the main thread of each process, shape (processes,), int64; -1 for none."""
     trace = run.trace
-    columns = trace.columns("range", "start_ns", "end_ns", "thread_id", "process_id")
-    start, end, thread, process = (column.values for column in columns.values())
-    outermost = np.flatnonzero(push_pop_ranges(trace))
-    took = np.zeros(trace.row_count("thread"), np.int64)
-    np.add.at(took, thread[outermost], (end - start)[outermost])
+    columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
+    start, end, thread = (column.values for column in columns.values())
+    pushed = push_pop_ranges(trace)
+    if not pushed.all():
+        rows = np.flatnonzero(pushed)
+        start, end, thread = (taken(column, rows) for column in (start, end, thread))
+    threads = distinct_values(thread)
+    if len(threads) > 1:
+        took, last = (np.zeros(trace.row_count("thread"), np.int64) for _ in range(2))
+        np.add.at(took, thread, end - start)
+        last[thread] = np.arange(len(thread))
+        threads = threads[np.lexsort((last[threads], took[threads]))]
     leads = np.full(trace.row_count("process"), _NO_THREAD, np.int64)
-    by_time = outermost[np.argsort(took[thread[outermost]], kind="stable")]
-    leads[process[by_time]] = thread[by_time]
+    leads[trace.columns("thread", "process_id")["process_id"].values[threads]] = threads
     run_steps = steps(run)
     known = np.flatnonzero(run_steps.thread >= 0)[::-1]
     leads[run_steps.process[known]] = run_steps.thread[known]
     return leads
 
 
-def _calls(trace: Trace, run_steps: Steps, of_range: I64, n_phases: int) -> I64:
+def _calls(trace: Trace, run_steps: Steps, of_range: I32, n_phases: int) -> I64:
     """Return the number of ranges of each phase in included steps; without steps, of all."""
     counted = of_range >= 0
     if run_steps.included.any() and len(of_range):

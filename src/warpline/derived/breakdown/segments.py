@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from warpline.derived.idle.gaps import Gaps, Pieces
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import Operations, operations
-from warpline.ops.arrays import I8, I64, BoolArray, is_repeated, repeated, taken
+from warpline.ops.arrays import I8, I64, BoolArray, is_repeated, joined, repeated, taken
 from warpline.ops.interval import clip
 from warpline.ops.tiling import Tiles, tile
 from warpline.trace import Trace
@@ -58,24 +59,33 @@ def device_segments(trace: Trace) -> Segments:
     low, high = trace.span()
     busy, idle = _busy_and_idle(work, category, is_migration, low, high)
     pieces = idle_pieces(trace, idle)
-    return _assembled(busy, taken(work.device, busy.owner), category[busy.owner], idle, pieces)
+    device, part = taken(work.device, busy.owner), category[busy.owner]
+    return _assembled(busy, device, part, idle, pieces, high)
+
+
+class _Busy(NamedTuple):
+    """Pieces of time with work, by device and start: when they start, and the operation."""
+
+    start_ns: I64
+    owner: I64
 
 
 def _busy_and_idle(
     work: Operations, category: I8, is_migration: BoolArray, low: int, high: int
-) -> tuple[Tiles, Gaps]:
+) -> tuple[_Busy, Gaps]:
     """Return the time of each device with and without work, between `low` and `high`."""
-    bounds = np.append(np.flatnonzero(np.diff(work.device, prepend=-1)), len(work))
-    tiles: list[Tiles] = []
+    busy: list[_Busy] = []
     gaps: list[Gaps] = []
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for first, last in work.bounds_of_devices():
         rows, device = slice(first, last), int(work.device[first])
         start, end = clip(work.start_ns[rows], work.end_ns[rows], low, high)
-        tiled = tile(start, end, category[rows])
-        tiles.append(tiled._replace(owner=tiled.owner + first))
-        gaps.append(_gaps(tiles[-1], is_migration[tiles[-1].owner], low, high, device))
+        tiles = tile(start, end, category[rows])
+        if first:
+            tiles = tiles._replace(owner=tiles.owner + first)
+        busy.append(_Busy(tiles.start_ns, tiles.owner))
+        gaps.append(_gaps(tiles, is_migration[tiles.owner], low, high, device))
     return (
-        Tiles(*_concatenated(tiles, len(Tiles._fields))),
+        _Busy(*_concatenated(busy, len(_Busy._fields))),
         Gaps(*_concatenated(gaps, len(Gaps._fields))),
     )
 
@@ -84,21 +94,24 @@ def _gaps(tiles: Tiles, migrates: BoolArray, low: int, high: int, device: int) -
     """Return the times within a window without a tile of the device."""
     start = np.append(low, tiles.end_ns)
     end = np.append(tiles.start_ns, high)
-    place = np.where(migrates, len(tiles.owner), np.arange(len(tiles.owner)))
-    upcoming = np.append(np.minimum.accumulate(place[::-1])[::-1], len(tiles.owner))
-    before, after = np.append(_NOTHING, tiles.owner), np.append(tiles.owner, _NOTHING)[upcoming]
     open_ones = np.flatnonzero(end > start)
+    upcoming = open_ones
+    if migrates.any():
+        others = np.append(np.flatnonzero(~migrates), len(tiles.owner))
+        upcoming = others[np.searchsorted(others, open_ones)]
     return Gaps(
-        device=np.full(len(open_ones), device, np.int64),
+        device=repeated(np.array([device]), len(open_ones)),
         start_ns=start[open_ones],
         end_ns=end[open_ones],
-        before=before[open_ones],
-        after=after[open_ones],
+        before=np.append(_NOTHING, tiles.owner)[open_ones],
+        after=np.append(tiles.owner, _NOTHING)[upcoming],
     )
 
 
-def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Pieces) -> Segments:
-    """Return busy and idle pieces in one list."""
+def _assembled(
+    busy: _Busy, device: I64, category: I8, gaps: Gaps, pieces: Pieces, high: int
+) -> Segments:
+    """Return busy and idle pieces in one list; those of each device end at `high`."""
     start = np.append(busy.start_ns, pieces.start_ns)
     if is_repeated(device):  # one device, as the gaps between its operations
         where = repeated(device[:1], len(start))
@@ -106,20 +119,25 @@ def _assembled(busy: Tiles, device: I64, category: I8, gaps: Gaps, pieces: Piece
     else:
         where = np.append(device, gaps.device[pieces.gap])
         order = np.lexsort((start, where))
-    start, where = start[order], taken(where, order)
+    # Each ends where the next one starts, so that both are views of the same times.
+    bounds, where = np.append(start[order], high), taken(where, order)
+    start, end = bounds[:-1], bounds[1:]
+    if not is_repeated(where):
+        end = end.copy()
+        end[np.flatnonzero(np.diff(where, append=_NOTHING))] = high
     # Column by column: unordered columns of all of them would take as much memory as the result.
     return Segments(
         device=where,
         start_ns=start,
-        end_ns=np.append(busy.end_ns, pieces.end_ns)[order],
+        end_ns=end,
         part=np.append(category, pieces.cause).astype(np.int8)[order],
         operation=np.append(busy.owner, gaps.after[pieces.gap])[order],
     )
 
 
-def _concatenated(parts: list[Tiles] | list[Gaps], width: int) -> list[I64]:
+def _concatenated(parts: list[_Busy] | list[Gaps], width: int) -> list[I64]:
     """Return the concatenated columns of several tables; those of a single one as they are."""
     if len(parts) == 1:
         return list(parts[0])
     nothing = np.zeros(0, np.int64)
-    return [np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(width)]
+    return [joined([*(part[place] for part in parts), nothing]) for place in range(width)]

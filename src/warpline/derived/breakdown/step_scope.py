@@ -18,7 +18,7 @@ from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.derived.work.owners import owner_of
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import factorize_rows, group_stats
 from warpline.ops.tree import enclosing
 from warpline.result import Evidence, OnDevice
@@ -93,7 +93,7 @@ class StepScope:
         run: The trace, and the choice of its steps.
         operations: Shape (operations,), bool, launched in included steps.
         calls: Shape (rows of api_call,), bool, begun in included steps.
-        step: Shape (operations,), int64, the index of the step that launched it, -1 for none;
+        step: Shape (operations,), int32, the index of the step that launched it, -1 for none;
             without steps, 0 for all.
         count: Number of included steps of all processes; at least 1.
         step_ns: Duration of a step on the slowest device: the median, or the mean without CPU gaps
@@ -108,7 +108,7 @@ class StepScope:
     run: Run
     operations: BoolArray
     calls: BoolArray
-    step: I64
+    step: I32
     count: int
     step_ns: float
     with_pauses_ns: float
@@ -170,8 +170,8 @@ class StepScope:
 
     def on_devices(self, places: BoolArray) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, per process and device."""
-        work, chosen = operations(self.run.trace), np.flatnonzero(places)
-        return self.operations_on_devices(chosen, (work.end_ns - work.start_ns)[chosen])
+        work, chosen = operations(self.run.trace), np.flatnonzero(places & self.operations)
+        return self.operations_on_devices(chosen, work.end_ns[chosen] - work.start_ns[chosen])
 
     def operations_on_devices(self, places: I64, ns: I64) -> tuple[OnDevice, ...]:
         """Return the sums of the included ones of some operations, with times of their own.
@@ -347,7 +347,7 @@ def step_scope(run: Run) -> StepScope:
     if median is None or not run_steps.included.any():
         everything = np.ones(len(operations(trace)), np.bool_)
         every_call = np.ones(n_calls, np.bool_)
-        step = np.zeros(len(everything), np.int64)
+        step = np.zeros(len(everything), np.int32)
         whole = _of_whole(run)
         return StepScope(
             run=run,

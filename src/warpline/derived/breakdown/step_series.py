@@ -276,7 +276,7 @@ def _kernel_items(trace: Trace, rows: I64, category: I8) -> tuple[I64, list[Item
     ):
         name = names[code]
         base = name if short_id < 0 else trace.strings.text(short_id)
-        kind = "collective" if part == TimePart.COLLECTIVE else "kernel"
+        kind = "collective" if TimePart.at(part) is TimePart.COLLECTIVE else "kernel"
         labels.append(ItemName(kind, name, base, _launch(size), TimePart.at(part).label))
     return groups.codes.astype(np.int64), labels
 

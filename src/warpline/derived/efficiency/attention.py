@@ -14,7 +14,7 @@ from warpline.derived.efficiency.products import products
 from warpline.derived.efficiency.softmax_names import softmax_name
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.texts import kernel_names
+from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
@@ -137,18 +137,15 @@ class _Sides(NamedTuple):
 
 
 def _softmax(trace: Trace) -> _Softmax:
-    work = operations(trace)
     none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-    if not trace.has("kernel"):
-        return _Softmax(none, none, none, no, no)
-    number, distinct = kernel_names(trace)
+    number, distinct = names_of_operations(trace)
     names = [softmax_name(text) for text in trace.strings.texts(distinct.tolist())]
     if not any(names):
         return _Softmax(none, none, none, no, no)
     is_softmax, order = np.array([name is not None for name in names]), kernels_by_stream(trace)
-    place = np.flatnonzero(is_softmax[number[work.row[order]]])
-    rows = work.row[order[place]]
-    name = number[rows]
+    name = number[order]
+    place = np.flatnonzero(is_softmax[name])
+    name = name[place]
     facts = np.array([(0, 0, 0, 0) if each is None else each for each in names], np.int64)[name]
     shapes, kernel = launch_shapes(trace), order[place]
     per_block = np.where(facts[:, 2] > 0, facts[:, 2] * shapes.block_rows[kernel], 1)

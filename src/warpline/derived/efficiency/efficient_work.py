@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.breakdown.partition import measured_segments
+from warpline.derived.breakdown.partition import sums_in
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.elementwise_names import ElementwiseKind
@@ -17,6 +17,7 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.product_shapes import least_product_ns
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.steps.times import measure_windows
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -29,6 +30,7 @@ _SHORTEST_GEMM_NS = 10_000
 _OF_LEAST_TIME = 0.4
 _OF_PEAK = 0.6  # of the peak bandwidth that a copy must reach
 _UNKNOWN = -1
+_NOT_COUNTED = -1
 
 
 class Evidence(Vocabulary):
@@ -76,11 +78,11 @@ def efficient_work(run: Run) -> EfficientWork:
     """
     trace = run.trace
     segments = device_segments(trace)
-    evidence, sums = _evidence(trace), np.zeros(len(Evidence) + 1, np.int64)
-    for pieces in measured_segments(run):
-        busy = np.flatnonzero(is_busy(segments.part[pieces.row]))
-        ns = (pieces.end_ns - pieces.start_ns)[busy]
-        np.add.at(sums, evidence[segments.operation[pieces.row[busy]]] - _UNKNOWN, ns)
+    if not len(segments):
+        return EfficientWork(0, (0,) * len(Evidence))
+    code = _evidence(trace)[segments.operation] - np.int8(_UNKNOWN)
+    code[~is_busy(segments.part)] = _NOT_COUNTED
+    (sums,) = sums_in(trace, measure_windows(run), code, len(Evidence) + 1)
     return EfficientWork(int(sums.sum()), tuple(sums[1:].tolist()))
 
 

@@ -14,10 +14,10 @@ from warpline.derived.efficiency.elementwise_names import (
 )
 from warpline.derived.efficiency.launch_shapes import launch_shapes
 from warpline.derived.efficiency.peaks import peaks_of_devices
-from warpline.derived.texts import kernel_names
+from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
+from warpline.ops.arrays import F64, I8, I32, I64, BoolArray, repeated
 from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
@@ -59,7 +59,8 @@ class ElementwiseWork:
 
     def fact(self, attribute: str) -> I64:
         """Return an attribute of each operation's name, shape (operations,), 0 without one."""
-        return _of_names(self.names, attribute, 0)[self.name]
+        values = _of_names(self.names, attribute, 0)
+        return values[self.name] if values.any() else repeated(values[:1], len(self.name))
 
 
 @derived
@@ -71,16 +72,11 @@ def elementwise_work(trace: Trace) -> ElementwiseWork:
     for one-byte elements and 8 for two-byte elements. For longer ones it is 8, unless that would
     exceed the peak memory bandwidth.
     """
-    work, kernels = operations(trace), operations(trace).of_table("kernel")
-    if not len(kernels):
-        return _none(len(work))
-    number, distinct = kernel_names(trace)
-    # The last entry, reached with index -1, stands for operations that are no kernels.
+    name, distinct = names_of_operations(trace)
+    # The last entry stands for operations that are no kernels.
     names = (*map(elementwise_name, trace.strings.texts(distinct.tolist())), None)
     if not any(names):
-        return _none(len(work))
-    name = np.full(len(work), -1, np.int32)
-    name[kernels] = number[work.row[kernels]]
+        return _none(len(name))
     shapes = launch_shapes(trace)
     threads = shapes.blocks * shapes.block_threads
     per_thread, size = _of_names(names, "per_thread", 0), _of_names(names, "bytes_per_element", 0)

@@ -13,7 +13,7 @@ from warpline.derived.efficiency.elementwise_names import ElementwiseKind
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.texts import kernel_names
+from warpline.derived.kernels.named import kernels_named
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
@@ -115,13 +115,7 @@ def _near_transforms(trace: Trace, is_transform: BoolArray) -> BoolArray:
 
 def _named(trace: Trace) -> tuple[BoolArray, BoolArray]:
     """Return which kernels have FP32 arguments only, and which convert layouts of FP32 tensors."""
-    work, kernels = operations(trace), operations(trace).of_table("kernel")
-    is_float, is_layout = np.zeros(len(work), np.bool_), np.zeros(len(work), np.bool_)
-    if len(kernels):
-        number, distinct = kernel_names(trace)
-        texts = [text[:4096] for text in trace.strings.texts(distinct.tolist())]
-        floats = [bool(_FLOAT.search(text)) and not _HALF.search(text) for text in texts]
-        layouts = [_LAYOUT.search(text) is not None for text in texts]
-        of_row = number[work.row[kernels]]
-        is_float[kernels], is_layout[kernels] = np.array(floats)[of_row], np.array(layouts)[of_row]
-    return is_float, is_layout
+    is_float = kernels_named(
+        trace, lambda text: bool(_FLOAT.search(text) and not _HALF.search(text))
+    )
+    return is_float, kernels_named(trace, lambda text: _LAYOUT.search(text) is not None)

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.texts import number_texts
+from warpline.derived.kernels.named import kernels_named
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.trace import Trace
 
-_LONGEST_NAME = 4096
 _ADD = lazy_pattern(r"\bindexing_backward_kernel")
 _SORT = lazy_pattern(r"\bDeviceRadixSort\w*Kernel|\bradixSortKVInPlace")
 # PyTorch's own preparation: linear indices, positions, and a contiguous copy of the gradients.
@@ -39,22 +38,15 @@ class IndexBackward(NamedTuple):
 def index_backward(trace: Trace) -> IndexBackward:
     """Return kernels that add up sorted gradients, with the sorts right before in their stream."""
     work, none = operations(trace), np.zeros(0, np.int64)
-    kernels = work.of_table("kernel")
-    if not len(kernels):
-        return IndexBackward(none, none)
-    ids = trace.columns("kernel", "name_id")["name_id"].values[work.row[kernels]]
-    number, distinct = number_texts(ids, len(trace.strings))
-    texts = [text[:_LONGEST_NAME] for text in trace.strings.texts(distinct.tolist())]
-    if not any(_ADD.search(text) for text in texts):
-        return IndexBackward(none, none)
 
     def named(pattern: re.Pattern[str]) -> BoolArray:
-        chosen = np.zeros(len(work), np.bool_)
-        chosen[kernels] = np.array([pattern.search(text) is not None for text in texts])[number]
-        return chosen
+        return kernels_named(trace, lambda text: pattern.search(text) is not None)
 
+    adding = named(_ADD)
+    if not adding.any():
+        return IndexBackward(none, none)
     order = np.lexsort((work.start_ns, work.stream, work.device))
-    adds, sorts = named(_ADD)[order], named(_SORT)[order]
+    adds, sorts = adding[order], named(_SORT)[order]
     fits = sorts | named(_PREPARE)[order]
     memsets = work.of_table("memset")
     is_memset = np.zeros(len(work), np.bool_)

@@ -15,7 +15,7 @@ from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
-from warpline.ops.arrays import I32, I64
+from warpline.ops.arrays import I32, I64, repeated
 from warpline.trace import Trace
 from warpline.vocabulary import Vocabulary
 
@@ -137,6 +137,8 @@ class Products(NamedTuple):
     def fact(self, attribute: str) -> I64:
         """Return an attribute of each operation's name as a number, shape (operations,)."""
         values = np.array([int(getattr(each, attribute)) for each in self.names], np.int64)
+        if not values.any():
+            return repeated(values[:1], len(self.name))
         return values[self.name]
 
 

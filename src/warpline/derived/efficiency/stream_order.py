@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, is_repeated
+from warpline.ops.tiling import order_of_groups
 from warpline.trace import Trace
 
 
@@ -18,5 +19,5 @@ def kernels_by_stream(trace: Trace) -> I64:
     # They are ordered by device and start, and both sorts are stable.
     stream = work.stream[kernels]
     if is_repeated(work.device):
-        return kernels[np.argsort(stream, kind="stable")]
+        return kernels[order_of_groups(stream)]
     return kernels[np.lexsort((stream, work.device[kernels]))]

@@ -41,12 +41,12 @@ from warpline.derived.idle.handovers import threads_to_launch
 from warpline.derived.idle.host_blocking import Blocking, blocking
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
-from warpline.derived.work.busy import DEVICE_TABLES, device_work
-from warpline.derived.work.operations import operations
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import Operations, operations
 from warpline.ops.arrays import I64, BoolArray
-from warpline.ops.interval import covered_until, union
+from warpline.ops.interval import clip, covered_until, union
 from warpline.ops.join import lookup_rows
-from warpline.ops.tiling import Cuts, Grouped, by_group, cut, rest
+from warpline.ops.tiling import Cuts, Grouped, cut, rest
 from warpline.trace import Trace
 
 DEFAULT_LATENCY_NS = 6_500
@@ -60,16 +60,21 @@ _TO_HOST = TimePart.COPY_D2H
 def launch_latency_ns(trace: Trace) -> int:
     """Return the median time from the start of a launch call to its kernel, on an idle device."""
     work = operations(trace)
-    rows = work.of_table("kernel")
-    rows = rows[work.call[rows] >= 0]
+    if not len(work):
+        return DEFAULT_LATENCY_NS
+    chosen = work.call >= 0
+    chosen &= work.table == DEVICE_TABLES.index("kernel")
+    rows = np.flatnonzero(chosen)
     if not len(rows):
         return DEFAULT_LATENCY_NS
-    called = trace.columns("api_call", "start_ns")["start_ns"].values[work.call[rows]]
-    same = np.append(False, work.device[1:] == work.device[:-1])
-    reach = np.append(0, _running_max(work.end_ns, work.device)[:-1])
-    was_idle = ~same[rows] | (called >= reach[rows])
-    latency = (work.start_ns[rows] - called)[was_idle]
-    latency = latency[(latency >= 0) & (latency <= _LONGEST_LATENCY_NS)]
+    latency = work.start_ns[rows]
+    latency -= trace.columns("api_call", "start_ns")["start_ns"].values[work.call[rows]]
+    fits = np.flatnonzero((latency >= 0) & (latency <= _LONGEST_LATENCY_NS))
+    rows, latency = rows[fits], latency[fits]
+    # Until when earlier operations of the device ran, and whether there are any.
+    reach = _running_max(work)[np.maximum(rows - 1, 0)]
+    is_first = np.isin(rows, [first for first, _ in work.bounds_of_devices()])
+    latency = latency[is_first | (work.start_ns[rows] - latency >= reach)]
     return int(np.median(latency)) if len(latency) >= _FEWEST_SAMPLES else DEFAULT_LATENCY_NS
 
 
@@ -197,20 +202,20 @@ def _lost(trace: Trace, holds: Blocking, held: Cuts, device: I64) -> I64:
     idle = np.zeros((len(holds.cause), trace.row_count("device")), np.int64)
     np.add.at(idle, (held.row, device), held.end_ns - held.start_ns)
     busy = np.zeros_like(idle)
-    work = device_work(trace)
-    for rows in by_group(work.device_id):
-        times = union(work.start_ns[rows], work.end_ns[rows])
-        busy[:, work.device_id[rows[0]]] = covered_until(times, holds.end_ns) - covered_until(
+    work = operations(trace)
+    for low, high in work.bounds_of_devices():
+        own = clip(work.start_ns[low:high], work.end_ns[low:high], *trace.span())
+        times = union(*own)
+        busy[:, int(work.device[low])] = covered_until(times, holds.end_ns) - covered_until(
             times, holds.start_ns
         )
     left: I64 = np.clip(holds.lost_ns[:, None] - idle, 0, busy)
     return left
 
 
-def _running_max(values: I64, group: I64) -> I64:
-    """Return the running maximum within each group; rows of a group are contiguous."""
-    highest = np.empty_like(values)
-    bounds = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(group))
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        np.maximum.accumulate(values[low:high], out=highest[low:high])
+def _running_max(work: Operations) -> I64:
+    """Return the latest end of each operation and those before it on its device."""
+    highest = np.empty_like(work.end_ns)
+    for low, high in work.bounds_of_devices():
+        np.maximum.accumulate(work.end_ns[low:high], out=highest[low:high])
     return highest

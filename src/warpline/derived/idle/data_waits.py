@@ -93,6 +93,9 @@ def _before_copies(
         least_bytes: The size from which a copy counts.
         within: It is one of that many operations launched next.
     """
+    is_copied = np.zeros(len(times.thread), np.bool_)
+    if not len(is_copied):
+        return is_copied
     launches = launch_order(trace)
     is_copy = operation_categories(trace) == TimePart.COPY_H2D
     copies = operations(trace).of_table("memcpy")
@@ -100,10 +103,11 @@ def _before_copies(
         size = trace.columns("memcpy", "bytes")["bytes"].values[operations(trace).row[copies]]
         is_copy = is_copy.copy()
         is_copy[copies] &= size >= least_bytes
-    order = launches.order[launches.is_known[launches.order]]
+    order = launches.order
+    if not launches.is_known.all():
+        order = order[launches.is_known[order]]
     process = operations(trace).process[order]
     of_times = process_of_threads(trace)[times.thread]
-    is_copied = np.zeros(len(times.thread), np.bool_)
     for rows in by_group(of_times):
         low, high = np.searchsorted(process, of_times[rows[0]] + np.array([0, 1]))
         launched = order[low:high]

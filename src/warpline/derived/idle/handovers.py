@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived.idle.gaps import Gaps, Spans
 from warpline.derived.idle.host_calls import HostCalls, host_calls
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, is_repeated
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
@@ -55,6 +55,8 @@ def _has_other_threads(calls: HostCalls) -> BoolArray:
     """Return the threads that are not the only launching one of their process, shape (threads,)."""
     count = int(calls.thread.max()) + 1 if len(calls.thread) else 0
     has_others = np.zeros(count, np.bool_)
+    if is_repeated(calls.thread):
+        return has_others
     first = np.flatnonzero(np.diff(calls.thread, prepend=-1))
     of_process = np.bincount(calls.process[first]) if len(first) else first
     has_others[calls.thread[first]] = of_process[calls.process[first]] > 1

@@ -10,7 +10,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I8, I64, BoolArray, Integers, as_i64, taken
+from warpline.ops.arrays import I8, I64, BoolArray, Integers, as_i64, is_repeated, taken
 from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
@@ -54,7 +54,8 @@ def working_threads(trace: Trace) -> BoolArray:
     calls = operations(trace).call
     calls = calls[calls >= 0]
     if len(calls):
-        is_working[trace.columns("api_call", "thread_id")["thread_id"].values[calls]] = True
+        threads = trace.columns("api_call", "thread_id")["thread_id"].values
+        is_working[distinct_values(taken(threads, calls))] = True
     return is_working
 
 
@@ -68,6 +69,8 @@ def device_of_thread(trace: Trace) -> I64:
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
     work = operations(trace)
     launched = np.flatnonzero(work.call >= 0)
+    if len(launched) and is_repeated(work.device):
+        return np.where(working_threads(trace), work.device[0], -1)
     if len(launched):
         threads = trace.columns("api_call", "thread_id")["thread_id"].values
         np.minimum.at(first, threads[work.call[launched]], work.device[launched])

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.result_reads import result_reads
-from warpline.derived.texts import kernel_names
+from warpline.derived.kernels.named import kernels_named
 from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
@@ -22,7 +22,6 @@ _WITH_ITSELF = lazy_pattern(
     r" ?at::native::(?:<unnamed>::|\(anonymous namespace\)::)?CompareEqFunctor<"
 )
 _ANY = lazy_pattern(r"\bor_kernel_cuda\b")
-_LONGEST_NAME = 4096
 
 
 @derived
@@ -36,8 +35,10 @@ def nan_checks(trace: Trace) -> I64:
         Shape (n,), int64, indices into `operations`.
     """
     copies, work = distinct_values(result_reads(trace).copy), operations(trace)
+    if not len(copies):
+        return np.zeros(0, np.int64)
     is_compared, is_any = _named(trace, _WITH_ITSELF), _named(trace, _ANY)
-    if not (len(copies) and is_compared.any() and is_any.any()):
+    if not (is_compared.any() and is_any.any()):
         return np.zeros(0, np.int64)
     order = np.lexsort((work.start_ns, work.stream, work.device))
     place = np.empty(len(order), np.int64)
@@ -60,13 +61,4 @@ def nan_checks(trace: Trace) -> I64:
 
 def _named(trace: Trace, pattern: re.Pattern[str]) -> BoolArray:
     """Return which operations are kernels whose names match."""
-    work = operations(trace)
-    matches = np.zeros(len(work), np.bool_)
-    kernels = work.of_table("kernel")
-    if not len(kernels):
-        return matches
-    number, distinct = kernel_names(trace)
-    texts = trace.strings.texts(distinct.tolist())
-    does = np.array([pattern.search(text[:_LONGEST_NAME]) is not None for text in texts], np.bool_)
-    matches[kernels] = does[number[work.row[kernels]]]
-    return matches
+    return kernels_named(trace, lambda text: pattern.search(text) is not None)

@@ -192,15 +192,15 @@ def named(
     if not _recorded(trace, table):
         return joined([]), np.zeros(0, np.int64)
     columns = trace.columns(table, "start_ns", "end_ns", "thread_id", "name_id")
-    name, thread = (columns[key].values for key in ("name_id", "thread_id"))
-    is_chosen = columns["name_id"].is_valid() & columns["thread_id"].is_valid()
-    is_chosen[is_chosen] = working_threads(trace)[thread[is_chosen]]
+    name, thread = (columns[key].filled(-1) for key in ("name_id", "thread_id"))
+    is_wanted = np.zeros(len(trace.strings) + 1, np.bool_)  # the last is that of -1
+    for text in distinct_values(name).tolist():
+        is_wanted[text] = text >= 0 and wanted(trace.strings.raw(text))
+    rows = np.flatnonzero(is_wanted[name])
+    is_chosen = np.append(working_threads(trace), False)[thread[rows]]
     if kind is not None:
-        is_chosen &= trace.columns(table, "kind")["kind"].values == kind
-    rows = np.flatnonzero(is_chosen)
-    codes, distinct = number_texts(name[rows], len(trace.strings))
-    is_wanted = np.array([wanted(trace.strings.raw(row)) for row in distinct.tolist()], np.bool_)
-    rows = rows[is_wanted[codes]]
+        is_chosen &= trace.columns(table, "kind")["kind"].values[rows] == kind
+    rows = rows[is_chosen]
     start, end = (columns[key].values[rows] for key in ("start_ns", "end_ns"))
     times = ThreadTimes(start, np.maximum(start, end), thread[rows].astype(np.int64))
     return times, name[rows].astype(np.int64)

@@ -20,7 +20,8 @@ from warpline.derived.idle.kinds import CallKind
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, is_repeated, taken
+from warpline.ops.group import distinct_values
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
@@ -63,16 +64,20 @@ def result_reads(trace: Trace) -> Reads:
     """Return where the CPU reads results from the device."""
     none = np.zeros(0, np.int64)
     calls, work = working_calls(trace), operations(trace)
+    is_read, parts = _is_read(trace), list[Reads]()
     launched = np.flatnonzero(work.call >= 0)
+    if not (is_read[launched].any() and len(calls.row)):
+        return Reads(copy=none, call=none, wait=none, feeding=none, is_fed=none.astype(np.bool_))
     launched = launched[np.argsort(work.call[launched], kind="stable")]
-    is_read = _is_read(trace)
-    parts: list[Reads] = []
+    threads = trace.columns("api_call", "thread_id")["thread_id"].values
+    thread = taken(threads, work.call[launched])
     for rows in by_group(calls.thread):
-        row = calls.row[rows]
-        own = launched[np.isin(work.call[launched], row)]
+        own = launched
+        if not is_repeated(thread):
+            own = launched[thread == calls.thread[rows[0]]]
         if is_read[own].any():
-            kinds = calls.kind[rows]
-            parts.append(_of_thread(trace, row, kinds == CallKind.HOST_SYNC, own))
+            is_wait = calls.kind[rows] == CallKind.HOST_SYNC
+            parts.append(_of_thread(trace, taken(calls.row, rows), is_wait, own))
     columns = [[part[place] for part in parts] for place in range(4)]
     joined = [np.concatenate([none, *column]) for column in columns]
     is_fed = np.concatenate([none.astype(np.bool_), *(part.is_fed for part in parts)])
@@ -90,10 +95,17 @@ def waits_behind(trace: Trace, rows: I64) -> I64:
         rows: Rows of api_call.
     """
     calls = working_calls(trace)
-    order = np.argsort(calls.thread, kind="stable")
-    behind = np.isin(calls.row[order[:-1]], rows) & (np.diff(calls.thread[order]) == 0)
-    after = order[1:][behind]
-    return np.sort(calls.row[after[calls.kind[after] == CallKind.HOST_SYNC]])
+    rows = distinct_values(rows)
+    if not len(rows):
+        return rows
+    waits = []
+    for of_thread in by_group(calls.thread):
+        row = taken(calls.row, of_thread)
+        place = np.searchsorted(row[:-1], rows)
+        place = place[row[np.minimum(place, len(row) - 1)] == rows]
+        after = of_thread[place[place < len(row) - 1] + 1]
+        waits.append(calls.row[after[calls.kind[after] == CallKind.HOST_SYNC]])
+    return np.sort(np.concatenate(waits)) if waits else rows[:0]
 
 
 def _is_read(trace: Trace) -> BoolArray:

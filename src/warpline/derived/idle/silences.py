@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.idle.host_calls import host_calls
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray, is_sorted
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
@@ -55,14 +55,19 @@ def silences(trace: Trace) -> Silences:
     calls = host_calls(trace)
     parts, owners = [], []
     for of_process in by_group(calls.process):
-        rows = of_process[np.argsort(calls.start_ns[of_process], kind="stable")]
-        reach = np.maximum.accumulate(calls.end_ns[rows])
+        rows, start = of_process, calls.start_ns[of_process]
+        if not is_sorted(start):
+            order = np.argsort(start, kind="stable")
+            rows, start = rows[order], start[order]
+        end = calls.end_ns[rows]
+        reach = np.maximum.accumulate(end)
+        silent = np.flatnonzero(start[1:] - reach[:-1] >= SHORTEST_WAIT_NS)
         # The latest call to end; among calls that ended earlier, one that still reaches furthest.
-        last = np.maximum.accumulate(np.where(calls.end_ns[rows] == reach, np.arange(len(rows)), 0))
-        silent = np.flatnonzero(calls.start_ns[rows[1:]] - reach[:-1] >= SHORTEST_WAIT_NS)
-        after = rows[1:][silent]
+        furthest = np.flatnonzero(end == reach)
+        last = furthest[np.searchsorted(furthest, silent, side="right") - 1]
+        after = rows[silent + 1]
         parts.append(ThreadTimes(reach[silent], calls.start_ns[after], calls.thread[after]))
-        owners.append(calls.thread[rows[last[silent]]])
+        owners.append(calls.thread[rows[last]])
     return Silences(joined(parts), np.concatenate([np.zeros(0, np.int64), *owners]))
 
 

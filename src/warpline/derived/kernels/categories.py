@@ -7,8 +7,8 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.kernels.collective_launches import launched_by_collectives
 from warpline.derived.kernels.collective_names import CollectiveKernel, collective_kernel
+from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.kernels.rules import KernelClass, Origin, kernel_class
-from warpline.derived.texts import kernel_names
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
@@ -54,10 +54,9 @@ def operation_categories(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    category = np.full(len(operations(trace)), TimePart.GRAPH, np.int8)
-    kernels, copies, sets = (operations(trace).of_table(name) for name in DEVICE_TABLES[:3])
+    category = _kernel_codes(trace)[0].copy()
+    copies, sets = (operations(trace).of_table(name) for name in DEVICE_TABLES[1:3])
     rows = operations(trace).row
-    category[kernels] = _kernel_codes(trace)[0][rows[kernels]]
     category[copies] = _copy_categories(trace)[rows[copies]]
     category[sets] = TimePart.MEMSET
     return category
@@ -73,26 +72,24 @@ def operation_origins(trace: Trace) -> I8:
     Raises:
         InputError: The file named by WARPLINE_KERNEL_RULES cannot be used.
     """
-    origin = np.full(len(operations(trace)), Origin.DRIVER, np.int8)
-    kernels = operations(trace).of_table("kernel")
-    origin[kernels] = _kernel_codes(trace)[1][operations(trace).row[kernels]]
-    return origin
+    return _kernel_codes(trace)[1]
 
 
 @derived
 def _kernel_codes(trace: Trace) -> tuple[I8, I8]:
-    """Return category and origin of each kernel, shape (kernels,), in total order."""
-    if not trace.has("kernel"):
-        return np.zeros(0, np.int8), np.zeros(0, np.int8)
-    number, distinct = kernel_names(trace)
-    classes = [kernel_class(name) for name in trace.strings.texts(distinct.tolist())]
-    category = np.array([TimePart.of(c.category) for c in classes], np.int8)[number]
-    origin = np.array([Origin.of(c.origin) for c in classes], np.int8)[number]
-    unknown = category == TimePart.OTHER
-    if unknown.any():
-        inside = launched_by_collectives(trace) & unknown
+    """Return category and origin of each operation; of those that are no kernels, of a graph's."""
+    names = names_of_operations(trace)
+    classes = [kernel_class(name) for name in trace.strings.texts(names.distinct.tolist())]
+    categories = np.array([TimePart.of(c.category) for c in classes], np.int8)
+    category = names.fact(categories, otherwise=int(TimePart.GRAPH))
+    origin = names.fact(
+        np.array([Origin.of(c.origin) for c in classes], np.int8), otherwise=int(Origin.DRIVER)
+    )
+    if np.any(categories == TimePart.OTHER):
+        unknown = np.flatnonzero(category == TimePart.OTHER)
+        inside = unknown[launched_by_collectives(trace)[operations(trace).row[unknown]]]
         category[inside] = TimePart.COLLECTIVE
-        origin[inside & (origin == Origin.USER)] = Origin.NCCL
+        origin[inside[origin[inside] == Origin.USER]] = Origin.NCCL
     return category, origin
 
 

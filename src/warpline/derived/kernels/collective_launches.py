@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.ranges.stacks import launched_inside
+from warpline.derived.ranges.stacks import is_launched_inside
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, BoolArray, Integers, repeated
+from warpline.ops.arrays import I64, BoolArray, Integers, repeated, taken
 from warpline.ops.join import Lookup
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
@@ -55,12 +55,7 @@ def launched_by_collectives(trace: Trace) -> BoolArray:
     ranges = _ranges_of_nccl(trace)
     if not len(ranges) or not len(inside) or not trace.has("api_call"):
         return inside
-    within = launched_inside(trace, "kernel")
-    change = np.zeros(len(within.order) + 1, np.int64)
-    np.add.at(change, within.first[ranges], 1)
-    np.add.at(change, within.last[ranges], -1)
-    inside[within.order[np.cumsum(change[:-1]) > 0]] = True
-    return inside
+    return inside | is_launched_inside(trace, "kernel", ranges)
 
 
 class _Launches(NamedTuple):
@@ -77,7 +72,8 @@ def _launches(trace: Trace) -> _Launches:
     if not len(kernel):
         return _Launches(kernel, kernel, kernel)
     columns = trace.columns("api_call", "start_ns", "thread_id")
-    start, thread = (columns[name].values[calls.row[kernel]] for name in ("start_ns", "thread_id"))
+    row = calls.row[kernel]
+    start, thread = (taken(columns[name].values, row) for name in ("start_ns", "thread_id"))
     return _Launches(kernel, start, thread)
 
 

@@ -12,8 +12,9 @@ from warpline.derived import derived
 from warpline.derived.ranges.names import push_pop_ranges, range_names
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.lazy import lazy_pattern
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I32, I64, BoolArray, Integers
 from warpline.ops.group import factorize_rows, group_stats
+from warpline.ops.tiling import by_group
 from warpline.ops.tree import Nesting, accumulate_up, enclosing
 from warpline.trace import Trace
 
@@ -32,8 +33,9 @@ class Paths(NamedTuple):
     in the same way, grouped by process.
 
     Attributes:
-        rows: Shape (n,), int64, the ranges that have a path, rows of the range table.
+        rows: Shape (n,), int64, the ranges that have a path, rows of the range table, ascending.
         of_row: Shape (n,), int64, the path of each of them.
+        first: Shape (paths,), int64, the first range of each path, a row of the range table.
         tree: The nesting of the paths.
         texts: The last name of each path, or the pattern of several merged names: ``step_*``.
         thread: Shape (paths,), int64, rows of the thread table.
@@ -41,6 +43,7 @@ class Paths(NamedTuple):
 
     rows: I64
     of_row: I64
+    first: I64
     tree: Nesting
     texts: tuple[str, ...]
     thread: I64
@@ -63,12 +66,11 @@ class WarmUp(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """The ranges of one depth and their paths; path numbers ascend from level to level."""
+    """The paths of one depth; their numbers ascend from level to level."""
 
-    rows: I64
-    of_row: I64
-    up: I64  # by path: the parent path, or at depth 0 the thread
-    label: I64  # by path
+    up: Integers  # the parent path, or at depth 0 the thread
+    label: I64
+    first: I64  # the first range of each
 
 
 class _Labels(NamedTuple):
@@ -95,14 +97,12 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
         return _without(range_paths(trace, numbered), _is_warm_up(trace, numbered, skip))
     names = range_names(trace)
     labels = _labels([UNNAMED if text is None else text for text in names.texts])
-    levels = _levels(trace, labels, numbered)
-    up, label = (np.concatenate([level[part] for level in levels]) for part in (2, 3))
+    levels, path = _levels(trace, labels, numbered)
+    up, label, first = (np.concatenate(part) for part in zip(*levels, strict=True))
     depth = np.repeat(np.arange(len(levels), dtype=np.int32), [len(level.up) for level in levels])
-    rows, of_row = (np.concatenate([level[part] for level in levels]) for part in (0, 1))
-    thread = np.zeros(len(up), np.int64)
-    thread[of_row] = trace.columns("range", "thread_id")["thread_id"].values[rows]
+    thread = trace.columns("range", "thread_id")["thread_id"].values[first].astype(np.int64)
     nesting = Nesting(np.where(depth > 0, up, 0), depth > 0, depth)
-    place = _model_order(trace, nesting, thread, _first_rows(rows, of_row, len(up)))
+    place = _model_order(trace, nesting, thread, first)
     order = np.argsort(place)
     tree = Nesting(
         np.where(depth > 0, place[nesting.parent], 0)[order],
@@ -110,7 +110,8 @@ def range_paths(trace: Trace, numbered: Numbered = "counters", skip: int = 0) ->
         depth[order],
     )
     texts = tuple(labels.texts[code] for code in label[order].tolist())
-    return Paths(rows=rows, of_row=place[of_row], tree=tree, texts=texts, thread=thread[order])
+    rows = np.flatnonzero(push_pop_ranges(trace))
+    return Paths(rows, place[path[rows]], first[order], tree, texts, thread[order])
 
 
 def warm_up(trace: Trace, numbered: Numbered, skip: int) -> WarmUp:
@@ -158,8 +159,7 @@ def _is_warm_up(trace: Trace, numbered: Numbered, skip: int) -> BoolArray:
 
 def _by_depth(nesting: Nesting) -> list[I64]:
     """Return the rows of each depth, ascending."""
-    order = np.argsort(nesting.depth, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(nesting.depth))[:-1])
+    return by_group(nesting.depth) or [np.zeros(0, np.int64)]
 
 
 def _without(paths: Paths, gone: BoolArray) -> Paths:
@@ -170,9 +170,11 @@ def _without(paths: Paths, gone: BoolArray) -> Paths:
     place = np.cumsum(used) - 1
     tree = paths.tree
     parent = np.where(tree.has_parent, place[tree.parent], 0)
+    rows, of_row = paths.rows[stays], place[of_row]
     return Paths(
-        rows=paths.rows[stays],
-        of_row=place[of_row],
+        rows=rows,
+        of_row=of_row,
+        first=_first_rows(rows, of_row, int(np.count_nonzero(used))),
         tree=Nesting(parent[used], tree.has_parent[used], tree.depth[used]),
         texts=tuple(compress(paths.texts, used.tolist())),
         thread=paths.thread[used],
@@ -200,40 +202,53 @@ def _labels(names: Sequence[str]) -> _Labels:
     return _Labels([*names, *patterns], np.array(place, np.int64) + len(names))
 
 
-def _levels(trace: Trace, labels: _Labels, numbered: Numbered) -> list[_Level]:
-    """Return the paths level by level, outermost first."""
+def _levels(trace: Trace, labels: _Labels, numbered: Numbered) -> tuple[list[_Level], I32]:
+    """Return the paths level by level, outermost first, and the path of each push/pop range."""
     nesting, codes, nests = range_nesting(trace), range_names(trace).codes, push_pop_ranges(trace)
-    path = trace.columns("range", "thread_id")["thread_id"].values.astype(np.int64)
+    path = trace.columns("range", "thread_id")["thread_id"].values.astype(np.int32)
     levels: list[_Level] = []
     n_paths = 0
     for depth, here in enumerate(_by_depth(nesting)):
         rows = here[nests[here]]
         up = path[nesting.parent[rows]] if depth else path[rows]
-        label = _merged(up, codes[rows], labels.pattern, numbered)
+        names = factorize_rows(up, codes[rows])
+        count = np.bincount(names.codes, minlength=names.n_groups)
+        up = up[names.first]
+        label = _merged(up, codes[rows[names.first]], count, labels.pattern, numbered)
         groups = factorize_rows(up, label)
-        path[rows] = n_paths + groups.codes
-        levels.append(_Level(rows, path[rows], up[groups.first], label[groups.first]))
+        path[rows] = (n_paths + groups.codes)[names.codes]
+        first = _first_rows(rows[names.first], groups.codes, groups.n_groups)
+        levels.append(_Level(up[groups.first], label[groups.first], first))
         n_paths += groups.n_groups
-    return levels
+    return levels, path
 
 
-def _merged(up: I64, codes: Integers, pattern: I64, numbered: Numbered) -> I64:
-    """Return the label of each range of a level: its name, or its name's pattern."""
+def _merged(up: Integers, codes: Integers, count: I64, pattern: I64, numbered: Numbered) -> I64:
+    """Return the label of each name in a parent path: the name itself, or its pattern.
+
+    Args:
+        up: Shape (n,), the parent path.
+        codes: Shape (n,), the name; no two rows are alike.
+        count: Shape (n,), the number of ranges of each.
+        pattern: By name, its pattern.
+        numbered: See `range_paths`.
+    """
     if numbered == "apart":
         return codes.astype(np.int64)
     families = factorize_rows(up, pattern[codes])
-    names = factorize_rows(families.codes, codes)
-    n_names = np.bincount(families.codes[names.first], minlength=families.n_groups)
+    n_names = np.bincount(families.codes, minlength=families.n_groups)
     merges = n_names >= _LEAST_MERGED
     if numbered == "counters":
-        merges &= np.bincount(families.codes, minlength=families.n_groups) < 2 * n_names
+        n_ranges = np.zeros(families.n_groups, np.int64)
+        np.add.at(n_ranges, families.codes, count)
+        merges &= n_ranges < 2 * n_names
     return np.where(merges[families.codes], pattern[codes], codes)
 
 
-def _first_rows(rows: I64, of_row: I64, n_paths: int) -> I64:
-    """Return the first range of each path; the rows of a path are ascending."""
-    first = np.zeros(n_paths, np.int64)
-    first[of_row[::-1]] = rows[::-1]
+def _first_rows(rows: I64, of_row: Integers, n_paths: int) -> I64:
+    """Return the first range of each path."""
+    first = np.full(n_paths, np.iinfo(np.int64).max)
+    np.minimum.at(first, of_row, rows)
     return first
 
 

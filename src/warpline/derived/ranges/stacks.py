@@ -12,7 +12,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.launches import launch_calls
-from warpline.ops.arrays import I64, BoolArray, Integers
+from warpline.ops.arrays import I64, BoolArray, Integers, taken
 from warpline.ops.join import Lookup
 from warpline.ops.tree import Contents, Nesting, contents, enclosing, nest
 from warpline.schema.labels import RANGE_STYLES
@@ -32,6 +32,10 @@ class _Ranges(NamedTuple):
     thread: Integers
     process: Integers
     is_push_pop: BoolArray
+
+    def taken(self, rows: I64) -> _Ranges:
+        start, end, thread, process = (taken(column, rows) for column in self[:4])
+        return _Ranges(start, end, thread, process, self.is_push_pop[rows])
 
 
 class _Launches(NamedTuple):
@@ -54,7 +58,9 @@ def range_nesting(trace: Trace) -> Nesting:
     """
     ranges = _ranges(trace)
     pushed = ranges.is_push_pop
-    nesting = nest(ranges.start, ranges.end, np.where(pushed, ranges.thread, _NO_THREAD))
+    nesting = nest(ranges.start, ranges.end, _stack_of(ranges))
+    if pushed.all():
+        return nesting
     return Nesting(
         np.where(pushed, nesting.parent, 0),
         nesting.has_parent & pushed,
@@ -75,7 +81,7 @@ def innermost_range(trace: Trace, table: str) -> Lookup:
     """
     if table == "api_call":
         calls, ranges = _launches(trace, table), _ranges(trace)
-        group = np.where(ranges.is_push_pop, ranges.thread, _NO_THREAD)
+        group = _stack_of(ranges)
         return enclosing(
             calls.start, ranges.start, ranges.end, point_group=calls.thread, group=group
         )
@@ -101,18 +107,48 @@ def launched_inside(trace: Trace, table: str, *, start_end: StartEnd = "any thre
             thread; or, as in nsys, those of its own thread, and none if it ends on another.
     """
     launches, ranges = _launches(trace, table), _ranges(trace)
-    end, group, owner = ranges.end, ranges.thread, launches.thread
-    row, start = launches.row, launches.start
-    if start_end == "same thread":
-        end = np.where(_ended_elsewhere(trace), ranges.start, end)
-    elif not ranges.is_push_pop.all():
+    if start_end == "any thread":
+        return _within(launches, ranges, trace)
+    end = np.where(_ended_elsewhere(trace), ranges.start, ranges.end)
+    inside = contents(
+        launches.start, ranges.start, end, point_group=launches.thread, group=ranges.thread
+    )
+    return Contents(launches.row[inside.order], inside.first, inside.last)
+
+
+def _within(launches: _Launches, ranges: _Ranges, trace: Trace) -> Contents:
+    """Return the launches in each range; those of a start/end range are on any thread."""
+    group, owner, row, start = ranges.thread, launches.thread, launches.row, launches.start
+    if not ranges.is_push_pop.all():
         # Every launch is listed twice: for its thread, and for its process (start/end ranges).
         n_threads = trace.row_count("thread")
         group = np.where(ranges.is_push_pop, group, n_threads + ranges.process)
         owner = np.concatenate((owner, n_threads + launches.process))
         row, start = np.tile(row, 2), np.tile(start, 2)
-    inside = contents(start, ranges.start, end, point_group=owner, group=group)
+    inside = contents(start, ranges.start, ranges.end, point_group=owner, group=group)
     return Contents(row[inside.order], inside.first, inside.last)
+
+
+def is_launched_inside(trace: Trace, table: str, ranges: I64) -> BoolArray:
+    """Return which rows of a table were launched inside one of some ranges, shape (rows,).
+
+    As in `launched_inside`, with launches on any thread for start/end ranges. Takes less for few
+    ranges.
+
+    Args:
+        trace: The trace.
+        table: One of `DEVICE_TABLES`, or ``"api_call"`` for the calls themselves.
+        ranges: Shape (n,), rows of the range table.
+    """
+    is_inside = np.zeros(trace.row_count(table), np.bool_)
+    if not len(ranges):
+        return is_inside
+    within = _within(_launches(trace, table), _ranges(trace).taken(ranges), trace)
+    change = np.zeros(len(within.order) + 1, np.int64)
+    np.add.at(change, within.first, 1)
+    np.add.at(change, within.last, -1)
+    is_inside[within.order[np.cumsum(change[:-1]) > 0]] = True
+    return is_inside
 
 
 def _ranges(trace: Trace) -> _Ranges:
@@ -122,6 +158,13 @@ def _ranges(trace: Trace) -> _Ranges:
     return _Ranges(
         start=start, end=end, thread=thread, process=process, is_push_pop=style == _PUSH_POP
     )
+
+
+def _stack_of(ranges: _Ranges) -> Integers:
+    """Return the thread of each push/pop range, _NO_THREAD for start/end ranges."""
+    if ranges.is_push_pop.all():
+        return ranges.thread
+    return np.where(ranges.is_push_pop, ranges.thread, _NO_THREAD)
 
 
 def _ended_elsewhere(trace: Trace) -> BoolArray:
@@ -137,4 +180,4 @@ def _launches(trace: Trace, table: str) -> _Launches:
         return _Launches(rows, *(columns[name].values for name in names))
     calls = launch_calls(trace)[table]
     rows = np.flatnonzero(calls.found)
-    return _Launches(rows, *(columns[name].values[calls.row[rows]] for name in names))
+    return _Launches(rows, *(taken(columns[name].values, calls.row[rows]) for name in names))

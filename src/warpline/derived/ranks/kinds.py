@@ -13,7 +13,7 @@ from warpline.derived.ranges.places import path_texts, range_of_operations
 from warpline.derived.ranks.peers import working_ranks
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, Integers
 from warpline.ops.group import factorize_rows
 from warpline.trace import Run, Trace
 
@@ -51,7 +51,7 @@ def kinds_of_work(run: Run) -> KindsOfWork:
     return KindsOfWork(every, rank, codes, ordinal, groups.n_groups)
 
 
-def _ordinals(start_ns: I64, *keys: I64) -> I64:
+def _ordinals(start_ns: I64, *keys: Integers) -> I64:
     """Return the place of each row among those with equal keys, by start."""
     groups = factorize_rows(*keys)
     order = np.lexsort((start_ns, groups.codes))

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.steps.times import step_of_operations, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
-from warpline.ops.group import distinct_values, factorize_rows
+from warpline.ops.arrays import I32, I64, Integers, is_repeated
+from warpline.ops.group import distinct_values
 from warpline.trace import Run, Trace
 
 _SAME_RATIO = 0.9
@@ -25,13 +26,13 @@ class LaunchSequences(NamedTuple):
 
     Attributes:
         operation: Shape (n,), int64, indices into `operations`, by step, then by call.
-        step: Shape (n,), int64, ascending.
-        what: Shape (n,), int64, equal for kernels of one name, for all copies, and for all memsets.
+        step: Shape (n,), int32, ascending.
+        what: Shape (n,), int32, equal for kernels of one name, for all copies, and for all memsets.
     """
 
     operation: I64
-    step: I64
-    what: I64
+    step: I32
+    what: I32
 
     def of_steps(self) -> list[tuple[int, slice]]:
         """Return the steps, each with the slice of its operations."""
@@ -46,10 +47,12 @@ def launch_sequences(run: Run) -> LaunchSequences:
     """Return the operations that each step launches, if their call is known."""
     work, step = operations(run.trace), step_of_operations(run)
     if not len(steps(run)):
-        step = np.full(len(work), -1)
+        step = np.full(len(work), -1, np.int32)
     chosen = np.flatnonzero((step >= 0) & (work.call >= 0))
-    order = np.lexsort((work.start_ns[chosen], work.call[chosen], step[chosen]))
-    chosen = chosen[order]
+    keys: tuple[Integers, ...] = work.call[chosen], step[chosen]
+    if not is_repeated(work.device):  # operations of one device are ordered by start
+        keys = work.start_ns[chosen], *keys
+    chosen = chosen[np.lexsort(keys)]
     return LaunchSequences(chosen, step[chosen], _what(run.trace)[chosen])
 
 
@@ -85,11 +88,13 @@ def steps_repeat(run: Run) -> bool:
     return min(counts, default=0) >= _LEAST_STEPS and most >= _SAME_RATIO * sum(counts)
 
 
-def _what(trace: Trace) -> I64:
+def _what(trace: Trace) -> I32:
     """Return a number for each operation, equal for kernels of one name."""
-    work = operations(trace)
-    name = np.full(len(work), -1)
-    places = work.of_table(DEVICE_TABLES[0])
-    if len(places):
-        name[places] = trace.columns("kernel", "name_id")["name_id"].values[work.row[places]]
-    return factorize_rows(work.table.astype(np.int64), name).codes.astype(np.int64)
+    table, names = operations(trace).table, names_of_operations(trace)
+    if not len(table):
+        return np.zeros(0, np.int32)
+    # Numbers of names, then of the other tables that have operations.
+    others = distinct_values(table[names.number == len(names.distinct)])
+    behind = np.zeros(len(DEVICE_TABLES), np.int32)
+    behind[others] = np.arange(len(others))
+    return names.number + behind[table]

@@ -13,7 +13,7 @@ from warpline.derived.steps.ranges import HostSteps, has_ranges_called, step_ran
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I32, I64, BoolArray, is_repeated
 from warpline.ops.group import factorize_rows
 from warpline.trace import Run, Trace
 
@@ -66,11 +66,14 @@ def host_steps(run: Run) -> HostSteps | None:
 
 
 @derived
-def step_of_operations(run: Run) -> I64:
-    """Return the step in which each of `operations` was launched, NO_STEP outside steps."""
+def step_of_operations(run: Run) -> I32:
+    """Return the step in which each of `operations` was launched, NO_STEP outside steps.
+
+    Shape (operations,), int32.
+    """
     marked = host_steps(run)
     if marked is None:
-        return np.full(len(operations(run.trace)), NO_STEP, np.int64)
+        return np.full(len(operations(run.trace)), NO_STEP, np.int32)
     return _launched_in(run.trace, marked)
 
 
@@ -79,12 +82,20 @@ def first_work(run: Run) -> FirstWork:
     """Return the start of each step on the devices that it launched work on."""
     work, marked, step = operations(run.trace), host_steps(run), step_of_operations(run)
     assert marked is not None, "requires steps"
-    rows = np.flatnonzero(step != NO_STEP)
+    # Operations are ordered by start on each device: the first of a key is the earliest. There, the
+    # key is not that of the operation before, which is so for few operations.
+    opens = np.ones(len(step), np.bool_)
+    opens[1:] = step[1:] != step[:-1]
+    for column in (work.device, work.stream):
+        if not is_repeated(column):
+            opens[1:] |= column[1:] != column[:-1]
+    opens &= step != NO_STEP
+    rows = np.flatnonzero(opens)
     groups = factorize_rows(marked.loop[step[rows]], work.device[rows], work.stream[rows])
-    # Operations are ordered by start on each device: the first of a key is the earliest.
     keys = factorize_rows(groups.codes, step[rows])
     first = rows[keys.first]
-    streams = _Streams(groups.codes[keys.first].astype(np.int64), step[first], work.start_ns[first])
+    of_first = step[first].astype(np.int64)
+    streams = _Streams(groups.codes[keys.first].astype(np.int64), of_first, work.start_ns[first])
     paces = _pacing(streams, marked.loop[step[first]], work.device[first])
     first = first[paces]
     loop, device = marked.loop[step[first]], work.device[first]
@@ -93,35 +104,34 @@ def first_work(run: Run) -> FirstWork:
     keep = np.ones(len(first), np.bool_)
     keep[1:] = (np.diff(step[first]) != 0) | (np.diff(device) != 0) | (np.diff(loop) != 0)
     first, loop = first[keep], loop[keep]
-    return _in_order(FirstWork(step[first], work.device[first], work.start_ns[first]), loop)
+    of_first = step[first].astype(np.int64)
+    return _in_order(FirstWork(of_first, work.device[first], work.start_ns[first]), loop)
 
 
-def _launched_in(trace: Trace, marked: HostSteps) -> I64:
+def _launched_in(trace: Trace, marked: HostSteps) -> I32:
     """Return the index of the step in which each operation was launched, NO_STEP outside."""
     work, launched = operations(trace), launch_order(trace)
-    step = np.full(len(work), NO_STEP, np.int64)
-    begun = np.full(len(work), np.iinfo(np.int64).min)
+    step = np.full(len(work), NO_STEP, np.int32)
     first = np.flatnonzero(np.diff(marked.loop, prepend=-1))
     last = np.append(first[1:], len(marked.loop))
     several = np.bincount(marked.process[first]) > 1
     for low, high in zip(first.tolist(), last.tolist(), strict=True):
-        own = work.process == marked.process[low]
+        place = np.searchsorted(marked.start_ns[low:high], launched.time_ns, side="right")
+        place += low - 1
+        inside = launched.time_ns < marked.end_ns[place]  # that of -1 is looked at, and of no use
+        inside &= place >= low
+        inside &= work.process == marked.process[low]
         if several[marked.process[low]]:
-            elsewhere = np.isin(launched.thread, np.delete(marked.thread[first], marked.loop[low]))
-            own &= ~elsewhere
-        rows = launched.order[own[launched.order]]  # of one process, so by their launch
-        time = launched.time_ns[rows]
-        begins = np.searchsorted(time, marked.start_ns[low:high])
-        place = np.repeat(np.arange(low - 1, high), np.diff(begins, prepend=0, append=len(time)))
-        inside = (place >= low) & (time < marked.end_ns[np.maximum(place, low)])
-        rows, place = rows[inside], place[inside]
-        nearer = marked.start_ns[place] > begun[rows]
-        step[rows[nearer]] = place[nearer]
-        begun[rows[nearer]] = marked.start_ns[place[nearer]]
+            inside &= ~np.isin(launched.thread, np.delete(marked.thread[first], marked.loop[low]))
+        if low:
+            # Of the loops of threads, that of the step that began last counts, or the first loop.
+            taken = np.flatnonzero(inside & (step != NO_STEP))
+            inside[taken] = marked.start_ns[place[taken]] > marked.start_ns[step[taken]]
+        np.copyto(step, place, where=inside, casting="same_kind")
     return _with_unknown(trace, step)
 
 
-def _with_unknown(trace: Trace, step: I64) -> I64:
+def _with_unknown(trace: Trace, step: I32) -> I32:
     """Assign operations without a known call to the step of the previous one on their stream.
 
     Without a previous one, an operation belongs to the step that runs on the CPU when it starts.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 
 from warpline.derived import derived
 from warpline.frozen import frozen
-from warpline.ops.arrays import I64, Integers
+from warpline.ops.arrays import I64, Integers, as_i64, joined
 from warpline.ops.interval import clip, covered_by_group
 from warpline.schema.labels import GRAPH_LEVELS
 from warpline.trace import Trace
@@ -61,15 +59,19 @@ def device_work(trace: Trace, *tables: str, clipped: bool = True) -> DeviceWork:
         clipped: Whether to clip operations to the time covered by the trace.
     """
     parts = [_rows_of(trace, table) for table in tables or DEVICE_TABLES if trace.has(table)]
-    start, end, device = parts[0] if len(parts) == 1 else _joined(parts)
+    nothing = np.zeros(0, np.int64)
+    start, end, device = (joined([*(part[place] for part in parts), nothing]) for place in range(3))
     if clipped:
         start, end = clip(start, end, *trace.span())
-    return DeviceWork(start, end, device.astype(np.int64, copy=False))
+    return DeviceWork(start, end, as_i64("device", device))
 
 
-def _joined(parts: Sequence[tuple[I64, I64, I64]]) -> Iterator[I64]:
-    nothing = np.zeros(0, np.int64)
-    return (np.concatenate([nothing, *(part[place] for part in parts)]) for place in range(3))
+def has_device_work(trace: Trace) -> bool:
+    """Return whether there are any operations, as in `device_work`."""
+    tables = [table for table in DEVICE_TABLES if trace.has(table)]
+    if any(trace.row_count(table) for table in tables if table != "graph_launch"):
+        return True
+    return "graph_launch" in tables and bool(len(device_work(trace, "graph_launch")))
 
 
 def _rows_of(trace: Trace, table: str) -> tuple[I64, I64, I64]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.work.busy import DEVICE_TABLES
-from warpline.ops.arrays import I32, I64, BoolArray, Integers
+from warpline.ops.arrays import I32, I64, BoolArray, Integers, joined
 from warpline.ops.join import Lookup, lookup_rows
 from warpline.trace import Trace
 
@@ -39,7 +39,8 @@ def launch_calls(trace: Trace) -> Launches:
     (nsys counts such an operation once per call.)
     """
     keys = [_keys(trace, table) for table in DEVICE_TABLES]
-    calls = _find(trace, _Keys(*(np.concatenate(part) for part in zip(*keys, strict=True))))
+    process, correlation, known = zip(*keys, strict=True)
+    calls = _find(trace, _Keys(joined(process), joined(correlation), np.concatenate(known)))
     bounds = np.cumsum([len(of_table.known) for of_table in keys])[:-1]
     parts = zip(np.split(calls.row, bounds), np.split(calls.found, bounds), strict=True)
     return {table: Lookup(*part) for table, part in zip(DEVICE_TABLES, parts, strict=True)}

@@ -8,10 +8,11 @@ from warpline.derived import derived
 from warpline.derived.work.busy import DEVICE_TABLES, WHOLE_GRAPH
 from warpline.derived.work.launches import launch_calls
 from warpline.frozen import frozen
-from warpline.ops.arrays import I8, I64, Integers, as_i64, is_repeated, repeated, taken
+from warpline.ops.arrays import I8, I64, Integers, as_i64, is_repeated, joined, repeated, taken
 from warpline.trace import Trace
 
 _COLUMNS = ("start_ns", "end_ns", "device_id", "stream_id", "process_id")
+_PLACE_OF_TABLE = len(_COLUMNS)
 
 
 @frozen
@@ -46,6 +47,13 @@ class Operations:
         """Return the positions of one table's operations in this list, ascending."""
         return np.flatnonzero(self.table == DEVICE_TABLES.index(name))
 
+    def bounds_of_devices(self) -> list[tuple[int, int]]:
+        """Return for each device its first operation and the one after its last."""
+        if is_repeated(self.device):
+            return [(0, len(self))] if len(self) else []
+        bounds = np.flatnonzero(np.diff(self.device, prepend=-1)).tolist()
+        return list(zip(bounds, [*bounds[1:], len(self)], strict=True))
+
 
 @derived
 def operations(trace: Trace) -> Operations:
@@ -57,35 +65,39 @@ def operations(trace: Trace) -> Operations:
     parts = [_of_table(trace, place, name) for place, name in enumerate(DEVICE_TABLES)]
     # Column by column, and each of its parts is dropped at once: all together take three times
     # the memory of the result.
-    columns = [_joined([part.pop(0) for part in parts]) for _ in range(len(parts[0]))]
-    start, end, device = columns[:3]
-    order = np.lexsort((end, start) if is_repeated(device) else (end, start, device))
+    columns = [joined([part.pop(0) for part in parts]) for _ in range(len(parts[0]))]
+    order = _order(*columns[:3])
     for place, column in enumerate(columns):
-        columns[place] = taken(column, order)
+        in_order = taken(column, order)  # in the type of its table, so that less is moved
+        columns[place] = in_order if place == _PLACE_OF_TABLE else as_i64("operations", in_order)
     return Operations(*columns)
 
 
-def _joined(parts: list[Integers]) -> Integers:
-    """Return the parts as one column, without memory for a value that is the same everywhere."""
-    parts = [part for part in parts if len(part)]
-    values = {int(part[0]) if is_repeated(part) else None for part in parts}
-    if len(values) == 1 and None not in values:
-        return repeated(parts[0][:1], sum(map(len, parts)))
-    return np.concatenate(parts or [np.zeros(0, np.int64)])
+def _order(start: Integers, end: Integers, device: Integers) -> I64:
+    """Return the rows by device, start and end, those that are alike as they are."""
+    if not is_repeated(device):
+        return np.lexsort((end, start, device))
+    # Each table is in that order, so a stable sort by start merges them.
+    order = np.argsort(start, kind="stable")
+    ascending = start[order]
+    ties = ascending[1:] == ascending[:-1]
+    tied = np.flatnonzero(np.append(ties, False) | np.append(False, ties))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((end[rows], ascending[tied]))]
+    return order
 
 
-def _of_table(trace: Trace, place: int, name: str) -> list[I64]:
+def _of_table(trace: Trace, place: int, name: str) -> list[Integers]:
     if not trace.has(name):
         nothing = np.zeros(0, np.int64)
         return [*(nothing for _ in _COLUMNS), nothing.astype(np.int8), nothing, nothing]
-    columns = trace.columns(name, *_COLUMNS)
-    rows = np.arange(len(columns["start_ns"]))
+    of_table, calls = trace.columns(name, *_COLUMNS), launch_calls(trace)[name]
+    start, end, *owners = (of_table[column].values for column in _COLUMNS)
+    call = np.where(calls.found, calls.row, -1)
+    columns = [start, np.maximum(start, end), *owners]
+    rows = np.arange(len(start))
     if name == "graph_launch":
         level = trace.columns(name, "level")["level"].values
         rows = np.flatnonzero(level == WHOLE_GRAPH)
-    start, end, *owners = (
-        as_i64(column, taken(columns[column].values, rows)) for column in _COLUMNS
-    )
-    calls = launch_calls(trace)[name]
-    call = np.where(calls.found[rows], calls.row[rows], -1)
-    return [start, np.maximum(start, end), *owners, np.full(len(rows), place, np.int8), rows, call]
+        columns, call = [taken(column, rows) for column in columns], call[rows]
+    return [*columns, repeated(np.array([place], np.int8), len(rows)), rows, call]

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.analyses.diagnosis.capture_quality.problem import grade, problem
 from warpline.derived.recorder import hints
-from warpline.derived.work.busy import DeviceWork, device_work
+from warpline.derived.work.busy import DeviceWork, device_work, has_device_work
 from warpline.lazy import lazy_pattern
 from warpline.result import Evidence, Finding, cuda_unrecorded
 from warpline.schema.unrecorded import Code
@@ -33,7 +33,7 @@ def not_recorded(trace: Trace) -> Iterator[Finding]:
             )
             continue
         yield problem(
-            "medium" if len(device_work(trace)) else "high",
+            "medium" if has_device_work(trace) else "high",
             "CUDA was not recorded",
             f"A process was recorded without CUDA events: {process.why}.",
             Evidence(process.text),
@@ -44,7 +44,7 @@ def not_recorded(trace: Trace) -> Iterator[Finding]:
 
 def nothing_recorded(trace: Trace) -> Iterator[Finding]:
     """Report a recording without GPU work."""
-    if len(device_work(trace)) or cuda_unrecorded(trace):
+    if has_device_work(trace) or cuda_unrecorded(trace):
         return
     launches = _count_launches(trace)
     if launches:
@@ -70,10 +70,10 @@ def nothing_recorded(trace: Trace) -> Iterator[Finding]:
 
 def whole_graphs(trace: Trace) -> Iterator[Finding]:
     """Report CUDA graphs without their kernels."""
-    graphs, every = device_work(trace, "graph_launch"), device_work(trace)
+    graphs = device_work(trace, "graph_launch")
     if not len(graphs):
         return
-    graph_ns, busy_ns = _busy_ns(graphs), _busy_ns(every)
+    graph_ns, busy_ns = _busy_ns(graphs), _busy_ns(device_work(trace))
     ratio = graph_ns / max(busy_ns, 1)
     severity = grade(ratio, _GRAPH_RATIO)
     if severity is not None:

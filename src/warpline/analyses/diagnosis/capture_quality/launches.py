@@ -15,7 +15,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.recorder import hints
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I8, I64, BoolArray
+from warpline.ops.arrays import I8, I32, I64, BoolArray, as_i64, joined
 from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.join import lookup_rows
 from warpline.result import Evidence, Finding
@@ -76,21 +76,21 @@ class _Unmatched(NamedTuple):
 def _unmatched(trace: Trace) -> _Unmatched:
     work = operations(trace)
     columns = trace.columns("api_call", "start_ns", "process_id", "name_id")
-    called, process = (columns[key].values.astype(np.int64) for key in ("start_ns", "process_id"))
+    called, process = (as_i64(key, columns[key].values) for key in ("start_ns", "process_id"))
     kind = numbers_of_texts(trace, columns["name_id"].values, call_kind)
     is_graph = kind == CallKind.GRAPH_LAUNCH
     captured = _is_captured(trace, kind)
     launch = np.flatnonzero((is_graph | (kind == CallKind.LAUNCH)) & ~captured)
-    known = work.call[work.call >= 0]
+    launched = np.flatnonzero(work.call >= 0)
+    known = work.call[launched]
     idle = _without_operations(trace, launch, known)
 
     # A recorded window may cut off work on both sides.
-    window = recorded_window(trace, np.append(work.start_ns, called))
-    parts = factorize_rows(np.append(work.process, process), window)
+    windows = [recorded_window(trace, times) for times in (work.start_ns, called)]
+    parts = factorize_rows(joined((work.process, process)), joined(windows))
     group, of_call = np.split(parts.codes, [len(work)])
-    first, last = np.full(parts.n_groups, _UNSEEN), np.full(parts.n_groups, _UNSEEN)
-    np.minimum.at(first, group[work.call >= 0], work.start_ns[work.call >= 0])
-    np.minimum.at(last, of_call[known], -called[known])  # the latest: the least, negated
+    first = _least(work.start_ns[launched], group[launched], parts.n_groups)
+    last = _least(-called[known], of_call[known], parts.n_groups)  # the latest, negated
     is_launched = operation_categories(trace) != TimePart.COPY_MANAGED
     lone = np.flatnonzero((work.call < 0) & is_launched)
     is_earlier = (work.start_ns[lone] < first[group[lone]]) & (first[group[lone]] < _UNSEEN)
@@ -107,6 +107,16 @@ def _unmatched(trace: Trace) -> _Unmatched:
         n_launches=len(launch),
         n_graphs=int(np.count_nonzero(is_graph[launch])),
     )
+
+
+def _least(values: I64, group: I32, n_groups: int) -> I64:
+    """Return the least value of each group, _UNSEEN for none."""
+    least = np.full(n_groups, _UNSEEN)
+    if n_groups == 1:
+        least[0] = values.min(initial=_UNSEEN)
+    else:
+        np.minimum.at(least, group, values)
+    return least
 
 
 def _without_operations(trace: Trace, launch: I64, known: I64) -> I64:

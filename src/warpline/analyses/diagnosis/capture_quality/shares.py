@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.partition import step_partition
 from warpline.derived.time_parts import TimePart
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, repeated
 from warpline.trace import Run, Trace
 
 
@@ -27,5 +27,7 @@ def idle_of(run: Run, *causes: TimePart) -> tuple[float, int]:
 
 def recorded_window(trace: Trace, time_ns: I64) -> I64:
     """Return the last recorded window that starts before each time, from 1; 0 before all."""
-    starts = np.array([start for start, _ in trace.meta.windows_ns or ()], np.int64)
+    if not trace.meta.windows_ns:
+        return repeated(np.zeros(1, np.int64), len(time_ns))
+    starts = np.array([start for start, _ in trace.meta.windows_ns], np.int64)
     return np.searchsorted(starts, time_ns, side="right").astype(np.int64)

@@ -1,0 +1,1 @@
+"""Tables about hardware counters per kernel launch, one file each."""

@@ -1,0 +1,73 @@
+"""profiled_kernels: one line per profiled launch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.counters import launch_columns, metric_numbers
+from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "profiled_kernels"
+TITLE = "Profiled kernels"
+FIELDS = (
+    Field("launch", Unit.ID, "ID of the launch in its report.", "ID"),
+    Field("kernel", Unit.NONE, "Kernel name.", "Kernel"),
+    Field("duration_ns", Unit.NS, "Duration when profiled.", "Duration (ns)"),
+    Field("sm_ratio", Unit.RATIO, "Throughput of the SMs, of their peak.", "SM (%)", 100.0, 1),
+    Field("memory_ratio", Unit.RATIO, "Throughput of memory.", "Memory (%)", 100.0, 1),
+    Field("dram_ratio", Unit.RATIO, "Throughput of DRAM.", "DRAM (%)", 100.0, 1),
+    Field("occupancy_ratio", Unit.RATIO, "Achieved occupancy.", "Occupancy (%)", 100.0, 1),
+    Field("registers", Unit.COUNT, "Registers per thread.", "Registers"),
+    Field("blocks", Unit.COUNT, "Blocks of the grid.", "Blocks"),
+    Field("threads", Unit.COUNT, "Threads of a block.", "Threads"),
+)
+_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
+_PERCENTAGES = {
+    "sm_ratio": f"sm__throughput.{_OF_PEAK}",
+    "memory_ratio": f"gpu__compute_memory_throughput.{_OF_PEAK}",
+    "dram_ratio": f"gpu__dram_throughput.{_OF_PEAK}",
+    "occupancy_ratio": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("profiled_kernel",),
+    missing_hint="pass a report of Nsight Compute (.ncu-rep)",
+)
+def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
+    """One line per profiled launch.
+
+    What it measures: Duration, throughput of SMs and memory as shares of their peaks, achieved
+        occupancy, and launch shape of each profiled kernel launch.
+    Why it matters: A kernel near the peak of memory or of the SMs needs less work; one far from
+        both waits for latency or has too few blocks.
+    How it is computed: From the metrics gpu__time_duration, sm__throughput,
+        gpu__compute_memory_throughput, gpu__dram_throughput and sm__warps_active. Empty if they
+        were not collected.
+    Limits: Profiling serializes launches and may flush caches and lock clocks, so durations differ
+        from those of a normal run.
+    Source: Warpline.
+    """
+    axes = [f"{of}_{axis}" for of in ("grid", "block") for axis in "xyz"]
+    sizes = trace.columns("profiled_kernel", *axes)
+    count = trace.row_count("profiled_kernel")
+    grid, block = ([sizes[f"{of}_{axis}"].values for axis in "xyz"] for of in ("grid", "block"))
+    duration_ns, has_duration = metric_numbers(trace, "gpu__time_duration.sum")
+    registers, has_registers = metric_numbers(trace, "launch__registers_per_thread")
+    values: dict[str, Values] = {
+        **launch_columns(trace, np.arange(count)),
+        "duration_ns": Numbers(np.rint(duration_ns).astype(np.int64), has_duration),
+    }
+    for field, name in _PERCENTAGES.items():
+        percent, is_known = metric_numbers(trace, name)
+        values[field] = Numbers(percent / 100, is_known)
+    values["registers"] = Numbers(registers.astype(np.int64), has_registers)
+    values["blocks"], values["threads"] = (
+        Numbers(np.prod(axes_of, axis=0)) for axes_of in (grid, block)
+    )
+    return Result(NAME, TITLE, FIELDS, values, ("launch", "kernel"))

@@ -1,0 +1,59 @@
+"""Counters per kernel launch, as columns of results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.texts import dimension_texts, labelled
+from warpline.ops.arrays import BoolArray, Integers
+from warpline.result import Numbers, Texts, Values
+from warpline.schema import TABLES
+from warpline.trace import Trace
+
+_LARGEST = 2.0**62
+
+
+def launch_columns(trace: Trace, rows: Integers) -> dict[str, Values]:
+    """Return the columns ``launch`` and ``kernel`` of rows of `profiled_kernel`, shape (n,)."""
+    launches = trace.columns("profiled_kernel", "launch_number", "name_id")
+    return {
+        "launch": Numbers(launches["launch_number"].values[rows]),
+        "kernel": dimension_texts(trace.strings, launches["name_id"], rows),
+    }
+
+
+def text_column(trace: Trace, table: str, column: str) -> Texts:
+    """Return a column of texts of a table."""
+    data = trace.columns(table, column)[column]
+    distinct, codes = np.unique(data.values, return_inverse=True)
+    has_texts = bool(data.is_valid().any())
+    texts = trace.strings.texts(distinct.tolist()) if has_texts else [""] * len(distinct)
+    return labelled(codes, texts, data.valid)
+
+
+def label_column(trace: Trace, table: str, column: str) -> Texts:
+    """Return a column of an enumeration of a table, as texts."""
+    data = trace.columns(table, column)[column]
+    labels = TABLES[table].column(column).labels or {}
+    distinct, codes = np.unique(data.values, return_inverse=True)
+    texts = [labels.get(value, str(value)) for value in distinct.tolist()]
+    return labelled(codes, texts, data.valid)
+
+
+def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
+    """Return the value of a metric of each profiled launch, and which launches have one.
+
+    Both have shape (launches,), float64 and bool. Values that are not finite, or too large for
+    64-bit integers, count as missing.
+    """
+    count = trace.row_count("profiled_kernel")
+    values, is_known = np.zeros(count), np.zeros(count, np.bool_)
+    if not trace.has("kernel_metric"):
+        return values, is_known
+    columns = trace.columns("kernel_metric", "profiled_kernel_id", "name_id", "value")
+    row = trace.strings.find(name)
+    chosen = columns["name_id"].values == (-1 if row is None else row)
+    chosen &= columns["value"].is_valid() & (np.abs(columns["value"].values) < _LARGEST)
+    launches = columns["profiled_kernel_id"].values[chosen]
+    values[launches], is_known[launches] = columns["value"].values[chosen], True
+    return values, is_known

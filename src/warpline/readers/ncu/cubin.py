@@ -1,0 +1,125 @@
+"""The code in a module of a report: an ELF file with machine code, line tables and PTX."""
+
+from __future__ import annotations
+
+import struct
+
+from warpline.frozen import frozen
+from warpline.readers.ncu.line_table import CubinError, rows, text_at
+
+INSTRUCTION_BYTES = 16  # since compute capability 7.0, the oldest that Nsight Compute supports
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_HEADER_SIZE = 64
+_RELA, _NO_BITS = 4, 8
+_TEXT, _LINES, _PTX = b".text.", b".debug_line", b".nv_debug_ptx_txt"
+
+
+@frozen
+class Section:
+    """A section of the file.
+
+    Attributes:
+        name: Name.
+        kind: Type, such as `_RELA`.
+        data: Content.
+        link: Section with its symbols or names.
+        info: For relocations: the section that they are of.
+    """
+
+    name: bytes
+    kind: int
+    data: bytes
+    link: int
+    info: int
+
+
+class Cubin:
+    """The sections of a cubin.
+
+    Args:
+        data: The file.
+
+    Raises:
+        CubinError: It is damaged.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < _HEADER_SIZE or not data.startswith(b"\x7fELF\x02\x01"):
+            raise CubinError("not a 64-bit ELF file")
+        (start,) = struct.unpack_from("<Q", data, 40)
+        size, count, names = struct.unpack_from("<HHH", data, 58)
+        if size != _SECTION.size or start + count * size > len(data) or names >= count:
+            raise CubinError("its section table is cut off")
+        raw = [_SECTION.unpack_from(data, start + i * size) for i in range(count)]
+        contents = [_content(data, fields) for fields in raw]
+        self._sections = [
+            Section(text_at(contents[names], of[0]), of[1], content, of[6], of[7])
+            for of, content in zip(raw, contents, strict=True)
+        ]
+
+    def code(self, function: bytes) -> bytes | None:
+        """Return the machine code of a function; None if it is not there."""
+        return self._named(_TEXT + function)
+
+    @property
+    def ptx(self) -> list[bytes]:
+        """The lines of the PTX; none if it is not there."""
+        text = self._named(_PTX)
+        return text.rstrip(b"\0").split(b"\0") if text else []
+
+    def lines(self) -> dict[bytes, list[tuple[int, bytes, int]]]:
+        """Return function -> (offset, file, line), by offset, from the line table."""
+        table = self._named(_LINES)
+        found: dict[bytes, list[tuple[int, bytes, int]]] = {}
+        for function, *place in [] if table is None else rows(table, self._relocations()):
+            found.setdefault(function, []).append(tuple(place))  # type: ignore[arg-type]
+        for places in found.values():
+            places.sort(key=lambda place: place[0])
+        return found
+
+    def _named(self, name: bytes) -> bytes | None:
+        return next((section.data for section in self._sections if section.name == name), None)
+
+    def _relocations(self) -> dict[int, bytes]:
+        """Return place in the line table -> function whose address belongs there."""
+        lines = next(i for i, section in enumerate(self._sections) if section.name == _LINES)
+        places = {}
+        for section in self._sections:
+            if section.kind != _RELA or section.info != lines:
+                continue
+            symbols = self._section(section.link)
+            names = self._section(symbols.link).data
+            for place, info, _ in _RELOCATION.iter_unpack(_whole(section.data, _RELOCATION.size)):
+                at = (info >> 32) * _SYMBOL.size
+                if at + _SYMBOL.size > len(symbols.data):
+                    raise CubinError("a relocation has no symbol")
+                name, _, _, owner, _, _ = _SYMBOL.unpack_from(symbols.data, at)
+                is_text = owner < len(self._sections) and self._sections[owner].name.startswith(
+                    _TEXT
+                )
+                if is_text:
+                    places[place] = self._sections[owner].name.removeprefix(_TEXT)
+                else:
+                    places[place] = text_at(names, name).removeprefix(_TEXT)
+        return places
+
+    def _section(self, number: int) -> Section:
+        if number >= len(self._sections):
+            raise CubinError("a section is missing")
+        return self._sections[number]
+
+
+def _content(data: bytes, fields: tuple[int, ...]) -> bytes:
+    _, kind, _, _, start, size, *_ = fields
+    if kind == _NO_BITS:
+        return b""
+    if start + size > len(data):
+        raise CubinError("a section is cut off")
+    return data[start : start + size]
+
+
+def _whole(data: bytes, size: int) -> bytes:
+    return data[: len(data) // size * size]

@@ -1,0 +1,194 @@
+"""``warpline kernels`` on a report of five launches."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from cli.conftest import Run
+from support import ncu_captures
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(ncu_captures.unpack("target", tmp_path_factory.mktemp("ncu")))
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_the_details_page_is_the_default(run: Run, report: str) -> None:
+    for words in ((report,), ("--import", report), ("-i", report, "--page", "details")):
+        outcome = run("kernels", *words)
+        assert outcome == (0, ncu_captures.printed("target", "details.txt"), "")
+
+
+def test_the_raw_page_as_csv(run: Run, report: str) -> None:
+    outcome = run("kernels", "--import", report, "--page", "raw", "--csv")
+    assert outcome == (0, ncu_captures.printed("target", "raw.csv"), "")
+
+
+def test_base_units(run: Run, report: str) -> None:
+    words = ("kernels", report, "--page", "raw", "--csv", "--print-units", "base")
+    header, units, first, *_ = rows(run(*words).out)
+    places = {name: place for place, name in enumerate(header)}
+
+    def cell(name: str) -> tuple[str, str]:
+        return units[places[name]], first[places[name]]
+
+    assert cell("gpu__time_duration.sum") == ("ns", "110208.000000")
+    assert cell("launch__shared_mem_config_size") == ("byte", "32768")
+    assert cell("dram__cycles_elapsed.avg.per_second")[0] == "hz"
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (("-k", "vec_add"), "0"),
+        (("-k", "vec"), ""),
+        (("-k", "regex:^(vec|copy)"), "02"),
+        (("-k", "regex:float4", "--kernel-name-base", "demangled"), "2"),
+        (("--kernel-id", "::copy_stream:1"), "2"),
+        (("--kernel-id", "::regex:.:1"), "01234"),
+        (("--kernel-id", "1:13:vec_add:2"), ""),
+        (("--kernel-id", "::vec_add:", "--kernel-id", "2:::"), "0"),
+        (("-s", "1", "-c", "2"), "12"),
+        (("--launch-skip-before-match", "2", "-k", "regex:_"), "234"),
+        (("-c", "0"), ""),
+    ],
+)
+def test_filters(words: tuple[str, ...], ids: str, run: Run, report: str) -> None:
+    page = ("--page", "raw", "--csv", "--metrics", "launch__grid_size", "-q")
+    found = rows(run("kernels", report, *words, *page).out)
+    assert "".join(row[0] for row in found[2:]) == ids
+
+
+def test_filters_that_exclude_everything_are_said(run: Run, report: str) -> None:
+    outcome = run("kernels", report, "-k", "nothing")
+    assert outcome.out == ""
+    assert "exclude all launches" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("-k", "regex:("), "invalid expression"),
+        (("--kernel-id", "vec_add"), "CONTEXT:STREAM:NAME:INVOCATION"),
+        (("-s", "-1"), "must be >= 0"),
+        (("--page", "nonsense"), "details"),
+    ],
+)
+def test_a_wrong_filter_is_explained(
+    words: tuple[str, ...], hint: str, run: Run, report: str
+) -> None:
+    outcome = run("kernels", report, *words)
+    assert outcome.status == 2
+    assert hint in outcome.err
+
+
+def test_sections_and_metrics_are_chosen(run: Run, report: str) -> None:
+    out = run("kernels", report, "--section", "regex:^Occ", "-c", "1", "--csv").out
+    assert {row[11] for row in rows(out)[1:]} == {"Occupancy"}
+    out = run("kernels", report, "--page", "raw", "--metrics", "regex:^gpu__time,l,m").out
+    assert "gpu__time_duration.sum" in out
+    assert "launch__grid_size" not in out
+
+
+def test_names_are_printed_as_asked(run: Run, report: str) -> None:
+    words = ("kernels", report, "--csv", "-c", "1", "--section", "Occupancy")
+    assert rows(run(*words, "--print-kernel-base", "function").out)[1][4] == "vec_add"
+    assert rows(run(*words, "--print-kernel-base", "mangled").out)[1][4] == "_Z7vec_addPKfS0_Pfm"
+
+
+def test_metrics_are_named_as_asked(run: Run, report: str) -> None:
+    words = ("kernels", report, "--csv", "-c", "1", "--section", "SpeedOfLight")
+    names = [row[12] for row in rows(run(*words, "--print-metric-name", "name").out)[1:] if row[12]]
+    assert names[0] == "dram__cycles_elapsed.avg.per_second"
+    assert names == sorted(names)
+
+
+def test_summaries(run: Run, report: str) -> None:
+    words = ("kernels", report, "--page", "raw", "--metrics", "gpu__time_duration.sum", "--csv")
+    header, *found = rows(run(*words, "--print-summary", "per-gpu").out)
+    assert dict(zip(header, found[0], strict=True)) == {
+        "Process ID": "1605",
+        "Process Name": "target",
+        "Host Name": "127.0.0.1",
+        "Kernel Name": "",
+        "Block Size": "",
+        "Grid Size": "",
+        "Device": "0",
+        "CC": "9.0",
+        "Invocations": "5",
+        "Section Name": "",
+        "Metric Name": "gpu__time_duration.sum",
+        "Metric Unit": "us",
+        "Minimum": "65.44",
+        "Maximum": "532.26",
+        "Average": "224.51",
+    }
+    assert len(rows(run(*words, "--print-summary", "per-kernel").out)) == 6
+    text = run("kernels", report, "--print-summary", "per-kernel", "--section", "Occupancy").out
+    assert "vec_add(const float *, const float *, float *, unsigned long)" in text
+    assert "Invocations 1" in text
+
+
+def test_json(run: Run, report: str) -> None:
+    found = json.loads(run("kernels", report, "--json").out)
+    assert found["schema_version"] == 1
+    assert found["device"] == 0
+    first = found["kernels"][0]
+    assert first["grid"] == [2048, 1, 1]
+    assert first["metrics"]["gpu__time_duration.sum"] == 110208.0
+    assert first["metrics"]["launch__registers_per_thread"] == 16
+    assert first["metrics"]["derived_tempMetric4"] is None  # nan
+    assert first["passes"] > 1
+    assert first["invocation"] == 1
+
+
+def test_the_source_page_has_an_instruction_per_line(run: Run, report: str) -> None:
+    out = run("kernels", report, "--page", "source", "--csv", "-k", "vec_add").out
+    title, header, *lines = rows(out)
+    assert title[0] == "Kernel Name"
+    place = header.index("inst_executed")
+    assert all(line[place].isdecimal() for line in lines[:24])  # the sample has no more
+    assert {Path(line[3]).name for line in lines if line} == {"kernels.cuh"}
+    assert "0x" in run("kernels", report, "--page", "source", "-c", "1").out
+
+
+def test_the_session_page(run: Run, report: str) -> None:
+    out = run("kernels", report, "--page", "session").out
+    assert "Nsight Compute 2025.3.1.0" in out
+    assert "Device 0: NVIDIA H200" in out
+    facts = rows(run("kernels", report, "--page", "session", "--csv").out)
+    assert ["Device 0: NVIDIA H200", "warp_size", "32"] in facts
+
+
+def test_a_timeline_has_no_profiled_kernels(run: Run, bad: str) -> None:
+    outcome = run("kernels", bad)
+    assert outcome.status == 1
+    assert "no profiled kernels" in outcome.err
+
+
+def test_the_summary_and_the_tables(run: Run, report: str) -> None:
+    summary = run(report).out
+    assert "Profiled kernels" in summary
+    assert "never recorded" not in summary
+    assert f"next: warpline kernels {report}" in summary
+    table = run("stats", "-r", "kernel_metrics", "-f", "csv", report).out
+    assert "gpu__time_duration.sum,ns,110208.0" in table
+    rules = run("stats", "-r", "kernel_rules", "-f", "csv", report).out
+    assert "HighPipeUtilization,optimization,81.45,local,Low Utilization" in rules
+    query = "SELECT max(value) AS longest FROM kernel_metric WHERE name = 'gpu__time_duration.sum'"
+    assert "532256.0" in run("query", report, query).out
+
+
+def test_analyze_refers_to_the_command(run: Run, report: str) -> None:
+    outcome = run("analyze", report)
+    assert outcome.status == 1
+    assert "no timeline" in outcome.err
+    assert "warpline kernels" in outcome.err
