@@ -16,7 +16,8 @@ from support.small_documents import (
     texts,
 )
 
-from warpline.render import Options
+from warpline import plugins
+from warpline.render import RENDERERS, Options
 from warpline.result import Field, Numbers, Texts
 from warpline.result.plain_texts import PlainTexts
 from warpline.units import Unit
@@ -34,6 +35,20 @@ Time (%),Total Time (ns),Instances,Avg (ns),Max (MB),Name,p95_ns
 
 def test_sample():
     assert rendered("csv", sample()) == SAMPLE
+
+
+@pytest.mark.parametrize(("buffering", "encoding"), [(-1, "utf-8"), (-1, "latin-1"), (0, "utf-8")])
+def test_files_of_any_buffering_and_encoding(tmp_path, buffering, encoding):
+    plugins.load("renderers")
+    path = tmp_path / "out.csv"
+    with (
+        path.open("wb", buffering) as below,
+        io.TextIOWrapper(below, encoding, newline="\n", write_through=not buffering) as out,
+    ):
+        out.write("before\n")
+        RENDERERS.get("csv").render(sample(), out, Options())
+        out.write("after\n")
+    assert path.read_text(encoding) == f"before\n{SAMPLE}after\n"
 
 
 def test_neither_a_terminal_nor_a_row_limit_takes_anything_away():

@@ -10,7 +10,7 @@ from typing import TextIO
 from warpline.render import RENDERERS, Options, Renderer
 from warpline.render.cells import blocks, cells_of
 from warpline.render.escaping import writable
-from warpline.render.packed_rows import packed_lines
+from warpline.render.packed_rows import write_packed
 from warpline.result import Document, Result
 
 
@@ -32,9 +32,7 @@ def _write(result: Result, out: TextIO, options: Options) -> None:
 
     columns = cells_of(result, options, convert, is_plain)
     out.write(",".join(convert(column.heading) for column in columns) + "\n")
-    packed = packed_lines(columns, len(result), ",") if len(columns) > 1 else None
-    if packed is not None:
-        out.writelines(packed)
+    if len(columns) > 1 and write_packed(columns, len(result), ",", out):
         return
     for rows in blocks(len(result)):
         lines = map(",".join, zip(*(column.texts(rows) for column in columns), strict=True))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 import numpy as np
 
@@ -13,23 +16,46 @@ from warpline.render.cells import Cells, PackedCells, blocks
 _ROWS_PER_BLOCK = 2**15  # some MB of text, formatted by several threads
 
 
-def packed_lines(columns: Sequence[Cells], count: int, separator: str) -> Iterator[str] | None:
-    """Return the lines of `count` rows, in blocks that end with a line feed; None without the core.
+def write_packed(columns: Sequence[Cells], count: int, separator: str, out: TextIO) -> bool:
+    """Write `count` rows as lines; return False, with nothing written, without the core.
 
     Args:
         columns: Cells that contain neither the separator nor a line feed, unless quoted.
         count: Number of rows.
         separator: One ASCII character, between the cells of a row.
+        out: Where to.
     """
     core = native.core()
     if core is None or not columns:
+        return False
+    below = _below(out)
+    for text in _blocks(core, columns, count, separator):
+        if below is None:
+            out.write(text.tobytes().decode())
+        else:
+            below.write(text)
+    return True
+
+
+def _below(out: TextIO) -> io.BufferedWriter | None:
+    """Return what takes the bytes of a text stream that would change none of them.
+
+    Decoding and encoding many MB takes as long as formatting them.
+    """
+    if not isinstance(out, io.TextIOWrapper) or os.linesep != "\n":
         return None
-    return _blocks(core, columns, count, separator)
+    is_utf8 = out.encoding.lower().replace("-", "").replace("_", "") == "utf8"
+    below = out.buffer
+    if not is_utf8 or not isinstance(below, io.BufferedWriter):
+        return None  # an unbuffered one may write a part only
+    out.flush()
+    return below
 
 
 def _blocks(
     core: native.Core, columns: Sequence[Cells], count: int, separator: str
-) -> Iterator[str]:
+) -> Iterator[memoryview]:
+    """Yield the lines of some rows each, valid until the next ones are."""
     text = np.empty(0, np.uint8)
     for rows in blocks(count, _ROWS_PER_BLOCK):
         packed = [_contiguous(column.packed(rows)) for column in columns]
@@ -37,7 +63,7 @@ def _blocks(
         if needed > len(text):
             text = np.empty(needed, np.uint8)
         size = _write(core, packed, rows.stop - rows.start, separator, text)
-        yield text[:size].tobytes().decode()
+        yield text[:size].data
 
 
 def _write(
