@@ -48,7 +48,7 @@ def memory_use(trace: Trace, arguments: Arguments) -> Result | Skipped:
         the reserved memory is unused, without a row per allocation.
     How it is computed: From the rows of table memory_timeline. Intervals without an allocation or
         free are not listed: there, the bytes in use are those of the last listed one. Intervals run
-        from the first event of the recording to the last.
+        from the first allocation or free to the last.
     Limits: Those of table memory_timeline.
     Source: Warpline.
     """

@@ -43,6 +43,11 @@ def skip(data: bytes, at: int, end: int) -> tuple[int, int, int]:
     number, wire = key >> 3, key & 7
     if wire == VARINT:
         return number, wire, varint(data, at, end)[1]
+    return number, wire, _extent(data, at, end, number, wire)[1]
+
+
+def _extent(data: bytes, at: int, end: int, number: int, wire: int) -> tuple[int, int]:
+    """Return where the content of a field begins and ends that is no varint."""
     if wire == BYTES:
         size, at = varint(data, at, end)
     elif wire in _SIZES:
@@ -51,7 +56,7 @@ def skip(data: bytes, at: int, end: int) -> tuple[int, int, int]:
         raise WireError(f"field {number} has the unknown wire type {wire}")
     if size > end - at:
         raise WireError(f"field {number} is longer than its message")
-    return number, wire, at + size
+    return at, at + size
 
 
 def float_of(value: bytes) -> float:
@@ -81,16 +86,8 @@ class Message:
             if wire == VARINT:
                 value, at = varint(data, at, end)
             else:
-                if wire == BYTES:
-                    size, at = varint(data, at, end)
-                elif wire in _SIZES:
-                    size = _SIZES[wire]
-                else:
-                    raise WireError(f"field {number} has the unknown wire type {wire}")
-                if size > end - at:
-                    raise WireError(f"field {number} is longer than its message")
-                value = data[at : at + size]
-                at += size
+                begin, at = _extent(data, at, end, number, wire)
+                value = data[begin:at]
             if not number:
                 raise WireError("a field has the number 0")
             known = self._fields.get(number)
