@@ -78,6 +78,11 @@ enum class Kind : std::uint8_t {
   kModule = 85,
     // A file that code came from, as ModuleText and its path; the load bias is what the file's own
     // addresses were moved by. words: [bias][bytes][ModuleText, path]
+  kCounterName = 86,
+    // A metric that is collected, and its unit after a space where it has one. The same number in
+    // all logs of a process. aux: [metric] words: [zero][bytes][name]
+  kCountedKernel = 87,
+  kCounterValue = 88,
 };
 
 // The kind of a Note record.
@@ -117,6 +122,12 @@ enum class CudaNote : std::uint32_t {
   kKindFailed = 68,
   // it is, and CUPTI is shared with another profiler; text: which
   kShared = 69,
+  // counters are collected; text: chip, passes and how
+  kCounters = 70,
+  // counters cannot be collected; text: the reason
+  kNoCounters = 71,
+  // they are, with a known limitation; text: which
+  kCountersDoubt = 72,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -1605,6 +1616,129 @@ struct Collecting {
     if (size != words()) return false;
     kinds = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
     time_ns = static_cast<std::uint64_t>(record[1]);
+    return true;
+  }
+};
+
+// A kernel launch whose counters were collected, in the log of the launching thread; start and end
+// are those of the call. `launch` numbers them in this process, from 0; `seen` is how many kernels
+// it had launched before this one. Its values are CounterValue records of the same process, which
+// may be in another log. A range of work that was counted as a whole has the name of the range and
+// no grid.
+struct CountedKernel {
+  static constexpr Kind kKind = Kind::kCountedKernel;
+  static constexpr bool kIsCounted = true;
+  // how many kernels it launched
+  static constexpr std::uint8_t kIsRange = 1;
+  // the profiler gave no values
+  static constexpr std::uint8_t kIsFailed = 2;
+  static constexpr std::uint8_t kFlags = 3;
+
+  std::uint8_t flags = 0;
+  std::uint32_t name = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint32_t device = 0;
+  std::uint32_t context = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t correlation = 0;
+  std::uint32_t launch = 0;
+  std::uint32_t seen = 0;
+  std::uint32_t grid_x = 0;
+  std::uint32_t grid_y = 0;
+  std::uint32_t grid_z = 0;
+  std::uint32_t block_x = 0;
+  std::uint32_t block_y = 0;
+  std::uint32_t block_z = 0;
+  std::uint32_t registers = 0;
+  std::uint32_t static_shared_bytes = 0;
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::uint32_t local_bytes_per_thread = 0;
+  std::uint32_t passes = 0;
+  std::uint64_t kernels = 0;  // kIsRange
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{name});
+  }
+  constexpr std::size_t words() const {
+    return 10u + (has(kIsRange) ? 1u : 0u);
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+    room[3] = std::uint64_t{device} | std::uint64_t{context} << 32;
+    room[4] = std::uint64_t{stream} | std::uint64_t{correlation} << 32;
+    room[5] = std::uint64_t{launch} | std::uint64_t{seen} << 32;
+    room[6] = std::uint64_t{grid_x} | fitted<16>(grid_y) << 32 | fitted<16>(grid_z) << 48;
+    room[7] = fitted<16>(block_x) | fitted<16>(block_y) << 16 | fitted<16>(block_z) << 32 | fitted<16>(registers) << 48;
+    room[8] = std::uint64_t{static_shared_bytes} | std::uint64_t{dynamic_shared_bytes} << 32;
+    room[9] = std::uint64_t{local_bytes_per_thread} | std::uint64_t{passes} << 32;
+    std::uint64_t* at = room + 10;
+    if (has(kIsRange)) {
+      *at++ = kernels;
+    }
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    name = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
+    device = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
+    context = static_cast<std::uint32_t>(bits_of<32>(record[3], 32));
+    stream = static_cast<std::uint32_t>(bits_of<32>(record[4], 0));
+    correlation = static_cast<std::uint32_t>(bits_of<32>(record[4], 32));
+    launch = static_cast<std::uint32_t>(bits_of<32>(record[5], 0));
+    seen = static_cast<std::uint32_t>(bits_of<32>(record[5], 32));
+    grid_x = static_cast<std::uint32_t>(bits_of<32>(record[6], 0));
+    grid_y = static_cast<std::uint32_t>(bits_of<16>(record[6], 32));
+    grid_z = static_cast<std::uint32_t>(bits_of<16>(record[6], 48));
+    block_x = static_cast<std::uint32_t>(bits_of<16>(record[7], 0));
+    block_y = static_cast<std::uint32_t>(bits_of<16>(record[7], 16));
+    block_z = static_cast<std::uint32_t>(bits_of<16>(record[7], 32));
+    registers = static_cast<std::uint32_t>(bits_of<16>(record[7], 48));
+    static_shared_bytes = static_cast<std::uint32_t>(bits_of<32>(record[8], 0));
+    dynamic_shared_bytes = static_cast<std::uint32_t>(bits_of<32>(record[8], 32));
+    local_bytes_per_thread = static_cast<std::uint32_t>(bits_of<32>(record[9], 0));
+    passes = static_cast<std::uint32_t>(bits_of<32>(record[9], 32));
+    const std::uint64_t* at = record + 10;
+    if (has(kIsRange)) {
+      kernels = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    return true;
+  }
+};
+
+// The value of a metric for a CountedKernel of this process, all instances of the unit together.
+struct CounterValue {
+  static constexpr Kind kKind = Kind::kCounterValue;
+  static constexpr bool kIsCounted = false;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t metric = 0;  // aux
+  std::uint64_t launch = 0;
+  double value = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{metric});
+  }
+  constexpr std::size_t words() const {
+    return 3u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = launch;
+    room[2] = std::bit_cast<std::uint64_t>(value);
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    metric = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    launch = static_cast<std::uint64_t>(record[1]);
+    value = std::bit_cast<double>(record[2]);
     return true;
   }
 };

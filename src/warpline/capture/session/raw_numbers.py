@@ -49,6 +49,12 @@ class CudaNote(enum.IntEnum):
     KIND_FAILED = 68
     # it is, and CUPTI is shared with another profiler; text: which
     SHARED = 69
+    # counters are collected; text: chip, passes and how
+    COUNTERS = 70
+    # counters cannot be collected; text: the reason
+    NO_COUNTERS = 71
+    # they are, with a known limitation; text: which
+    COUNTERS_DOUBT = 72
 
 
 class CudaCollects(enum.IntFlag):
