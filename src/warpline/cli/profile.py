@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.capture.flags import capabilities, parsing
-from warpline.capture.flags.declarations import FLAGS
+from warpline.capture.flags.declarations import FLAGS, GRAMMAR
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import talk
 from warpline.cli.messages import say_failed
@@ -73,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def asks_for_help(words: Sequence[str]) -> bool:
     """Return whether ``-h`` or ``--help`` is given before the program."""
-    return parsing.asks_for_help(words)
+    return GRAMMAR.asks_for_help(words)
 
 
 def read(words: Sequence[str]) -> Namespace:
