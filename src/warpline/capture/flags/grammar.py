@@ -81,8 +81,8 @@ class ForeignFlag:
     Attributes:
         name: The long form.
         reason: Why it is unsupported, or what to use instead.
-        effect: How the warning describes it: "not supported", or "ignored" if the flag changes no
-            result. With "refused", the command is not run.
+        effect: How the warning describes it: "not supported", or "ignored" if the flag records
+            nothing in the other profiler either; "refused" if the command would do something else.
         is_switch: It takes no value.
         idle: Further values that turn it off, beside `IDLE_VALUES`.
     """
@@ -102,7 +102,9 @@ class Settings(Protocol):
     """What flags set: attributes named after them."""
 
     given: set[str]
-    warnings: list[str]
+
+    def foreign(self, flag: ForeignFlag, name: str) -> None:
+        """Take note of a flag of another profiler; UsageError if it is refused."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class _Reader:
         if flag.is_idle(value) or flag.name in self._said:
             return
         self._said.add(flag.name)
-        self._settings.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
+        self._settings.foreign(flag, name)
 
     def _words_of(self, expand: Callable[[str], list[str]], name: str, value: str) -> list[str]:
         self._expanded += 1
