@@ -26,6 +26,7 @@ from warpline.units import plural
 
 if TYPE_CHECKING:
     import contextlib
+    import dataclasses
 
     from warpline import api, plugins, render
     from warpline.capture.counting import prepare
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from warpline.trace import Trace
 else:
     contextlib = lazy("contextlib")
+    dataclasses = lazy("dataclasses")
     api = lazy("warpline.api")
     plugins = lazy("warpline.plugins")
     render = lazy("warpline.render")
@@ -181,7 +183,9 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if page is Page.SUMMARY and not chosen.json:
-        _write_document(chosen, api.document(trace, [_SUMMARY]))
+        is_text = not chosen.csv
+        document = documents.by_kernel(trace) if is_text else api.document(trace, [_SUMMARY])
+        _write_document(chosen, document)
         return
     out = io.StringIO()
     if page is Page.SESSION:
@@ -242,6 +246,8 @@ def _write_document(chosen: CountingSettings, document: Document) -> None:
     out = io.StringIO()
     stream = None if chosen.log_file else sys.stdout
     options = render.detect_options(stream or out, os.environ)
+    if name == "text":
+        options = dataclasses.replace(options, time_unit="us")
     plugins.find("renderers", name, render.RENDERERS).render(document, stream or out, options)
     if stream is None:
         _write(chosen, out.getvalue())
