@@ -126,5 +126,5 @@ def test_unknown_names(run, words, hint):
 
 def test_help_is_that_of_the_part(run):
     for words in (("kernels", "plan", "--help"), ("help", "kernels", "plan")):
-        assert run(*words).out.startswith("usage: warpline kernels plan --chip CHIP")
+        assert run(*words).out.startswith("usage: warpline kernels plan [--chip CHIP]")
     assert "REPORT" in run("kernels", "--help").out.splitlines()[0]

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from warpline.cli.arguments import add_output
 from warpline.cli.output import Output
 from warpline.cli.startup import lazy
-from warpline.errors import UsageError
+from warpline.errors import CounterError, UsageError
 
 if TYPE_CHECKING:
-    from warpline.capture.machine import cupti
+    from warpline.capture.machine import cupti, gpus
     from warpline.counters import host_process, names, plan, request
     from warpline.documents import counters as documents
     from warpline.result import Document
 else:
     cupti = lazy("warpline.capture.machine.cupti")
+    gpus = lazy("warpline.capture.machine.gpus")
     host_process = lazy("warpline.counters.host_process")
     names = lazy("warpline.counters.names")
     plan = lazy("warpline.counters.plan")
@@ -43,8 +44,8 @@ class Plan:
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
         parser.usage = (
-            f"{parser.prog} --chip CHIP [--set NAME] [--section ID] [--metrics LIST]\n"
-            f"       {parser.prog} --chip CHIP --list-metrics [PATTERN]\n"
+            f"{parser.prog} [--chip CHIP] [--set NAME] [--section ID] [--metrics LIST]\n"
+            f"       {parser.prog} [--chip CHIP] --list-metrics [PATTERN]\n"
             f"       {parser.prog} --list-chips | --list-sets | --list-sections"
         )
         parser.add_argument(
@@ -60,7 +61,8 @@ class Plan:
             action="append",
             default=[],
             metavar="CHIP[,...]",
-            help="chips, such as GH100 (H100 and H200); --list-chips lists them",
+            help="chips, such as GH100 (H100 and H200); --list-chips lists them (default: those of"
+            " this machine)",
         )
         chosen = parser.add_argument_group("what to plan")
         for option, metavar, text in (
@@ -136,9 +138,7 @@ class Plan:
             return 0
         chips = request.words_of(args.chips)
         if not chips and args.listed != "chips":
-            raise UsageError(
-                "missing --chip", hint="use --chip GH100 (H100 and H200), or see --list-chips"
-            )
+            chips = _chips_here()
         with host_process.HostProcess(cupti.find_cupti(os.environ)) as host:
             if args.listed == "chips":
                 output.write(documents.chips_document(host))
@@ -149,6 +149,18 @@ class Plan:
 
 
 PLAN = Plan()
+
+
+def _chips_here() -> list[str]:
+    """Return the chips of the GPUs of this machine, each once; UsageError if there are none."""
+    try:
+        found = gpus.find_gpus(os.environ, cupti.find_cupti(os.environ))
+    except CounterError as error:
+        raise UsageError(
+            f"missing --chip: {error.message}",
+            hint="use --chip GH100 (H100 and H200), or see --list-chips",
+        ) from None
+    return list(dict.fromkeys(gpu.chip for gpu in found.gpus if gpu.chip is not None))
 
 
 def _planned(args: Namespace, chip: str, host: host_process.HostProcess) -> Document:

@@ -7,18 +7,22 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpline.capture.machine.agent import AGENT_NAME, CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.driver import DRIVER, driver_version
+from warpline.capture.machine.gpus import Gpus, find_gpus
+from warpline.capture.machine.obstacles import is_admin, is_restricted, rights
+from warpline.errors import CounterError
 from warpline.units import format_bytes
 
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
-_ADMIN = 1 << 21 | 1 << 38  # CAP_SYS_ADMIN, CAP_PERFMON
+_NOT_NEEDED = "not needed to record kernels and copies"
+_LIMIT_S = 20.0  # for the driver's answer
 _DCGM = "nv-hostengine"
 _MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups 2 and 1
 _LEAST_BYTES = 1 << 30  # of disk, and of memory: with less, a long recording may fail
@@ -54,7 +58,10 @@ class Finding:
 
 
 def findings(
-    environment: Mapping[str, str], root: Path = Path("/"), folder: Path = Path()
+    environment: Mapping[str, str],
+    root: Path = Path("/"),
+    folder: Path = Path(),
+    ask: Callable[..., Gpus] = find_gpus,
 ) -> list[Finding]:
     """Return the results of all checks.
 
@@ -62,10 +69,12 @@ def findings(
         environment: The environment for profiled programs.
         root: Root of the file system.
         folder: Directory for recordings.
+        ask: Finds the GPUs, as `find_gpus`.
     """
     driver = _driver(root)
     found = [driver, _cupti(environment, has_driver=driver.is_good)]
-    found += [item for item in (_counters(root), _perf_events(root)) if item is not None]
+    asked = (_counters(environment, root, ask), _perf_events(root))
+    found += [item for item in asked if item is not None]
     return [*found, *_other_tools(environment), *_dcgm(root), _disk(folder), *_limits(root)]
 
 
@@ -101,27 +110,29 @@ def _version(path: Path) -> str:
     return str(number.value) if status == 0 else path.name
 
 
-def _counters(root: Path) -> Finding | None:
-    """Return who may read the GPU's hardware counters; None without a driver."""
-    said = re.search(
-        r"^RmProfilingAdminOnly:\s*(\d)", _read(root / DRIVER / "params"), re.MULTILINE
-    )
-    if said is None:
+def _counters(
+    environment: Mapping[str, str], root: Path, ask: Callable[..., Gpus]
+) -> Finding | None:
+    """Return whether hardware counters can be used; None without a driver."""
+    name, restricted, libraries = "GPU counters", is_restricted(root), find_cupti(environment)
+    if restricted is None:
         return None
-    if said[1] == "0":
-        return Finding.good("GPU counters", "accessible to all users")
-    if _is_admin(root):
-        return Finding.good("GPU counters", "administrators only; this user is one")
-    return Finding.bad(
-        "GPU counters",
-        "administrators only; not needed to record kernels and copies",
-        "add options nvidia NVreg_RestrictProfilingToAdminUsers=0 to /etc/modprobe.d, then reboot",
-    )
-
-
-def _is_admin(root: Path) -> bool:
-    bits = re.search(r"^CapEff:\s*([0-9a-f]+)", _read(root / "proc/self/status"), re.MULTILINE)
-    return bits is not None and bool(int(bits[1], 16) & _ADMIN)
+    if libraries:
+        try:
+            gpu = ask(environment, libraries, limit_s=_LIMIT_S).tried
+        except CounterError as error:
+            return Finding.bad(name, f"{error.message}; {_NOT_NEEDED}", error.hint)
+        if gpu.obstacle is not None:
+            return Finding.bad(name, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
+        if gpu.is_tried:
+            chip = gpu.chip or "unknown chip"
+            return Finding.good(name, f"can be collected on {gpu.name} ({chip})")
+    if not restricted:
+        return Finding.good(name, "accessible to all users")
+    if is_admin(root):
+        return Finding.good(name, "administrators only; this user is one")
+    missing = rights(root)
+    return Finding.bad(name, f"{missing.cause}; {_NOT_NEEDED}", missing.cure)
 
 
 def _perf_events(root: Path) -> Finding | None:
