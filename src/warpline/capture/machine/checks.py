@@ -21,6 +21,7 @@ from warpline.units import format_bytes
 
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
+_COUNTERS = "GPU counters"
 _NOT_NEEDED = "not needed to record kernels and copies"
 _LIMIT_S = 20.0  # for the driver's answer
 _DCGM = "nv-hostengine"
@@ -114,25 +115,33 @@ def _counters(
     environment: Mapping[str, str], root: Path, ask: Callable[..., Gpus]
 ) -> Finding | None:
     """Return whether hardware counters can be used; None without a driver."""
-    name, restricted, libraries = "GPU counters", is_restricted(root), find_cupti(environment)
+    restricted = is_restricted(root)
     if restricted is None:
         return None
-    if libraries:
-        try:
-            gpu = ask(environment, libraries, limit_s=_LIMIT_S).tried
-        except CounterError as error:
-            return Finding.bad(name, f"{error.message}; {_NOT_NEEDED}", error.hint)
-        if gpu.obstacle is not None:
-            return Finding.bad(name, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
-        if gpu.is_tried:
-            chip = gpu.chip or "unknown chip"
-            return Finding.good(name, f"can be collected on {gpu.name} ({chip})")
+    tried = _tried_counters(environment, ask)
+    if tried is not None:
+        return tried
     if not restricted:
-        return Finding.good(name, "accessible to all users")
+        return Finding.good(_COUNTERS, "accessible to all users")
     if is_admin(root):
-        return Finding.good(name, "administrators only; this user is one")
+        return Finding.good(_COUNTERS, "administrators only; this user is one")
     missing = rights(root)
-    return Finding.bad(name, f"{missing.cause}; {_NOT_NEEDED}", missing.cure)
+    return Finding.bad(_COUNTERS, f"{missing.cause}; {_NOT_NEEDED}", missing.cure)
+
+
+def _tried_counters(environment: Mapping[str, str], ask: Callable[..., Gpus]) -> Finding | None:
+    """Return what came of an attempt to use them; None if there was none."""
+    libraries = find_cupti(environment)
+    if not libraries:
+        return None
+    try:
+        gpu = ask(environment, libraries, limit_s=_LIMIT_S).tried
+    except CounterError as error:
+        return Finding.bad(_COUNTERS, f"{error.message}; {_NOT_NEEDED}", error.hint)
+    if gpu.obstacle is not None:
+        return Finding.bad(_COUNTERS, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
+    text = f"can be collected on {gpu.name} ({gpu.chip or 'unknown chip'})"
+    return Finding.good(_COUNTERS, text) if gpu.is_tried else None
 
 
 def _perf_events(root: Path) -> Finding | None:
