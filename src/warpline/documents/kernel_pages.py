@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
 
-from warpline.counters.sets import SECTIONS, Section
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
 from warpline.documents.table_rows import Rows, native_id, values_of
 from warpline.documents.tables import document
@@ -104,15 +103,7 @@ def _instances(
 def _sections(
     trace: Trace, metrics: dict[int, dict[str, KernelMetric]], is_taken: Callable[[str], bool]
 ) -> dict[int, list[PageSection]]:
-    """Return launch -> the sections that are taken, in their order, also those of rules only.
-
-    Recordings of our own have metrics only; their sections are those of the sets of metrics.
-    """
-    if not trace.has("kernel_section"):
-        return {
-            launch: [section for section in _own_sections(of) if is_taken(section.identifier)]
-            for launch, of in metrics.items()
-        }
+    """Return launch -> the sections that are taken, in their order, also those of rules only."""
     sections, lines, rules = (
         Rows(trace, name) for name in ("kernel_section", "section_metric", "kernel_rule")
     )
@@ -160,31 +151,6 @@ def _sections(
         launch: [section for section in of_launch if is_taken(section.identifier)]
         for launch, of_launch in found.items()
     }
-
-
-def _own_sections(metrics: Mapping[str, KernelMetric]) -> list[PageSection]:
-    """Return the sections of which most metrics were collected, and one of all other metrics."""
-    collected = {section: _collected(section, metrics) for section in SECTIONS}
-    chosen = [section for section, names in collected.items() if names]
-    if any(not section.is_by_priority for section in chosen):  # they hold what bounds a kernel, too
-        chosen = [section for section in chosen if not section.is_by_priority]
-    shown_names = {name for section in chosen for name in collected[section]}
-    parts = [(section.name, section.title, collected[section]) for section in chosen]
-    rest = [name for name in sorted(metrics) if name not in shown_names]
-    if rest:
-        parts.append(("Other", "Other metrics", rest))
-    return [
-        PageSection(name, title, tuple((metric, metrics[metric]) for metric in names), ())
-        for name, title, names in parts
-    ]
-
-
-def _collected(section: Section, metrics: Mapping[str, KernelMetric]) -> list[str]:
-    """Return the metrics of a section that were collected; none if most of them were not."""
-    requests = [names for names in section.requests() if not names[0].startswith("breakdown:")]
-    there = [next((name for name in names if name in metrics), None) for names in requests]
-    found = list(dict.fromkeys(name for name in there if name is not None))
-    return found if 2 * len(found) > len(requests) else []
 
 
 def with_metric_names(launch: ProfiledLaunch) -> ProfiledLaunch:
@@ -332,7 +298,7 @@ def _require(trace: Trace) -> None:
     if not trace.has("profiled_kernel"):
         raise MissingTableError(
             "the recording has no profiled kernels",
-            hint="pass a report of ncu, or a recording of warpline kernels -o NAME",
+            hint="pass a report of Nsight Compute: warpline kernels run.ncu-rep",
         )
 
 

@@ -24,7 +24,7 @@ FIELDS = (
     title=TITLE,
     fields=FIELDS,
     needs=("kernel_metric",),
-    missing_hint="collect counters (warpline kernels -- PROGRAM), or pass a report of ncu",
+    missing_hint="pass a report of Nsight Compute (.ncu-rep)",
 )
 def kernel_metrics(trace: Trace, arguments: Arguments) -> Result:
     """Every metric of every profiled launch.

@@ -37,7 +37,7 @@ _PERCENTAGES = {
     title=TITLE,
     fields=FIELDS,
     needs=("profiled_kernel",),
-    missing_hint="collect counters (warpline kernels -- PROGRAM), or pass a report of ncu",
+    missing_hint="pass a report of Nsight Compute (.ncu-rep)",
 )
 def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
     """One line per profiled launch.

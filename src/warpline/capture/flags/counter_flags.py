@@ -201,8 +201,9 @@ FLAGS = (
     Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", _devices,
          group=_WHICH),
     Flag(("--filter-mode",), "MODE", "", _filter_mode, is_hidden=True),
-    Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; range:"
-         " count the launches of an NVTX range or capture range as a whole, in one pass",
+    Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
+         " each step is a pass, so that nothing is repeated; range: count the launches of an NVTX"
+         " range or capture range as a whole, in one pass",
          _replay_mode, group=_HOW),
     Flag(("--cache-control",), "MODE", "none (default): caches are not flushed",
          _only("none", otherwise=_DRIVER, hint="use --cache-control none"), group=_HOW),

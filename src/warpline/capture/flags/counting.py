@@ -49,12 +49,21 @@ class NameBase(enum.StrEnum):
 
 
 class ReplayMode(enum.StrEnum):
-    """How ncu repeats work for several passes."""
+    """How ncu repeats work for several passes; STEPS, each step a pass, is our own."""
 
     KERNEL = "kernel"
+    STEPS = "steps"
     APPLICATION = "application"
     RANGE = "range"
     APP_RANGE = "app-range"
+
+
+_REPLAYS = {
+    ReplayMode.KERNEL: Replay.AUTO,
+    ReplayMode.STEPS: Replay.STEPS,
+    ReplayMode.RANGE: Replay.RANGE,
+    ReplayMode.APP_RANGE: Replay.RANGE,
+}
 
 
 class Page(enum.StrEnum):
@@ -155,10 +164,14 @@ class CountingSettings:
             or self.launch_skip
             or self.launch_count is not None
             or self.launch_skip_before_match
-            or self.nvtx_include
-            or not self.profile_from_start
+            or self.has_range
             or self.samples_steps
         )
+
+    @property
+    def has_range(self) -> bool:
+        """Whether only launches in certain ranges are counted."""
+        return self.nvtx_include is not None or not self.profile_from_start
 
     @property
     def samples_steps(self) -> bool:
@@ -168,8 +181,9 @@ class CountingSettings:
     @property
     def is_overview(self) -> bool:
         """Whether nothing was chosen: a few launches of each kernel show what bounds it."""
-        chosen = {"sets", "section", "metrics"}
-        return chosen.isdisjoint(self.given) and not self.has_filter and not self.is_range
+        chosen = {"set", "section", "metrics"}
+        is_plain = self.replay_mode is ReplayMode.KERNEL
+        return chosen.isdisjoint(self.given) and not self.has_filter and is_plain
 
     @property
     def is_range(self) -> bool:
@@ -189,11 +203,10 @@ class CountingSettings:
         if self.is_overview and sample is None:
             sample = DEFAULT_SAMPLE
             overhead = DEFAULT_OVERHEAD if overhead is None else overhead
-        name, domain = self.nvtx_include or (None, None)
         return CountersConfig(
             metrics,
             passes,
-            replay=Replay.RANGE if self.is_range else Replay.AUTO,
+            replay=_REPLAYS[self.replay_mode],
             name=None if is_expression else self.kernel_name,
             name_regex=expression if is_expression else None,
             name_base=self.kernel_name_base,
@@ -205,7 +218,6 @@ class CountingSettings:
             sample=sample or 0,
             budget_ppm=round((overhead or 0) * 10_000),
             devices=self.devices,
-            range_name=name if domain is None else f"{name}@{domain}",
         )
 
     def capture(self, output: str, counters: CountersConfig | None) -> CaptureSettings:
@@ -215,12 +227,16 @@ class CountingSettings:
             output: Name of the recording.
             counters: What the agents count; None records a timeline instead.
         """
+        steps, every = self.steps, self.every
+        if self.replay_mode is ReplayMode.STEPS and not self.has_range and self.duty is None:
+            # Recording ends after each step, so that the next one is another pass.
+            steps, every = steps or 1, every or 2
         capture = CaptureSettings(
             trace=("cuda", "nvtx") if self.nvtx or counters is None else ("cuda",),
             output=output,
             force_overwrite=self.force_overwrite,
-            steps=self.steps,
-            every=self.every,
+            steps=steps,
+            every=every,
             duty=self.duty,
             step_range=self.step_range,
             capture_range_end=_ANY_NUMBER_OF_RANGES,
@@ -229,11 +245,9 @@ class CountingSettings:
             given=set(self.given),
             counters=counters,
         )
-        if not self.profile_from_start or (
-            self.is_range and self.nvtx_include is None and not self.samples_steps
-        ):
-            capture.capture_range = CaptureRange.CUDA_PROFILER_API
-        elif self.nvtx_include is not None and not self.is_range:
+        if self.nvtx_include is not None:
             capture.capture_range = CaptureRange.NVTX
             capture.nvtx_capture = self.nvtx_include
+        elif not self.profile_from_start or (self.is_range and not self.samples_steps):
+            capture.capture_range = CaptureRange.CUDA_PROFILER_API
         return capture

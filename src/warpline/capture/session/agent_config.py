@@ -93,13 +93,15 @@ class Replay(enum.StrEnum):
     """How launches are counted: the values of counter_replay.
 
     AUTO is SERIAL for metrics of one pass, otherwise KERNEL. SERIAL keeps the profiler on, which
-    runs one kernel at a time; KERNEL has CUPTI run each launch once per pass; RANGE counts all
-    launches of a range together, in one pass, and they still overlap.
+    runs one kernel at a time. KERNEL has CUPTI run each launch once per pass. STEPS makes each
+    capture range a pass; all must launch the same kernels. RANGE counts all launches of a capture
+    range together, in one pass, and they still overlap.
     """
 
     AUTO = "auto"
     KERNEL = "kernel"
     SERIAL = "serial"
+    STEPS = "steps"
     RANGE = "range"
 
 
@@ -122,7 +124,6 @@ class CountersConfig:
         sample: Launches to count of each kernel and shape; 0: all.
         budget_ppm: Share of a process's time that counting may take; 0: no limit.
         devices: CUDA ordinals of the GPUs; empty for all.
-        range_name: With RANGE: the NVTX range, ``NAME[@DOMAIN]``; None for each capture range.
     """
 
     metrics: tuple[tuple[str, str], ...]
@@ -139,7 +140,6 @@ class CountersConfig:
     sample: int = 0
     budget_ppm: int = 0
     devices: tuple[int, ...] = ()
-    range_name: str | None = None
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the keys and values for agent.conf."""
@@ -164,8 +164,6 @@ class CountersConfig:
         ]
         if self.devices:
             found.append(("counter_devices", ",".join(map(str, self.devices))))
-        if self.replay is Replay.RANGE:
-            found.append(("counter_range", self.range_name or ""))
         return found
 
 
