@@ -57,6 +57,7 @@ _OF_STATUS = {
         "this MIG instance has no counters",
         "use a MIG instance of the whole GPU, or turn off MIG",
     ),
+    _TOO_OLD: ("the GPU is older than Volta (compute capability 7.0)", "use a newer GPU"),
     44: ("SLI is on", "turn SLI off"),
     45: (
         "Windows Subsystem for Linux does not allow counters",
