@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warpline.capture.flags.settings import CaptureRange
 from warpline.capture.launcher.reasons import Evidence, Reason, common_reasons
 from warpline.capture.session.agent_config import CountersConfig
@@ -14,6 +16,8 @@ _NOT_COUNTED = (
 
 def why_nothing(evidence: Evidence, counters: CountersConfig) -> Reason:
     """Return why no kernel was counted."""
+    # What counts is CUDA, whatever else is recorded.
+    evidence = replace(evidence, settings=replace(evidence.settings, trace=("cuda",)))
     found = common_reasons(evidence) or _no_cuda(evidence) or _no_window(evidence)
     return found or _filters(counters)
 
