@@ -181,9 +181,8 @@ class CountingSettings:
     @property
     def is_overview(self) -> bool:
         """Whether nothing was chosen: a few launches of each kernel show what bounds it."""
-        chosen = {"set", "section", "metrics"}
-        is_plain = self.replay_mode is ReplayMode.KERNEL
-        return chosen.isdisjoint(self.given) and not self.has_filter and is_plain
+        is_chosen = self.sets or self.section or self.metrics or self.has_filter
+        return not is_chosen and self.replay_mode is ReplayMode.KERNEL
 
     @property
     def is_range(self) -> bool:

@@ -39,7 +39,6 @@ from warpline.capture.session.session import Session, create_session
 from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
 
-COUNTERS = "counters"  # among the APIs that a session collects
 _DETACH_MS = 1000  # attaching CUPTI again takes 11 ms (H200, CUDA 13.0)
 
 Say = Callable[[str], None]
@@ -240,7 +239,7 @@ def _collected(settings: CaptureSettings) -> list[str]:
     found = capabilities.collected(settings.trace)
     if settings.counters is None:
         return found
-    return [COUNTERS, *(name for name in found if name != "cuda")]
+    return [capabilities.COUNTERS, *(name for name in found if name != "cuda")]
 
 
 def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Path) -> AgentConfig:
