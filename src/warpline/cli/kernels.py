@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_pages as documents
+    from warpline.documents import kernel_sums as sums
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
     from warpline.result import Document
@@ -48,6 +49,7 @@ else:
     program = lazy("warpline.capture.launcher.program")
     filters = lazy("warpline.documents.kernel_filters")
     documents = lazy("warpline.documents.kernel_pages")
+    sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
 
@@ -55,7 +57,6 @@ NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
 PARTS = (planning.PLAN,)
-_SUMMARY = "kernel_counters"
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _TEMPORARY = "kernels.warpline"
 _EPILOG = (
@@ -183,9 +184,7 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if page is Page.SUMMARY and not chosen.json:
-        is_text = not chosen.csv
-        document = documents.by_kernel(trace) if is_text else api.document(trace, [_SUMMARY])
-        _write_document(chosen, document)
+        _write_document(chosen, sums.kernel_sums(trace, has_short_names=not chosen.csv))
         return
     out = io.StringIO()
     if page is Page.SESSION:

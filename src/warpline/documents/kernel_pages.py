@@ -11,10 +11,7 @@ import numpy as np
 
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
 from warpline.documents.table_rows import Rows, native_id, values_of
-from warpline.documents.tables import document
 from warpline.errors import MissingTableError
-from warpline.presentation.kernel_names import short_names
-from warpline.result import Document, Result, Skipped, Texts
 from warpline.result.kernel_pages import (
     Instruction,
     KernelMetric,
@@ -30,7 +27,6 @@ from warpline.result.kernel_pages import (
 from warpline.trace import Trace
 
 _PASSES = "profiler__replayer_passes"
-_BY_KERNEL = "kernel_counters"
 
 
 def launches(
@@ -197,27 +193,6 @@ def _spreads(launches: Sequence[ProfiledLaunch], *, is_raw: bool) -> Iterator[Sp
         if numbers:
             mean = math.fsum(numbers) / len(numbers)
             yield Spread(section_title, label, metrics[0].unit, min(numbers), max(numbers), mean)
-
-
-def by_kernel(trace: Trace) -> Document:
-    """Return the counters of each kernel and shape, with short names of kernels.
-
-    Raises:
-        MissingTableError: The trace has no profiled launches.
-    """
-    _require(trace)
-    found = document(trace, [_BY_KERNEL])
-    return replace(found, sections=tuple(map(_with_short_names, found.sections)))
-
-
-def _with_short_names(section: Result | Skipped) -> Result | Skipped:
-    if isinstance(section, Skipped):
-        return section
-    kernels = section.columns["kernel"]
-    assert isinstance(kernels, Texts)
-    short = short_names(kernels.values)
-    texts = Texts(kernels.codes, [short[name] for name in kernels.values])
-    return replace(section, columns={**section.columns, "kernel": texts})
 
 
 def session(trace: Trace) -> list[PageTable]:

@@ -35,8 +35,8 @@ class Finished:
 
     Attributes:
         output: The recording.
-        processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls,
-            counted_kernels: Rows of its tables.
+        processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls: Rows of its
+            tables.
         is_empty: Whether nothing that a program did was recorded, by any collector.
         lost: Events that were dropped while recording, or could not be read.
         truncated: Ranges that were open when their process, or recording, ended.
@@ -57,7 +57,6 @@ class Finished:
     diagnostics: int
     kernels: int
     cuda_calls: int
-    counted_kernels: int
     is_empty: bool
     lost: int
     truncated: int
@@ -131,7 +130,6 @@ def finish(
         diagnostics=rows["diagnostic"],
         kernels=rows["kernel"],
         cuda_calls=rows["api_call"],
-        counted_kernels=rows.get("profiled_kernel", 0),
         is_empty=draft.is_empty,
         lost=told.lost + sum(told.more_lost.values()),
         truncated=told.truncated,

@@ -1,4 +1,4 @@
-"""kernel_counters: one line per kernel and shape, with its main counters."""
+"""kernel_counter_sum: one line per kernel and shape, with its main counters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, an
 from warpline.trace import Trace
 from warpline.units import Unit
 
-NAME = "kernel_counters"
+NAME = "kernel_counter_sum"
 TITLE = "Counters by kernel and shape"
 FIELDS = (
     Field("grid", Unit.NONE, "Blocks of the grid, without trailing ones.", "Grid"),
@@ -66,7 +66,7 @@ _CLOCKS = ("sm__cycles_elapsed.avg.per_second", "gpc__cycles_elapsed.avg.per_sec
     needs=("profiled_kernel",),
     missing_hint="collect counters: warpline kernels -- PROGRAM",
 )
-def kernel_counters(trace: Trace, arguments: Arguments) -> Result:
+def kernel_counter_sum(trace: Trace, arguments: Arguments) -> Result:
     """Counters by kernel, grid size and block size.
 
     What it measures: How often each kernel was counted at each size, its duration, and the use of
