@@ -49,6 +49,7 @@ _ELSEWHERE = {
     "smsp__pcsamp_": "from PC sampling",
 }
 _PREFIXES = ("regex:", "breakdown:", "group:", "pmsampling:")
+_OVER_UNITS = ("avg", "max", "min", "sum")  # of which a chip has several, such as its SMs
 _OF_THROUGHPUT = ".pct_of_peak_sustained_elapsed"
 
 
@@ -117,6 +118,17 @@ class Catalogue:
         if name != word:
             return self._parts(base, rollup or ".avg" + _OF_THROUGHPUT, breakdown)
         return [name] if rollup else self.first_level(base)
+
+    def over_units(self, names: Iterable[str]) -> list[str]:
+        """Return full names, each followed by the others of average, maximum, minimum and sum."""
+        found: dict[str, None] = {}
+        for name in names:
+            base, rollup = split(name)
+            over, dot, rest = rollup[1:].partition(".")
+            every = _OVER_UNITS if over in _OVER_UNITS else ()
+            alike = (f"{base}.{other}{dot}{rest}" for other in every)
+            found |= dict.fromkeys((name, *(other for other in alike if other in self)))
+        return list(found)
 
     def matching_bases(self, pattern: str) -> list[str]:
         """Return the base names in which a regular expression is found."""
