@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -70,13 +71,25 @@ def test_sections_have_what_ncus_sections_show(host, report):
         assert sorted(wanted - {metric.name for metric in found.metrics}) == [], identifier
 
 
-def test_a_breakdown_has_the_names_of_ncu(host, names):
-    for throughput in ("sm__throughput", "gpu__compute_memory_throughput"):
-        word = f"breakdown:{throughput}.avg.pct_of_peak_sustained_elapsed"
-        found = {metric.name for metric in plan(host, CHIP, words=[word]).metrics}
-        parts = {name for name in found if "throughput" not in name.partition("__")[2]}
-        assert len(parts) > 15
-        assert sorted(parts - names) == [], throughput
+def test_a_breakdown_has_the_names_of_ncus(host, report):
+    table = report["kernel_metric"]
+    breakdowns = table.filter(table["name"].str.starts_with("breakdown:"))
+    assert len(breakdowns) == 8
+    for word, text in zip(breakdowns["name"], breakdowns["text"], strict=True):
+        found = [metric.name for metric in plan(host, CHIP, words=[word]).metrics]
+        assert sorted(found) == sorted(re.findall(r"[\w.]+", text)), word
+
+
+def test_the_chart_and_tables_of_memory_have_the_names_of_ncus(host, report):
+    table = report["kernel_metric"]
+    groups = table.filter(table["name"].str.starts_with("group:memory__"))
+    assert len(groups) == 6
+    for name, text in zip(groups["name"], groups["text"], strict=True):
+        kind = "Chart" if name.endswith("_chart") else "Tables"
+        section = SECTIONS.get(f"MemoryWorkloadAnalysis_{kind}")
+        found = {metric.name for metric in plan(host, CHIP, [section]).metrics}
+        wanted = {item for item in re.findall(r"[\w.]+", text) if not item.startswith("ctc__")}
+        assert sorted(wanted - found) == [], f"{name}: ncu lists C2C links, but does not count them"
 
 
 def test_the_light_set_means_the_same_in_a_report(host):

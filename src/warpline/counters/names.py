@@ -3,7 +3,7 @@
 sm__inst_executed.sum              one metric: base name and rollup
 sm__inst_executed                  its first-level rollups: .avg, .max, .min, .sum
 breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed
-                                   the metrics that a throughput is the maximum of
+                                   the counters that a throughput is the maximum of
 regex:^sm__pipe_.*_cycles_active$  all metrics whose base name matches, or else whose full name
 """
 
@@ -50,6 +50,7 @@ _ELSEWHERE = {
 }
 _PREFIXES = ("regex:", "breakdown:", "group:", "pmsampling:")
 _OVER_UNITS = ("avg", "max", "min", "sum")  # of which a chip has several, such as its SMs
+_THROUGHPUT = "throughput"
 _OF_THROUGHPUT = ".pct_of_peak_sustained_elapsed"
 
 
@@ -82,7 +83,7 @@ class Catalogue:
     def first_level(self, base: str) -> list[str]:
         """Return the names that a base name alone stands for."""
         kind = self.metrics[base].kind
-        end = _OF_THROUGHPUT if kind == "throughput" else ""
+        end = _OF_THROUGHPUT if kind == _THROUGHPUT else ""
         wanted = [name for name in self.sub_metrics[kind] if name.removesuffix(end).count(".") == 1]
         return [base + rollup for rollup in wanted if rollup.endswith(end)]
 
@@ -149,8 +150,13 @@ class Catalogue:
         return names
 
     def _parts(self, base: str, rollup: str, breakdown: Breakdown) -> list[str]:
-        parts = breakdown(base) if self.metrics[base].kind == "throughput" else None
-        names = [part + rollup for part in parts or ()]
+        def parts_of(name: str) -> list[str]:
+            metric = self.metrics.get(name)
+            is_throughput = metric is not None and metric.kind == _THROUGHPUT
+            return (breakdown(name) if is_throughput else None) or []
+
+        # As in ncu, only what has no parts of its own.
+        names = [part + rollup for part in parts_of(base) if not parts_of(part)]
         return [name for name in names if name in self]
 
     def _unknown(self, word: str) -> UsageError:

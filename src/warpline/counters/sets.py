@@ -245,10 +245,8 @@ lrc__average_ilc_input_sector_compression_rate.ratio lrc__ilc_input_sectors.sum
 lrc__average_ilc_output_sector_compression_achieved_rate.pct""",
 )
 
-MEMORY_CHART = Section(
-    "MemoryWorkloadAnalysis_Chart",
-    "Requests and bytes between the parts of the memory hierarchy",
-    """\
+# What both the chart of memory and its tables show.
+_MEMORY_TRAFFIC = """\
 smsp__inst_executed_op_{ldsm,shared_atom,shared_stsm,texture,ldgsts,tma_ld,tma_st}.sum\
 {,.pct_of_peak_sustained_elapsed}
 smsp__inst_executed_op_generic_atom_dot_{alu,cas}.sum{,.pct_of_peak_sustained_elapsed}
@@ -257,7 +255,44 @@ smsp__inst_executed_op_surface_{ld,st,red,atom_dot_alu,atom_dot_cas}.sum\
 {,.pct_of_peak_sustained_elapsed}
 smsp__sass_inst_executed_op_{global,local}_{ld,st}.sum
 smsp__sass_inst_executed_op_{shared,shared_gmma,dshared}.sum{,.pct_of_peak_sustained_elapsed}
-smsp__sass_inst_executed_op_shared_{ld,st}.sum smsp__sass_inst_executed_op_tma_{ld,st,red}.sum
+smsp__sass_inst_executed_op_shared_{ld,st}.sum
+l1tex__t_requests_pipe_lsu_mem_{global,local}_op_{ld,st}.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__t_requests_pipe_lsu_mem_global_op_{atom,red}.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__t_requests_pipe_lsu_mem_dshared_op_{ld,st,atom,redas}.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__t_requests_pipe_tex_mem_surface_op_{ld,st,atom,red}.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__t_requests_pipe_tex_mem_texture.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__data_pipe_lsu_wavefronts_mem_shared.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__m_l1tex2xbar_write_sectors_mem_global_op_{tma_st,tma_red}.sum\
+{,.pct_of_peak_sustained_elapsed,.per_second}
+l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_{ld,st,atom,redas}.sum\
+{,.pct_of_peak_sustained_elapsed,.per_second}
+l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum\
+{,.pct_of_peak_sustained_elapsed,.per_second}
+l1tex__m_xbar2l1tex_read_sectors_mem_dshared_op_{ld,st,atom,redas}.sum\
+{,.pct_of_peak_sustained_elapsed,.per_second}
+sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum{,.pct_of_peak_sustained_elapsed}
+sm__sass_l1tex_m_xbar2l1tex_read_bytes_mem_global_op_ldgsts_cache_bypass.sum\
+{,.pct_of_peak_sustained_elapsed,.per_second}
+lts__t_sectors_srcunit_ltcfabric.sum{,.pct_of_peak_sustained_elapsed,.per_second}
+lts__t_sectors_srcunit_tex_op_{write,red,atom}.sum{,.pct_of_peak_sustained_elapsed,.per_second}
+lts__t_sectors_srcunit_tex_op_read.sum
+lts__t_sectors_srcunit_tex_op_{read,write}.avg.pct_of_peak_sustained_elapsed
+gcc__cache_requests_type_{constant,instruction}.sum{,.pct_of_peak_sustained_elapsed}
+gcc__xbar2gcc_sectors.sum{,.pct_of_peak_sustained_elapsed} gcc__average_cache_request_hit_rate.pct
+idc__requests.sum{,.pct_of_peak_sustained_elapsed} idc__request_hit_rate.pct
+smsp__imc_requests.sum{,.pct_of_peak_sustained_elapsed} smsp__imc_request_hit_rate.pct
+sm__icc_requests.sum{,.pct_of_peak_sustained_elapsed} sm__icc_request_hit_rate.pct
+lrc__{ilc_input_sectors,lts2lrc_sectors_op_read,xbar2gpc_sectors_op_read}.sum\
+{,.pct_of_peak_sustained_elapsed,.per_second}
+lrc__average_xbar2gpc_sectors_op_read.ratio
+dram__bytes_{read,write}.sum{,.pct_of_peak_sustained_elapsed,.per_second}
+dram__bytes_op_{read,write}.sum{,.pct_of_peak_sustained_elapsed,.per_second}"""
+
+MEMORY_CHART = Section(
+    "MemoryWorkloadAnalysis_Chart",
+    "Requests and bytes between the parts of the memory hierarchy",
+    _MEMORY_TRAFFIC
+    + """
 l1tex__m_xbar2l1tex_read_bytes{,_mem_dshared,_mem_global_op_tma_ld}.sum\
 {,.pct_of_peak_sustained_elapsed,.per_second}
 l1tex__m_l1tex2xbar_write_bytes\
@@ -265,30 +300,24 @@ l1tex__m_l1tex2xbar_write_bytes\
 {,.pct_of_peak_sustained_elapsed,.per_second}
 l1tex__t_bytes_pipe_lsu_mem_global_op_ldgsts_cache_access.sum\
 {,.pct_of_peak_sustained_elapsed,.per_second}
-l1tex__t_sector_hit_rate.pct lts__t_sector_hit_rate.pct
-lts__t_sectors_op_{read,write,atom,red}.sum
-lts__t_sectors_srcunit_tex_aperture_device_op_{read,write,red,atom}.sum
-lts__t_sectors_srcunit_tex_aperture_{peer,sysmem}_op_read.sum
+l1tex__t_sector_hit_rate.pct lts__t_sector_hit_rate.pct smsp__cycles_elapsed.sum
+lts__average_gcomp_input_sector_success_rate.pct
+lts__average_gcomp_output_sector_compression_achieved_rate.ratio
+lrc__average_ilc_input_sector_compression_rate.ratio
 lts__t_sectors_srcunit_tex_aperture_{peer,sysmem}_op_{write,red,atom,read_lookup_miss}.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
-dram__bytes_{read,write}.sum{,.pct_of_peak_sustained_elapsed,.per_second}
-dram__bytes_op_{read,write}.sum{,.pct_of_peak_sustained_elapsed,.per_second}""",
+{,.pct_of_peak_sustained_elapsed,.per_second}""",
     is_exact=True,
 )
 
 MEMORY_TABLES = Section(
     "MemoryWorkloadAnalysis_Tables",
     "Tables of each unit: shared memory, L1, L2 and its eviction policies, device memory",
-    """\
+    _MEMORY_TRAFFIC
+    + """
+smsp__sass_inst_executed_op_tma_{ld,st,red}.sum
 l1tex__data_bank_conflicts_pipe_lsu_mem_shared{,_op_ld,_op_st,_op_atom,_op_ldgsts}.sum
-l1tex__data_pipe_lsu_wavefronts_mem_shared{,_op_ld,_op_st,_op_atom}.sum\
-{,.pct_of_peak_sustained_elapsed}
+l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st,atom}.sum{,.pct_of_peak_sustained_elapsed}
 l1tex__data_bank_{reads,writes}.{avg,max,min,sum}.pct_of_peak_sustained_elapsed
-l1tex__t_requests_pipe_lsu_mem_{global,local}_op_{ld,st}.sum{,.pct_of_peak_sustained_elapsed}
-l1tex__t_requests_pipe_lsu_mem_global_op_{atom,red}.sum{,.pct_of_peak_sustained_elapsed}
-l1tex__t_requests_pipe_lsu_mem_dshared_op_{ld,st,atom,redas}.sum{,.pct_of_peak_sustained_elapsed}
-l1tex__t_requests_pipe_tex_mem_surface_op_{ld,st,atom,red}.sum{,.pct_of_peak_sustained_elapsed}
-l1tex__t_requests_pipe_tex_mem_texture.sum{,.pct_of_peak_sustained_elapsed}
 l1tex__t_output_wavefronts_pipe_lsu_mem_{global,local}_op_{ld,st}.sum\
 {,.pct_of_peak_sustained_elapsed}
 l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_{atom,red}.sum{,.pct_of_peak_sustained_elapsed}
@@ -298,7 +327,7 @@ l1tex__t_output_wavefronts_pipe_tex_mem_surface_op_{ld,st,atom,red}.sum\
 {,.pct_of_peak_sustained_elapsed}
 l1tex__t_output_wavefronts_pipe_tex_mem_texture.sum{,.pct_of_peak_sustained_elapsed}
 l1tex__lsu_writeback_active_mem_lgds.sum{,.pct_of_peak_sustained_elapsed}
-l1tex__tex_writeback_active.sum
+l1tex__tex_writeback_active.sum{,.pct_of_peak_sustained_elapsed}
 l1tex__t_sectors_pipe_lsu_mem_{global,local}_op_{ld,st}{,_lookup_hit,_lookup_miss}.sum
 l1tex__t_sectors_pipe_lsu_mem_global_op_{atom,red}{,_lookup_hit,_lookup_miss}.sum
 l1tex__t_sectors_pipe_lsu_mem_dshared_op_{ld,st,atom,redas}{,_lookup_miss}.sum
@@ -310,25 +339,18 @@ l1tex__t_sector_pipe_tex_mem_surface_op_{ld,st,atom,red}_hit_rate.pct
 l1tex__t_sector_pipe_tex_mem_texture_op_tex_hit_rate.pct
 l1tex__m_l1tex2xbar_write_sectors_mem_lg_op_st.sum{,.pct_of_peak_sustained_elapsed}
 l1tex__m_l1tex2xbar_write_sectors_mem_global_op_{atom,red}.sum{,.pct_of_peak_sustained_elapsed}
-l1tex__m_l1tex2xbar_write_sectors_mem_global_op_{tma_st,tma_red}.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
-l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_{ld,st,atom,redas,tma_st,tma_red}.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
 l1tex__m_l1tex2xbar_write_sectors_mem_surface_op_{st,atom,red}.sum{,.pct_of_peak_sustained_elapsed}
+l1tex__m_l1tex2xbar_write_sectors_mem_dshared_op_{tma_st,tma_red}.sum\
+{,.pct_of_peak_sustained_elapsed}
+l1tex__m_xbar2l1tex_read_sectors_mem_dshared_op_{tma_st,tma_red}.sum\
+{,.pct_of_peak_sustained_elapsed}
 l1tex__m_xbar2l1tex_read_sectors_mem_{lg_op_ld,global_op_atom,texture}.sum\
 {,.pct_of_peak_sustained_elapsed}
-l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
-l1tex__m_xbar2l1tex_read_sectors_mem_dshared_op_{ld,st,atom,redas,tma_st,tma_red}.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
 l1tex__m_xbar2l1tex_read_sectors_mem_surface_op_{ld,atom}.sum{,.pct_of_peak_sustained_elapsed}
 sm__sass_inst_executed_op_ldgsts_cache_{access,bypass}.sum
 sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_{access,bypass}.sum
-sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts.sum{,.pct_of_peak_sustained_elapsed}
 sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_{access,bypass}.sum\
 {,.pct_of_peak_sustained_elapsed}
-sm__sass_l1tex_m_xbar2l1tex_read_bytes_mem_global_op_ldgsts_cache_bypass.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
 smsp__sass_l1tex_m_xbar2l1tex_read_sectors_mem_global_op_ldgsts_cache_bypass.sum\
 {,.pct_of_peak_sustained_elapsed}
 smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts{,_cache_access}.sum\
@@ -336,23 +358,22 @@ smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts{,_cache_access}.s
 smsp__sass_inst_executed_op_dshared_{ld,st,atom,redas,stas,tma_st,tma_red}.sum
 lts__t_requests{,_srcunit_tex,_srcunit_gcc,_srcunit_ltcfabric}.sum
 lts__t_requests_srcunit_tex_op_{read,write,red,atom_dot_alu,atom_dot_cas}.sum
-lts__t_sectors{,_data_ecc,_srcunit_tex,_srcunit_gcc,_srcunit_ltcfabric}.sum{,.per_second}
-lts__t_sectors{,_srcunit_tex,_srcunit_ltcfabric}.sum.pct_of_peak_sustained_elapsed
+lts__t_sectors{,_data_ecc,_srcunit_tex,_srcunit_gcc}.sum{,.per_second}
 lts__t_sectors{,_data_ecc,_srcunit_tex,_srcunit_gcc,_srcunit_ltcfabric}.avg\
 .{pct_of_peak_sustained_elapsed,peak_sustained,per_cycle_elapsed}
-lts__t_sectors_srcunit_tex_op_{read,write,red,atom,atom_dot_alu,atom_dot_cas}.sum{,.per_second}
-lts__t_sectors_srcunit_tex_op_{read,write,red,atom}.sum.pct_of_peak_sustained_elapsed
+lts__t_sectors{,_srcunit_tex}.{max,min,sum}.pct_of_peak_sustained_elapsed
+lts__t_sectors.{avg,max,min}
+lts__t_sectors_srcunit_tex_op_{atom_dot_alu,atom_dot_cas}.sum
+lts__t_sectors_srcunit_tex_op_{read,atom_dot_alu,atom_dot_cas}.sum.per_second
 lts__t_sectors_srcunit_tex_op_{read,write,red,atom_dot_alu,atom_dot_cas}.avg\
 .{pct_of_peak_sustained_elapsed,peak_sustained,per_cycle_elapsed}
-lts__t_sectors_srcunit_tex_op_{read,write,red,atom,atom_dot_alu,atom_dot_cas}\
-_lookup_{hit,miss}.sum
-lts__t_sectors.{avg,max,min} lts__t_sectors{,_srcunit_tex}.{max,min}.pct_of_peak_sustained_elapsed
+lts__t_sectors_srcunit_tex_op_{read,write,red,atom_dot_alu,atom_dot_cas}_lookup_{hit,miss}.sum
 lts__t_sectors{,_srcunit_tex,_srcunit_gcc,_srcunit_ltcfabric}_lookup_{hit,miss}.sum
 lts__t_sectors_srcunit_tex{,_aperture_peer,_aperture_sysmem}_lookup_miss.{avg,max,min}
 lts__t_sectors{,_srcunit_tex,_srcunit_gcc,_srcunit_ltcfabric}\
 _aperture_{device,peer,sysmem}_lookup_miss.sum
 lts__t_sectors_evict_{first,last,normal,normal_demote}_lookup_{hit,miss}.sum
-lts__t_sectors_srcunit_tex_evict_{first,last,normal,normal_demote}{,_lookup_hit,_lookup_miss}.sum
+lts__t_sectors_srcunit_tex_evict_{first,last,normal,normal_demote}_lookup_{hit,miss}.sum
 lts__t_sectors_srcunit_ltcfabric_evict_{first,last,normal,normal_demote}_lookup_{hit,miss}.sum
 lts__t_sectors_srcunit_tex_op_{read,write,atom}_evict_{first,last,normal,normal_demote}\
 _lookup_{hit,miss}.sum
@@ -360,14 +381,6 @@ lts__t_sectors_srcunit_tex_aperture_{device,peer,sysmem}\
 _op_{read,write,red,atom_dot_alu,atom_dot_cas}_lookup_miss.sum
 lts__t_sector_op_{read,write}_hit_rate.pct
 lts__t_tag_requests.{avg,max,min,sum}.pct_of_peak_sustained_elapsed
-gcc__cache_requests_type_{constant,instruction}.sum{,.pct_of_peak_sustained_elapsed}
-gcc__xbar2gcc_sectors.sum{,.pct_of_peak_sustained_elapsed} gcc__average_cache_request_hit_rate.pct
-idc__requests.sum{,.pct_of_peak_sustained_elapsed} idc__request_hit_rate.pct
-smsp__imc_requests.sum{,.pct_of_peak_sustained_elapsed} smsp__imc_request_hit_rate.pct
-sm__icc_requests.sum{,.pct_of_peak_sustained_elapsed} sm__icc_request_hit_rate.pct
-lrc__{ilc_input_sectors,lts2lrc_sectors_op_read,xbar2gpc_sectors_op_read}.sum\
-{,.pct_of_peak_sustained_elapsed,.per_second}
-lrc__average_xbar2gpc_sectors_op_read.ratio
 dram__sectors_{read,write}.sum
 fbpa__dram_sectors.{avg,max,min,sum}.pct_of_peak_sustained_elapsed""",
     is_exact=True,
