@@ -184,7 +184,7 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if page is Page.SUMMARY and not chosen.json:
-        _write_document(chosen, sums.kernel_sums(trace, has_short_names=not chosen.csv))
+        _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv))
         return
     out = io.StringIO()
     if page is Page.SESSION:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from warpline.derived.texts import dimension_texts, labelled
@@ -59,12 +57,3 @@ def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     launches = columns["profiled_kernel_id"].values[chosen]
     values[launches], is_known[launches] = columns["value"].values[chosen], True
     return values, is_known
-
-
-def first_metric(trace: Trace, names: Sequence[str]) -> tuple[np.ndarray, BoolArray]:
-    """Return the same of the first of some metrics that any launch has."""
-    for name in names:
-        found = metric_numbers(trace, name)
-        if found[1].any():
-            return found
-    return metric_numbers(trace, names[0])
