@@ -1,4 +1,4 @@
-"""kernel_counters: medians and spread of hardware counters by kernel and shape."""
+"""kernel_counter_spread: medians and spread of hardware counters by kernel and shape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _launch(grid: int = 2, name: bytes = b"work", **values: float) -> bytes:
 def _rows(folder: Path, *launches: bytes) -> list[dict[str, Any]]:
     path = folder / "run.ncu-rep"
     path.write_bytes(report(block([("kernel", data) for data in launches], NAMES)))
-    return warpline.stats(path, "kernel_counters").to_polars().to_dicts()
+    return warpline.stats(path, "kernel_counter_spread").to_polars().to_dicts()
 
 
 def test_launches_of_a_kernel_and_shape_are_one_row(tmp_path):
@@ -79,7 +79,7 @@ def test_zeros_have_no_variation(tmp_path):
 
 def test_a_report_of_ncu(tmp_path):
     trace = warpline.open(ncu_captures.unpack("target", tmp_path))
-    table = warpline.stats(trace, "kernel_counters").to_polars()
+    table = warpline.stats(trace, "kernel_counter_spread").to_polars()
     assert table["launches"].to_list() == [1] * 5
     metrics = trace["kernel_metric"]
     durations = metrics.filter(metrics["name"] == "gpu__time_duration.sum")["value"]

@@ -1,4 +1,4 @@
-"""kernel_counters: hardware counters of each kernel and shape, over its profiled launches."""
+"""kernel_counter_spread: hardware counters of each kernel and shape, over its profiled launches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, an
 from warpline.trace import Trace
 from warpline.units import Unit
 
-NAME = "kernel_counters"
-TITLE = "Hardware counters by kernel"
+NAME = "kernel_counter_spread"
+TITLE = "Spread of hardware counters by kernel and shape"
 _ELAPSED = "avg.pct_of_peak_sustained_elapsed"
 _SPREAD = ("min", "max")
 
@@ -146,7 +146,7 @@ FIELDS = tuple(_fields())
     needs=("profiled_kernel", "kernel_metric"),
     missing_hint="pass a report of Nsight Compute (.ncu-rep)",
 )
-def kernel_counters(trace: Trace, arguments: Arguments) -> Result:
+def kernel_counter_spread(trace: Trace, arguments: Arguments) -> Result:
     """Hardware counters of each kernel, grid and block: medians and spread over its launches.
 
     What it measures: For all profiled launches with the same kernel name, grid and block: the
