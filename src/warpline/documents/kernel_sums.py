@@ -12,7 +12,7 @@ from warpline.presentation.kernel_names import short_names
 from warpline.result import Document, Numbers, Result, Skipped, Texts
 from warpline.trace import Trace
 
-NAME = "kernel_counters"
+NAME = "kernel_counter_spread"
 # On a screen: medians, what matters most first, and the name at the end, where it is shortened.
 _SHOWN = (
     *("grid", "block", "launches", "duration_median_ns", "sm_active_median_ratio"),
