@@ -14,8 +14,8 @@
 //     driver_launch N        calls of the driver alone
 //     get_device N           calls that tell nothing
 //     threads T N            N launches in each of T threads
-//     thread_kernels T N     thread t of T launches the kernel t with N grids, from 1000 t on; every
-//                            other thread in context 1
+//     thread_kernels T N C   thread t of T launches the kernel t with N grids, from 1000 t + 1 on, in
+//                            one of C contexts
 //     names N                launches of kernels of N long names
 //     records                one record of every kind and form
 //     node ID ORIGINAL       a graph node is created
@@ -264,11 +264,12 @@ void run_threads(App& app, int threads, int launches) {
   for (std::thread& thread : all) thread.join();
 }
 
-void run_thread_kernels(App& app, std::uint32_t threads, std::uint32_t launches) {
+void run_thread_kernels(App& app, std::uint32_t threads, std::uint32_t launches,
+                        std::uint32_t contexts) {
   std::vector<std::thread> all;
   for (std::uint32_t thread = 0; thread < threads; ++thread) {
-    all.emplace_back([&app, thread, launches] {
-      app.enter_context(thread % 2 == 0 ? 0x2000 : 0x1000);
+    all.emplace_back([&app, thread, launches, contexts] {
+      app.enter_context(0x2000 + std::uint64_t{thread % contexts} * 0x1000);
       for (std::uint32_t i = 0; i < launches; ++i) {
         app.launch_with(13, kLaunchKernel, thread, 1000 * thread + i + 1, 256);
       }
@@ -401,9 +402,9 @@ const std::map<std::string, Command>& commands() {
       {"threads",
        {2, [](App& app, const Words& w) { run_threads(app, number(w[0]), number(w[1])); }}},
       {"thread_kernels",
-       {2, [](App& app, const Words& w) {
-          run_thread_kernels(app, static_cast<std::uint32_t>(number(w[0])),
-                             static_cast<std::uint32_t>(number(w[1])));
+       {3, [](App& app, const Words& w) {
+          const auto word = [&w](std::size_t at) { return static_cast<std::uint32_t>(number(w[at])); };
+          run_thread_kernels(app, word(0), word(1), word(2));
         }}},
       {"stream",
        {1, [](App&, const Words& w) {
