@@ -1,6 +1,5 @@
 #include "counters/counting.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -32,12 +31,21 @@ namespace {
 
 constexpr std::uint32_t kMostCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
 constexpr std::size_t kMostRanges = 256;    // of an image: so many launches are lost if it is killed
+constexpr std::size_t kMostBytes = 32u << 20;  // of an image, if more than one range has room
+constexpr std::size_t kMostStepBytes = 1u << 30;
 // Programming the counters takes as long as some fifty counted launches (H100, CUPTI 13.0): they stay
 // programmed over fewer launches that are not wanted.
 constexpr std::uint32_t kMostUnwanted = 40;
 constexpr std::int64_t kFirstBudgetNs = 500'000'000;  // for programs that are over soon
 constexpr std::int64_t kBurstNs = 200'000'000;        // programming counters pays for no less
 constexpr std::int64_t kEndPatienceNs = 2'000'000'000;
+constexpr std::uint32_t kMostFaults = 5;  // steps in which passes do not fit, until it is given up
+
+// Why a step is no pass of the one before.
+constexpr char kOtherKernels[] = "their kernels differ";
+constexpr char kExcluded[] = "they launch kernels that must not be serialized";
+constexpr char kGraph[] = "they launch or capture CUDA graphs";
+constexpr char kOtherContext[] = "they launch kernels in several contexts";
 
 enum class Role : std::uint8_t { kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd };
 
@@ -76,19 +84,42 @@ struct Launch {
   bool is_per_thread = false;
 };
 
+// The part of a context in steps that are passes: every step launches the same kernels.
+struct StepPasses {
+  std::size_t done = 0;                 // passes
+  std::vector<std::uint64_t> launches;  // hashes of name and shape, of the first step
+  std::size_t at = 0;                   // launches of this step
+  bool is_measured = false;             // how many launches a step has is known
+  const char* fault = nullptr;          // why this step is no pass
+  std::uint32_t faults = 0;
+
+  void restart() noexcept {
+    done = at = 0;
+    launches.clear();
+    fault = nullptr;
+  }
+};
+
 // Counting in one context.
 struct ContextCounts {
   bool is_refused = false;
+  void* context = nullptr;
   std::uint32_t device = 0;
+  std::uint32_t id = 0;  // CUPTI's, of the context
+  CounterReplay replay = CounterReplay::kKernel;
   std::unique_ptr<Metrics> metrics;
   std::unique_ptr<RangeProfiler> profiler;
-  bool is_serial = false;
   std::array<CounterBatch, 2> batches;
   std::size_t filling = 0;  // of the batches
   bool has_image = false;   // the one that is filled is the profiler's
   std::uint32_t unwanted = 0;  // launches since the last that was wanted
+  StepPasses steps;
+  bool is_open = false;        // a range is
+  std::uint32_t range_kernels = 0;
+  std::int64_t range_from_ns = 0;
 
   CounterBatch& batch() noexcept { return batches[filling]; }
+  bool is_started() const noexcept { return profiler != nullptr && profiler->is_started(); }
 };
 
 // All guarded by g_counting where nothing else is said.
@@ -108,6 +139,7 @@ struct Counting {
   std::uint32_t graphs = 0;    // launched
   bool has_written_names = false;
   bool has_told = false;       // how counters are collected
+  bool is_over = false;        // all that was asked for is counted
   std::int64_t began_ns = 0;
   std::int64_t spent_ns = 0;
 };
@@ -136,6 +168,17 @@ thread_local constinit ThreadLaunch t_launch{};
 
 // ---- what is told
 
+const char* words_of(CounterReplay replay) noexcept {
+  switch (replay) {
+    case CounterReplay::kSerial: return "launches are serialized";
+    case CounterReplay::kSteps: return "each step is a pass, with launches serialized";
+    case CounterReplay::kRange: return "ranges as a whole";
+    case CounterReplay::kAuto:
+    case CounterReplay::kKernel: break;
+  }
+  return "kernel replay";
+}
+
 void tell_refused(const std::string& reason) { note(raw::CudaNote::kNoCounters, reason); }
 
 void tell_how(Counting& c, const ContextCounts& counts, const std::string& unknown) {
@@ -147,8 +190,8 @@ void tell_how(Counting& c, const ContextCounts& counts, const std::string& unkno
   const std::size_t passes = counts.metrics->passes();
   note(raw::CudaNote::kCounters,
        counts.metrics->chip() + ", " + std::to_string(counts.metrics->size()) + " metrics, " +
-           std::to_string(passes) + (passes == 1 ? " pass" : " passes") +
-           (counts.is_serial ? ", launches are serialized" : ", kernel replay"));
+           std::to_string(passes) + (passes == 1 ? " pass" : " passes") + ", " +
+           words_of(counts.replay));
 }
 
 // ---- profilers of contexts
@@ -157,6 +200,22 @@ void refuse(ContextCounts& counts, const std::string& reason) {
   counts.is_refused = true;
   counts.profiler.reset();
   tell_refused(reason);
+}
+
+std::size_t most_ranges(const ContextCounts& counts) noexcept {
+  return counts.replay == CounterReplay::kSerial ? kMostRanges : 1;
+}
+
+void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_t ranges) {
+  const bool is_whole = counts.replay == CounterReplay::kRange;
+  const char* function = "";
+  cupti::Result result = cupti::kSuccess;
+  counts.profiler = RangeProfiler::make(
+      c.functions, *counts.metrics, context,
+      is_whole ? cupti::RangeKind::kPushed : cupti::RangeKind::kEachKernel,
+      counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
+      ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
+  if (counts.profiler == nullptr) refuse(counts, counters_refused(c.base, function, result));
 }
 
 void prepare(Counting& c, ContextCounts& counts, void* context) {
@@ -174,27 +233,28 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
                                  unknown, problem);
   if (counts.metrics == nullptr) return refuse(counts, problem);
   const std::size_t passes = counts.metrics->passes();
-  if (passes > 1 && c.config.replay == CounterReplay::kSerial) {
-    return refuse(counts, "the metrics need " + std::to_string(passes) + " passes\tuse kernel replay");
+  counts.replay = c.config.replay;
+  if (counts.replay == CounterReplay::kAuto) {
+    counts.replay = passes <= 1 ? CounterReplay::kSerial : CounterReplay::kKernel;
   }
-  counts.is_serial = passes <= 1 && c.config.replay != CounterReplay::kKernel;
-  const char* function = "";
-  cupti::Result result = cupti::kSuccess;
-  counts.profiler = RangeProfiler::make(
-      c.functions, *counts.metrics, context, cupti::RangeKind::kEachKernel,
-      counts.is_serial ? cupti::ReplayKind::kUser : cupti::ReplayKind::kKernel,
-      counts.is_serial ? kMostRanges : 1, function, result);
-  if (counts.profiler == nullptr) {
-    return refuse(counts, counters_refused(c.base, function, result));
+  const bool is_one_pass =
+      counts.replay == CounterReplay::kSerial || counts.replay == CounterReplay::kRange;
+  if (passes > 1 && is_one_pass) {
+    return refuse(counts, "the metrics need " + std::to_string(passes) +
+                              " passes\tchoose fewer metrics, or kernel replay");
   }
-  tell_how(c, counts, unknown);
+  // The profiler of steps is made when it is known how many launches a step has.
+  if (counts.replay != CounterReplay::kSteps) make_profiler(c, counts, context, most_ranges(counts));
+  if (!counts.is_refused) tell_how(c, counts, unknown);
 }
 
-ContextCounts& counts_of(Counting& c, void* context) {
-  std::unique_ptr<ContextCounts>& counts = c.contexts[context];
+ContextCounts& counts_of(Counting& c, const cupti::CallData& data) {
+  std::unique_ptr<ContextCounts>& counts = c.contexts[data.context];
   if (counts == nullptr) {
     counts = std::make_unique<ContextCounts>();
-    prepare(c, *counts, context);
+    counts->context = data.context;
+    counts->id = data.context_id;
+    prepare(c, *counts, data.context);
   }
   return *counts;
 }
@@ -213,26 +273,102 @@ void hand_over(Counting& c, ContextCounts& counts) {
   }
 }
 
-void stop(Counting& c, ContextCounts& counts) {
-  if (counts.profiler == nullptr || !counts.profiler->is_started()) return;
+bool stop_profiler(Counting& c, ContextCounts& counts) {
+  counts.unwanted = 0;
+  if (!counts.is_started()) return true;
   const cupti::Result result = counts.profiler->stop();
   if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
+    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
   }
-  counts.unwanted = 0;
+  return result == cupti::kSuccess;
+}
+
+void write_names(Counting& c, ThreadLog& log) noexcept {
+  if (c.has_written_names) return;
+  c.has_written_names = true;
+  for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
+    log.define(raw::Kind::kCounterName, i, 0, c.config.metrics[i]);
+  }
+}
+
+// Ends the range of a context in which all was counted together.
+void close_range(Counting& c, ContextCounts& counts) {
+  if (!counts.is_open) return;
+  counts.is_open = false;
+  const cupti::Result result = counts.profiler->pop();
+  if (result != cupti::kSuccess) {
+    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
+  }
+  if (!stop_profiler(c, counts)) return;
+  const std::uint32_t number = c.counted++;
+  counts.batch().launches.push_back(number);
+  if (LogLease log = definition_log()) {  // recording has just ended
+    write_names(c, *log);
+    const std::string name = "range " + std::to_string(number);
+    log->put(raw::CountedKernel{.flags = raw::CountedKernel::kIsRange,
+                                .name = write_kernel_name(*log, name.c_str()),
+                                .start_ns = static_cast<std::uint64_t>(counts.range_from_ns),
+                                .end_ns = timestamp(),
+                                .device = counts.device,
+                                .context = counts.id,
+                                .stream = raw::kCudaNone,
+                                .launch = number,
+                                .seen = c.seen,
+                                .passes = 1,
+                                .kernels = counts.range_kernels});
+  }
   hand_over(c, counts);
 }
 
+// Ends the step of a context whose steps are passes.
+void end_step(Counting& c, ContextCounts& counts) {
+  StepPasses& steps = counts.steps;
+  if (steps.at == 0) return;  // no kernel was launched in it
+  if (!stop_profiler(c, counts)) return;
+  if (!steps.is_measured) {
+    steps.is_measured = true;
+    make_profiler(c, counts, counts.context, steps.at);
+    return steps.restart();
+  }
+  if (steps.fault == nullptr && steps.at != steps.launches.size()) steps.fault = kOtherKernels;
+  if (steps.fault != nullptr) {
+    counts.has_image = false;
+    counts.batch().launches.clear();
+    if (++steps.faults == kMostFaults) {
+      return refuse(counts, std::string("steps cannot be passes: ") + steps.fault +
+                                "\tuse kernel replay, or metrics that need one pass");
+    }
+    return steps.restart();
+  }
+  steps.at = 0;
+  if (++steps.done < counts.metrics->passes()) return;
+  hand_over(c, counts);
+  steps.restart();
+  c.is_over = true;
+}
+
+// Stops counting in a context before what must not be counted, and hands over what was. A step that
+// is interrupted is no pass; a range goes on.
+void stop(Counting& c, ContextCounts& counts, const char* cause) {
+  if (counts.replay == CounterReplay::kRange) return;
+  if (counts.replay == CounterReplay::kSteps) {
+    if (counts.is_started()) counts.steps.fault = cause;
+    stop_profiler(c, counts);
+  } else if (counts.is_started() && stop_profiler(c, counts)) {
+    hand_over(c, counts);
+  }
+}
+
 // Counters of a GPU serve one context at a time.
-void stop_all(Counting& c, const ContextCounts* but) {
+void stop_all(Counting& c, const ContextCounts* but, const char* cause) {
   for (const auto& [context, counts] : c.contexts) {
-    if (counts.get() != but) stop(c, *counts);
+    if (counts.get() != but) stop(c, *counts, cause);
   }
 }
 
 void start(Counting& c, ContextCounts& counts) {
   if (counts.is_refused || counts.profiler->is_started()) return;
-  stop_all(c, &counts);
+  stop_all(c, &counts, kOtherContext);
   if (!counts.has_image) {
     CounterBatch& batch = counts.batch();
     c.evaluator->wait(batch);
@@ -290,6 +426,17 @@ Launch launch_of(Role role, std::uint32_t id, const cupti::CallData& data) noexc
   return launch;
 }
 
+// FNV-1a of what makes a launch the same in each step.
+std::uint64_t hash_of(const Launch& launch) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
+  for (const char* at = launch.mangled; at != nullptr && *at != 0; ++at) {
+    add(static_cast<unsigned char>(*at));
+  }
+  for (int i = 0; i < 3; ++i) add(std::uint64_t{launch.grid[i]} << 32 | launch.block[i]);
+  return hash;
+}
+
 std::uint32_t stream_of(const Counting& c, const Launch& launch, void* context) noexcept {
   const auto value = reinterpret_cast<std::uintptr_t>(launch.stream);
   const bool is_own = value == cupti::kPerThreadStream || (value == 0 && launch.is_per_thread);
@@ -311,17 +458,71 @@ Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
   return c.filter->choose(facts);
 }
 
+// Begins the range of a context with the first work in it.
+void open_range(Counting& c, const cupti::CallData& data) {
+  if (!is_recording(c)) return;
+  ContextCounts& counts = counts_of(c, data);
+  if (counts.is_open || counts.is_refused) return;
+  start(c, counts);
+  if (counts.is_refused) return;
+  const cupti::Result result = counts.profiler->push("range");
+  if (result != cupti::kSuccess) {
+    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
+  }
+  counts.is_open = true;
+  counts.range_kernels = 0;
+  counts.range_from_ns = t_launch.enter_ns;
+}
+
+// Makes a launch one of a step that is a pass.
+void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData& data) {
+  StepPasses& steps = counts.steps;
+  ++steps.at;
+  if (!steps.is_measured || steps.fault != nullptr || counts.is_refused) return;
+  const std::uint64_t hash = hash_of(t_launch.launch);
+  const bool is_first = steps.done == 0;
+  if (!is_first && (steps.at > steps.launches.size() || steps.launches[steps.at - 1] != hash)) {
+    steps.fault = kOtherKernels;
+    stop_profiler(c, counts);
+    return;
+  }
+  Choice choice = Choice::kSkip;
+  if (is_first) {
+    steps.launches.push_back(hash);
+    choice = choose(c, t_launch.launch, data);
+  }
+  if (choice == Choice::kExclude) {
+    stop(c, counts, kExcluded);
+    steps.fault = kExcluded;
+    return;
+  }
+  start(c, counts);
+  t_launch.is_ranged = !counts.is_refused && steps.at <= counts.profiler->most_ranges();
+  t_launch.is_counted = t_launch.is_ranged && choice == Choice::kCount;
+}
+
 void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
   ++c.seen;
   t_launch.launch = launch_of(role, id, data);
   t_launch.context = data.context;
+  if (c.config.replay == CounterReplay::kRange) {
+    open_range(c, data);
+    const auto known = c.contexts.find(data.context);
+    if (known != c.contexts.end() && known->second->is_open) ++known->second->range_kernels;
+    return;
+  }
+  if (c.config.replay == CounterReplay::kSteps) {
+    if (is_recording(c) && !c.is_over && c.captures == 0) {
+      enter_step_launch(c, counts_of(c, data), data);
+    }
+    return;
+  }
   const auto known = c.contexts.find(data.context);
-  const bool is_started = known != c.contexts.end() && known->second->profiler != nullptr &&
-                          known->second->profiler->is_started();
+  const bool is_started = known != c.contexts.end() && known->second->is_started();
   const bool is_affordable = can_afford(c, is_started);
   const Choice choice = is_affordable ? choose(c, t_launch.launch, data) : Choice::kSkip;
   if (choice == Choice::kCount) {
-    ContextCounts& counts = counts_of(c, data.context);
+    ContextCounts& counts = counts_of(c, data);
     start(c, counts);
     counts.unwanted = 0;
     t_launch.is_ranged = t_launch.is_counted = !counts.is_refused;
@@ -329,7 +530,7 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
     ContextCounts& counts = *known->second;
     const bool stays = choice == Choice::kSkip && is_affordable && c.captures == 0 &&
                        !c.filter->is_done() && ++counts.unwanted < kMostUnwanted;
-    if (!stays) stop(c, counts);
+    if (!stays) stop(c, counts, kExcluded);
     t_launch.is_ranged = stays;
   }
 }
@@ -345,26 +546,18 @@ FunctionFacts facts_of(void* function) noexcept {
   constexpr int kSharedBytes = 1;
   constexpr int kLocalBytes = 3;
   constexpr int kRegisters = 4;
-  using GetAttribute = int (*)(int*, int, void*);
-  static const auto get_attribute = [] {
-    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    return driver == nullptr ? nullptr
-                             : reinterpret_cast<GetAttribute>(dlsym(driver, "cuFuncGetAttribute"));
-  }();
+  const Driver driver;
   FunctionFacts facts;
-  if (get_attribute == nullptr || function == nullptr) return facts;
-  get_attribute(&facts.registers, kRegisters, function);
-  get_attribute(&facts.static_shared_bytes, kSharedBytes, function);
-  get_attribute(&facts.local_bytes, kLocalBytes, function);
-  return facts;
-}
-
-void write_names(Counting& c, ThreadLog& log) noexcept {
-  if (c.has_written_names) return;
-  c.has_written_names = true;
-  for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
-    log.define(raw::Kind::kCounterName, i, 0, c.config.metrics[i]);
+  if (!driver.call("cuFuncGetAttribute", &facts.registers, kRegisters, function)) {
+    // What is launched may be a CUkernel, of which each context has a function.
+    void* of_context = nullptr;
+    if (!driver.call("cuKernelGetFunction", &of_context, function)) return facts;
+    function = of_context;
+    driver.call("cuFuncGetAttribute", &facts.registers, kRegisters, function);
   }
+  driver.call("cuFuncGetAttribute", &facts.static_shared_bytes, kSharedBytes, function);
+  driver.call("cuFuncGetAttribute", &facts.local_bytes, kLocalBytes, function);
+  return facts;
 }
 
 void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallData& data,
@@ -409,10 +602,15 @@ void leave_launch(Counting& c, const cupti::CallData& data) {
       number = c.counted++;
       write_launch(c, counts, data, number);
     }
-    counts.batch().launches.push_back(number);
+    if (counts.replay != CounterReplay::kSteps || counts.steps.done == 0) {
+      counts.batch().launches.push_back(number);
+    }
   }
+  if (counts.replay == CounterReplay::kSteps) return;
   const bool is_full = counts.batch().launches.size() >= counts.profiler->most_ranges();
-  if (!counts.is_serial || is_full || c.filter->is_done()) stop(c, counts);
+  if (counts.replay == CounterReplay::kKernel || is_full || c.filter->is_done()) {
+    stop(c, counts, nullptr);
+  }
 }
 
 void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
@@ -423,11 +621,12 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
       break;
     case Role::kUncountable:
       ++c.graphs;
-      stop_all(c, nullptr);
+      if (c.config.replay == CounterReplay::kRange) open_range(c, data);
+      stop_all(c, nullptr, kGraph);
       break;
     case Role::kCaptureBegin:
       ++c.captures;
-      stop_all(c, nullptr);
+      stop_all(c, nullptr, kGraph);
       break;
     case Role::kCaptureEnd:
     case Role::kNone: break;
@@ -441,6 +640,20 @@ void leave(Counting& c, Role role, const cupti::CallData& data) {
   } else if (c.captures != 0 &&
              (role == Role::kCaptureEnd || (role == Role::kCaptureBegin && has_failed))) {
     --c.captures;
+  }
+}
+
+// Recording has been turned off.
+void end_windows(Counting& c) {
+  for (const auto& [context, counts] : c.contexts) {
+    if (counts->is_refused) continue;
+    if (counts->replay == CounterReplay::kRange) {
+      close_range(c, *counts);
+    } else if (counts->replay == CounterReplay::kSteps) {
+      end_step(c, *counts);
+    } else {
+      stop(c, *counts, nullptr);
+    }
   }
 }
 
@@ -490,7 +703,15 @@ void end_counting(bool is_exit) noexcept {
   Counting& c = counting();
   if (pthread_mutex_timedlock(&g_counting, &until) != 0) return;
   try {
-    stop_all(c, nullptr);
+    end_windows(c);
+    for (const auto& [context, counts] : c.contexts) {
+      if (counts->replay == CounterReplay::kSteps && !counts->is_refused && !c.is_over) {
+        const auto wanted = std::to_string(counts->metrics->passes() + 1);
+        note(raw::CudaNote::kNoCounters, "the program made too few steps: the metrics need " + wanted +
+                                             " in a row that launch the same kernels");
+      }
+    }
+    stop_all(c, nullptr, nullptr);
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be told apart");
@@ -506,7 +727,7 @@ void switch_counting(bool is_on) noexcept {
   if (is_on || !g_is_on.load(std::memory_order_acquire)) return;
   const Lock lock(g_counting);
   try {
-    stop_all(counting(), nullptr);
+    end_windows(counting());
   } catch (...) {
   }
 }
@@ -518,7 +739,8 @@ void forget_context(void* context) noexcept {
   const auto known = c.contexts.find(context);
   if (known == c.contexts.end()) return;
   try {
-    stop(c, *known->second);
+    close_range(c, *known->second);
+    stop(c, *known->second, nullptr);
     for (const CounterBatch& batch : known->second->batches) c.evaluator->wait(batch);
   } catch (...) {
   }

@@ -10,8 +10,6 @@ namespace {
 using cupti::kSuccess;
 using cupti::Result;
 
-constexpr std::size_t kMostImageBytes = 32u << 20;
-
 }  // namespace
 
 std::size_t RangeProfiler::image_bytes(std::size_t ranges, Result& result) const noexcept {
@@ -29,7 +27,8 @@ std::unique_ptr<RangeProfiler> RangeProfiler::make(const cupti::CounterFunctions
                                                    const Metrics& metrics, void* context,
                                                    cupti::RangeKind range,
                                                    cupti::ReplayKind replay,
-                                                   std::size_t most_ranges, const char*& function,
+                                                   std::size_t most_ranges, std::size_t most_bytes,
+                                                   const char*& function,
                                                    Result& result) {
   std::unique_ptr<RangeProfiler> made(
       new RangeProfiler(functions, metrics, context, range, replay));
@@ -42,7 +41,7 @@ std::unique_ptr<RangeProfiler> RangeProfiler::make(const cupti::CounterFunctions
   function = "cuptiRangeProfilerGetCounterDataSize";
   const std::size_t one = std::max<std::size_t>(made->image_bytes(1, result), 1);
   if (result != kSuccess) return nullptr;
-  made->most_ranges_ = std::clamp<std::size_t>(kMostImageBytes / one, 1, most_ranges);
+  made->most_ranges_ = std::clamp<std::size_t>(most_bytes / one, 1, most_ranges);
   made->bytes_ = made->image_bytes(made->most_ranges_, result);
   return result == kSuccess ? std::move(made) : nullptr;
 }

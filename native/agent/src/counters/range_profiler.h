@@ -16,11 +16,13 @@ using CounterImage = std::vector<std::uint8_t>;
 // One thread at a time.
 class RangeProfiler {
  public:
-  // Returns null, with the function that failed and its result, if there can be none.
+  // Returns null, with the function that failed and its result, if there can be none. Images have room
+  // for most_ranges ranges, or for fewer that need most_bytes.
   static std::unique_ptr<RangeProfiler> make(const cupti::CounterFunctions& functions,
                                              const Metrics& metrics, void* context,
                                              cupti::RangeKind range, cupti::ReplayKind replay,
-                                             std::size_t most_ranges, const char*& function,
+                                             std::size_t most_ranges, std::size_t most_bytes,
+                                             const char*& function,
                                              cupti::Result& result);
   ~RangeProfiler();
   RangeProfiler(const RangeProfiler&) = delete;

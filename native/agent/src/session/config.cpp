@@ -101,6 +101,7 @@ void set_cuda(CudaConfig& config, std::string_view key, const std::string& value
 constexpr std::pair<std::string_view, CounterReplay> kReplays[] = {
     {"kernel", CounterReplay::kKernel},
     {"serial", CounterReplay::kSerial},
+    {"steps", CounterReplay::kSteps},
     {"range", CounterReplay::kRange},
 };
 

@@ -48,7 +48,8 @@ enum class CounterReplay : std::uint8_t {
   kAuto,    // kSerial if one pass is enough, else kKernel
   kKernel,  // CUPTI repeats each launch, and restores memory in between
   kSerial,  // one pass of each launch, while the counters stay programmed
-  kRange,   // one pass of all that runs while recording is on
+  kSteps,   // one pass of each launch between two switches of recording, the next between the next
+  kRange,   // one pass of all that runs between two switches of recording, as a whole
 };
 
 // Hardware counters of kernels: keys counters and counter_....
