@@ -177,10 +177,11 @@ def test_threads(run, metrics, contexts):
 
 @BOTH
 def test_threads_whose_kernels_are_not_wanted(run, metrics):
-    # Theirs must not be taken for those that are.
+    # Theirs must not be taken for those that are, also if counting begins while one is launched.
     folder = run(
         *("init", "thread_kernels", THREADS, LAUNCHES, 1, "memory"),
         **counted.keys(metrics, name="kernel2"),
+        environment={"FAKE_COUNTERS_LATE": "0"},
     )
     kernels = counted.read(folder)
     assert [one.item for one in kernels] == [f"k2g{2000 + i + 1}" for i in range(LAUNCHES)]

@@ -11,7 +11,8 @@
 //
 // The environment sets it up: FAKE_COUNTERS_REFUSE (results of functions, such as
 // cuptiRangeProfilerStart=26,...), FAKE_COUNTERS_NO_VALUES (a grid x: ranges of it cannot be
-// evaluated), FAKE_COUNTERS_RANGE_BYTES (of each range in an image).
+// evaluated), FAKE_COUNTERS_RANGE_BYTES (of each range in an image), FAKE_COUNTERS_LATE (a number of a
+// kernel: its first launch runs when a profiler is started, or after a while).
 #include "fake_counters.h"
 
 #include <sched.h>
@@ -84,6 +85,7 @@ struct Profiler {
   bool is_configured = false;
   bool is_started = false;
   bool is_spoilt = false;  // until what was started is stopped and decoded
+  bool are_passes_mixed = false;
   std::uint32_t range = 0;
   std::uint32_t replay = 0;
   const std::uint8_t* config = nullptr;
@@ -93,8 +95,11 @@ struct Profiler {
   std::size_t most_ranges = 0;
   std::size_t passes = 0;
   std::size_t passes_made = 0;
+  std::size_t at = 0;  // ranges of this pass
   std::optional<Range> pushed;
   std::vector<Range> counted;  // not decoded yet
+
+  bool is_complete() const { return passes_made >= passes; }
 };
 
 struct Host {
@@ -181,19 +186,36 @@ void execute(const FakeLaunch& launch) {
   *launch.executions += 1;
 }
 
-void count(Profiler& profiler, const FakeLaunch& launch) {
-  if (profiler.range == kUserRange) {
-    if (!profiler.pushed) return;
-    profiler.pushed->kernels += 1;
-    profiler.pushed->grid += launch.grid[0];
-    profiler.pushed->numbers += launch.number;
+// Adds a range to those of the first pass; those of later ones must be the same.
+void add_range(Profiler& profiler, Range range) {
+  const bool is_first = profiler.replay == kKernelReplay || profiler.passes == 1 ||
+                        profiler.passes_made == 0;
+  const std::size_t before = head_of<DataHead>(profiler.image).ranges;
+  if (is_first) {
+    if (before + profiler.counted.size() >= profiler.most_ranges) return;
+    if (range.name[0] == 0) {
+      std::snprintf(range.name, sizeof range.name, "%zu", before + profiler.counted.size());
+    }
+    profiler.counted.push_back(range);
     return;
   }
-  const std::size_t before = head_of<DataHead>(profiler.image).ranges + profiler.counted.size();
-  if (before >= profiler.most_ranges) return;
-  Range range{1, launch.grid[0], launch.number, {}};
-  std::snprintf(range.name, sizeof range.name, "%zu", before);
-  profiler.counted.push_back(range);
+  const std::size_t at = profiler.at++;
+  if (at >= profiler.most_ranges) return;
+  if (at >= profiler.counted.size() || profiler.counted[at].grid != range.grid ||
+      profiler.counted[at].numbers != range.numbers) {
+    profiler.are_passes_mixed = true;
+  }
+}
+
+void count(Profiler& profiler, const FakeLaunch& launch) {
+  const Range range{1, launch.grid[0], launch.number, {}};
+  if (profiler.range == kAutoRange) {
+    add_range(profiler, range);
+  } else if (profiler.pushed) {
+    profiler.pushed->kernels += range.kernels;
+    profiler.pushed->grid += range.grid;
+    profiler.pushed->numbers += range.numbers;
+  }
 }
 
 Profiler* started_in(std::uint64_t context) {
@@ -253,6 +275,13 @@ Host* host_of(const char* function, const Parameters* given) {
 
 std::size_t config_bytes(const Host& host) { return sizeof(ConfigHead) + 64 * host.metrics.size(); }
 
+void wait_if_late(const FakeLaunch& launch) {
+  static const char* const late = std::getenv("FAKE_COUNTERS_LATE");
+  static std::atomic<bool> was{false};
+  if (late == nullptr || std::strtoul(late, nullptr, 10) != launch.number || was.exchange(true)) return;
+  for (int i = 0; i < 500 && g_started == 0; ++i) usleep(100);
+}
+
 void end_start(Profiler& profiler) {
   profiler.is_started = false;
   --g_started;
@@ -261,6 +290,7 @@ void end_start(Profiler& profiler) {
 }  // namespace
 
 int run(const FakeLaunch& launch) {
+  wait_if_late(launch);
   if (g_started > 0) sched_yield();  // another thread may be sooner
   const std::lock_guard lock(g_lock);
   if (launch.grid[0] == 0) return kInvalidValue;
@@ -672,7 +702,9 @@ EXPORT int cuptiRangeProfilerDisable(ProfilerParameters* given) {
   Profiler* profiler = profiler_of(__func__, given);
   if (profiler == nullptr) return kInvalidParameter;
   if (profiler->is_started) return tell(__func__, "it is started", kInvalidOperation);
-  if (!profiler->counted.empty()) tell(__func__, "what was counted is not decoded", 0);
+  if (!profiler->counted.empty() && profiler->is_complete()) {
+    tell(__func__, "what was counted is not decoded", 0);
+  }
   g_profilers.erase(given->profiler);
   return 0;
 }
@@ -711,7 +743,7 @@ EXPORT int cuptiRangeProfilerSetConfig(SetConfigParameters* given) {
   Profiler* profiler = profiler_of(__func__, given);
   if (profiler == nullptr) return kInvalidParameter;
   if (profiler->is_started) return tell(__func__, "it is started", kInvalidOperation);
-  if (!profiler->counted.empty()) {
+  if (!profiler->counted.empty() && profiler->is_complete()) {
     return tell(__func__, "what was counted is not decoded", kInvalidOperation);
   }
   const bool is_auto = given->range == kAutoRange;
@@ -742,6 +774,8 @@ EXPORT int cuptiRangeProfilerSetConfig(SetConfigParameters* given) {
   profiler->most_ranges = std::min<std::size_t>(given->most_ranges, data.most_ranges);
   profiler->passes = config.passes;
   profiler->passes_made = 0;
+  profiler->is_spoilt = profiler->are_passes_mixed = false;
+  profiler->counted.clear();  // passes that were given up
   return 0;
 }
 
@@ -760,6 +794,7 @@ EXPORT int cuptiRangeProfilerStart(ProfilerParameters* given) {
     return tell(__func__, "its images are gone", kInvalidOperation);
   }
   profiler->is_started = true;
+  profiler->at = 0;
   ++g_started;
   if (is_spoilt_by_captures(profiler) && g_capture && g_capture->context == profiler->context) {
     tell(__func__, "while a stream is captured", 0);
@@ -772,19 +807,21 @@ EXPORT int cuptiRangeProfilerStart(ProfilerParameters* given) {
 EXPORT int cuptiRangeProfilerStop(StopParameters* given) {
   const std::lock_guard lock(g_lock);
   const int result = check(__func__, given, &StopParameters::is_complete);
-  if (result != 0) return result;
   Profiler* profiler = profiler_of(__func__, given);
   if (profiler == nullptr) return kInvalidParameter;
   if (!profiler->is_started) return tell(__func__, "it is not started", kInvalidOperation);
   if (profiler->pushed) return tell(__func__, "a range is open", kInvalidOperation);
   end_start(*profiler);
   log_call("counters_stop", profiler->replay);
-  if (profiler->is_spoilt) {
+  if (profiler->is_spoilt || result != 0) {
     profiler->counted.clear();
-    return kUnknown;
+    return result != 0 ? result : kUnknown;
   }
+  const bool is_later_pass = profiler->passes > 1 && profiler->replay != kKernelReplay &&
+                             profiler->passes_made > 0;
+  if (is_later_pass && profiler->at != profiler->counted.size()) profiler->are_passes_mixed = true;
   profiler->passes_made += profiler->replay == kKernelReplay ? profiler->passes : 1;
-  given->is_complete = profiler->passes_made >= profiler->passes ? 1 : 0;
+  given->is_complete = profiler->is_complete() ? 1 : 0;
   return 0;
 }
 
@@ -811,8 +848,7 @@ EXPORT int cuptiRangeProfilerPopRange(ProfilerParameters* given) {
   if (!profiler->is_started || !profiler->pushed) {
     return tell(__func__, "no range is open", kInvalidOperation);
   }
-  const std::size_t before = head_of<DataHead>(profiler->image).ranges + profiler->counted.size();
-  if (before < profiler->most_ranges) profiler->counted.push_back(*profiler->pushed);
+  add_range(*profiler, *profiler->pushed);
   profiler->pushed.reset();
   return 0;
 }
@@ -820,9 +856,12 @@ EXPORT int cuptiRangeProfilerPopRange(ProfilerParameters* given) {
 EXPORT int cuptiRangeProfilerDecodeData(DecodeParameters* given) {
   const std::lock_guard lock(g_lock);
   const int result = check(__func__, given, &DecodeParameters::dropped);
-  if (result != 0) return result;
   Profiler* profiler = profiler_of(__func__, given);
   if (profiler == nullptr) return kInvalidParameter;
+  if (result != 0) {
+    profiler->counted.clear();
+    return result;
+  }
   if (!profiler->is_configured || profiler->is_started) {
     return tell(__func__, "it is started, or not configured", kInvalidOperation);
   }
@@ -830,9 +869,10 @@ EXPORT int cuptiRangeProfilerDecodeData(DecodeParameters* given) {
     profiler->is_spoilt = false;
     return kUnknown;
   }
-  if (profiler->passes_made < profiler->passes && !profiler->counted.empty()) {
+  if (!profiler->is_complete() && !profiler->counted.empty()) {
     return tell(__func__, "passes are missing", kInvalidOperation);
   }
+  if (profiler->are_passes_mixed) tell(__func__, "passes of other launches", 0);
   DataHead head;
   if (!is_data(profiler->image, profiler->image_bytes, head)) {
     return tell(__func__, "its image is gone", kInvalidOperation);
