@@ -275,25 +275,6 @@ def test_a_budget(run):
     assert counted.output(folder) == "memory 150 of 150, 0 failed\n"
 
 
-def test_a_capture_range_is_counted_as_a_whole(run):
-    folder = run(
-        *("init", "repeat", 2, "k1", "start", "repeat", 3, "k2g5,k3", "stop"),
-        *("repeat", 2, "k1", "start", "repeat", 1, "k4", "stop", "memory"),
-        mode=RangeMode.CUDA_PROFILER_API,
-        **counted.keys(replay="range", range=""),
-    )
-    first, second = counted.read(folder)
-    assert (first.record.kernels, second.record.kernels) == (6, 1)
-    assert first.record.grid == second.record.grid == (0, 0, 0)
-    assert first.values == {
-        metric.split(" ")[0]: 3
-        * (counted.value(metric.split(" ")[0], 5, 2) + counted.value(metric.split(" ")[0], 1, 3))
-        for metric in counted.LIGHT
-    }
-    assert second.values[counted.TIME] == 1000
-    assert counted.output(folder) == "memory 11 of 11, 0 failed\n"
-
-
 # ---- ends of the program
 
 

@@ -98,6 +98,7 @@ std::atomic<int> g_failures{0};
 thread_local std::uint64_t t_context = 0x2000;
 thread_local std::uint64_t t_stream = 0;
 constexpr std::uint64_t kFunctions = 0x1'0000'0000;
+constexpr std::uint64_t kKernels = 0x2'0000'0000;  // what cuLaunchKernelEx is given here
 constexpr std::uint32_t kLaunchKernel = 5;
 constexpr std::uint32_t kLaunchKernelEx = 9;
 constexpr std::uint32_t kLaunchCooperativeKernel = 23;
@@ -164,7 +165,8 @@ struct App {
                      std::uint32_t grid = 1, std::uint32_t block = 256) const {
     const FakeLaunch launch{.context = t_context,
                             .stream = t_stream,
-                            .function = kFunctions + std::uint64_t{number} * 0x1000,
+                            .function = (call.driver_id == kLaunchKernelEx ? kKernels : kFunctions) +
+                                        std::uint64_t{number} * 0x1000,
                             .symbol = symbol,
                             .number = number,
                             .grid = {grid, 1, 1},

@@ -16,7 +16,9 @@ constexpr int kNotInitialised = 3;
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
 constexpr int kInvalidHandle = 400;
-constexpr std::uint64_t kFunctions = 0x1'0000'0000;  // the first: they are 0x1000 apart
+// Handles of kernels: the first of each kind; they are 0x1000 apart.
+constexpr std::uint64_t kFunctions = 0x1'0000'0000;
+constexpr std::uint64_t kKernels = 0x2'0000'0000;  // what launches also take: CUkernel
 thread_local std::vector<void*> t_contexts;           // the current one last
 FakeIsCapturing g_is_capturing = nullptr;             // by the fake CUPTI, which has the streams
 
@@ -113,10 +115,18 @@ EXPORT int cuStreamIsCapturing(void* stream, int* status) {
   return 0;
 }
 
+EXPORT int cuKernelGetFunction(void** function, void* kernel) {
+  const auto handle = reinterpret_cast<std::uintptr_t>(kernel);
+  if (handle < kKernels || current() == nullptr) return kInvalidHandle;
+  *function = reinterpret_cast<void*>(handle - kKernels + kFunctions);
+  return 0;
+}
+
 // Kernel k has 128 k bytes of shared memory, 8 k of local memory, and 32 + k registers.
 EXPORT int cuFuncGetAttribute(int* value, int attribute, void* function) {
   const auto handle = reinterpret_cast<std::uintptr_t>(function);
-  if (handle < kFunctions || handle % 0x1000 != 0) return kInvalidHandle;
+  const bool is_function = handle >= kFunctions && handle < kKernels && handle % 0x1000 == 0;
+  if (!is_function) return kInvalidHandle;
   const int kernel = static_cast<int>((handle - kFunctions) / 0x1000);
   if (attribute == 1) *value = 128 * kernel;
   if (attribute == 3) *value = 8 * kernel;
