@@ -313,8 +313,8 @@ class _Reader:
 
     def _counter_name(self, _: int, aux: int, words: list[int], body: bytes) -> dict[str, Any]:
         words.clear()
-        name, _, unit = _text(body, 8).partition(" ")
-        return {"metric": aux, "name": name, "unit": unit}
+        metric, _, unit = _text(body, 8).partition(" ")
+        return {"metric": aux, "name": metric, "unit": unit}
 
     def _counted(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
         fields = self._work(words)

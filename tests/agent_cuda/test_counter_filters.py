@@ -134,7 +134,9 @@ def test_many_launches_that_are_not_wanted_in_between(run, gap):
 
 @pytest.mark.parametrize("key", ["name_regex", "exclude"])
 def test_an_invalid_expression_is_told(run, key):
-    folder = run("init", "repeat", 2, "k1", "memory", **counted.keys(**{key: "(kernel"}))
+    folder = run(
+        "init", "repeat", 2, "k1", "memory", **counted.keys(), **{f"counter_{key}": "(kernel"}
+    )
     (told,) = [text for kind, text in logs.notes(folder) if kind == logs.NOTE_NO_COUNTERS]
     assert "(kernel" in told
     assert counted.read(folder) == []

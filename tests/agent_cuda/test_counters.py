@@ -47,9 +47,9 @@ def test_every_launch_is_counted_once(run, metrics, replay, passes):
         assert record.correlation > 1000
 
 
-def test_the_driver_s_null_stream_has_its_number(run):
-    folder = run("init", "repeat", 1, "k1", **counted.keys())
-    assert [one.record.stream for one in counted.read(folder)] == [7]
+def test_streams_without_a_handle_have_a_number(run):
+    folder = run("init", "repeat", 1, "k1,p2", **counted.keys())
+    assert [one.record.stream for one in counted.read(folder)] == [7, 21]
 
 
 def test_one_pass_keeps_the_counters_programmed(run, tmp_path):
@@ -187,6 +187,21 @@ def test_threads_whose_kernels_are_not_wanted(run, metrics):
     assert [one.item for one in kernels] == [f"k2g{2000 + i + 1}" for i in range(LAUNCHES)]
     counted.check_values(kernels, metrics)
     assert counted.output(folder).startswith(f"memory {THREADS * LAUNCHES} of ")
+
+
+@BOTH
+def test_kernels_that_wait_for_each_other_are_excluded(run, metrics):
+    # Counting on one device must not keep another thread from launching on another.
+    folder = run(
+        *("init", "collectives", 20, "memory"),
+        **counted.keys(metrics, exclude="kernel90"),
+        environment={"FAKE_COUNTERS_COLLECTIVE": "90"},
+    )
+    kernels = counted.read(folder)
+    counted.check_values(kernels, metrics)
+    items = {one.item for one in kernels}
+    assert items == {f"k{number}g{grid + 1}" for number in (1, 2) for grid in range(20)}
+    assert counted.output(folder).startswith("memory 80 of ")
 
 
 def test_no_launch_is_lost_when_an_image_is_full(run):

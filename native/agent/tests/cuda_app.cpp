@@ -16,6 +16,8 @@
 //     threads T N            N launches in each of T threads
 //     thread_kernels T N C   thread t of T launches the kernel t with N grids, from 1000 t + 1 on, in
 //                            one of C contexts
+//     collectives N          two threads, each with a device of its own, launch N times the kernel 90
+//                            and another; with FAKE_COUNTERS_COLLECTIVE=90 they wait for each other
 //     names N                launches of kernels of N long names
 //     records                one record of every kind and form
 //     node ID ORIGINAL       a graph node is created
@@ -31,7 +33,8 @@
 //     time N                 N launches; prints the time of one
 //     repeat N PATTERN       N times what a pattern says, items with commas between them: k7 launches
 //                            the kernel 7, k7x3 three times, k7g2 with a grid of 2, k7b64 with a
-//                            block of 64; d7 launches it by cuLaunchKernelEx alone, c7 cooperatively;
+//                            block of 64; d7 launches it by cuLaunchKernelEx alone, c7 cooperatively,
+//                            p7 in the thread's own stream if none is chosen;
 //                            g1 launches a graph; m copies; s waits; e asks an event; u500 lets
 //                            500 us pass
 //     stream S, context C    where this thread launches from now on; 0, 2 at first
@@ -103,6 +106,7 @@ constexpr std::uint32_t kLaunchKernel = 5;
 constexpr std::uint32_t kLaunchKernelEx = 9;
 constexpr std::uint32_t kLaunchCooperativeKernel = 23;
 constexpr std::uint32_t kGraphLaunch = 24;
+constexpr std::uint32_t kLaunchKernelPtsz = 29;
 
 struct App {
   std::string driver_path;
@@ -280,6 +284,21 @@ void run_thread_kernels(App& app, std::uint32_t threads, std::uint32_t launches,
   for (std::thread& thread : all) thread.join();
 }
 
+// Two threads, each of its own device: a kernel that ends when the other thread's does, and another.
+void run_collectives(App& app, std::uint32_t times) {
+  std::vector<std::thread> both;
+  for (std::uint32_t thread = 0; thread < 2; ++thread) {
+    both.emplace_back([&app, thread, times] {
+      app.enter_context(0x2000 + std::uint64_t{thread} * 0x1000);
+      for (std::uint32_t i = 0; i < times; ++i) {
+        app.launch_with(13, kLaunchKernel, 90, 1, 256);
+        app.launch_with(13, kLaunchKernel, thread + 1, i + 1, 256);
+      }
+    });
+  }
+  for (std::thread& thread : both) thread.join();
+}
+
 void fork_and_wait(const std::function<void()>& in_child) {
   const pid_t child = fork();
   if (child == 0) {
@@ -336,6 +355,9 @@ void do_item(App& app, const Item& item) {
   switch (item.what) {
     case 'k': app.launch_with(13, kLaunchKernel, item.number, item.grid, item.block); break;
     case 'd': app.launch_with(0, kLaunchKernelEx, item.number, item.grid, item.block); break;
+    case 'p':
+      app.launch_with(13, kLaunchKernelPtsz, item.number, item.grid, item.block);
+      break;
     case 'c':
       app.launch_with(46, kLaunchCooperativeKernel, item.number, item.grid, item.block);
       break;
@@ -407,6 +429,10 @@ const std::map<std::string, Command>& commands() {
        {3, [](App& app, const Words& w) {
           const auto word = [&w](std::size_t at) { return static_cast<std::uint32_t>(number(w[at])); };
           run_thread_kernels(app, word(0), word(1), word(2));
+        }}},
+      {"collectives",
+       {1, [](App& app, const Words& w) {
+          run_collectives(app, static_cast<std::uint32_t>(number(w[0])));
         }}},
       {"stream",
        {1, [](App&, const Words& w) {

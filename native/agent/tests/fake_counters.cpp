@@ -12,7 +12,9 @@
 // The environment sets it up: FAKE_COUNTERS_REFUSE (results of functions, such as
 // cuptiRangeProfilerStart=26,...), FAKE_COUNTERS_NO_VALUES (a grid x: ranges of it cannot be
 // evaluated), FAKE_COUNTERS_RANGE_BYTES (of each range in an image), FAKE_COUNTERS_LATE (a number of a
-// kernel: its first launch runs when a profiler is started, or after a while).
+// kernel: its first launch runs when a profiler is started, or after a while),
+// FAKE_COUNTERS_COLLECTIVE (a number of a kernel: one in a context ends when there is one in the
+// other, too; a kernel that is counted waits for those before it).
 #include "fake_counters.h"
 
 #include <sched.h>
@@ -282,6 +284,39 @@ void wait_if_late(const FakeLaunch& launch) {
   for (int i = 0; i < 500 && g_started == 0; ++i) usleep(100);
 }
 
+// Kernels that end together with those of another context: by context, how many were launched.
+std::map<std::uint64_t, std::uint64_t> g_collectives;
+
+bool is_collective(const FakeLaunch& launch) {
+  static const char* const number = std::getenv("FAKE_COUNTERS_COLLECTIVE");
+  return number != nullptr && std::strtoul(number, nullptr, 10) == launch.number;
+}
+
+// With g_lock held.
+bool has_ended(std::uint64_t context) {
+  if (g_collectives.empty()) return true;
+  const std::uint64_t own = g_collectives[context];
+  return std::any_of(g_collectives.begin(), g_collectives.end(), [&](const auto& other) {
+    return own == 0 || (other.first != context && other.second >= own);
+  });
+}
+
+// A counted kernel runs alone, when what was launched before it has ended.
+void wait_for_collectives(const FakeLaunch& launch, std::unique_lock<std::mutex>& lock) {
+  static bool has_hung = false;
+  if (started_in(launch.context) == nullptr) return;
+  for (int i = 0; !has_ended(launch.context) && !has_hung; ++i) {
+    if (i == 2000) {
+      has_hung = true;
+      tell("a kernel", "waits for another that nobody can launch", 0);
+      return;
+    }
+    lock.unlock();
+    usleep(1000);
+    lock.lock();
+  }
+}
+
 void end_start(Profiler& profiler) {
   profiler.is_started = false;
   --g_started;
@@ -292,8 +327,14 @@ void end_start(Profiler& profiler) {
 int run(const FakeLaunch& launch) {
   wait_if_late(launch);
   if (g_started > 0) sched_yield();  // another thread may be sooner
-  const std::lock_guard lock(g_lock);
+  std::unique_lock lock(g_lock);
   if (launch.grid[0] == 0) return kInvalidValue;
+  if (is_collective(launch)) {
+    ++g_collectives[launch.context];
+    if (started_in(launch.context) != nullptr) tell("a collective", "counted, which may hang", 0);
+  } else {
+    wait_for_collectives(launch, lock);
+  }
   Profiler* profiler = started_in(launch.context);
   if (g_capture && g_capture->stream == launch.stream) {
     if (is_spoilt_by_captures(profiler)) {
