@@ -313,7 +313,7 @@ class _Reader:
 
     def _counter_name(self, _: int, aux: int, words: list[int], body: bytes) -> dict[str, Any]:
         words.clear()
-        metric, _, unit = _text(body, 8).partition(" ")
+        metric, _space, unit = _text(body, 8).partition(" ")
         return {"metric": aux, "name": metric, "unit": unit}
 
     def _counted(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
