@@ -1,7 +1,6 @@
 #include "counters/counting.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -9,14 +8,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
-#include "counters/evaluator.h"
-#include "counters/launch_filter.h"
+#include "counters/context_counts.h"
 #include "counters/library.h"
-#include "counters/metrics.h"
-#include "counters/range_profiler.h"
 #include "cupti/detach.h"
 #include "cupti/records.h"
 #include "cupti/setup.h"
@@ -30,23 +24,12 @@ namespace warpline::agent {
 namespace {
 
 constexpr std::uint32_t kMostCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
-constexpr std::size_t kMostRanges = 256;    // of an image: so many launches are lost if it is killed
-constexpr std::size_t kMostBytes = 32u << 20;  // of an image, if more than one range has room
-constexpr std::size_t kMostStepBytes = 1u << 30;
 // Programming the counters takes as long as some fifty counted launches (H100, CUPTI 13.0): they stay
 // programmed over fewer launches that are not wanted.
 constexpr std::uint32_t kMostUnwanted = 40;
 constexpr std::int64_t kFirstBudgetNs = 500'000'000;  // for programs that are over soon
 constexpr std::int64_t kBurstNs = 200'000'000;        // programming counters pays for no less
 constexpr std::int64_t kEndPatienceNs = 2'000'000'000;
-constexpr std::uint32_t kMostFaults = 5;  // steps in which passes do not fit, until it is given up
-
-// Why a step is no pass of the one before.
-constexpr char kOtherKernels[] = "their kernels differ";
-constexpr char kExcluded[] = "they launch kernels that must not be serialized";
-constexpr char kGraph[] = "they launch or capture CUDA graphs";
-constexpr char kOtherContext[] = "they launch kernels in several contexts";
-
 enum class Role : std::uint8_t { kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd };
 
 struct NamedRole {
@@ -84,66 +67,6 @@ struct Launch {
   bool is_per_thread = false;
 };
 
-// The part of a context in steps that are passes: every step launches the same kernels.
-struct StepPasses {
-  std::size_t done = 0;                 // passes
-  std::vector<std::uint64_t> launches;  // hashes of name and shape, of the first step
-  std::size_t at = 0;                   // launches of this step
-  bool is_measured = false;             // how many launches a step has is known
-  const char* fault = nullptr;          // why this step is no pass
-  std::uint32_t faults = 0;
-
-  void restart() noexcept {
-    done = at = 0;
-    launches.clear();
-    fault = nullptr;
-  }
-};
-
-// Counting in one context.
-struct ContextCounts {
-  bool is_refused = false;
-  void* context = nullptr;
-  std::uint32_t device = 0;
-  std::uint32_t id = 0;  // CUPTI's, of the context
-  CounterReplay replay = CounterReplay::kKernel;
-  std::unique_ptr<Metrics> metrics;
-  std::unique_ptr<RangeProfiler> profiler;
-  std::array<CounterBatch, 2> batches;
-  std::size_t filling = 0;  // of the batches
-  bool has_image = false;   // the one that is filled is the profiler's
-  std::uint32_t unwanted = 0;  // launches since the last that was wanted
-  StepPasses steps;
-  bool is_open = false;        // a range is
-  std::uint32_t range_kernels = 0;
-  std::int64_t range_from_ns = 0;
-
-  CounterBatch& batch() noexcept { return batches[filling]; }
-  bool is_started() const noexcept { return profiler != nullptr && profiler->is_started(); }
-};
-
-// All guarded by g_counting where nothing else is said.
-struct Counting {
-  bool is_begun = false;
-  CounterConfig config;
-  const Session* session = nullptr;
-  cupti::Functions base{};
-  cupti::CounterFunctions functions{};
-  cupti::Subscriber subscriber = nullptr;
-  std::unique_ptr<LaunchFilter> filter;
-  std::unique_ptr<Evaluator> evaluator;
-  std::unordered_map<void*, std::unique_ptr<ContextCounts>> contexts;
-  std::uint32_t captures = 0;  // of streams, that are open
-  std::uint32_t seen = 0;      // kernels launched
-  std::uint32_t counted = 0;
-  std::uint32_t graphs = 0;    // launched
-  bool has_written_names = false;
-  bool has_told = false;       // how counters are collected
-  bool is_over = false;        // all that was asked for is counted
-  std::int64_t began_ns = 0;
-  std::int64_t spent_ns = 0;
-};
-
 Counting& counting() {
   static Counting* one = new Counting;  // callbacks may come until the very end
   return *one;
@@ -165,226 +88,6 @@ struct ThreadLaunch {
   Launch launch;
 };
 thread_local constinit ThreadLaunch t_launch{};
-
-// ---- what is told
-
-const char* words_of(CounterReplay replay) noexcept {
-  switch (replay) {
-    case CounterReplay::kSerial: return "launches are serialized";
-    case CounterReplay::kSteps: return "each step is a pass, with launches serialized";
-    case CounterReplay::kRange: return "ranges as a whole";
-    case CounterReplay::kAuto:
-    case CounterReplay::kKernel: break;
-  }
-  return "kernel replay";
-}
-
-void tell_refused(const std::string& reason) { note(raw::CudaNote::kNoCounters, reason); }
-
-void tell_how(Counting& c, const ContextCounts& counts, const std::string& unknown) {
-  if (!unknown.empty()) {
-    note(raw::CudaNote::kCountersDoubt, counts.metrics->chip() + " has no metric " + unknown);
-  }
-  if (c.has_told) return;
-  c.has_told = true;
-  const std::size_t passes = counts.metrics->passes();
-  note(raw::CudaNote::kCounters,
-       counts.metrics->chip() + ", " + std::to_string(counts.metrics->size()) + " metrics, " +
-           std::to_string(passes) + (passes == 1 ? " pass" : " passes") + ", " +
-           words_of(counts.replay));
-}
-
-// ---- profilers of contexts
-
-void refuse(ContextCounts& counts, const std::string& reason) {
-  counts.is_refused = true;
-  counts.profiler.reset();
-  tell_refused(reason);
-}
-
-std::size_t most_ranges(const ContextCounts& counts) noexcept {
-  return counts.replay == CounterReplay::kSerial ? kMostRanges : 1;
-}
-
-void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_t ranges) {
-  const bool is_whole = counts.replay == CounterReplay::kRange;
-  const char* function = "";
-  cupti::Result result = cupti::kSuccess;
-  counts.profiler = RangeProfiler::make(
-      c.functions, *counts.metrics, context,
-      is_whole ? cupti::RangeKind::kPushed : cupti::RangeKind::kEachKernel,
-      counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
-      ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
-  if (counts.profiler == nullptr) refuse(counts, counters_refused(c.base, function, result));
-}
-
-void prepare(Counting& c, ContextCounts& counts, void* context) {
-  if (c.functions.device_id(context, &counts.device) != cupti::kSuccess) {
-    return refuse(counts, "the GPU of a CUDA context is unknown");
-  }
-  const auto& devices = c.config.devices;
-  if (!devices.empty() && std::find(devices.begin(), devices.end(), counts.device) == devices.end()) {
-    counts.is_refused = true;  // as asked
-    return;
-  }
-  std::string unknown;
-  std::string problem;
-  counts.metrics = Metrics::make(c.base, c.functions, context, counts.device, c.config.metrics,
-                                 unknown, problem);
-  if (counts.metrics == nullptr) return refuse(counts, problem);
-  const std::size_t passes = counts.metrics->passes();
-  counts.replay = c.config.replay;
-  if (counts.replay == CounterReplay::kAuto) {
-    counts.replay = passes <= 1 ? CounterReplay::kSerial : CounterReplay::kKernel;
-  }
-  const bool is_one_pass =
-      counts.replay == CounterReplay::kSerial || counts.replay == CounterReplay::kRange;
-  if (passes > 1 && is_one_pass) {
-    return refuse(counts, "the metrics need " + std::to_string(passes) +
-                              " passes\tchoose fewer metrics, or kernel replay");
-  }
-  // The profiler of steps is made when it is known how many launches a step has.
-  if (counts.replay != CounterReplay::kSteps) make_profiler(c, counts, context, most_ranges(counts));
-  if (!counts.is_refused) tell_how(c, counts, unknown);
-}
-
-ContextCounts& counts_of(Counting& c, const cupti::CallData& data) {
-  std::unique_ptr<ContextCounts>& counts = c.contexts[data.context];
-  if (counts == nullptr) {
-    counts = std::make_unique<ContextCounts>();
-    counts->context = data.context;
-    counts->id = data.context_id;
-    prepare(c, *counts, data.context);
-  }
-  return *counts;
-}
-
-// Hands what was counted to the evaluator. While stopped.
-void hand_over(Counting& c, ContextCounts& counts) {
-  CounterBatch& batch = counts.batch();
-  counts.has_image = false;
-  if (batch.launches.empty()) return;
-  if (counts.profiler->decode() == cupti::kSuccess) {
-    c.evaluator->take(batch, *counts.metrics);
-    counts.filling = 1 - counts.filling;
-  } else {
-    batch.launches.clear();
-    note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be read");
-  }
-}
-
-bool stop_profiler(Counting& c, ContextCounts& counts) {
-  counts.unwanted = 0;
-  if (!counts.is_started()) return true;
-  const cupti::Result result = counts.profiler->stop();
-  if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
-  }
-  return result == cupti::kSuccess;
-}
-
-void write_names(Counting& c, ThreadLog& log) noexcept {
-  if (c.has_written_names) return;
-  c.has_written_names = true;
-  for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
-    log.define(raw::Kind::kCounterName, i, 0, c.config.metrics[i]);
-  }
-}
-
-// Ends the range of a context in which all was counted together.
-void close_range(Counting& c, ContextCounts& counts) {
-  if (!counts.is_open) return;
-  counts.is_open = false;
-  const cupti::Result result = counts.profiler->pop();
-  if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
-  }
-  if (!stop_profiler(c, counts)) return;
-  const std::uint32_t number = c.counted++;
-  counts.batch().launches.push_back(number);
-  if (LogLease log = definition_log()) {  // recording has just ended
-    write_names(c, *log);
-    const std::string name = "range " + std::to_string(number);
-    log->put(raw::CountedKernel{.flags = raw::CountedKernel::kIsRange,
-                                .name = write_kernel_name(*log, name.c_str()),
-                                .start_ns = static_cast<std::uint64_t>(counts.range_from_ns),
-                                .end_ns = timestamp(),
-                                .device = counts.device,
-                                .context = counts.id,
-                                .stream = raw::kCudaNone,
-                                .launch = number,
-                                .seen = c.seen,
-                                .passes = 1,
-                                .kernels = counts.range_kernels});
-  }
-  hand_over(c, counts);
-}
-
-// Ends the step of a context whose steps are passes.
-void end_step(Counting& c, ContextCounts& counts) {
-  StepPasses& steps = counts.steps;
-  if (steps.at == 0) return;  // no kernel was launched in it
-  if (!stop_profiler(c, counts)) return;
-  if (!steps.is_measured) {
-    steps.is_measured = true;
-    make_profiler(c, counts, counts.context, steps.at);
-    return steps.restart();
-  }
-  if (steps.fault == nullptr && steps.at != steps.launches.size()) steps.fault = kOtherKernels;
-  if (steps.fault != nullptr) {
-    counts.has_image = false;
-    counts.batch().launches.clear();
-    if (++steps.faults == kMostFaults) {
-      return refuse(counts, std::string("steps cannot be passes: ") + steps.fault +
-                                "\tuse kernel replay, or metrics that need one pass");
-    }
-    return steps.restart();
-  }
-  steps.at = 0;
-  if (++steps.done < counts.metrics->passes()) return;
-  hand_over(c, counts);
-  steps.restart();
-  c.is_over = true;
-}
-
-// Stops counting in a context before what must not be counted, and hands over what was. A step that
-// is interrupted is no pass; a range goes on.
-void stop(Counting& c, ContextCounts& counts, const char* cause) {
-  if (counts.replay == CounterReplay::kRange) return;
-  if (counts.replay == CounterReplay::kSteps) {
-    if (counts.is_started()) counts.steps.fault = cause;
-    stop_profiler(c, counts);
-  } else if (counts.is_started() && stop_profiler(c, counts)) {
-    hand_over(c, counts);
-  }
-}
-
-// Counters of a GPU serve one context at a time.
-void stop_all(Counting& c, const ContextCounts* but, const char* cause) {
-  for (const auto& [context, counts] : c.contexts) {
-    if (counts.get() != but) stop(c, *counts, cause);
-  }
-}
-
-void start(Counting& c, ContextCounts& counts) {
-  if (counts.is_refused || counts.profiler->is_started()) return;
-  stop_all(c, &counts, kOtherContext);
-  if (!counts.has_image) {
-    CounterBatch& batch = counts.batch();
-    c.evaluator->wait(batch);
-    batch.launches.clear();
-    if (!counts.profiler->clear(batch.image)) return refuse(counts, "no memory for counters");
-    const cupti::Result result = counts.profiler->use(batch.image);
-    if (result != cupti::kSuccess) {
-      return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
-    }
-    counts.has_image = true;
-  }
-  const cupti::Result result = counts.profiler->start();
-  if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
-  }
-}
 
 // ---- launches
 
@@ -458,20 +161,12 @@ Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
   return c.filter->choose(facts);
 }
 
-// Begins the range of a context with the first work in it.
-void open_range(Counting& c, const cupti::CallData& data) {
-  if (!is_recording(c)) return;
+// Begins the range of a context with the first work in it. Returns the context, or null.
+ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
+  if (!is_recording(c)) return nullptr;
   ContextCounts& counts = counts_of(c, data);
-  if (counts.is_open || counts.is_refused) return;
-  start(c, counts);
-  if (counts.is_refused) return;
-  const cupti::Result result = counts.profiler->push("range");
-  if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
-  }
-  counts.is_open = true;
-  counts.range_kernels = 0;
-  counts.range_from_ns = t_launch.enter_ns;
+  open_range(c, counts, t_launch.enter_ns);
+  return counts.is_open ? &counts : nullptr;
 }
 
 // Makes a launch one of a step that is a pass.
@@ -482,20 +177,14 @@ void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData
   const std::uint64_t hash = hash_of(t_launch.launch);
   const bool is_first = steps.done == 0;
   if (!is_first && (steps.at > steps.launches.size() || steps.launches[steps.at - 1] != hash)) {
-    steps.fault = kOtherKernels;
-    stop_profiler(c, counts);
-    return;
+    return stop_step(c, counts, kOtherKernels);
   }
   Choice choice = Choice::kSkip;
   if (is_first) {
     steps.launches.push_back(hash);
     choice = choose(c, t_launch.launch, data);
   }
-  if (choice == Choice::kExclude) {
-    stop(c, counts, kExcluded);
-    steps.fault = kExcluded;
-    return;
-  }
+  if (choice == Choice::kExclude) return stop_step(c, counts, kExcluded);
   start(c, counts);
   t_launch.is_ranged = !counts.is_refused && steps.at <= counts.profiler->most_ranges();
   t_launch.is_counted = t_launch.is_ranged && choice == Choice::kCount;
@@ -506,9 +195,7 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
   t_launch.launch = launch_of(role, id, data);
   t_launch.context = data.context;
   if (c.config.replay == CounterReplay::kRange) {
-    open_range(c, data);
-    const auto known = c.contexts.find(data.context);
-    if (known != c.contexts.end() && known->second->is_open) ++known->second->range_kernels;
+    if (ContextCounts* counts = enter_range(c, data)) ++counts->range_kernels;
     return;
   }
   if (c.config.replay == CounterReplay::kSteps) {
@@ -565,7 +252,7 @@ void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallDat
   const Launch& launch = t_launch.launch;
   LogLease log = recording_log();
   if (!log) return;
-  write_names(c, *log);
+  write_metric_names(c, *log);
   const FunctionFacts facts = facts_of(launch.function);
   const auto size = [](int value) { return static_cast<std::uint32_t>(value); };
   log->put(raw::CountedKernel{.name = write_kernel_name(*log, launch.mangled),
@@ -621,7 +308,7 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
       break;
     case Role::kUncountable:
       ++c.graphs;
-      if (c.config.replay == CounterReplay::kRange) open_range(c, data);
+      if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
       stop_all(c, nullptr, kGraph);
       break;
     case Role::kCaptureBegin:
@@ -643,20 +330,6 @@ void leave(Counting& c, Role role, const cupti::CallData& data) {
   }
 }
 
-// Recording has been turned off.
-void end_windows(Counting& c) {
-  for (const auto& [context, counts] : c.contexts) {
-    if (counts->is_refused) continue;
-    if (counts->replay == CounterReplay::kRange) {
-      close_range(c, *counts);
-    } else if (counts->replay == CounterReplay::kSteps) {
-      end_step(c, *counts);
-    } else {
-      stop(c, *counts, nullptr);
-    }
-  }
-}
-
 }  // namespace
 
 void begin_counting(const Session& session, const CuptiLibrary& library,
@@ -671,11 +344,11 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
     c.subscriber = subscriber;
     c.began_ns = now_ns();
     if (const char* missing = load_counter_functions(library, c.functions)) {
-      return tell_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
+      return tell_counters_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
     }
     std::string problem;
     c.filter = LaunchFilter::make(c.config, problem);
-    if (c.filter == nullptr) return tell_refused(problem);
+    if (c.filter == nullptr) return tell_counters_refused(problem);
     c.evaluator = std::make_unique<Evaluator>(c.functions);
     c.evaluator->start();
     constexpr auto kDriver = static_cast<std::uint32_t>(cupti::Domain::kDriver);
@@ -739,9 +412,7 @@ void forget_context(void* context) noexcept {
   const auto known = c.contexts.find(context);
   if (known == c.contexts.end()) return;
   try {
-    close_range(c, *known->second);
-    stop(c, *known->second, nullptr);
-    for (const CounterBatch& batch : known->second->batches) c.evaluator->wait(batch);
+    end_context(c, *known->second);
   } catch (...) {
   }
   c.contexts.erase(known);
