@@ -219,7 +219,10 @@ ContextCounts& counts_of(Counting& c, const cupti::CallData& data) {
 void start(Counting& c, ContextCounts& counts) {
   if (counts.is_refused || counts.profiler->is_started()) return;
   warn_of_memory(c, counts);
-  stop_all(c, &counts, kOtherContext);
+  // Counters of a GPU serve one context at a time.
+  for (const auto& [context, other] : c.contexts) {
+    if (other.get() != &counts && other->device == counts.device) stop(c, *other, kOtherContext);
+  }
   if (!counts.has_image) {
     CounterBatch& batch = counts.batch();
     c.evaluator->wait(batch);
@@ -247,11 +250,8 @@ void stop(Counting& c, ContextCounts& counts, const char* cause) {
   }
 }
 
-// Counters of a GPU serve one context at a time.
-void stop_all(Counting& c, const ContextCounts* but, const char* cause) {
-  for (const auto& [context, counts] : c.contexts) {
-    if (counts.get() != but) stop(c, *counts, cause);
-  }
+void stop_all(Counting& c, const char* cause) {
+  for (const auto& [context, counts] : c.contexts) stop(c, *counts, cause);
 }
 
 void stop_step(Counting& c, ContextCounts& counts, const char* cause) {

@@ -26,6 +26,7 @@ struct Session;
 inline constexpr char kOtherKernels[] = "their kernels differ";
 inline constexpr char kExcluded[] = "they launch kernels that must not be serialized";
 inline constexpr char kGraph[] = "they launch or capture CUDA graphs";
+inline constexpr char kOtherThreads[] = "other threads launch kernels meanwhile";
 inline constexpr char kOtherContext[] = "they launch kernels in several contexts";
 
 // The part of a context in steps that are passes: every step launches the same kernels.
@@ -77,7 +78,7 @@ struct Counting {
   std::unique_ptr<LaunchFilter> filter;
   std::unique_ptr<Evaluator> evaluator;
   std::unordered_map<void*, std::unique_ptr<ContextCounts>> contexts;
-  std::uint32_t captures = 0;  // of streams, that are open
+  std::vector<void*> captures;  // streams that are being captured
   std::uint32_t seen = 0;      // kernels launched
   std::uint32_t counted = 0;
   std::uint32_t graphs = 0;    // launched
@@ -102,7 +103,7 @@ void start(Counting& c, ContextCounts& counts);
 // Stops counting in a context before what must not be counted, and hands over what was. A step that
 // is interrupted is no pass, for this cause; a range goes on.
 void stop(Counting& c, ContextCounts& counts, const char* cause);
-void stop_all(Counting& c, const ContextCounts* but, const char* cause);
+void stop_all(Counting& c, const char* cause);
 
 // Stops the counters of a step without handing anything over.
 void stop_step(Counting& c, ContextCounts& counts, const char* cause);

@@ -1,6 +1,7 @@
 #include "counters/counting.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -29,8 +30,11 @@ constexpr std::uint32_t kMostCalls = 2048;  // ids of the driver's domain; CUDA 
 constexpr std::uint32_t kMostUnwanted = 40;
 constexpr std::int64_t kFirstBudgetNs = 500'000'000;  // for programs that are over soon
 constexpr std::int64_t kBurstNs = 200'000'000;        // programming counters pays for no less
+constexpr std::int64_t kSettleNs = 100'000'000;
 constexpr std::int64_t kEndPatienceNs = 2'000'000'000;
-enum class Role : std::uint8_t { kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd };
+enum class Role : std::uint8_t {
+  kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd, kStreamEnds
+};
 
 struct NamedRole {
   std::string_view start;
@@ -48,6 +52,7 @@ constexpr NamedRole kRoles[] = {
     {"cuGraphLaunch", Role::kUncountable},
     {"cuStreamBeginCapture", Role::kCaptureBegin},
     {"cuStreamEndCapture", Role::kCaptureEnd},
+    {"cuStreamDestroy", Role::kStreamEnds},
 };
 
 Role role_of(std::string_view name) {
@@ -78,9 +83,14 @@ std::atomic<bool> g_is_on{false};
 std::array<Role, kMostCalls> g_roles{};
 std::array<bool, kMostCalls> g_is_per_thread{};
 
+// Launches that are being made without g_counting. Counters are not programmed before these are over:
+// they would be counted, or repeated.
+std::atomic<std::uint32_t> g_in_flight{0};
+
 // The launch that this thread is making, between its enter and exit.
 struct ThreadLaunch {
   bool is_held;     // g_counting is
+  bool is_flying;   // it is one of g_in_flight
   bool is_counted;  // as wanted
   bool is_ranged;   // it becomes a range, wanted or not
   void* context;
@@ -100,6 +110,22 @@ std::int64_t unspent_ns(const Counting& c) noexcept {
   const std::int64_t run_ns = now_ns() - c.began_ns;
   const auto share = static_cast<double>(c.config.budget_ppm) * 1e-6;
   return kFirstBudgetNs + static_cast<std::int64_t>(share * static_cast<double>(run_ns)) - c.spent_ns;
+}
+
+// Waits for launches of other threads that have begun. Returns false if they take long.
+bool settle() noexcept {
+  for (const std::int64_t until = now_ns() + kSettleNs; g_in_flight.load() != 0;) {
+    if (now_ns() > until) return false;
+    usleep(10);
+  }
+  return true;
+}
+
+// Programs the counters for a launch, unless they are. Returns whether they are.
+bool start_settled(Counting& c, ContextCounts& counts) {
+  if (!counts.is_refused && !counts.is_started() && !settle()) return false;
+  start(c, counts);
+  return !counts.is_refused;
 }
 
 // Whether the budget allows to count the next launch; to program the counters takes more of it.
@@ -154,7 +180,7 @@ std::uint32_t stream_of(const Counting& c, const Launch& launch, void* context) 
 }
 
 Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
-  if (launch.mangled == nullptr || !is_recording(c) || c.captures != 0) return Choice::kSkip;
+  if (launch.mangled == nullptr || !is_recording(c) || !c.captures.empty()) return Choice::kSkip;
   LaunchFacts facts{launch.mangled, {}, {}, data.context_id, stream_of(c, launch, data.context)};
   std::copy_n(launch.grid, 3, facts.grid);
   std::copy_n(launch.block, 3, facts.block);
@@ -185,8 +211,8 @@ void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData
     choice = choose(c, t_launch.launch, data);
   }
   if (choice == Choice::kExclude) return stop_step(c, counts, kExcluded);
-  start(c, counts);
-  t_launch.is_ranged = !counts.is_refused && steps.at <= counts.profiler->most_ranges();
+  if (!start_settled(c, counts)) return stop_step(c, counts, kOtherThreads);
+  t_launch.is_ranged = steps.at <= counts.profiler->most_ranges();
   t_launch.is_counted = t_launch.is_ranged && choice == Choice::kCount;
 }
 
@@ -199,7 +225,7 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
     return;
   }
   if (c.config.replay == CounterReplay::kSteps) {
-    if (is_recording(c) && !c.is_over && c.captures == 0) {
+    if (is_recording(c) && !c.is_over && c.captures.empty()) {
       enter_step_launch(c, counts_of(c, data), data);
     }
     return;
@@ -210,12 +236,11 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
   const Choice choice = is_affordable ? choose(c, t_launch.launch, data) : Choice::kSkip;
   if (choice == Choice::kCount) {
     ContextCounts& counts = counts_of(c, data);
-    start(c, counts);
     counts.unwanted = 0;
-    t_launch.is_ranged = t_launch.is_counted = !counts.is_refused;
+    t_launch.is_ranged = t_launch.is_counted = start_settled(c, counts);
   } else if (is_started) {
     ContextCounts& counts = *known->second;
-    const bool stays = choice == Choice::kSkip && is_affordable && c.captures == 0 &&
+    const bool stays = choice == Choice::kSkip && is_affordable && c.captures.empty() &&
                        !c.filter->is_done() && ++counts.unwanted < kMostUnwanted;
     if (!stays) stop(c, counts, kExcluded);
     t_launch.is_ranged = stays;
@@ -300,6 +325,11 @@ void leave_launch(Counting& c, const cupti::CallData& data) {
   }
 }
 
+void* captured_stream(const cupti::CallData& data) noexcept {
+  if (data.parameters == nullptr) return nullptr;
+  return static_cast<const cupti::StreamParameters*>(data.parameters)->stream;
+}
+
 void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
   switch (role) {
     case Role::kLaunch:
@@ -309,13 +339,14 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
     case Role::kUncountable:
       ++c.graphs;
       if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
-      stop_all(c, nullptr, kGraph);
+      stop_all(c, kGraph);
       break;
     case Role::kCaptureBegin:
-      ++c.captures;
-      stop_all(c, nullptr, kGraph);
+      c.captures.push_back(captured_stream(data));
+      stop_all(c, kGraph);
       break;
     case Role::kCaptureEnd:
+    case Role::kStreamEnds:
     case Role::kNone: break;
   }
 }
@@ -324,9 +355,10 @@ void leave(Counting& c, Role role, const cupti::CallData& data) {
   const bool has_failed = data.status != nullptr && *static_cast<const int*>(data.status) != 0;
   if (role == Role::kLaunch || role == Role::kLaunchEx) {
     leave_launch(c, data);
-  } else if (c.captures != 0 &&
-             (role == Role::kCaptureEnd || (role == Role::kCaptureBegin && has_failed))) {
-    --c.captures;
+  } else if (role == Role::kCaptureEnd || role == Role::kStreamEnds ||
+             (role == Role::kCaptureBegin && has_failed)) {
+    const auto found = std::find(c.captures.begin(), c.captures.end(), captured_stream(data));
+    if (found != c.captures.end()) c.captures.erase(found);
   }
 }
 
@@ -338,6 +370,7 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
   try {
     const Lock lock(g_counting);
     Counting& c = counting();
+    c = Counting();
     c.config = session.config.counters;
     c.session = &session;
     c.base = library.functions;
@@ -384,7 +417,7 @@ void end_counting(bool is_exit) noexcept {
                                              " in a row that launch the same kernels");
       }
     }
-    stop_all(c, nullptr, nullptr);
+    stop_all(c, nullptr);
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be told apart");
@@ -423,7 +456,7 @@ void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
   const Role role = g_roles[id];
   Counting& c = counting();
   if (data.site == cupti::CallSite::kEnter) {
-    if (t_launch.is_held || !g_is_on.load(std::memory_order_acquire)) return;
+    if (t_launch.is_held || t_launch.is_flying || !g_is_on.load(std::memory_order_acquire)) return;
     pthread_mutex_lock(&g_counting);
     t_launch = {};
     t_launch.is_held = true;
@@ -436,8 +469,13 @@ void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
     if (is_launch && !t_launch.is_ranged) {
       c.spent_ns += now_ns() - t_launch.enter_ns;
       t_launch.is_held = false;
+      t_launch.is_flying = true;
+      g_in_flight.fetch_add(1);
       pthread_mutex_unlock(&g_counting);
     }
+  } else if (t_launch.is_flying) {
+    t_launch.is_flying = false;
+    g_in_flight.fetch_sub(1);
   } else if (t_launch.is_held) {
     try {
       leave(c, role, data);
