@@ -281,7 +281,7 @@ void wait_if_late(const FakeLaunch& launch) {
   static const char* const late = std::getenv("FAKE_COUNTERS_LATE");
   static std::atomic<bool> was{false};
   if (late == nullptr || std::strtoul(late, nullptr, 10) != launch.number || was.exchange(true)) return;
-  for (int i = 0; i < 500 && g_started == 0; ++i) usleep(100);
+  for (int i = 0; i < 20 && g_started == 0; ++i) usleep(100);
 }
 
 // Kernels that end together with those of another context: by context, how many were launched.
