@@ -86,6 +86,12 @@ def test_names_and_units_of_metrics(run):
     assert "1 pass" in how
 
 
+def test_many_kernels_with_long_names(run):
+    folder = run("init", "names", 300, **counted.keys())
+    names = [one.record.name for one in counted.read(folder)]
+    assert names == [f"_Z{number}" + "k" * 200 for number in range(300)]
+
+
 def test_nothing_else_is_recorded(run, tmp_path):
     told = tmp_path / "told"
     folder = run(
@@ -256,6 +262,20 @@ def test_only_while_recording_is_on(run, metrics):
     assert counted.output(folder).startswith("memory 9 of ")
 
 
+@BOTH
+def test_another_thread_switches_recording(run, metrics):
+    folder = run(
+        *("init", "switch_while", 15, "memory"),
+        mode=RangeMode.CUDA_PROFILER_API,
+        **counted.keys(metrics),
+    )
+    kernels = counted.read(folder)
+    counted.check_values(kernels, metrics)
+    grids = [one.record.grid[0] for one in kernels]
+    assert grids == sorted(set(grids))
+    assert grids
+
+
 def test_nothing_is_counted_while_recording_is_off(run, tmp_path):
     told = tmp_path / "told"
     folder = run(
@@ -303,6 +323,16 @@ def test_ends_of_the_program(run, metrics, end, status):
         counted.check_values(kernels, metrics)
     else:  # those that were decoded
         counted.check_values([one for one in kernels if one.values], metrics)
+
+
+@BOTH
+def test_other_threads_launch_when_the_program_ends(run, metrics):
+    folder = run("init", "launch_on", 2, "exit", 5, status=5, **counted.keys(metrics))
+    kernels = counted.read(folder)
+    # One that runs when the process is gone may lack its values.
+    valued = [one for one in kernels if one.values]
+    assert len(valued) >= len(kernels) - 2
+    counted.check_values(valued, metrics)
 
 
 def test_a_forked_process_does_not_use_the_counters(run):

@@ -80,6 +80,19 @@ def test_another_profiler_has_cupti(run):
     assert counted.output(folder) == OUTPUT
 
 
+def test_another_profiler_that_shares_cupti(run, cuda):
+    sharing = {
+        "FAKE_CUPTI_BUSY": "Other",
+        "FAKE_CUPTI_SHARES": "1",
+        "FAKE_DRIVER_VERSION": "13030",
+    }
+    folder = run(*WORDS, cupti=cuda.cupti13_3, **counted.keys(), environment=sharing)
+    kernels = counted.read(folder)
+    counted.check_values(kernels)
+    assert bool(kernels) != bool(told(folder))
+    assert counted.output(folder) == OUTPUT
+
+
 @pytest.mark.parametrize("cupti", ["cupti12", "cupti13", "cupti13_3"])
 def test_versions_that_have_them(run, cuda, cupti):
     folder = run(*WORDS, cupti=getattr(cuda, cupti), **counted.keys())

@@ -18,6 +18,8 @@
 //                            one of C contexts
 //     collectives N          two threads, each with a device of its own, launch N times the kernel 90
 //                            and another; with FAKE_COUNTERS_COLLECTIVE=90 they wait for each other
+//     switch_while N         cudaProfilerStart and Stop N times, while another thread launches
+//     launch_on T            T threads launch until the program ends
 //     names N                launches of kernels of N long names
 //     records                one record of every kind and form
 //     node ID ORIGINAL       a graph node is created
@@ -299,6 +301,31 @@ void run_collectives(App& app, std::uint32_t times) {
   for (std::thread& thread : both) thread.join();
 }
 
+// The grids of the thread's launches are their numbers.
+void launch_while(App& app, const std::function<bool()>& goes_on) {
+  for (std::uint32_t i = 1; goes_on(); ++i) app.launch_with(13, kLaunchKernel, 1, i, 256);
+}
+
+void switch_while(App& app, int times) {
+  std::atomic<bool> goes_on{true};
+  std::thread launching([&app, &goes_on] { launch_while(app, [&goes_on] { return goes_on.load(); }); });
+  repeat(times, [&app] {
+    app.profiler(26, 7);
+    usleep(500);
+    app.profiler(27, 8);
+    usleep(100);
+  });
+  goes_on = false;
+  launching.join();
+}
+
+void launch_on(App& app, int threads) {
+  for (int i = 0; i < threads; ++i) {
+    std::thread([&app] { launch_while(app, [] { return true; }); }).detach();
+  }
+  usleep(5000);
+}
+
 void fork_and_wait(const std::function<void()>& in_child) {
   const pid_t child = fork();
   if (child == 0) {
@@ -434,6 +461,9 @@ const std::map<std::string, Command>& commands() {
        {1, [](App& app, const Words& w) {
           run_collectives(app, static_cast<std::uint32_t>(number(w[0])));
         }}},
+      {"switch_while",
+       {1, [](App& app, const Words& w) { switch_while(app, number(w[0])); }}},
+      {"launch_on", {1, [](App& app, const Words& w) { launch_on(app, number(w[0])); }}},
       {"stream",
        {1, [](App&, const Words& w) {
           t_stream = std::uint64_t{0x1000} * static_cast<std::uint64_t>(number(w[0]));
@@ -542,7 +572,7 @@ const std::map<std::string, Command>& commands() {
 
 int main(int count, char** arguments) {
   if (count < 3) return 96;
-  App app{arguments[1], arguments[2]};
+  App& app = *new App{arguments[1], arguments[2]};  // threads may launch until the very end
   for (int at = 3; at < count; ++at) {
     const auto found = commands().find(arguments[at]);
     if (found == commands().end() || at + found->second.arguments >= count) {

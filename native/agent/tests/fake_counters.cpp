@@ -118,12 +118,13 @@ std::mutex g_lock;
 bool g_is_initialised = false;
 pid_t g_process = 0;
 std::atomic<int> g_started{0};
-std::map<const void*, std::unique_ptr<Profiler>> g_profilers;
-std::map<const void*, std::unique_ptr<Host>> g_hosts;
-std::vector<std::set<std::string>> g_configs;  // the metrics of each
-std::set<std::uint64_t> g_ended_contexts;
 std::optional<Capture> g_capture;
-std::vector<FakeLaunch> g_graph;
+// Never destroyed: threads may launch until the very end.
+auto& g_profilers = *new std::map<const void*, std::unique_ptr<Profiler>>;
+auto& g_hosts = *new std::map<const void*, std::unique_ptr<Host>>;
+auto& g_configs = *new std::vector<std::set<std::string>>;  // the metrics of each
+auto& g_ended_contexts = *new std::set<std::uint64_t>;
+auto& g_graph = *new std::vector<FakeLaunch>;
 
 int tell(const char* function, const char* what, int result) {
   std::fprintf(stderr, "violation: %s: %s\n", function, what);
@@ -285,7 +286,7 @@ void wait_if_late(const FakeLaunch& launch) {
 }
 
 // Kernels that end together with those of another context: by context, how many were launched.
-std::map<std::uint64_t, std::uint64_t> g_collectives;
+auto& g_collectives = *new std::map<std::uint64_t, std::uint64_t>;
 
 bool is_collective(const FakeLaunch& launch) {
   static const char* const number = std::getenv("FAKE_COUNTERS_COLLECTIVE");
