@@ -305,7 +305,7 @@ FunctionFacts facts_of(void* function) noexcept {
 void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallData& data,
                   std::uint32_t number) noexcept {
   const Launch& launch = t_launch.launch;
-  LogLease log = recording_log();
+  LogLease log = definition_log();  // recording was on when it began
   if (!log) return;
   write_metric_names(c, *log);
   const FunctionFacts facts = facts_of(launch.function);
