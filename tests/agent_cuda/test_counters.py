@@ -148,6 +148,19 @@ def test_other_streams_may_launch_while_one_is_captured(run, metrics):
 
 
 @BOTH
+def test_a_capture_that_ends_with_its_stream(run, metrics):
+    folder = run(
+        *("init", "stream", 3, "begin_capture", "repeat", 1, "k5", "end_stream"),
+        *("stream", 4, "repeat", 3, "k1", "memory"),
+        **counted.keys(metrics),
+    )
+    kernels = counted.read(folder)
+    assert [one.item for one in kernels] == ["k1g1"] * 3
+    counted.check_values(kernels, metrics)
+    assert counted.output(folder).startswith("memory 3 of ")
+
+
+@BOTH
 def test_a_launch_that_fails_is_not_counted(run, metrics):
     folder = run("init", "repeat", 3, "k1,k2g0,k3g7", "memory", **counted.keys(metrics))
     kernels = [one for one in counted.read(folder) if not one.record.is_failed]

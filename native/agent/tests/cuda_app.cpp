@@ -42,7 +42,8 @@
 //     stream S, context C    where this thread launches from now on; 0, 2 at first
 //     begin_capture, end_capture
 //                            of the stream: what is launched is the graph
-//     launch_graph N         launches it; prints failures
+//     launch_graph N         launches it
+//     end_stream             cuStreamDestroy, of the stream
 //     end_context C, reset_device D
 //                            cuCtxDestroy, cuDevicePrimaryCtxReset
 //     memory                 prints what the kernels have counted in memory, and how often they ran
@@ -480,6 +481,8 @@ const std::map<std::string, Command>& commands() {
        {1, [](App& app, const Words& w) {
           repeat(number(w[0]), [&] { app.check(app.act(FakeAct::kLaunchGraph, kGraphLaunch, t_context)); });
         }}},
+      {"end_stream",
+       {0, [](App& app, const Words&) { app.check(app.act(FakeAct::kEndStream, 20, t_context)); }}},
       {"end_context",
        {1, [](App& app, const Words& w) {
           app.check(app.act(FakeAct::kEndContext, 27,

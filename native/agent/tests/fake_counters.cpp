@@ -411,6 +411,11 @@ void end_context(std::uint64_t context) {
   g_ended_contexts.insert(context);
 }
 
+void end_stream(std::uint64_t stream) {
+  const std::lock_guard lock(g_lock);
+  if (g_capture && g_capture->stream == stream) g_capture.reset();
+}
+
 bool is_enabled() {
   const std::lock_guard lock(g_lock);
   return !g_profilers.empty();

@@ -20,6 +20,7 @@ bool is_capturing(std::uint64_t stream);
 int launch_graph(std::uint64_t context);
 
 void end_context(std::uint64_t context);
+void end_stream(std::uint64_t stream);
 
 // Tells FAKE_CUPTI_LOG of a call.
 void log_call(const char* what, std::uint32_t of);

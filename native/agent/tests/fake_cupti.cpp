@@ -795,10 +795,12 @@ EXPORT std::int32_t fake_driver_act(FakeAct act, std::uint32_t driver_id,
       case FakeAct::kBeginCapture: return fake_counters::begin_capture(context, stream);
       case FakeAct::kEndCapture: return fake_counters::end_capture(context, stream);
       case FakeAct::kLaunchGraph: return fake_counters::launch_graph(context);
-      case FakeAct::kEndContext: break;
+      case FakeAct::kEndContext:
+        tell_context_ends(context);
+        fake_counters::end_context(context);
+        break;
+      case FakeAct::kEndStream: fake_counters::end_stream(stream); break;
     }
-    tell_context_ends(context);
-    fake_counters::end_context(context);
     return 0;
   });
 }

@@ -33,8 +33,11 @@ struct FakeLaunchCall {
   const void* runtime_parameters;
 };
 using FakeLaunchKernel = std::int32_t (*)(const FakeLaunchCall* call, const FakeLaunch* launch);
-// Calls of the driver: of captures of a stream, of the graph that was captured, of a context's end.
-enum class FakeAct : std::uint32_t { kBeginCapture, kEndCapture, kLaunchGraph, kEndContext };
+// Calls of the driver: of captures of a stream, of the graph that was captured, of a context's end, of
+// a stream's end.
+enum class FakeAct : std::uint32_t {
+  kBeginCapture, kEndCapture, kLaunchGraph, kEndContext, kEndStream
+};
 using FakeDriverAct = std::int32_t (*)(FakeAct act, std::uint32_t driver_id,
                                        std::uint32_t correlation, std::uint64_t context,
                                        std::uint64_t stream);
