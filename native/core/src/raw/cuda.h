@@ -227,6 +227,7 @@ class CudaDecoder {
 
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
+  bool on_counter_name(const uint64_t *record, std::size_t words);
 
   // Reads a record and takes in what it says. Each returns whether that can be true.
   template <typename Record>

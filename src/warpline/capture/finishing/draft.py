@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.finishing import cuda_tables
+from warpline.capture.finishing import counter_tables, cuda_tables
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import Told
@@ -67,6 +67,8 @@ class Draft:
         is_cuda = cuda_tables.CUDA in collected
         # A recorded table is present even without rows: there were no such events.
         there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
+        is_counted = counter_tables.COUNTERS in collected
+        there |= {*counter_tables.recorded(session, is_asked_for=is_counted)}
         there |= {name for name, rows in self.rows.items() if rows}
         there |= {table for name, table in COLLECTORS.items() if name in collected}
         if _NVTX in collected:
