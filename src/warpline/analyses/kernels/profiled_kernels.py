@@ -12,7 +12,7 @@ from warpline.units import Unit
 NAME = "profiled_kernels"
 TITLE = "Profiled kernels"
 FIELDS = (
-    Field("launch", Unit.ID, "ID of the launch in its report.", "ID"),
+    Field("launch", Unit.ID, "ID of the launch in its report or process.", "ID"),
     Field("kernel", Unit.NONE, "Kernel name.", "Kernel"),
     Field("duration_ns", Unit.NS, "Duration when profiled.", "Duration (ns)"),
     Field("sm_ratio", Unit.RATIO, "Throughput of the SMs, of their peak.", "SM (%)", 100.0, 1),
@@ -37,7 +37,7 @@ _PERCENTAGES = {
     title=TITLE,
     fields=FIELDS,
     needs=("profiled_kernel",),
-    missing_hint="pass a report of Nsight Compute (.ncu-rep)",
+    missing_hint="profile with warpline kernels, or pass a report of Nsight Compute (.ncu-rep)",
 )
 def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
     """One line per profiled launch.
@@ -54,7 +54,8 @@ def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     axes = [f"{of}_{axis}" for of in ("grid", "block") for axis in "xyz"]
-    sizes = trace.columns("profiled_kernel", *axes)
+    sizes = trace.columns("profiled_kernel", *axes, "is_range")
+    is_launch = ~sizes["is_range"].filled(0).astype(np.bool_)
     count = trace.row_count("profiled_kernel")
     grid, block = ([sizes[f"{of}_{axis}"].values for axis in "xyz"] for of in ("grid", "block"))
     duration_ns, has_duration = metric_numbers(trace, "gpu__time_duration.sum")
@@ -68,6 +69,6 @@ def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
         values[field] = Numbers(percent / 100, is_known)
     values["registers"] = Numbers(registers.astype(np.int64), has_registers)
     values["blocks"], values["threads"] = (
-        Numbers(np.prod(axes_of, axis=0)) for axes_of in (grid, block)
+        Numbers(np.prod(axes_of, axis=0), is_launch) for axes_of in (grid, block)
     )
     return Result(NAME, TITLE, FIELDS, values, ("launch", "kernel"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.counters.launch_metrics import launch_metrics
 from warpline.derived.texts import dimension_texts, labelled
 from warpline.ops.arrays import BoolArray, Integers
 from warpline.result import Numbers, Texts, Values
@@ -43,8 +44,8 @@ def label_column(trace: Trace, table: str, column: str) -> Texts:
 def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     """Return the value of a metric of each profiled launch, and which launches have one.
 
-    Both have shape (launches,), float64 and bool. Values that are not finite, or too large for
-    64-bit integers, count as missing.
+    Both have shape (launches,), float64 and bool. Metrics of `launch_metrics` are among them.
+    Values that are not finite, or too large for 64-bit integers, count as missing.
     """
     count = trace.row_count("profiled_kernel")
     values, is_known = np.zeros(count), np.zeros(count, np.bool_)
@@ -56,4 +57,8 @@ def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     chosen &= columns["value"].is_valid() & (np.abs(columns["value"].values) < _LARGEST)
     launches = columns["profiled_kernel_id"].values[chosen]
     values[launches], is_known[launches] = columns["value"].values[chosen], True
+    for metric in launch_metrics(trace):
+        if metric.name == name:
+            values = np.where(is_known, values, metric.values)
+            is_known |= metric.is_known
     return values, is_known
