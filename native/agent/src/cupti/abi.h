@@ -43,7 +43,8 @@ enum class Kind : std::uint32_t {
 
 enum class CallSite : std::uint32_t { kEnter = 0, kExit = 1 };
 enum class Domain : std::uint32_t { kDriver = 1, kRuntime = 2, kResource = 3 };
-inline constexpr std::uint32_t kGraphNodeCreated = 13;  // call ids of the resource domain
+inline constexpr std::uint32_t kContextEnds = 2;        // call ids of the resource domain
+inline constexpr std::uint32_t kGraphNodeCreated = 13;
 inline constexpr std::uint32_t kGraphExecCreated = 18;
 inline constexpr std::uint32_t kGraphNodeCloned = 20;
 inline constexpr std::uint32_t kThreadIdsOfSystem = 1;

@@ -99,6 +99,17 @@ Names& names() {
   return *all;
 }
 
+// Returns the number that stands for a name in a log, of which `written` are known there.
+template <class Written>
+std::uint32_t write_name(ThreadLog& log, Written& written, const char* text) noexcept {
+  const std::uint32_t number = names().number(text);
+  const bool is_remembered = number < NamesWritten::kRemembered;
+  if (number == 0 || (is_remembered && written[number])) return number;
+  if (!log.define(raw::Kind::kCudaName, number, 0, text)) return 0;
+  if (is_remembered) written[number] = true;
+  return number;
+}
+
 // Writes the records of one buffer into a log.
 class Writer {
  public:
@@ -150,15 +161,7 @@ class Writer {
     return true;
   }
 
-  // Returns the number that stands for a name in this log.
-  std::uint32_t name(const char* text) noexcept {
-    const std::uint32_t number = names().number(text);
-    const bool is_remembered = number < NamesWritten::kRemembered;
-    if (number == 0 || (is_remembered && written_[number])) return number;
-    if (!log_.define(raw::Kind::kCudaName, number, 0, text)) return 0;
-    if (is_remembered) written_[number] = true;
-    return number;
-  }
+  std::uint32_t name(const char* text) noexcept { return write_name(log_, written_, text); }
 
   // What all work on a device has.
   template <class Record, class Theirs>
@@ -474,6 +477,11 @@ void write_buffer(const RecordReading& reading, void* context, std::uint32_t str
     if (!writer.write(*record)) ++not_taken;
   }
   writer.end(records, lost, not_taken);
+}
+
+std::uint32_t write_kernel_name(ThreadLog& log, const char* name) noexcept {
+  const Lock lock(g_writing);
+  return write_name(log, g_names_written.of_this_thread(), name);
 }
 
 void write_new_devices() noexcept {

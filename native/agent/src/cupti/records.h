@@ -39,6 +39,10 @@ struct RecordReading {
 void write_buffer(const RecordReading& reading, void* context, std::uint32_t stream,
                   std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
 
+// Returns the number that stands for a kernel's name in a log, with its definition written; 0 if
+// there is no space. Any thread, with a lease of its log.
+std::uint32_t write_kernel_name(ThreadLog& log, const char* name) noexcept;
+
 // Writes facts about each device found in buffers since the last call. Queries the driver for what
 // CUPTI lacks. Not from within a callback.
 void write_new_devices() noexcept;

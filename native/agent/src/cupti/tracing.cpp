@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string>
 
+#include "counters/counting.h"
 #include "cupti/buffers.h"
 #include "cupti/calls.h"
 #include "cupti/detach.h"
@@ -225,12 +226,18 @@ constexpr CallHooks kCallHooks{follow_recording_state, on_graph_comes, on_wait_o
 void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what) {
   if (what == nullptr) return;
   if (domain == static_cast<std::uint32_t>(cupti::Domain::kResource)) {
+    const auto& resource = *static_cast<const cupti::ResourceData*>(what);
     if (id == cupti::kGraphExecCreated) {
       meet_graph();
+    } else if (id == cupti::kContextEnds) {
+      forget_context(resource.context);
     } else {
-      on_graph_node(*static_cast<const cupti::ResourceData*>(what));
+      on_graph_node(resource);
     }
   } else {
+    if (domain == static_cast<std::uint32_t>(cupti::Domain::kDriver)) {
+      count_call(id, *static_cast<const cupti::CallData*>(what));
+    }
     on_call(domain, id, *static_cast<const cupti::CallData*>(what), kCallHooks);
   }
 }
@@ -355,6 +362,7 @@ void set_recording(Tracing& t, bool is_on) noexcept {
     tell_collecting(0);
   }
   switch_graph_nodes(t, is_on);
+  switch_counting(is_on);
 }
 
 // Makes the callbacks those of what is recorded and of what is watched.
@@ -545,6 +553,7 @@ void end_watching() noexcept {
 void end_at_exit() {
   if (!is_traced()) return;
   end_watching();
+  end_counting(true);
   flush(cupti::kFlushForced);
   tell_drain(tracing(), raw::DrainState::kDrained);
 }
@@ -653,6 +662,7 @@ int begin(Tracing& t, Session& session, bool is_late) {
   keep_calls_on(t.library.functions, t.subscriber, profiler_calls_bound_ranges(session),
                 (t.collects & raw::kCollectsGraphs) != 0);
   begin_launch_watch(session);
+  begin_counting(session, t.library, t.subscriber);
   set_recording(t, is_wanted_now(&session));
   t.records_calls = false;
   t.watched = {};
@@ -683,6 +693,7 @@ int begin_cuda_tracing(bool is_late) noexcept {
 void end_cuda_tracing() noexcept {
   if (!is_traced()) return;
   end_watching();
+  end_counting(false);
   const Lock lock(g_lock);
   Tracing& t = tracing();
   if (!t.is_begun) return;

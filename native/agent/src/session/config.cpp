@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 namespace warpline::agent {
 namespace {
@@ -97,6 +98,66 @@ void set_cuda(CudaConfig& config, std::string_view key, const std::string& value
   }
 }
 
+constexpr std::pair<std::string_view, CounterReplay> kReplays[] = {
+    {"kernel", CounterReplay::kKernel},
+    {"serial", CounterReplay::kSerial},
+    {"steps", CounterReplay::kSteps},
+    {"range", CounterReplay::kRange},
+};
+
+struct CounterNumber {
+  std::string_view key;
+  std::uint64_t CounterConfig::*field;
+};
+constexpr CounterNumber kCounterNumbers[] = {
+    {"counter_skip_before_match", &CounterConfig::skip_before_match},
+    {"counter_skip", &CounterConfig::skip},
+    {"counter_count", &CounterConfig::count},
+    {"counter_sample", &CounterConfig::sample},
+    {"counter_budget_ppm", &CounterConfig::budget_ppm},
+};
+struct CounterText {
+  std::string_view key;
+  std::string CounterConfig::*field;
+};
+constexpr CounterText kCounterTexts[] = {
+    {"counter_name", &CounterConfig::name},
+    {"counter_name_regex", &CounterConfig::name_regex},
+    {"counter_name_base", &CounterConfig::name_base},
+    {"counter_exclude", &CounterConfig::exclude},
+};
+
+void set_counter_devices(CounterConfig& config, std::string_view list) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    const std::uint64_t device = number(std::string(list.substr(0, end)), ~std::uint64_t{0});
+    if (device <= 0xffff) config.devices.push_back(static_cast<std::uint32_t>(device));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+void set_counters(CounterConfig& config, std::string_view key, const std::string& value) {
+  for (const CounterNumber& known : kCounterNumbers) {
+    if (key == known.key) config.*known.field = number(value, config.*known.field);
+  }
+  for (const CounterText& known : kCounterTexts) {
+    if (key == known.key) config.*known.field = value;
+  }
+  if (key == "counters") {
+    config.is_on = value != "0";
+  } else if (key == "counter_metric") {
+    config.metrics.push_back(value);
+  } else if (key == "counter_kernel_id") {
+    config.kernel_ids.push_back(value);
+  } else if (key == "counter_devices") {
+    set_counter_devices(config, value);
+  } else if (key == "counter_replay") {
+    for (const auto& [name, replay] : kReplays) {
+      if (value == name) config.replay = replay;
+    }
+  }
+}
+
 constexpr std::uint64_t kMaxSampleSteps = 0xffff;
 constexpr std::uint64_t kMaxSampleEvery = 0xffff'ffff;
 
@@ -138,6 +199,8 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.keep_free_bytes = number(value, config.keep_free_bytes);
   } else if (key.starts_with("sample_")) {
     set_sample(config.sample, key, value);
+  } else if (key.starts_with("counter")) {
+    set_counters(config.counters, key, value);
   } else {
     set_cuda(config.cuda, key, value);
   }

@@ -43,6 +43,34 @@ struct CudaConfig {
   std::uint64_t max_buffers = 64;
 };
 
+// How the counters of a launch are collected.
+enum class CounterReplay : std::uint8_t {
+  kAuto,    // kSerial if one pass is enough, else kKernel
+  kKernel,  // CUPTI repeats each launch, and restores memory in between
+  kSerial,  // one pass of each launch, while the counters stay programmed
+  kSteps,   // one pass of each launch between two switches of recording, the next between the next
+  kRange,   // one pass of all that runs between two switches of recording, as a whole
+};
+
+// Hardware counters of kernels: keys counters and counter_....
+struct CounterConfig {
+  bool is_on = false;
+  std::vector<std::string> metrics;  // "NAME UNIT" or "NAME"; numbered from 0
+  CounterReplay replay = CounterReplay::kAuto;
+  // Which launches. A name or an expression, of which one may be empty; names are of this base.
+  std::string name;
+  std::string name_regex;
+  std::string name_base = "function";  // or demangled, mangled
+  std::vector<std::string> kernel_ids;  // CONTEXT:STREAM:[regex:]NAME:INVOCATION
+  std::string exclude;                  // an expression for mangled names
+  std::uint64_t skip_before_match = 0;  // launches of any name
+  std::uint64_t skip = 0;               // launches that match
+  std::uint64_t count = 0;              // launches to count after them; 0: all
+  std::uint64_t sample = 0;             // of each kernel, grid and block; 0: all
+  std::uint64_t budget_ppm = 0;         // of the process's time; 0: no limit
+  std::vector<std::uint32_t> devices;   // CUDA's ordinals; empty: all
+};
+
 // Step sampling: keys sample_..., used in range mode kSteps.
 struct SampleConfig {
   std::uint64_t steps = 0;     // of each `every`; 0: chosen from the duration of steps
@@ -66,6 +94,7 @@ struct Config {
   std::uint64_t block_bytes = 1u << 20;
   std::uint64_t keep_free_bytes = 64u << 20;
   CudaConfig cuda;
+  CounterConfig counters;
 
   bool is_domain_enabled(std::string_view name) const;
   bool is_capture_range(std::string_view name, std::string_view domain) const;

@@ -1,0 +1,122 @@
+#include "counters/launch_filter.h"
+
+#include <cstring>
+
+namespace warpline::agent {
+namespace {
+
+constexpr std::string_view kRegex = "regex:";
+
+std::regex compiled(std::string_view text) {
+  return std::regex(text.begin(), text.end(), std::regex::ECMAScript | std::regex::optimize);
+}
+
+}  // namespace
+
+bool LaunchFilter::Matcher::matches(const std::string& text) const {
+  if (is_any) return true;
+  return expression ? std::regex_search(text, *expression) : text == name;
+}
+
+LaunchFilter::Matcher LaunchFilter::matcher_of(std::string_view text) {
+  Matcher matcher;
+  matcher.is_any = text.empty();
+  if (text.starts_with(kRegex)) {
+    matcher.expression = compiled(text.substr(kRegex.size()));
+  } else {
+    matcher.name = text;
+  }
+  return matcher;
+}
+
+// CONTEXT:STREAM:NAME:INVOCATION, where the name may have colons.
+LaunchFilter::KernelId LaunchFilter::id_of(std::string_view text) {
+  const std::size_t first = std::min(text.find(':'), text.size());
+  const std::size_t second = std::min(text.find(':', first + 1), text.size());
+  const std::size_t last = text.rfind(':');
+  if (second == text.size() || last <= second) throw std::regex_error(std::regex_constants::error_collate);
+  KernelId id;
+  id.context = text.substr(0, first);
+  id.stream = text.substr(first + 1, second - first - 1);
+  id.name = matcher_of(text.substr(second + 1, last - second - 1));
+  id.invocation = matcher_of(text.substr(last + 1));
+  return id;
+}
+
+std::unique_ptr<LaunchFilter> LaunchFilter::make(const CounterConfig& config,
+                                                 std::string& problem) {
+  auto filter = std::make_unique<LaunchFilter>();
+  const std::string* part = nullptr;
+  try {
+    filter->base_ = name_base_of(config.name_base);
+    part = &config.name_regex;
+    filter->name_ = config.name_regex.empty() ? Matcher{config.name, {}, config.name.empty()}
+                                              : Matcher{{}, compiled(config.name_regex), false};
+    part = &config.exclude;
+    if (!config.exclude.empty()) filter->exclude_ = compiled(config.exclude);
+    for (const std::string& id : config.kernel_ids) {
+      part = &id;
+      filter->ids_.push_back(id_of(id));
+    }
+  } catch (const std::regex_error&) {
+    problem = "invalid filter " + *part;
+    return nullptr;
+  }
+  filter->skip_before_match_ = config.skip_before_match;
+  filter->skip_ = config.skip;
+  filter->count_ = config.count;
+  filter->sample_ = config.sample;
+  return filter;
+}
+
+const LaunchFilter::Kernel& LaunchFilter::kernel_of(const char* mangled) {
+  const auto [entry, is_new] = kernels_.try_emplace(mangled);
+  Kernel& kernel = entry->second;
+  if (is_new) {
+    kernel.name = kernel_name(mangled, base_);
+    kernel.is_excluded = exclude_ && std::regex_search(mangled, *exclude_);
+    kernel.matches_name = name_.matches(kernel.name);
+  }
+  return kernel;
+}
+
+bool LaunchFilter::matches_id(const Kernel& kernel, const LaunchFacts& launch) {
+  if (ids_.empty()) return true;
+  bool is_any = false;
+  for (KernelId& id : ids_) {
+    const auto is = [](const std::string& wanted, std::uint32_t number) {
+      return wanted.empty() || wanted == std::to_string(number);
+    };
+    if (!is(id.context, launch.context) || !is(id.stream, launch.stream)) continue;
+    if (!id.name.matches(kernel.name)) continue;
+    const std::uint64_t call = ++id.calls[kernel.name];
+    is_any = is_any || id.invocation.matches(std::to_string(call));
+  }
+  return is_any;
+}
+
+Choice LaunchFilter::choose(const LaunchFacts& launch) {
+  const Kernel& kernel = kernel_of(launch.mangled);
+  if (kernel.is_excluded) return Choice::kExclude;
+  if (skip_before_match_ > 0) {
+    --skip_before_match_;
+    return Choice::kSkip;
+  }
+  if (!kernel.matches_name || !matches_id(kernel, launch) || is_done()) return Choice::kSkip;
+  if (skip_ > 0) {
+    --skip_;
+    return Choice::kSkip;
+  }
+  if (sample_ != 0) {
+    std::string key(reinterpret_cast<const char*>(launch.grid), sizeof launch.grid);
+    key.append(reinterpret_cast<const char*>(launch.block), sizeof launch.block);
+    key += launch.mangled;
+    std::uint64_t& taken = samples_[key];
+    if (taken >= sample_) return Choice::kSkip;
+    ++taken;
+  }
+  ++taken_;
+  return Choice::kCount;
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,84 @@
+// Which launches of kernels are counted: the filters of ncu, and samples.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "counters/kernel_names.h"
+#include "session/config.h"
+
+namespace warpline::agent {
+
+struct LaunchFacts {
+  const char* mangled;
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t context;
+  std::uint32_t stream;
+};
+
+enum class Choice : std::uint8_t {
+  kCount,
+  kSkip,     // not wanted, but no harm if it is counted with others
+  kExclude,  // never to be counted: it may wait for another kernel
+};
+
+// One thread at a time.
+class LaunchFilter {
+ public:
+  // Returns null, and the reason, if an expression is invalid.
+  static std::unique_ptr<LaunchFilter> make(const CounterConfig& config, std::string& problem);
+
+  // Chooses; each launch once, in order.
+  Choice choose(const LaunchFacts& launch);
+
+  // Whether no launch will be counted any more.
+  bool is_done() const noexcept { return count_ != 0 && taken_ >= count_; }
+
+ private:
+  // A name, an expression, or all.
+  struct Matcher {
+    std::string name;
+    std::optional<std::regex> expression;
+    bool is_any = true;
+
+    bool matches(const std::string& text) const;
+  };
+  struct KernelId {
+    std::string context;
+    std::string stream;
+    Matcher name;
+    Matcher invocation;
+    std::unordered_map<std::string, std::uint64_t> calls;  // by kernel, of those that match
+  };
+  struct Kernel {
+    std::string name;  // of the base that is compared
+    bool is_excluded = false;
+    bool matches_name = false;
+  };
+
+  static Matcher matcher_of(std::string_view text);
+  static KernelId id_of(std::string_view text);
+  const Kernel& kernel_of(const char* mangled);
+  bool matches_id(const Kernel& kernel, const LaunchFacts& launch);
+
+  NameBase base_ = NameBase::kFunction;
+  Matcher name_;
+  std::optional<std::regex> exclude_;
+  std::vector<KernelId> ids_;
+  std::uint64_t skip_before_match_ = 0;
+  std::uint64_t skip_ = 0;
+  std::uint64_t count_ = 0;
+  std::uint64_t sample_ = 0;
+  std::uint64_t taken_ = 0;
+  std::unordered_map<std::string, Kernel> kernels_;         // by mangled name
+  std::unordered_map<std::string, std::uint64_t> samples_;  // by kernel, grid and block
+};
+
+}  // namespace warpline::agent

@@ -1,0 +1,28 @@
+// Finds CUPTI's functions for counters, in the library that the agent uses.
+#pragma once
+
+#include <string>
+
+#include "counters/abi.h"
+#include "cupti/library.h"
+
+namespace warpline::agent {
+
+// Returns null, or the name of the function that the library lacks.
+const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFunctions& functions);
+
+// Returns the parameters of a call, with the size that CUPTI expects: that of the fields known here.
+template <class Parameters, class Last>
+Parameters sized(Last Parameters::*last) noexcept {
+  Parameters parameters{};
+  const auto* begin = reinterpret_cast<const char*>(&parameters);
+  const auto* end = reinterpret_cast<const char*>(&(parameters.*last)) + sizeof(Last);
+  parameters.bytes = static_cast<std::size_t>(end - begin);
+  return parameters;
+}
+
+// Why counters cannot be used, and what to do about it after a tab.
+std::string counters_refused(const cupti::Functions& functions, const char* function,
+                             cupti::Result result);
+
+}  // namespace warpline::agent
