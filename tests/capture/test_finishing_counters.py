@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from capture.cuda_writer import CudaLog
+from capture.cuda_writer import NONE, CudaLog
 from capture.finished import of_process, read, rows
 from capture.raw_writer import Log
 
@@ -93,7 +93,8 @@ def test_a_launch_has_the_facts_of_its_record(tmp_path: Path) -> None:
 
 def test_a_range_of_work_keeps_its_name(tmp_path: Path) -> None:
     log = counting()
-    log.counted("_Z3addPfi", 0, 10, 20, kernels=12, grid=(0, 0, 0), block=(0, 0, 0))
+    whole = {"grid": (0, 0, 0), "block": (0, 0, 0), "stream": NONE}
+    log.counted("_Z3addPfi", 0, 10, 20, kernels=12, **whole)
     log.counted("_Z3addPfi", 1, 30, 40)
     log.counted(None, 2, 50, 60, kernels=2**64 - 1)
     trace, _ = read_counters(tmp_path, log)
@@ -102,6 +103,8 @@ def test_a_range_of_work_keeps_its_name(tmp_path: Path) -> None:
         ("add(float *, int)", "_Z3addPfi", False, 1),
         ("[unknown]", None, True, 2**63 - 1),
     ]
+    assert trace["profiled_kernel"]["stream_id"].is_null().to_list() == [True, False, False]
+    assert trace["stream"]["native_id"].to_list() == [7]
 
 
 def test_values_without_a_launch_are_counted(tmp_path: Path) -> None:

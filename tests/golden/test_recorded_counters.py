@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from capture.cuda_writer import CudaLog
+from capture.cuda_writer import NONE, CudaLog
 from capture.finished import read
 from support import ncu_captures
 
@@ -144,7 +144,8 @@ def small(tmp_path: Path) -> Trace:
         log.counter_value(0, launch, 1500.0 + launch)
         log.counter_value(1, launch, 2_000_000.0)
     log.counted("_Z3addPfi", 2, 30, 31, failed=True)
-    log.counted("step", 3, 40, 50, kernels=12, grid=(0, 0, 0), block=(0, 0, 0), registers=0)
+    whole = {"grid": (0, 0, 0), "block": (0, 0, 0), "registers": 0, "stream": NONE}
+    log.counted("step", 3, 40, 50, kernels=12, **whole)
     log.counter_value(0, 3, 2e6)
     return read(tmp_path, log, collected=["nvtx", "counters"])[0]
 
@@ -188,7 +189,7 @@ DETAILS = """\
 """
 RANGE = """\
 [100] prog@box
-  step (0, 0, 0)x(0, 0, 0), Context 1, Stream 7, Device 0, CC 9.0
+  step (12 kernels), Context 1, Device 0, CC 9.0
     Section: Command line profiler metrics
     ---------------------- ----------- ------------
     Metric Name            Metric Unit Metric Value
@@ -217,9 +218,10 @@ def test_json(small: Trace) -> None:
         [0, "add(float *, int)", 1, 7, "step", 1, False],
         [1, "add(float *, int)", 2, 7, "step", 1, False],
         [2, "add(float *, int)", 3, 7, "step", 1, False],
-        [3, "step", 1, 7, "step", 1, True],
+        [3, "step", 1, None, "step", 1, True],
     ]
     assert all(kernel["clock_drift_ratio"] is None for kernel in found["kernels"])
+    assert found["kernels"][3]["grid"] is found["kernels"][3]["block"] is None
     assert found["kernels"][3]["metrics"] == {
         "gpu__time_duration.sum": 2e6,
         "profiler__replayer_passes": 1,

@@ -359,6 +359,7 @@ def _launch(
         capability,
         table["has_fixed_clocks"][row] is False,
         table["is_range"][row],
+        table["kernels"][row],
         metrics[_PASSES].value if _PASSES in metrics else None,
         table["nvtx"][row],
         {name: metric for name, metric in metrics.items() if is_taken(name)},

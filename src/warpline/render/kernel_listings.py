@@ -127,8 +127,8 @@ def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
             {
                 "id": launch.number,
                 "name": launch.name,
-                "grid": launch.grid,
-                "block": launch.block,
+                "grid": None if launch.is_range else launch.grid,
+                "block": None if launch.is_range else launch.block,
                 "invocation": launch.invocation,
                 "context": launch.context,
                 "stream": launch.stream,

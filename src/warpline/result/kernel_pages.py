@@ -83,7 +83,9 @@ class ProfiledLaunch:
         device: Index of the GPU.
         capability: Compute capability, such as ``9.0``.
         is_unlocked: Whether the GPU's clocks are known not to have been locked.
-        is_range: Whether it is several kernels that were counted as a whole; None if unknown.
+        is_range: Whether several kernels were counted as a whole; None if unknown. They may have
+            run concurrently, and have no grid and block.
+        kernels: Number of kernels that were counted; None if unknown.
         passes: Number of passes that collected the metrics; None if unknown.
         nvtx: NVTX ranges that were open, outermost first; None without any.
         metrics: Metrics by name.
@@ -104,6 +106,7 @@ class ProfiledLaunch:
     capability: str
     is_unlocked: bool
     is_range: bool | None
+    kernels: int | None
     passes: MetricNumber
     nvtx: str | None
     metrics: Mapping[str, KernelMetric]

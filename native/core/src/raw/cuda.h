@@ -214,6 +214,7 @@ class CudaDecoder {
     return place_of(record.device, or_zero(record.context), or_zero(record.stream));
   }
   uint32_t place_of(const raw::Memory &record);
+  uint32_t place_of(const raw::CountedKernel &record);
 
   // Notes that a device had work, and whether CUPTI knew its times.
   void see_work(uint32_t correlation, bool has_times);

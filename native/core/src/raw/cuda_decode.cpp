@@ -332,6 +332,11 @@ uint32_t CudaDecoder::place_of(const raw::Memory &record) {
   return place_of(record.device, context, raw::kCudaNone);
 }
 
+// A range of work may be of several streams.
+uint32_t CudaDecoder::place_of(const raw::CountedKernel &record) {
+  return place_of(record.device, or_zero(record.context), record.stream);
+}
+
 uint32_t CudaDecoder::place_of(uint32_t device, uint32_t context, uint32_t stream) {
   RecentPlace &recent = recent_[(stream ^ context * 7 ^ device * 31) % recent_.size()];
   if (recent.is_set && recent.device == device && recent.context == context &&

@@ -7,11 +7,25 @@ import numpy as np
 from warpline.derived.counters.launch_metrics import launch_metrics
 from warpline.derived.texts import dimension_texts, labelled
 from warpline.ops.arrays import BoolArray, Integers
-from warpline.result import Numbers, Texts, Values
+from warpline.result import Field, Numbers, Texts, Values
 from warpline.schema import TABLES
 from warpline.trace import Trace
+from warpline.units import Unit
 
 _LARGEST = 2.0**62
+_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
+_PERCENTAGES = {
+    "sm_ratio": f"sm__throughput.{_OF_PEAK}",
+    "memory_ratio": f"gpu__compute_memory_throughput.{_OF_PEAK}",
+    "dram_ratio": f"gpu__dram_throughput.{_OF_PEAK}",
+    "occupancy_ratio": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+PEAK_FIELDS = (
+    Field("sm_ratio", Unit.RATIO, "Throughput of the SMs, of their peak.", "SM (%)", 100.0, 1),
+    Field("memory_ratio", Unit.RATIO, "Throughput of memory.", "Memory (%)", 100.0, 1),
+    Field("dram_ratio", Unit.RATIO, "Throughput of DRAM.", "DRAM (%)", 100.0, 1),
+    Field("occupancy_ratio", Unit.RATIO, "Achieved occupancy.", "Occupancy (%)", 100.0, 1),
+)
 
 
 def launch_columns(trace: Trace, rows: Integers) -> dict[str, Values]:
@@ -39,6 +53,15 @@ def label_column(trace: Trace, table: str, column: str) -> Texts:
     distinct, codes = np.unique(data.values, return_inverse=True)
     texts = [labels.get(value, str(value)) for value in distinct.tolist()]
     return labelled(codes, texts, data.valid)
+
+
+def peak_columns(trace: Trace) -> dict[str, Values]:
+    """Return the columns `PEAK_FIELDS` of all profiled launches."""
+    found: dict[str, Values] = {}
+    for field, name in _PERCENTAGES.items():
+        percent, is_known = metric_numbers(trace, name)
+        found[field] = Numbers(percent / 100, is_known)
+    return found
 
 
 def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
