@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     diagnose = lazy("warpline.diagnosis.diagnose")
 
-_TIMELINE = ("kernel", "memcpy", "memset", "graph_launch", "api_call")
+_TIMELINE = ("kernel", "memcpy", "api_call")
 
 
 def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:
@@ -29,9 +29,7 @@ def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:
     Raises:
         MissingTableError: The trace has counters per kernel and no timeline.
     """
-    trace = run.trace
-    has_timeline = any(trace.has(table) and trace.row_count(table) for table in _TIMELINE)
-    if trace.has("profiled_kernel") and not has_timeline:
+    if run.trace.has("profiled_kernel") and not any(map(run.trace.has, _TIMELINE)):
         raise MissingTableError(
             "the recording has counters per kernel, and no timeline to analyze",
             hint="run warpline kernels, or warpline stats -r kernel_rules,profiled_kernels",

@@ -32,6 +32,7 @@ LOST_CUDA_EVENTS = "NVTX and CUDA events"
 
 _NVTX = "nvtx"
 _EVENTS = ("range", "mark", "range_payload")
+_OF_CUDA = ("api_call", "kernel", "profiled_kernel")
 _DIMENSIONS = ("process", "thread")
 _PACKED = {DType.INT64: "q", DType.INT32: "i"}
 _ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
@@ -127,7 +128,7 @@ class Draft:
         facts, told = self._facts, self._told
         command = facts.get("command")
         # Drops are counted per log, not by kind of record.
-        events = LOST_CUDA_EVENTS if self.rows["api_call"] or self.rows["kernel"] else LOST_EVENTS
+        events = LOST_CUDA_EVENTS if any(map(self.rows.get, _OF_CUDA)) else LOST_EVENTS
         return {
             "sources": [],
             "source_format": RAW_FORMAT,
