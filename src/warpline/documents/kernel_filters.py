@@ -123,6 +123,8 @@ def _id_parts(text: str) -> tuple[str, str, str, str]:
 
 
 def _is_invocation(text: str, number: int) -> bool:
-    if text.isascii() and text.isdecimal():
-        return number == int(text)
-    return matcher(text)(str(number))
+    """Return whether all of a number matches an expression, such as ``3`` or ``.*5|3``."""
+    try:
+        return re.fullmatch(text.removeprefix(_REGEX), str(number)) is not None
+    except re.error as error:
+        raise UsageError(f"invalid expression {text!r} in --kernel-id: {error}") from None

@@ -11,7 +11,8 @@ class Level:
 
     Attributes:
         name: The table's column.
-        flags: For `warpline profile`.
+        flags: For the command.
+        command: `profile`, or `kernels`, which counts kernels and records no timeline.
         counts: The kernels that a recording of this level must contain: `all`; `ranged`, those
         within the
             ranges that the program opens; `none`; or `unknown`.
@@ -21,6 +22,7 @@ class Level:
     name: str
     flags: tuple[str, ...] = ()
     counts: str = "unknown"
+    command: str = "profile"
     is_in_process: bool = False
 
 
@@ -33,6 +35,8 @@ _ALL_THERE_IS = (
 )
 _RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
 
+_NINE_PASSES = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+
 LEVELS = {
     level.name: level
     for level in (
@@ -43,10 +47,13 @@ LEVELS = {
         Level("everything", _ALL_THERE_IS, "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
+        Level("counted", ("--set=light", "--overhead=100"), command="kernels"),
+        Level("replayed", ("--metrics=" + _NINE_PASSES, "--sample=1"), command="kernels"),
     )
 }
 
-PLAIN = ("default", "sampled")
-GRAPHS = ("default", "graph", "sampled", "graph-sampled")
+COUNTERS = ("counted", "replayed")
+PLAIN = ("default", "sampled", *COUNTERS)
+GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
 EVERYTHING = (*PLAIN, "everything")
 ALL = (*GRAPHS, "everything", "ranges")

@@ -116,6 +116,8 @@ class Bench:
     def _tasks(self, row: Row) -> list[Task]:
         wanted = self.args.levels or row.program.levels
         levels = [level for level in row.program.levels if level in wanted]
+        if not self.machine.gpus:  # nothing to count
+            levels = [level for level in levels if LEVELS[level].command == "profile"]
         tasks = [Task(row, "alone", number) for number in range(ALONE_RUNS)]
         tasks += [
             Task(row, level, number) for level in levels for number in range(self.args.repeat)

@@ -26,6 +26,7 @@ class Recording:
 
     kernels: int = 0
     graph_launches: int = 0
+    counted: int = 0
     lost: Mapping[str, int | None] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: str | None = None
@@ -66,7 +67,8 @@ def command_of(words: list[str], level: Level, output: Path) -> list[str]:
         if words[1] != "-m":
             raise ValueError(f"{words}: only python -m MODULE can be recorded in process")
         return [words[0], "-m", IN_PROCESS, str(output), *words[2:]]
-    asked = ["profile", "-q", "-f", "true", "-o", str(output), *level.flags, "--"]
+    overwrite = ("-f", "true") if level.command == "profile" else ("-f",)
+    asked = [level.command, "-q", *overwrite, "-o", str(output), *level.flags, "--"]
     return [sys.executable, "-m", "warpline", *asked, *words]
 
 
@@ -120,8 +122,9 @@ def read(path: Path) -> Recording:
 
     try:
         trace = warpline.open(path)
-        kernels, graph_launches = (trace.row_count(name) for name in ("kernel", "graph_launch"))
+        names = ("kernel", "graph_launch", "profiled_kernel")
+        kernels, graph_launches, counted = (trace.row_count(name) for name in names)
     except warpline.WarplineError as error:
         return Recording(error=str(error))
     meta = trace.meta
-    return Recording(kernels, graph_launches, dict(meta.lost), tuple(meta.warnings))
+    return Recording(kernels, graph_launches, counted, dict(meta.lost), tuple(meta.warnings))

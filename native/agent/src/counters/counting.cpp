@@ -9,14 +9,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
-#include "counters/evaluator.h"
-#include "counters/launch_filter.h"
+#include "counters/context_counts.h"
 #include "counters/library.h"
-#include "counters/metrics.h"
-#include "counters/range_profiler.h"
 #include "cupti/detach.h"
 #include "cupti/records.h"
 #include "cupti/setup.h"
@@ -30,24 +25,16 @@ namespace warpline::agent {
 namespace {
 
 constexpr std::uint32_t kMostCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
-constexpr std::size_t kMostRanges = 256;    // of an image: so many launches are lost if it is killed
-constexpr std::size_t kMostBytes = 32u << 20;  // of an image, if more than one range has room
-constexpr std::size_t kMostStepBytes = 1u << 30;
 // Programming the counters takes as long as some fifty counted launches (H100, CUPTI 13.0): they stay
 // programmed over fewer launches that are not wanted.
 constexpr std::uint32_t kMostUnwanted = 40;
 constexpr std::int64_t kFirstBudgetNs = 500'000'000;  // for programs that are over soon
 constexpr std::int64_t kBurstNs = 200'000'000;        // programming counters pays for no less
+constexpr std::int64_t kSettleNs = 100'000'000;
 constexpr std::int64_t kEndPatienceNs = 2'000'000'000;
-constexpr std::uint32_t kMostFaults = 5;  // steps in which passes do not fit, until it is given up
-
-// Why a step is no pass of the one before.
-constexpr char kOtherKernels[] = "their kernels differ";
-constexpr char kExcluded[] = "they launch kernels that must not be serialized";
-constexpr char kGraph[] = "they launch or capture CUDA graphs";
-constexpr char kOtherContext[] = "they launch kernels in several contexts";
-
-enum class Role : std::uint8_t { kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd };
+enum class Role : std::uint8_t {
+  kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd, kStreamEnds
+};
 
 struct NamedRole {
   std::string_view start;
@@ -65,6 +52,7 @@ constexpr NamedRole kRoles[] = {
     {"cuGraphLaunch", Role::kUncountable},
     {"cuStreamBeginCapture", Role::kCaptureBegin},
     {"cuStreamEndCapture", Role::kCaptureEnd},
+    {"cuStreamDestroy", Role::kStreamEnds},
 };
 
 Role role_of(std::string_view name) {
@@ -84,66 +72,6 @@ struct Launch {
   bool is_per_thread = false;
 };
 
-// The part of a context in steps that are passes: every step launches the same kernels.
-struct StepPasses {
-  std::size_t done = 0;                 // passes
-  std::vector<std::uint64_t> launches;  // hashes of name and shape, of the first step
-  std::size_t at = 0;                   // launches of this step
-  bool is_measured = false;             // how many launches a step has is known
-  const char* fault = nullptr;          // why this step is no pass
-  std::uint32_t faults = 0;
-
-  void restart() noexcept {
-    done = at = 0;
-    launches.clear();
-    fault = nullptr;
-  }
-};
-
-// Counting in one context.
-struct ContextCounts {
-  bool is_refused = false;
-  void* context = nullptr;
-  std::uint32_t device = 0;
-  std::uint32_t id = 0;  // CUPTI's, of the context
-  CounterReplay replay = CounterReplay::kKernel;
-  std::unique_ptr<Metrics> metrics;
-  std::unique_ptr<RangeProfiler> profiler;
-  std::array<CounterBatch, 2> batches;
-  std::size_t filling = 0;  // of the batches
-  bool has_image = false;   // the one that is filled is the profiler's
-  std::uint32_t unwanted = 0;  // launches since the last that was wanted
-  StepPasses steps;
-  bool is_open = false;        // a range is
-  std::uint32_t range_kernels = 0;
-  std::int64_t range_from_ns = 0;
-
-  CounterBatch& batch() noexcept { return batches[filling]; }
-  bool is_started() const noexcept { return profiler != nullptr && profiler->is_started(); }
-};
-
-// All guarded by g_counting where nothing else is said.
-struct Counting {
-  bool is_begun = false;
-  CounterConfig config;
-  const Session* session = nullptr;
-  cupti::Functions base{};
-  cupti::CounterFunctions functions{};
-  cupti::Subscriber subscriber = nullptr;
-  std::unique_ptr<LaunchFilter> filter;
-  std::unique_ptr<Evaluator> evaluator;
-  std::unordered_map<void*, std::unique_ptr<ContextCounts>> contexts;
-  std::uint32_t captures = 0;  // of streams, that are open
-  std::uint32_t seen = 0;      // kernels launched
-  std::uint32_t counted = 0;
-  std::uint32_t graphs = 0;    // launched
-  bool has_written_names = false;
-  bool has_told = false;       // how counters are collected
-  bool is_over = false;        // all that was asked for is counted
-  std::int64_t began_ns = 0;
-  std::int64_t spent_ns = 0;
-};
-
 Counting& counting() {
   static Counting* one = new Counting;  // callbacks may come until the very end
   return *one;
@@ -155,9 +83,14 @@ std::atomic<bool> g_is_on{false};
 std::array<Role, kMostCalls> g_roles{};
 std::array<bool, kMostCalls> g_is_per_thread{};
 
+// Launches that are being made without g_counting. Counters are not programmed before these are over:
+// they would be counted, or repeated.
+std::atomic<std::uint32_t> g_in_flight{0};
+
 // The launch that this thread is making, between its enter and exit.
 struct ThreadLaunch {
   bool is_held;     // g_counting is
+  bool is_flying;   // it is one of g_in_flight
   bool is_counted;  // as wanted
   bool is_ranged;   // it becomes a range, wanted or not
   void* context;
@@ -165,226 +98,6 @@ struct ThreadLaunch {
   Launch launch;
 };
 thread_local constinit ThreadLaunch t_launch{};
-
-// ---- what is told
-
-const char* words_of(CounterReplay replay) noexcept {
-  switch (replay) {
-    case CounterReplay::kSerial: return "launches are serialized";
-    case CounterReplay::kSteps: return "each step is a pass, with launches serialized";
-    case CounterReplay::kRange: return "ranges as a whole";
-    case CounterReplay::kAuto:
-    case CounterReplay::kKernel: break;
-  }
-  return "kernel replay";
-}
-
-void tell_refused(const std::string& reason) { note(raw::CudaNote::kNoCounters, reason); }
-
-void tell_how(Counting& c, const ContextCounts& counts, const std::string& unknown) {
-  if (!unknown.empty()) {
-    note(raw::CudaNote::kCountersDoubt, counts.metrics->chip() + " has no metric " + unknown);
-  }
-  if (c.has_told) return;
-  c.has_told = true;
-  const std::size_t passes = counts.metrics->passes();
-  note(raw::CudaNote::kCounters,
-       counts.metrics->chip() + ", " + std::to_string(counts.metrics->size()) + " metrics, " +
-           std::to_string(passes) + (passes == 1 ? " pass" : " passes") + ", " +
-           words_of(counts.replay));
-}
-
-// ---- profilers of contexts
-
-void refuse(ContextCounts& counts, const std::string& reason) {
-  counts.is_refused = true;
-  counts.profiler.reset();
-  tell_refused(reason);
-}
-
-std::size_t most_ranges(const ContextCounts& counts) noexcept {
-  return counts.replay == CounterReplay::kSerial ? kMostRanges : 1;
-}
-
-void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_t ranges) {
-  const bool is_whole = counts.replay == CounterReplay::kRange;
-  const char* function = "";
-  cupti::Result result = cupti::kSuccess;
-  counts.profiler = RangeProfiler::make(
-      c.functions, *counts.metrics, context,
-      is_whole ? cupti::RangeKind::kPushed : cupti::RangeKind::kEachKernel,
-      counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
-      ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
-  if (counts.profiler == nullptr) refuse(counts, counters_refused(c.base, function, result));
-}
-
-void prepare(Counting& c, ContextCounts& counts, void* context) {
-  if (c.functions.device_id(context, &counts.device) != cupti::kSuccess) {
-    return refuse(counts, "the GPU of a CUDA context is unknown");
-  }
-  const auto& devices = c.config.devices;
-  if (!devices.empty() && std::find(devices.begin(), devices.end(), counts.device) == devices.end()) {
-    counts.is_refused = true;  // as asked
-    return;
-  }
-  std::string unknown;
-  std::string problem;
-  counts.metrics = Metrics::make(c.base, c.functions, context, counts.device, c.config.metrics,
-                                 unknown, problem);
-  if (counts.metrics == nullptr) return refuse(counts, problem);
-  const std::size_t passes = counts.metrics->passes();
-  counts.replay = c.config.replay;
-  if (counts.replay == CounterReplay::kAuto) {
-    counts.replay = passes <= 1 ? CounterReplay::kSerial : CounterReplay::kKernel;
-  }
-  const bool is_one_pass =
-      counts.replay == CounterReplay::kSerial || counts.replay == CounterReplay::kRange;
-  if (passes > 1 && is_one_pass) {
-    return refuse(counts, "the metrics need " + std::to_string(passes) +
-                              " passes\tchoose fewer metrics, or kernel replay");
-  }
-  // The profiler of steps is made when it is known how many launches a step has.
-  if (counts.replay != CounterReplay::kSteps) make_profiler(c, counts, context, most_ranges(counts));
-  if (!counts.is_refused) tell_how(c, counts, unknown);
-}
-
-ContextCounts& counts_of(Counting& c, const cupti::CallData& data) {
-  std::unique_ptr<ContextCounts>& counts = c.contexts[data.context];
-  if (counts == nullptr) {
-    counts = std::make_unique<ContextCounts>();
-    counts->context = data.context;
-    counts->id = data.context_id;
-    prepare(c, *counts, data.context);
-  }
-  return *counts;
-}
-
-// Hands what was counted to the evaluator. While stopped.
-void hand_over(Counting& c, ContextCounts& counts) {
-  CounterBatch& batch = counts.batch();
-  counts.has_image = false;
-  if (batch.launches.empty()) return;
-  if (counts.profiler->decode() == cupti::kSuccess) {
-    c.evaluator->take(batch, *counts.metrics);
-    counts.filling = 1 - counts.filling;
-  } else {
-    batch.launches.clear();
-    note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be read");
-  }
-}
-
-bool stop_profiler(Counting& c, ContextCounts& counts) {
-  counts.unwanted = 0;
-  if (!counts.is_started()) return true;
-  const cupti::Result result = counts.profiler->stop();
-  if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
-  }
-  return result == cupti::kSuccess;
-}
-
-void write_names(Counting& c, ThreadLog& log) noexcept {
-  if (c.has_written_names) return;
-  c.has_written_names = true;
-  for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
-    log.define(raw::Kind::kCounterName, i, 0, c.config.metrics[i]);
-  }
-}
-
-// Ends the range of a context in which all was counted together.
-void close_range(Counting& c, ContextCounts& counts) {
-  if (!counts.is_open) return;
-  counts.is_open = false;
-  const cupti::Result result = counts.profiler->pop();
-  if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
-  }
-  if (!stop_profiler(c, counts)) return;
-  const std::uint32_t number = c.counted++;
-  counts.batch().launches.push_back(number);
-  if (LogLease log = definition_log()) {  // recording has just ended
-    write_names(c, *log);
-    const std::string name = "range " + std::to_string(number);
-    log->put(raw::CountedKernel{.flags = raw::CountedKernel::kIsRange,
-                                .name = write_kernel_name(*log, name.c_str()),
-                                .start_ns = static_cast<std::uint64_t>(counts.range_from_ns),
-                                .end_ns = timestamp(),
-                                .device = counts.device,
-                                .context = counts.id,
-                                .stream = raw::kCudaNone,
-                                .launch = number,
-                                .seen = c.seen,
-                                .passes = 1,
-                                .kernels = counts.range_kernels});
-  }
-  hand_over(c, counts);
-}
-
-// Ends the step of a context whose steps are passes.
-void end_step(Counting& c, ContextCounts& counts) {
-  StepPasses& steps = counts.steps;
-  if (steps.at == 0) return;  // no kernel was launched in it
-  if (!stop_profiler(c, counts)) return;
-  if (!steps.is_measured) {
-    steps.is_measured = true;
-    make_profiler(c, counts, counts.context, steps.at);
-    return steps.restart();
-  }
-  if (steps.fault == nullptr && steps.at != steps.launches.size()) steps.fault = kOtherKernels;
-  if (steps.fault != nullptr) {
-    counts.has_image = false;
-    counts.batch().launches.clear();
-    if (++steps.faults == kMostFaults) {
-      return refuse(counts, std::string("steps cannot be passes: ") + steps.fault +
-                                "\tuse kernel replay, or metrics that need one pass");
-    }
-    return steps.restart();
-  }
-  steps.at = 0;
-  if (++steps.done < counts.metrics->passes()) return;
-  hand_over(c, counts);
-  steps.restart();
-  c.is_over = true;
-}
-
-// Stops counting in a context before what must not be counted, and hands over what was. A step that
-// is interrupted is no pass; a range goes on.
-void stop(Counting& c, ContextCounts& counts, const char* cause) {
-  if (counts.replay == CounterReplay::kRange) return;
-  if (counts.replay == CounterReplay::kSteps) {
-    if (counts.is_started()) counts.steps.fault = cause;
-    stop_profiler(c, counts);
-  } else if (counts.is_started() && stop_profiler(c, counts)) {
-    hand_over(c, counts);
-  }
-}
-
-// Counters of a GPU serve one context at a time.
-void stop_all(Counting& c, const ContextCounts* but, const char* cause) {
-  for (const auto& [context, counts] : c.contexts) {
-    if (counts.get() != but) stop(c, *counts, cause);
-  }
-}
-
-void start(Counting& c, ContextCounts& counts) {
-  if (counts.is_refused || counts.profiler->is_started()) return;
-  stop_all(c, &counts, kOtherContext);
-  if (!counts.has_image) {
-    CounterBatch& batch = counts.batch();
-    c.evaluator->wait(batch);
-    batch.launches.clear();
-    if (!counts.profiler->clear(batch.image)) return refuse(counts, "no memory for counters");
-    const cupti::Result result = counts.profiler->use(batch.image);
-    if (result != cupti::kSuccess) {
-      return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
-    }
-    counts.has_image = true;
-  }
-  const cupti::Result result = counts.profiler->start();
-  if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
-  }
-}
 
 // ---- launches
 
@@ -397,6 +110,22 @@ std::int64_t unspent_ns(const Counting& c) noexcept {
   const std::int64_t run_ns = now_ns() - c.began_ns;
   const auto share = static_cast<double>(c.config.budget_ppm) * 1e-6;
   return kFirstBudgetNs + static_cast<std::int64_t>(share * static_cast<double>(run_ns)) - c.spent_ns;
+}
+
+// Waits for launches of other threads that have begun. Returns false if they take long.
+bool settle() noexcept {
+  for (const std::int64_t until = now_ns() + kSettleNs; g_in_flight.load() != 0;) {
+    if (now_ns() > until) return false;
+    usleep(10);
+  }
+  return true;
+}
+
+// Programs the counters for a launch, unless they are. Returns whether they are.
+bool start_settled(Counting& c, ContextCounts& counts) {
+  if (!counts.is_refused && !counts.is_started() && !settle()) return false;
+  start(c, counts);
+  return !counts.is_refused;
 }
 
 // Whether the budget allows to count the next launch; to program the counters takes more of it.
@@ -451,27 +180,19 @@ std::uint32_t stream_of(const Counting& c, const Launch& launch, void* context) 
 }
 
 Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
-  if (launch.mangled == nullptr || !is_recording(c) || c.captures != 0) return Choice::kSkip;
+  if (launch.mangled == nullptr || !is_recording(c) || !c.captures.empty()) return Choice::kSkip;
   LaunchFacts facts{launch.mangled, {}, {}, data.context_id, stream_of(c, launch, data.context)};
   std::copy_n(launch.grid, 3, facts.grid);
   std::copy_n(launch.block, 3, facts.block);
   return c.filter->choose(facts);
 }
 
-// Begins the range of a context with the first work in it.
-void open_range(Counting& c, const cupti::CallData& data) {
-  if (!is_recording(c)) return;
+// Begins the range of a context with the first work in it. Returns the context, or null.
+ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
+  if (!is_recording(c)) return nullptr;
   ContextCounts& counts = counts_of(c, data);
-  if (counts.is_open || counts.is_refused) return;
-  start(c, counts);
-  if (counts.is_refused) return;
-  const cupti::Result result = counts.profiler->push("range");
-  if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
-  }
-  counts.is_open = true;
-  counts.range_kernels = 0;
-  counts.range_from_ns = t_launch.enter_ns;
+  open_range(c, counts, t_launch.enter_ns);
+  return counts.is_open ? &counts : nullptr;
 }
 
 // Makes a launch one of a step that is a pass.
@@ -482,22 +203,16 @@ void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData
   const std::uint64_t hash = hash_of(t_launch.launch);
   const bool is_first = steps.done == 0;
   if (!is_first && (steps.at > steps.launches.size() || steps.launches[steps.at - 1] != hash)) {
-    steps.fault = kOtherKernels;
-    stop_profiler(c, counts);
-    return;
+    return stop_step(c, counts, kOtherKernels);
   }
   Choice choice = Choice::kSkip;
   if (is_first) {
     steps.launches.push_back(hash);
     choice = choose(c, t_launch.launch, data);
   }
-  if (choice == Choice::kExclude) {
-    stop(c, counts, kExcluded);
-    steps.fault = kExcluded;
-    return;
-  }
-  start(c, counts);
-  t_launch.is_ranged = !counts.is_refused && steps.at <= counts.profiler->most_ranges();
+  if (choice == Choice::kExclude) return stop_step(c, counts, kExcluded);
+  if (!start_settled(c, counts)) return stop_step(c, counts, kOtherThreads);
+  t_launch.is_ranged = steps.at <= counts.profiler->most_ranges();
   t_launch.is_counted = t_launch.is_ranged && choice == Choice::kCount;
 }
 
@@ -506,13 +221,11 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
   t_launch.launch = launch_of(role, id, data);
   t_launch.context = data.context;
   if (c.config.replay == CounterReplay::kRange) {
-    open_range(c, data);
-    const auto known = c.contexts.find(data.context);
-    if (known != c.contexts.end() && known->second->is_open) ++known->second->range_kernels;
+    if (ContextCounts* counts = enter_range(c, data)) ++counts->range_kernels;
     return;
   }
   if (c.config.replay == CounterReplay::kSteps) {
-    if (is_recording(c) && !c.is_over && c.captures == 0) {
+    if (is_recording(c) && !c.is_over && c.captures.empty()) {
       enter_step_launch(c, counts_of(c, data), data);
     }
     return;
@@ -523,12 +236,11 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
   const Choice choice = is_affordable ? choose(c, t_launch.launch, data) : Choice::kSkip;
   if (choice == Choice::kCount) {
     ContextCounts& counts = counts_of(c, data);
-    start(c, counts);
     counts.unwanted = 0;
-    t_launch.is_ranged = t_launch.is_counted = !counts.is_refused;
+    t_launch.is_ranged = t_launch.is_counted = start_settled(c, counts);
   } else if (is_started) {
     ContextCounts& counts = *known->second;
-    const bool stays = choice == Choice::kSkip && is_affordable && c.captures == 0 &&
+    const bool stays = choice == Choice::kSkip && is_affordable && c.captures.empty() &&
                        !c.filter->is_done() && ++counts.unwanted < kMostUnwanted;
     if (!stays) stop(c, counts, kExcluded);
     t_launch.is_ranged = stays;
@@ -565,7 +277,7 @@ void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallDat
   const Launch& launch = t_launch.launch;
   LogLease log = recording_log();
   if (!log) return;
-  write_names(c, *log);
+  write_metric_names(c, *log);
   const FunctionFacts facts = facts_of(launch.function);
   const auto size = [](int value) { return static_cast<std::uint32_t>(value); };
   log->put(raw::CountedKernel{.name = write_kernel_name(*log, launch.mangled),
@@ -613,6 +325,11 @@ void leave_launch(Counting& c, const cupti::CallData& data) {
   }
 }
 
+void* captured_stream(const cupti::CallData& data) noexcept {
+  if (data.parameters == nullptr) return nullptr;
+  return static_cast<const cupti::StreamParameters*>(data.parameters)->stream;
+}
+
 void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
   switch (role) {
     case Role::kLaunch:
@@ -621,14 +338,15 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
       break;
     case Role::kUncountable:
       ++c.graphs;
-      if (c.config.replay == CounterReplay::kRange) open_range(c, data);
-      stop_all(c, nullptr, kGraph);
+      if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
+      stop_all(c, kGraph);
       break;
     case Role::kCaptureBegin:
-      ++c.captures;
-      stop_all(c, nullptr, kGraph);
+      c.captures.push_back(captured_stream(data));
+      stop_all(c, kGraph);
       break;
     case Role::kCaptureEnd:
+    case Role::kStreamEnds:
     case Role::kNone: break;
   }
 }
@@ -637,23 +355,10 @@ void leave(Counting& c, Role role, const cupti::CallData& data) {
   const bool has_failed = data.status != nullptr && *static_cast<const int*>(data.status) != 0;
   if (role == Role::kLaunch || role == Role::kLaunchEx) {
     leave_launch(c, data);
-  } else if (c.captures != 0 &&
-             (role == Role::kCaptureEnd || (role == Role::kCaptureBegin && has_failed))) {
-    --c.captures;
-  }
-}
-
-// Recording has been turned off.
-void end_windows(Counting& c) {
-  for (const auto& [context, counts] : c.contexts) {
-    if (counts->is_refused) continue;
-    if (counts->replay == CounterReplay::kRange) {
-      close_range(c, *counts);
-    } else if (counts->replay == CounterReplay::kSteps) {
-      end_step(c, *counts);
-    } else {
-      stop(c, *counts, nullptr);
-    }
+  } else if (role == Role::kCaptureEnd || role == Role::kStreamEnds ||
+             (role == Role::kCaptureBegin && has_failed)) {
+    const auto found = std::find(c.captures.begin(), c.captures.end(), captured_stream(data));
+    if (found != c.captures.end()) c.captures.erase(found);
   }
 }
 
@@ -665,17 +370,18 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
   try {
     const Lock lock(g_counting);
     Counting& c = counting();
+    c = Counting();
     c.config = session.config.counters;
     c.session = &session;
     c.base = library.functions;
     c.subscriber = subscriber;
     c.began_ns = now_ns();
     if (const char* missing = load_counter_functions(library, c.functions)) {
-      return tell_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
+      return tell_counters_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
     }
     std::string problem;
     c.filter = LaunchFilter::make(c.config, problem);
-    if (c.filter == nullptr) return tell_refused(problem);
+    if (c.filter == nullptr) return tell_counters_refused(problem);
     c.evaluator = std::make_unique<Evaluator>(c.functions);
     c.evaluator->start();
     constexpr auto kDriver = static_cast<std::uint32_t>(cupti::Domain::kDriver);
@@ -711,7 +417,7 @@ void end_counting(bool is_exit) noexcept {
                                              " in a row that launch the same kernels");
       }
     }
-    stop_all(c, nullptr, nullptr);
+    stop_all(c, nullptr);
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be told apart");
@@ -739,9 +445,7 @@ void forget_context(void* context) noexcept {
   const auto known = c.contexts.find(context);
   if (known == c.contexts.end()) return;
   try {
-    close_range(c, *known->second);
-    stop(c, *known->second, nullptr);
-    for (const CounterBatch& batch : known->second->batches) c.evaluator->wait(batch);
+    end_context(c, *known->second);
   } catch (...) {
   }
   c.contexts.erase(known);
@@ -752,7 +456,7 @@ void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
   const Role role = g_roles[id];
   Counting& c = counting();
   if (data.site == cupti::CallSite::kEnter) {
-    if (t_launch.is_held || !g_is_on.load(std::memory_order_acquire)) return;
+    if (t_launch.is_held || t_launch.is_flying || !g_is_on.load(std::memory_order_acquire)) return;
     pthread_mutex_lock(&g_counting);
     t_launch = {};
     t_launch.is_held = true;
@@ -765,8 +469,13 @@ void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
     if (is_launch && !t_launch.is_ranged) {
       c.spent_ns += now_ns() - t_launch.enter_ns;
       t_launch.is_held = false;
+      t_launch.is_flying = true;
+      g_in_flight.fetch_add(1);
       pthread_mutex_unlock(&g_counting);
     }
+  } else if (t_launch.is_flying) {
+    t_launch.is_flying = false;
+    g_in_flight.fetch_sub(1);
   } else if (t_launch.is_held) {
     try {
       leave(c, role, data);

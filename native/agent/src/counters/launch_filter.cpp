@@ -39,7 +39,7 @@ LaunchFilter::KernelId LaunchFilter::id_of(std::string_view text) {
   id.context = text.substr(0, first);
   id.stream = text.substr(first + 1, second - first - 1);
   id.name = matcher_of(text.substr(second + 1, last - second - 1));
-  id.invocation = matcher_of(text.substr(last + 1));
+  if (last + 1 < text.size()) id.invocation = compiled(text.substr(last + 1));
   return id;
 }
 
@@ -90,7 +90,7 @@ bool LaunchFilter::matches_id(const Kernel& kernel, const LaunchFacts& launch) {
     if (!is(id.context, launch.context) || !is(id.stream, launch.stream)) continue;
     if (!id.name.matches(kernel.name)) continue;
     const std::uint64_t call = ++id.calls[kernel.name];
-    is_any = is_any || id.invocation.matches(std::to_string(call));
+    is_any = is_any || !id.invocation || std::regex_match(std::to_string(call), *id.invocation);
   }
   return is_any;
 }

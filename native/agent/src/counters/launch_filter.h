@@ -54,7 +54,7 @@ class LaunchFilter {
     std::string context;
     std::string stream;
     Matcher name;
-    Matcher invocation;
+    std::optional<std::regex> invocation;  // all of the number must match
     std::unordered_map<std::string, std::uint64_t> calls;  // by kernel, of those that match
   };
   struct Kernel {

@@ -563,9 +563,15 @@ bool is_traced_for(const Session* session) noexcept {
   return tracing().session == session;
 }
 
-// What is recorded of CUDA in a session.
+// What is recorded of CUDA in a session. Where launches are counted they run one by one: their times
+// say nothing, and are not recorded.
 CudaConfig cuda_config(const Session& session) {
   CudaConfig config = session.config.cuda;
+  if (session.config.counters.is_on) {
+    config.calls = CudaCalls::kNone;
+    config.kernels = config.copies = config.fills = config.waits = config.events = false;
+    config.memory = config.overhead = false;
+  }
   // Turned off again, CUPTI's kind of waits goes on taking 1.5 us per launch (13.0.1, H200); the
   // other kinds take nothing then.
   if (read_switch(*session.control).mode() == raw::RangeMode::kSteps) config.cupti_waits = false;
