@@ -1123,7 +1123,7 @@ struct ColumnsOf<KernelMetricRow> {
     return row_id(in, row.launch).value;
   }
   static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const KernelMetricRow &row) {
-    return std::tuple(metric_name(in, row.metric).value);
+    return std::tuple();
   }
 };
 

@@ -48,8 +48,8 @@ def test_values_find_their_launch_and_name_in_other_logs(tmp_path: Path) -> None
     trace, finished = read_counters(tmp_path, evaluating, launching)
     assert metrics(trace) == [
         (0, "gpu__time_duration.sum", "ns", 2000.0),
+        (1, "ratio", None, 0.25),  # as they were written
         (1, "gpu__time_duration.sum", "ns", 1000.0),
-        (1, "ratio", None, 0.25),
     ]
     assert rows(trace, "kernel_metric", "integer", "text", "instances") == [(None, None, 0)] * 3
     assert (finished.counted_kernels, finished.counter_values, finished.lost) == (2, 3, 0)
