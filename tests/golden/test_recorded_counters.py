@@ -24,7 +24,6 @@ from warpline.counters.sets import LIGHT, SECTIONS
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import Choice
 from warpline.documents.kernel_pages import launches, session
-from warpline.readers.ncu.units import unit_of
 from warpline.render import kernel_listings as listings
 from warpline.render import kernel_pages as pages
 from warpline.trace import Trace
@@ -48,9 +47,10 @@ def recorded(report: Trace, folder: Path) -> Trace:
         & pl.col("name").str.contains("__")
         & ~pl.any_horizontal(pl.col("name").str.starts_with(s) for s in _WITHOUT_COUNTERS)
     )
-    numbers = {name: number for number, name in enumerate(metrics["name"].unique().sort())}
+    units = dict(metrics.select("name", "unit").sort("name").iter_rows())
+    numbers = {name: number for number, name in enumerate(units)}
     for name, number in numbers.items():
-        log.counter_name(number, f"{name} {unit_of(name)}")
+        log.counter_name(number, f"{name} {units[name] or ''}")
     streams = report["stream"]["native_id"].to_list()
     for launch, row in enumerate(report["profiled_kernel"].iter_rows(named=True)):
         log.counted(

@@ -14,7 +14,7 @@ import numpy as np
 from warpline.derived.counters.launch_metrics import launch_metrics
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
-from warpline.documents.table_rows import Rows, native_id, values_of
+from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
 from warpline.result.kernel_pages import (
     Instruction,
@@ -59,9 +59,15 @@ def launches(
     metrics = _metrics(trace, rows, with_instances=with_instances)
     sections = _sections(trace, metrics, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
-    named = _named(trace, table, shown_name)
+    named, facts = _named(trace, table, shown_name), _Facts(trace, table)
     return [
-        _launch(trace, table, row, named[row], metrics[row], is_taken, sections.get(row, ()))
+        facts.launch(
+            row,
+            named[row],
+            metrics[row],
+            {name: metric for name, metric in metrics[row].items() if is_taken(name)},
+            sections.get(row, ()),
+        )
         for row in rows
     ]
 
@@ -330,38 +336,50 @@ def _require(trace: Trace) -> None:
         )
 
 
-def _launch(
-    trace: Trace,
-    table: Rows,
-    row: int,
-    named: _Named,
-    metrics: dict[str, KernelMetric],
-    is_taken: Callable[[str], bool],
-    sections: Sequence[PageSection],
-) -> ProfiledLaunch:
-    process, device = table["process_id"][row], table["device_id"][row]
-    owner = Rows(trace, "process")
-    gpu = Rows(trace, "device")
-    capability = ""
-    if device is not None and gpu["compute_major"][device] is not None:
-        capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
-    return ProfiledLaunch(
-        table["launch_number"][row],
-        owner["pid"][process],
-        PurePath(owner["name"][process] or "").name,
-        owner["host"][process] or "",
-        *named,
-        native_id(trace, "context", table["context_id"][row]),
-        native_id(trace, "stream", table["stream_id"][row]),
-        (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
-        (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
-        None if device is None else gpu["gpu_index"][device],
-        capability,
-        table["has_fixed_clocks"][row] is False,
-        table["is_range"][row],
-        table["kernels"][row],
-        metrics[_PASSES].value if _PASSES in metrics else None,
-        table["nvtx"][row],
-        {name: metric for name, metric in metrics.items() if is_taken(name)},
-        tuple(sections),
-    )
+class _Facts:
+    """The rows that a launch refers to."""
+
+    def __init__(self, trace: Trace, table: Rows) -> None:
+        self._table = table
+        self._processes, self._devices = Rows(trace, "process"), Rows(trace, "device")
+        self._contexts, self._streams = Rows(trace, "context"), Rows(trace, "stream")
+
+    def launch(
+        self,
+        row: int,
+        named: _Named,
+        metrics: Mapping[str, KernelMetric],
+        shown_metrics: Mapping[str, KernelMetric],
+        sections: Sequence[PageSection],
+    ) -> ProfiledLaunch:
+        """Return the launch in a row."""
+        table, owner, gpu = self._table, self._processes, self._devices
+        process, device = table["process_id"][row], table["device_id"][row]
+        capability = ""
+        if device is not None and gpu["compute_major"][device] is not None:
+            capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
+        return ProfiledLaunch(
+            table["launch_number"][row],
+            owner["pid"][process],
+            PurePath(owner["name"][process] or "").name,
+            owner["host"][process] or "",
+            *named,
+            _native_id(self._contexts, table["context_id"][row]),
+            _native_id(self._streams, table["stream_id"][row]),
+            (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
+            (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
+            None if device is None else gpu["gpu_index"][device],
+            capability,
+            table["has_fixed_clocks"][row] is False,
+            table["is_range"][row],
+            table["kernels"][row],
+            metrics[_PASSES].value if _PASSES in metrics else None,
+            table["nvtx"][row],
+            shown_metrics,
+            tuple(sections),
+        )
+
+
+def _native_id(table: Rows, row: int | None) -> int | None:
+    """Return CUDA's id of a context or a stream; None without a row."""
+    return None if row is None else table["native_id"][row]

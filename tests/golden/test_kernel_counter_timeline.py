@@ -46,7 +46,7 @@ def counters(folder: Path, launches: Sequence[Launch]) -> Path:
 
 def durations(*paths: Path) -> list[int | None]:
     """Return the durations in the timeline: ten and the number of the kernel."""
-    found = warpline.stats(warpline.open(*paths), "kernel_counters").to_polars()
+    found = warpline.stats(warpline.open(*paths), "kernel_counter_timeline").to_polars()
     return found["duration_ns"].to_list()[:-1]
 
 
@@ -57,7 +57,7 @@ def test_launches_are_found_by_what_was_launched_before(tmp_path: Path) -> None:
     time = timeline(tmp_path / "time", KERNELS)
     some = counters(tmp_path / "some", [("_Z1av", 1, 3), ("_Z1bv", 1, 4)])
     assert durations(time, some) == durations(some, time) == [13, 14]
-    table = warpline.stats(warpline.open(time, some), "kernel_counters").to_polars()
+    table = warpline.stats(warpline.open(time, some), "kernel_counter_timeline").to_polars()
     assert table.select("launch", "kernel", "profiled_ns", "sm_ratio").rows() == [
         (0, "a()", 1000, 0.5),
         (1, "b()", 1001, 0.5),

@@ -1,4 +1,4 @@
-"""kernel_counters: profiled launches beside their kernels in a timeline."""
+"""kernel_counter_timeline: profiled launches beside their kernels in a timeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
-NAME = "kernel_counters"
+NAME = "kernel_counter_timeline"
 TITLE = "Profiled kernels in the timeline"
 FIELDS = (
     Field("launch", Unit.ID, "ID of the launch in its report or process.", "ID"),
@@ -33,9 +33,9 @@ FIELDS = (
     fields=FIELDS,
     needs=("kernel", "profiled_kernel"),
     missing_hint="pass a timeline and counters of the same program:"
-    " warpline stats -r kernel_counters timeline.warpline counters.warpline",
+    " warpline stats -r kernel_counter_timeline timeline.warpline counters.warpline",
 )
-def kernel_counters(trace: Trace, arguments: Arguments) -> Result:
+def kernel_counter_timeline(trace: Trace, arguments: Arguments) -> Result:
     """Profiled launches beside their kernels in a timeline of the same program.
 
     What it measures: For each profiled launch, when the same launch ran in the timeline and how
