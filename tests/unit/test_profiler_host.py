@@ -82,7 +82,21 @@ def test_a_breakdown_costs_no_pass(host):
 
 @pytest.mark.parametrize(
     "chip",
-    "GV100 TU102 TU116 GA100 GA102 GA10B AD102 GH100 GB100 GB102 GB10B GB202 GB20B".split(),
+    [
+        "GV100",
+        "TU102",
+        "TU116",
+        "GA100",
+        "GA102",
+        "GA10B",
+        "AD102",
+        "GH100",
+        "GB100",
+        "GB102",
+        "GB10B",
+        "GB202",
+        "GB20B",
+    ],
 )
 def test_the_light_set_is_one_pass_on_every_architecture(host, chip):
     if chip not in host.chips():
