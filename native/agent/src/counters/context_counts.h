@@ -74,6 +74,7 @@ struct GpuCounts {
   // Launches that are being made without the gate. Counters are not programmed before these are over:
   // they would be counted, or repeated.
   std::atomic<std::uint32_t> in_flight{0};
+  std::atomic<bool> is_closed{false};  // nothing is counted there any more
   std::vector<std::unique_ptr<ContextCounts>> contexts;
 
   // Returns null if nothing was counted there yet.
@@ -96,6 +97,7 @@ struct Counting {
   std::atomic<std::uint32_t> counted{0};
   std::atomic<std::int64_t> spent_ns{0};
   std::atomic<bool> is_over{false};       // all that was asked for is counted
+  std::atomic<bool> is_ending{false};     // launches wait until their GPU is closed
   std::atomic<bool> has_written_names{false};
   std::atomic<bool> has_told{false};      // how counters are collected
   std::atomic<bool> has_told_memory{false};

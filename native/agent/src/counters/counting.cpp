@@ -305,7 +305,7 @@ FunctionFacts facts_of(void* function) noexcept {
 void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallData& data,
                   std::uint32_t number) noexcept {
   const Launch& launch = t_launch.launch;
-  LogLease log = recording_log();
+  LogLease log = definition_log();  // recording was on when it began
   if (!log) return;
   write_metric_names(c, *log);
   const FunctionFacts facts = facts_of(launch.function);
@@ -380,6 +380,14 @@ void leave_capture(Counting& c, const cupti::CallData& data) {
   if (found != c.captures.end()) c.captures.erase(found);
 }
 
+// Lets the end of counting have a GPU's gate, which threads that launch all the time would not.
+void make_way(const Counting& c, const GpuCounts& gpu) noexcept {
+  for (const std::int64_t until = now_ns() + kPatienceNs; c.is_ending && !gpu.is_closed;) {
+    if (now_ns() > until) return;
+    usleep(50);
+  }
+}
+
 // A launch begins: of a kernel, or of what is not counted, such as a graph. A thread that has the gate
 // keeps it until the launch is made.
 void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) noexcept {
@@ -388,7 +396,13 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
   if (c.functions.device_id(data.context, &device) != cupti::kSuccess) return;
   if (device >= c.gpus.size()) return;
   GpuCounts& gpu = c.gpus[device];
+  make_way(c, gpu);
+  if (gpu.is_closed) return;
   pthread_mutex_lock(&gpu.gate);
+  if (gpu.is_closed) {
+    pthread_mutex_unlock(&gpu.gate);
+    return;
+  }
   t_launch = {};
   t_launch.counting = &c;
   t_launch.gpu = &gpu;
@@ -477,17 +491,20 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
 }
 
 void end_counting(bool is_exit) noexcept {
-  Counting* counting = g_counting.exchange(nullptr);
-  if (counting == nullptr) return;
+  Counting* counting = g_counting.load(std::memory_order_acquire);
+  if (counting == nullptr || counting->is_ending.exchange(true)) return;
   Counting& c = *counting;
   try {
     for (GpuCounts& gpu : c.gpus) {
       const Gate gate(gpu, kPatienceNs);
-      if (!gate) continue;  // a launch there may never end: the process must
-      end_windows(c, gpu);
-      tell_steps(c, gpu);
-      stop_all(c, gpu, nullptr);
+      if (gate) {  // else a launch there may never end: the process must
+        end_windows(c, gpu);
+        tell_steps(c, gpu);
+        stop_all(c, gpu, nullptr);
+      }
+      gpu.is_closed = true;
     }
+    g_counting.store(nullptr, std::memory_order_release);
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be told apart");
