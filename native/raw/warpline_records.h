@@ -1623,8 +1623,8 @@ struct Collecting {
 // A kernel launch whose counters were collected, in the log of the launching thread; start and end
 // are those of the call. `launch` numbers them in this process, from 0; `seen` is how many kernels
 // it had launched before this one. Its values are CounterValue records of the same process, which
-// may be in another log. A range of work that was counted as a whole has the name of the range and
-// no grid.
+// may be in another log. A range of work that was counted as a whole has the name of the range, no
+// grid and no stream: kCudaNone.
 struct CountedKernel {
   static constexpr Kind kKind = Kind::kCountedKernel;
   static constexpr bool kIsCounted = true;

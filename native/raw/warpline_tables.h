@@ -927,6 +927,206 @@ struct ColumnsOf<GraphNodeRow> {
   }
 };
 
+// A row of profiled_kernel, made of a CountedKernel record.
+struct ProfiledKernelRow {
+  using Record = raw::CountedKernel;
+  static constexpr std::size_t kNumber = 11;
+  static constexpr std::string_view kTable = "profiled_kernel";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t kernels = 0;
+  std::uint32_t place = 0;
+  std::uint32_t thread = 0;
+  std::int32_t nvtx = -1;
+  std::int32_t name = -1;
+  std::uint32_t correlation = 0;
+  std::uint32_t launch = 0;
+  std::uint32_t seen = 0;
+  std::uint32_t grid_x = 0;
+  std::uint32_t static_shared_bytes = 0;
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::uint32_t local_bytes_per_thread = 0;
+  std::uint32_t passes = 0;
+  std::uint16_t grid_y = 0;
+  std::uint16_t grid_z = 0;
+  std::uint16_t block_x = 0;
+  std::uint16_t block_y = 0;
+  std::uint16_t block_z = 0;
+  std::uint16_t registers = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    name = text_of(record.name);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    correlation = static_cast<std::uint32_t>(record.correlation);
+    launch = static_cast<std::uint32_t>(record.launch);
+    seen = static_cast<std::uint32_t>(record.seen);
+    grid_x = static_cast<std::uint32_t>(record.grid_x);
+    grid_y = static_cast<std::uint16_t>(record.grid_y);
+    grid_z = static_cast<std::uint16_t>(record.grid_z);
+    block_x = static_cast<std::uint16_t>(record.block_x);
+    block_y = static_cast<std::uint16_t>(record.block_y);
+    block_z = static_cast<std::uint16_t>(record.block_z);
+    registers = static_cast<std::uint16_t>(record.registers);
+    static_shared_bytes = static_cast<std::uint32_t>(record.static_shared_bytes);
+    dynamic_shared_bytes = static_cast<std::uint32_t>(record.dynamic_shared_bytes);
+    local_bytes_per_thread = static_cast<std::uint32_t>(record.local_bytes_per_thread);
+    passes = static_cast<std::uint32_t>(record.passes);
+    kernels = static_cast<std::uint64_t>(record.kernels);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<ProfiledKernelRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("launch_number", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.launch);
+    });
+    visitor("thread_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const ProfiledKernelRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const ProfiledKernelRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("correlation_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return number_or_null(in, row.correlation);
+    });
+    visitor("earlier_launches", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.seen);
+    });
+    visitor("name_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return kernel_name(in, row.name);
+    });
+    visitor("short_name_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return kernel_short_name(in, row.name);
+    });
+    visitor("mangled_name_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return kernel_mangled_name(in, row.name);
+    });
+    visitor("grid_x", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.grid_x);
+    });
+    visitor("grid_y", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.grid_y);
+    });
+    visitor("grid_z", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.grid_z);
+    });
+    visitor("block_x", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.block_x);
+    });
+    visitor("block_y", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.block_y);
+    });
+    visitor("block_z", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.block_z);
+    });
+    visitor("registers_per_thread", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.registers);
+    });
+    visitor("static_shared_bytes", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.static_shared_bytes);
+    });
+    visitor("dynamic_shared_bytes", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.dynamic_shared_bytes);
+    });
+    visitor("local_per_thread_bytes", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.local_bytes_per_thread);
+    });
+    visitor("nvtx_id", [](const auto &in, const ProfiledKernelRow &row) {
+      return text(in, row.nvtx);
+    });
+    visitor("passes", [](const auto &in, const ProfiledKernelRow &row) {
+      return number(in, row.passes);
+    });
+    visitor("is_range", [](const auto &in, const ProfiledKernelRow &row) {
+      return flag(in, row.has(raw::CountedKernel::kIsRange));
+    });
+    visitor("kernels", [](const auto &in, const ProfiledKernelRow &row) {
+      return launched_kernels(in, row.has(raw::CountedKernel::kIsRange), row.kernels);
+    });
+  }
+  static auto first(const auto &in, const ProfiledKernelRow &row) {
+    return number(in, row.launch).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const ProfiledKernelRow &row) {
+    return std::tuple(process_of_place(in, row.place).value);
+  }
+};
+
+// A row of kernel_metric, made of a CounterValue record.
+struct KernelMetricRow {
+  using Record = raw::CounterValue;
+  static constexpr std::size_t kNumber = 12;
+  static constexpr std::string_view kTable = "kernel_metric";
+  static constexpr RowOf kOwner = RowOf::kProcess;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::uint64_t launch = 0;
+  double value = 0;
+  std::int32_t process = 0;
+  std::uint32_t metric = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    metric = static_cast<std::uint32_t>(record.metric);
+    launch = static_cast<std::uint64_t>(record.launch);
+    value = static_cast<double>(record.value);
+  }
+};
+
+template <>
+struct ColumnsOf<KernelMetricRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const KernelMetricRow &row) {
+      return row_id(in, row.process);
+    });
+    visitor("profiled_kernel_id", [](const auto &in, const KernelMetricRow &row) {
+      return row_id(in, row.launch);
+    });
+    visitor("name_id", [](const auto &in, const KernelMetricRow &row) {
+      return metric_name(in, row.metric);
+    });
+    visitor("unit_id", [](const auto &in, const KernelMetricRow &row) {
+      return metric_unit(in, row.metric);
+    });
+    visitor("value", [](const auto &in, const KernelMetricRow &row) {
+      return real(in, row.value);
+    });
+    visitor("instances", [](const auto &in, const KernelMetricRow &row) {
+      return none_of(in, row.metric);
+    });
+  }
+  static auto first(const auto &in, const KernelMetricRow &row) {
+    return row_id(in, row.launch).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const KernelMetricRow &row) {
+    return std::tuple();
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -940,6 +1140,8 @@ using AllRows = RowTypes<ApiCallRow,
                          EventRecordRow,
                          MemoryEventRow,
                          OverheadRow,
-                         GraphNodeRow>;
+                         GraphNodeRow,
+                         ProfiledKernelRow,
+                         KernelMetricRow>;
 
 }  // namespace warpline

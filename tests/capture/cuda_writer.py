@@ -17,6 +17,8 @@ from capture.raw_writer import ORIGIN_NS, Log, text_body, write_session
 
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY, POOL = range(64, 75)
 OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CUDA_CLOCK, COLLECTING = range(75, 84)
+COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE = range(86, 89)
+IS_RANGE, IS_FAILED = 1, 2
 NONE = 0xFFFFFFFF
 LAUNCHES, CAPTURES, IS_GRAPH = 1, 2, 4
 HAS_PLACE, HAS_EVENT = 16, 32
@@ -184,6 +186,28 @@ class CudaLog(Log):
         """Write that CUPTI's clock showed `cupti` when the host's showed `time`."""
         words = struct.pack("<QQ", self.cupti_origin_ns + cupti, ORIGIN_NS + time)
         self.add(CUDA_CLOCK, body=words)
+
+    def counter_name(self, metric: int, text: str) -> None:
+        """Write the name of a metric, and its unit after a space."""
+        self.add(COUNTER_NAME, metric, body=text_body(text, 0))
+
+    def counted(self, name: str | None, launch: int, start: int, end: int, **more: Any) -> None:
+        """Write a launch whose counters were collected; `kernels` makes it a range of work."""
+        flags = IS_FAILED if more.get("failed") else 0
+        words = self._times(start, end)
+        place = (more.get("device", 0), more.get("context", 1), more.get("stream", 7))
+        words += struct.pack("<4I", *place, more.get("correlation", 0))
+        words += struct.pack("<II", launch, more.get("seen", launch))
+        words += struct.pack("<IHH", *more.get("grid", (1, 1, 1)))
+        words += struct.pack("<4H", *more.get("block", (32, 1, 1)), more.get("registers", 16))
+        words += struct.pack("<II", *more.get("shared", (0, 0)))
+        words += struct.pack("<II", more.get("local", 0), more.get("passes", 1))
+        if "kernels" in more:
+            flags, words = flags | IS_RANGE, words + struct.pack("<Q", more["kernels"])
+        self._event(COUNTED_KERNEL, self.name_number(name), flags, words)
+
+    def counter_value(self, metric: int, launch: int, value: float) -> None:
+        self.add(COUNTER_VALUE, metric, body=struct.pack("<Qd", launch, value))
 
     def collecting(self, time: int, kinds: int = ALL_KINDS) -> None:
         self.add(COLLECTING, kinds, body=struct.pack("<Q", ORIGIN_NS + time))

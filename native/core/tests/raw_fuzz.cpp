@@ -146,6 +146,22 @@ void add_cuda(Writer &log, Chance &chance, uint64_t now) {
           flags, body);
 }
 
+// Launches with counters, their values, and the names of these, in any order.
+void add_counters(Writer &log, Chance &chance, uint64_t now) {
+  constexpr const char *kMetrics[] = {"gpu__time_duration.sum ns", "ratio", "", " ", " unit"};
+  const auto number = [&] {
+    return static_cast<uint32_t>(chance.below(4) == 0 ? chance.word() : chance.below(6));
+  };
+  log.text(Kind::kCounterName, number(), {0}, kMetrics[chance.below(std::size(kMetrics))]);
+  log.add(Kind::kCounterValue, number(), 0, {number(), chance.word()});
+  const auto flags = static_cast<uint8_t>(chance.below(4));
+  std::vector<uint64_t> body(9 + (flags & raw::CountedKernel::kIsRange));
+  for (uint64_t &word : body) word = chance.below(3) == 0 ? chance.word() : chance.below(4);
+  if (chance.below(8) != 0) body[0] = now;
+  if (chance.below(8) != 0) body[1] = now + chance.below(90);
+  log.add(Kind::kCountedKernel, static_cast<uint32_t>(chance.below(4)), flags, body);
+}
+
 // Chains whose addresses lie in a file of machine code, mostly.
 void add_chains(Writer &log, Chance &chance, const std::string &file) {
   raw::ModuleText module{0x10000, 0x10000 + chance.below(1 << 24), {}};
@@ -178,6 +194,7 @@ std::vector<uint64_t> records(Chance &chance, const std::string &code) {
   for (int event = 0; event < 40; ++event) {
     now += chance.below(50);
     for (uint64_t more = chance.below(4); more > 0; --more) add_cuda(log, chance, now);
+    if (chance.below(4) == 0) add_counters(log, chance, now);
     const auto flags = static_cast<uint8_t>(chance.below(16));
     std::vector<uint64_t> fields;
     if (flags & raw::Push::kHasDomain) fields.push_back(1 | 3ULL << 32);
@@ -283,14 +300,21 @@ const char *const kColumns[] = {
     "cuda/missing_copies",  "cuda/missing_fills",  "host_wait/event_sync_id",
     "api_call/stack_id",    "stack/parent_id",     "stack/frame_id",       "stack/depth",
     "frame/symbol_id",      "frame/module_id",     "frame/kind",           "frame/address",
-    "frame/is_unresolved"};
+    "frame/is_unresolved",
+    "profiled_kernel/launch_number", "profiled_kernel/process_id", "profiled_kernel/thread_id",
+    "profiled_kernel/start_ns", "profiled_kernel/end_ns", "profiled_kernel/device_id",
+    "profiled_kernel/context_id", "profiled_kernel/stream_id", "profiled_kernel/name_id",
+    "profiled_kernel/short_name_id", "profiled_kernel/mangled_name_id", "profiled_kernel/nvtx_id",
+    "profiled_kernel/is_range", "profiled_kernel/kernels", "kernel_metric/profiled_kernel_id",
+    "kernel_metric/name_id", "kernel_metric/unit_id", "kernel_metric/value",
+    "kernel_metric/instances", "cuda_session/lost_values", "cuda_session/failed_launches"};
 
 // What the numbers of a column refer to: the rows of a table, or texts; nothing for other columns.
 std::string referred(const std::string &column) {
   if (column.find("_ns") != std::string::npos) return "";
   if (column == "stack/parent_id") return "stack";
   constexpr const char *kDimensions[] = {"device", "context", "stream", "thread",
-                                         "process", "stack", "frame"};
+                                         "process", "stack", "frame", "profiled_kernel"};
   for (const std::string dimension : kDimensions) {
     const std::string ending = dimension + "_id";
     if (column.ends_with("/" + ending)) return dimension;
@@ -298,7 +322,8 @@ std::string referred(const std::string &column) {
   if (column.ends_with("_device_id")) return "device";
   const bool is_text = column.ends_with("name_id") || column.ends_with("key_id") ||
                        column.ends_with("uuid_id") || column.ends_with("symbol_id") ||
-                       column.ends_with("module_id") || column.ends_with("bus_id");
+                       column.ends_with("module_id") || column.ends_with("bus_id") ||
+                       column.ends_with("unit_id") || column.ends_with("nvtx_id");
   return is_text ? "string" : "";
 }
 

@@ -102,6 +102,8 @@ def _tell(finished: Finished) -> None:
     counts = [plural(finished.ranges, "range"), plural(finished.marks, "mark")]
     if finished.kernels or finished.cuda_calls:
         counts += [plural(finished.kernels, "kernel"), plural(finished.cuda_calls, "CUDA API call")]
+    if finished.counted_kernels:
+        counts.append(plural(finished.counted_kernels, "profiled kernel"))
     *first, last = counts
     of_all = plural(finished.processes, "process", "processes")
     talk.note(f"recovered {', '.join(first)} and {last} from {of_all}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     diagnose = lazy("warpline.diagnosis.diagnose")
 
-_TIMELINE = ("kernel", "memcpy", "api_call", "range")
+_TIMELINE = ("kernel", "memcpy", "api_call")
 
 
 def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:

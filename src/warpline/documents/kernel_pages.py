@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.counters.launch_metrics import launch_metrics
+from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
-from warpline.documents.table_rows import Rows, native_id, values_of
+from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
 from warpline.result.kernel_pages import (
     Instruction,
@@ -27,6 +31,11 @@ from warpline.result.kernel_pages import (
 from warpline.trace import Trace
 
 _PASSES = "profiler__replayer_passes"
+# Shown of a GPU whose attributes are not recorded.
+_OF_DEVICE = (
+    *("uuid", "bus", "sm_count", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "clock_hz"),
+    *("compute_major", "compute_minor"),
+)
 
 
 def launches(
@@ -50,10 +59,36 @@ def launches(
     metrics = _metrics(trace, rows, with_instances=with_instances)
     sections = _sections(trace, metrics, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
+    named, facts = _named(trace, table, shown_name), _Facts(trace, table)
     return [
-        _launch(trace, table, row, shown_name, metrics[row], is_taken, sections.get(row, ()))
+        facts.launch(
+            row,
+            named[row],
+            metrics[row],
+            {name: metric for name, metric in metrics[row].items() if is_taken(name)},
+            sections.get(row, ()),
+        )
         for row in rows
     ]
+
+
+class _Named(NamedTuple):
+    """The shown name of a launch, and which launch of that name it is in its process, from 1."""
+
+    name: str
+    invocation: int
+
+
+def _named(trace: Trace, table: Rows, shown_name: str) -> dict[int, _Named]:
+    """Return row -> name and invocation of every launch."""
+    calls: Counter[tuple[int, str]] = Counter()
+    found = {}
+    for row in chosen_rows(trace, table, Choice()):
+        name = shown(table[NAMES[shown_name]][row] or table["name"][row])
+        key = table["process_id"][row], name
+        calls[key] += 1
+        found[row] = _Named(name, calls[key])
+    return found
 
 
 def _metrics(
@@ -76,6 +111,11 @@ def _metrics(
             found[row][name] = KernelMetric(
                 name, unit or "", value, count, instances.get(place, ())
             )
+    for metric in launch_metrics(trace):
+        for row in rows:
+            if metric.is_known[row] and metric.name not in found[row]:
+                number = metric.values[row].item()
+                found[row][metric.name] = KernelMetric(metric.name, metric.unit, number, 0)
     return found
 
 
@@ -143,10 +183,26 @@ def _sections(
         found.setdefault(launch, []).append(
             PageSection(identifier, identifier, (), tuple(messages))
         )
+    for launch, of_launch in metrics.items():
+        if launch not in found:
+            found[launch] = _derived_sections(of_launch)
     return {
         launch: [section for section in of_launch if is_taken(section.identifier)]
         for launch, of_launch in found.items()
     }
+
+
+def _derived_sections(metrics: Mapping[str, KernelMetric]) -> list[PageSection]:
+    """Return the sections of a launch whose recording has none."""
+    return [
+        PageSection(
+            section.identifier,
+            section.title,
+            tuple((label, metrics[name]) for label, name in section.lines),
+            (),
+        )
+        for section in sections_of(frozenset(metrics))
+    ]
 
 
 def with_metric_names(launch: ProfiledLaunch) -> ProfiledLaunch:
@@ -217,6 +273,9 @@ def session(trace: Trace) -> list[PageTable]:
         attributes["device_id"], attributes["name"], values_of(attributes), strict=True
     ):
         named.setdefault(device, []).append((name.removeprefix("device__attribute_"), value))
+    for row in range(len(devices)):
+        values = [(name, devices[name][row]) for name in _OF_DEVICE]
+        named.setdefault(row, [(name, value) for name, value in values if value is not None])
     known = [(name, str(value)) for name, value in facts.items() if value]
     started = list(zip(processes["pid"], processes["name"], strict=True))
     return [
@@ -273,40 +332,54 @@ def _require(trace: Trace) -> None:
     if not trace.has("profiled_kernel"):
         raise MissingTableError(
             "the recording has no profiled kernels",
-            hint="pass a report of Nsight Compute: warpline kernels run.ncu-rep",
+            hint="profile with warpline kernels, or pass a report of Nsight Compute (.ncu-rep)",
         )
 
 
-def _launch(
-    trace: Trace,
-    table: Rows,
-    row: int,
-    shown_name: str,
-    metrics: dict[str, KernelMetric],
-    is_taken: Callable[[str], bool],
-    sections: Sequence[PageSection],
-) -> ProfiledLaunch:
-    process, device = table["process_id"][row], table["device_id"][row]
-    owner = Rows(trace, "process")
-    gpu = Rows(trace, "device")
-    capability = ""
-    if device is not None and gpu["compute_major"][device] is not None:
-        capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
-    return ProfiledLaunch(
-        table["launch_number"][row],
-        owner["pid"][process],
-        PurePath(owner["name"][process] or "").name,
-        owner["host"][process] or "",
-        shown(table[NAMES[shown_name]][row] or table["name"][row]),
-        native_id(trace, "context", table["context_id"][row]),
-        native_id(trace, "stream", table["stream_id"][row]),
-        (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
-        (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
-        None if device is None else gpu["gpu_index"][device],
-        capability,
-        table["has_fixed_clocks"][row] is False,
-        metrics[_PASSES].value if _PASSES in metrics else None,
-        table["nvtx"][row],
-        {name: metric for name, metric in metrics.items() if is_taken(name)},
-        tuple(sections),
-    )
+class _Facts:
+    """The rows that a launch refers to."""
+
+    def __init__(self, trace: Trace, table: Rows) -> None:
+        self._table = table
+        self._processes, self._devices = Rows(trace, "process"), Rows(trace, "device")
+        self._contexts, self._streams = Rows(trace, "context"), Rows(trace, "stream")
+
+    def launch(
+        self,
+        row: int,
+        named: _Named,
+        metrics: Mapping[str, KernelMetric],
+        shown_metrics: Mapping[str, KernelMetric],
+        sections: Sequence[PageSection],
+    ) -> ProfiledLaunch:
+        """Return the launch in a row."""
+        table, owner, gpu = self._table, self._processes, self._devices
+        process, device = table["process_id"][row], table["device_id"][row]
+        capability = ""
+        if device is not None and gpu["compute_major"][device] is not None:
+            capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
+        return ProfiledLaunch(
+            table["launch_number"][row],
+            owner["pid"][process],
+            PurePath(owner["name"][process] or "").name,
+            owner["host"][process] or "",
+            *named,
+            _native_id(self._contexts, table["context_id"][row]),
+            _native_id(self._streams, table["stream_id"][row]),
+            (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
+            (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
+            None if device is None else gpu["gpu_index"][device],
+            capability,
+            table["has_fixed_clocks"][row] is False,
+            table["is_range"][row],
+            table["kernels"][row],
+            metrics[_PASSES].value if _PASSES in metrics else None,
+            table["nvtx"][row],
+            shown_metrics,
+            tuple(sections),
+        )
+
+
+def _native_id(table: Rows, row: int | None) -> int | None:
+    """Return CUDA's id of a context or a stream; None without a row."""
+    return None if row is None else table["native_id"][row]

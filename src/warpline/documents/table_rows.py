@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warpline.result.kernel_pages import MetricNumber
-from warpline.schema import TABLES
+from warpline.schema import TABLES, Column
 from warpline.trace import Trace
 
 
@@ -16,24 +16,28 @@ class Rows:
         spec = TABLES[table]
         self.columns: dict[str, list[Any]] = {}
         if not trace.has(table):
-            self.columns = {column.name.removesuffix("_id"): [] for column in spec.columns}
+            self.columns = {_key(column): [] for column in spec.columns}
             return
         loaded = trace.columns(table, *(column.name for column in spec.columns))
         for column in spec.columns:
             values = loaded[column.name].to_list()
             if column.ref == "string":
                 texts = {row: trace.strings.text(row) for row in {*values} - {None}}
-                self.columns[column.name.removesuffix("_id")] = [texts.get(row) for row in values]
+                values = [texts.get(row) for row in values]
             elif column.labels is not None:
-                self.columns[column.name] = [column.labels.get(value) for value in values]
-            else:
-                self.columns[column.name] = values
+                values = [column.labels.get(value) for value in values]
+            self.columns[_key(column)] = values
 
     def __getitem__(self, name: str) -> list[Any]:
         return self.columns[name]
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
+
+
+def _key(column: Column) -> str:
+    """Return the name of a column whose texts stand in place of their rows."""
+    return column.name.removesuffix("_id") if column.ref == "string" else column.name
 
 
 def values_of(table: Rows) -> list[MetricNumber]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -117,10 +116,8 @@ def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> N
 
 def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
     """Write launches and their metrics as JSON, in base units. What is not recorded is null."""
-    calls: Counter[str] = Counter()
     kernels = []
     for launch in launches:
-        calls[launch.name] += 1
         metrics = {
             name: _json_number(metric.value)
             for name, metric in sorted(launch.metrics.items())
@@ -130,9 +127,9 @@ def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
             {
                 "id": launch.number,
                 "name": launch.name,
-                "grid": launch.grid,
-                "block": launch.block,
-                "invocation": calls[launch.name],
+                "grid": None if launch.is_range else launch.grid,
+                "block": None if launch.is_range else launch.block,
+                "invocation": launch.invocation,
                 "context": launch.context,
                 "stream": launch.stream,
                 "device": launch.device,
@@ -140,7 +137,7 @@ def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
                 "metrics": metrics,
                 "passes": launch.passes,
                 "clock_drift_ratio": None,
-                "concurrent": None,
+                "concurrent": launch.is_range,
             }
         )
     devices = sorted({launch.device for launch in launches if launch.device is not None})

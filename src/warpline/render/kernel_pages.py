@@ -7,6 +7,7 @@ from typing import TextIO
 
 from warpline.render.metric_values import column_texts, metric_text, speedup_text
 from warpline.result.kernel_pages import ProfiledLaunch, RuleMessage
+from warpline.units import plural
 
 _LAUNCH_HEADINGS = (
     "ID",
@@ -118,12 +119,23 @@ def headed(launches: Sequence[ProfiledLaunch], out: TextIO) -> Iterator[Profiled
         if (launch.pid, launch.process, launch.host) != process:
             process = launch.pid, launch.process, launch.host
             out.write(f"[{launch.pid}] {launch.process}@{launch.host}\n")
-        shape = f"{dimensions(launch.grid)}x{dimensions(launch.block)}"
-        place = f"Context {launch.context}, Stream {launch.stream}, Device {launch.device}"
-        out.write(f"  {launch.name} {shape}, {place}, CC {launch.capability}\n")
+        out.write(f"  {launch.name} {', '.join(_facts(launch))}\n")
         if launch.is_unlocked:
             out.write(f"    Warning: {_UNLOCKED}\n")
         yield launch
+
+
+def _facts(launch: ProfiledLaunch) -> Iterator[str]:
+    """Yield what the heading of a launch says beside its name."""
+    if launch.is_range:
+        yield f"({plural(launch.kernels or 0, 'kernel')})"
+    else:
+        yield f"{dimensions(launch.grid)}x{dimensions(launch.block)}"
+    yield f"Context {launch.context}"
+    if launch.stream is not None:
+        yield f"Stream {launch.stream}"
+    yield f"Device {launch.device}"
+    yield f"CC {launch.capability}"
 
 
 def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO) -> None:
@@ -192,8 +204,7 @@ def launch_cells(launch: ProfiledLaunch) -> list[str]:
         launch.host,
         launch.name,
         *("" if number is None else str(number) for number in numbers),
-        dimensions(launch.block),
-        dimensions(launch.grid),
+        *("" if launch.is_range else dimensions(size) for size in (launch.block, launch.grid)),
         "" if launch.device is None else str(launch.device),
         launch.capability,
     ]

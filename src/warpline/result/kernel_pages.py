@@ -74,6 +74,8 @@ class ProfiledLaunch:
         process: Name of the executable, without its directory.
         host: Host name.
         name: Name of the kernel.
+        invocation: Which launch of this name it is in its process, from 1, of those that were
+            profiled.
         context: CUDA context id.
         stream: CUDA stream id.
         grid: Blocks in x, y and z.
@@ -81,6 +83,9 @@ class ProfiledLaunch:
         device: Index of the GPU.
         capability: Compute capability, such as ``9.0``.
         is_unlocked: Whether the GPU's clocks are known not to have been locked.
+        is_range: Whether several kernels were counted as a whole; None if unknown. They may have
+            run concurrently, and have no grid and block.
+        kernels: Number of kernels that were counted; None if unknown.
         passes: Number of passes that collected the metrics; None if unknown.
         nvtx: NVTX ranges that were open, outermost first; None without any.
         metrics: Metrics by name.
@@ -92,6 +97,7 @@ class ProfiledLaunch:
     process: str
     host: str
     name: str
+    invocation: int
     context: int | None
     stream: int | None
     grid: tuple[int, int, int]
@@ -99,6 +105,8 @@ class ProfiledLaunch:
     device: int | None
     capability: str
     is_unlocked: bool
+    is_range: bool | None
+    kernels: int | None
     passes: MetricNumber
     nvtx: str | None
     metrics: Mapping[str, KernelMetric]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpline.schema.columns import Column, DType, TableSpec
-from warpline.schema.declaring import enum, number, ref, size, text
+from warpline.schema.declaring import enum, number, ref, size, text, time
 from warpline.schema.labels import MESSAGE_KINDS, SOURCE_KINDS, SPEEDUP_KINDS
 from warpline.units import Unit
 
@@ -21,11 +21,25 @@ def _value(doc: str) -> tuple[Column, ...]:
 
 PROFILED_KERNEL = TableSpec(
     "profiled_kernel",
-    "One kernel launch whose hardware counters were collected. It has no time: profiling repeats "
-    "and serializes launches.",
+    "One kernel launch, or range of launches, whose hardware counters were collected. Reports of "
+    "Nsight Compute have no times, and the call lasts longer than in a normal run: profiling "
+    "repeats and serializes launches.",
     (
-        number("launch_number", "ID of the launch in its report."),
+        number("launch_number", "ID of the launch in its report or process."),
         ref("process_id", "process", "Launching process."),
+        ref("thread_id", "thread", "Launching CPU thread.", nullable=True),
+        time("start_ns", "Start of the launching call on the CPU, from the origin.", nullable=True),
+        time("end_ns", "End of the launching call, with the passes of profiling.", nullable=True),
+        number(
+            "correlation_id",
+            "CUDA correlation id of the launching call, unique within a process.",
+            nullable=True,
+        ),
+        number(
+            "earlier_launches",
+            "Kernels that the process had launched before, profiled or not.",
+            nullable=True,
+        ),
         ref("device_id", "device", "GPU.", nullable=True),
         ref("context_id", "context", "CUDA context.", nullable=True),
         ref("stream_id", "stream", "CUDA stream.", nullable=True),
@@ -34,6 +48,10 @@ PROFILED_KERNEL = TableSpec(
         text("mangled_name", "Mangled name.", nullable=True),
         *(number(f"grid_{axis}", f"Blocks of the grid in {axis}.") for axis in "xyz"),
         *(number(f"block_{axis}", f"Threads of a block in {axis}.") for axis in "xyz"),
+        number("registers_per_thread", "Registers per thread.", nullable=True),
+        size("static_shared_bytes", "Static shared memory per block.", nullable=True),
+        size("dynamic_shared_bytes", "Dynamic shared memory per block.", nullable=True),
+        size("local_per_thread_bytes", "Local memory per thread.", nullable=True),
         text(
             "nvtx",
             "Open NVTX push/pop ranges of the launching thread, outermost first: "
@@ -47,6 +65,16 @@ PROFILED_KERNEL = TableSpec(
             "Whether the GPU's clocks were locked; null if unknown.",
             nullable=True,
         ),
+        number("passes", "Times that the kernel ran to collect its metrics.", nullable=True),
+        Column(
+            "is_range",
+            DType.BOOL,
+            Unit.NONE,
+            "Whether several kernels were counted as a whole, which may have run concurrently. "
+            "Name is then that of the range, and there is no grid.",
+            nullable=True,
+        ),
+        number("kernels", "Number of kernels that were counted.", nullable=True),
     ),
     ("launch_number", "process_id"),
 )

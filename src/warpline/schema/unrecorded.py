@@ -12,6 +12,8 @@ from typing import Any
 from warpline.frozen import frozen
 
 _NOT_RECORDED = " was not recorded: "
+_NOT_COLLECTED = "hardware counters were not collected: "
+_COUNTERS = "counters"
 _STOP = "; stop it"
 _IMPORT_FAILED = "nsys could not import the {} events: "
 _NOT_IMPORTED_HINT = (
@@ -27,6 +29,7 @@ class Code(enum.StrEnum):
     HELD = "held"  # the other profiler that uses CUPTI, which supports one
     UNSHARED = "unshared"  # the other profiler that uses CUPTI and does not share it
     NOT_IMPORTED = "not-imported"  # the profiler's error when it read what it had recorded
+    ADVISED = "advised"  # the reason, a tab and the next action
     SENTENCE = "sentence"  # reason and advice, as recordings of earlier versions have them
 
 
@@ -45,7 +48,7 @@ class Unrecorded:
     """Why the events of an API could not be recorded in a process.
 
     Attributes:
-        api: The API, such as ``cuda``.
+        api: The API, such as ``cuda``, or ``counters``.
         code: Why.
         parameter: What the code is about: a profiler, or the reason itself.
     """
@@ -56,10 +59,14 @@ class Unrecorded:
 
     @classmethod
     def from_note(cls, api: str, text: str) -> Unrecorded:
-        """Return the cause that an agent noted: a parameter, a tab and a code, or a reason."""
+        """Return the cause that an agent noted.
+
+        It is a parameter, a tab and a code; a reason, a tab and the next action; or a reason.
+        """
         parameter, _, code = text.rpartition("\t")
-        if parameter and code in set(_HELD):
-            return cls(api, Code(code), parameter)
+        if parameter:
+            is_held = code in set(_HELD)
+            return cls(api, Code(code), parameter) if is_held else cls(api, Code.ADVISED, text)
         return cls(api, Code.SENTENCE if _STOP in text else Code.UNAVAILABLE, text)
 
     @classmethod
@@ -86,6 +93,8 @@ class Unrecorded:
         """The reason, such as "no CUPTI was found"."""
         if self.code is Code.SENTENCE:
             return self.parameter.partition(_STOP)[0]
+        if self.code is Code.ADVISED:
+            return self.parameter.partition("\t")[0]
         return self.parameter + _HELD.get(self.code, ("", ""))[0]
 
     @property
@@ -96,6 +105,8 @@ class Unrecorded:
         if self.code is Code.SENTENCE:
             _, stop, rest = self.parameter.partition(_STOP)
             return stop.removeprefix("; ") + rest if stop else None
+        if self.code is Code.ADVISED:
+            return self.parameter.partition("\t")[2] or None
         return _HELD[self.code][1] if self.code in _HELD else None
 
     @property
@@ -108,4 +119,6 @@ class Unrecorded:
         """The warning: one sentence."""
         if self.code is Code.NOT_IMPORTED:
             return _IMPORT_FAILED.format(self.api.upper()) + self.parameter
+        if self.api == _COUNTERS:
+            return f"{_NOT_COLLECTED}{self.reason}"
         return f"{self.api.upper()}{_NOT_RECORDED}{self.reason}"

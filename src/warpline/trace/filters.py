@@ -30,7 +30,7 @@ class Filter(Protocol):
 
 @frozen
 class Window:
-    """Keeps rows that overlap ``[start_ns, end_ns)``; None is unbounded."""
+    """Keeps rows that overlap ``[start_ns, end_ns)``, and rows without times; None is unbounded."""
 
     start_ns: int | None
     end_ns: int | None
@@ -42,7 +42,9 @@ class Window:
         times = trace.columns(spec.name, spec.start, spec.end)
         low = _INT64.min if self.start_ns is None else self.start_ns
         high = _INT64.max if self.end_ns is None else self.end_ns
-        return overlap_mask(times[spec.start].values, times[spec.end].values, low, high)
+        start = times[spec.start]
+        inside = overlap_mask(start.values, times[spec.end].values, low, high)
+        return inside if start.valid is None else inside | ~start.valid
 
 
 @frozen
@@ -90,6 +92,7 @@ class Excluded:
 
     A GPU operation belongs to the time of the call that launched it, no matter when it ran. GPU
     operations without a recorded call, and CPU events, belong to the time at which they start.
+    Rows without times are kept.
 
     Attributes:
         start_ns: Start of each interval, shape (n,), int64.
@@ -105,7 +108,8 @@ class Excluded:
         """See Filter."""
         if spec.start is None:
             return None
-        begin = trace.columns(spec.name, spec.start)[spec.start].values
+        start = trace.columns(spec.name, spec.start)[spec.start]
+        begin = start.values
         process = _process_of_rows(trace, spec)
         if spec.has("correlation_id") and spec.name != "api_call" and trace.has("api_call"):
             begin = _launch_time(trace, spec, begin)
@@ -114,7 +118,7 @@ class Excluded:
             of_owner = self.process_id == owner
             inside = _inside(begin, self.start_ns[of_owner], self.end_ns[of_owner])
             keep &= ~(inside if process is None else inside & (process == owner))
-        return keep
+        return keep if start.valid is None else keep | ~start.valid
 
 
 def _inside(points: I64, start: I64, end: I64) -> BoolArray:

@@ -20,6 +20,7 @@ from warpline.units import Unit, format_ns
 
 I32 = npt.NDArray[np.int32]
 
+_COUNTERS = "profiled_kernel"
 _MOST_GAP_NS = 1_000_000_000  # between ranks of one run that do not record at the same time
 # Environment variables with the rank of a process, the most general launcher first.
 _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -57,8 +58,10 @@ class _MergedSource:
         self._pool = StringPool()
         self._string_rows: list[I32] = [np.zeros(0, np.int32) for _ in sources]
         metas = [source.meta for source in sources]
-        self._shift_ns = _shifts(metas, alignment)
-        merged = _merge_meta(metas, self._shift_ns, alignment)
+        # Counters are collected in a run of their own: they need not be aligned with a timeline.
+        timelines = [_COUNTERS not in source.tables() for source in sources]
+        self._shift_ns = _shifts(metas, alignment, timelines)
+        merged = _merge_meta(metas, self._shift_ns, alignment, timelines)
         self._meta = replace(merged, file_of_process=_files_of_processes(sources))
         self._devices: tuple[list[I32], list[tuple[int, int]]] | None = None
 
@@ -193,13 +196,15 @@ def _shifted(data: ColumnData, by: int) -> ColumnData:
     return ColumnData(values, data.valid)
 
 
-def _shifts(metas: Sequence[TraceMeta], alignment: Alignment | None) -> list[int]:
+def _shifts(
+    metas: Sequence[TraceMeta], alignment: Alignment | None, timelines: Sequence[bool]
+) -> list[int]:
     """Return the shift of the times of each file, in ns."""
     anchors = [meta.origin_utc_ns for meta in metas]
-    known = [anchor for anchor in anchors if anchor is not None]
+    first = next((anchor for anchor in anchors if anchor is not None), 0)
     shifts = [0] * len(metas)
-    if len(known) == len(metas):
-        shifts = [anchor - known[0] for anchor in known]
+    if not any(a is None and is_one for a, is_one in zip(anchors, timelines, strict=True)):
+        shifts = [0 if anchor is None else anchor - first for anchor in anchors]
     moves = {} if alignment is None else alignment.moves_ns
     return [
         shift + moves.get(file, 0) for shift, file in zip(shifts, _first_paths(metas), strict=True)
@@ -213,12 +218,16 @@ def _first_paths(metas: Sequence[TraceMeta]) -> list[int]:
 
 
 def _merge_meta(
-    metas: Sequence[TraceMeta], shifts: Sequence[int], alignment: Alignment | None
+    metas: Sequence[TraceMeta],
+    shifts: Sequence[int],
+    alignment: Alignment | None,
+    timelines: Sequence[bool],
 ) -> TraceMeta:
     warnings = [text for meta in metas for text in meta.warnings]
     warnings += () if alignment is None else alignment.notes
     is_aligned = alignment is not None and alignment.is_complete
-    if any(meta.origin_utc_ns is None for meta in metas) and not is_aligned:
+    aligned = [meta for meta, is_one in zip(metas, timelines, strict=True) if is_one]
+    if any(meta.origin_utc_ns is None for meta in aligned) and not is_aligned and len(aligned) > 1:
         warnings.append("clocks of the recordings are not aligned: one has no UTC anchor")
     spans = [
         (meta.span_ns[0] + shift, meta.span_ns[1] + shift)
@@ -226,7 +235,8 @@ def _merge_meta(
         if meta.span_ns is not None
     ]
     if len(spans) == len(metas) and all(meta.origin_utc_ns is not None for meta in metas):
-        warnings += _gaps([meta.paths[0].name for meta in metas if meta.paths], spans)
+        of_timelines = [span for span, is_one in zip(spans, timelines, strict=True) if is_one]
+        warnings += _gaps([meta.paths[0].name for meta in aligned if meta.paths], of_timelines)
     return replace(
         metas[0],
         paths=tuple(path for meta in metas for path in meta.paths),
@@ -253,7 +263,7 @@ def _merge_meta(
 
 def _gaps(names: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[str]:
     """Return a warning about files that are hardly of one run: all of one end before all others."""
-    if len(names) < len(spans):
+    if len(names) < len(spans) or not spans:
         return []
     order = sorted(range(len(spans)), key=lambda file: spans[file])
     last = order[0]  # the file that ends last, of those so far

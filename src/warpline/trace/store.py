@@ -271,8 +271,9 @@ def _repair_times(columns: dict[str, ColumnData], names: Sequence[str]) -> int:
         return 0
     start = np.clip(first, -_FAR_NS, _FAR_NS)
     wrong = (start != first) | (last < first) | (last > _FAR_NS)
-    columns[names[-1]] = ColumnData(np.where(wrong, start, last))
-    columns[names[0]] = ColumnData(start)
+    valid = columns[names[0]].valid
+    columns[names[-1]] = ColumnData(np.where(wrong, start, last), valid)
+    columns[names[0]] = ColumnData(start, valid)
     return int(np.count_nonzero(wrong))
 
 

@@ -216,7 +216,7 @@ class Trace:
     def window(self, start_ns: int | None, end_ns: int | None) -> Trace:
         """Return the rows that overlap ``[start_ns, end_ns)``, not clipped; None is unbounded.
 
-        Tables without times keep all rows.
+        Tables and rows without times are kept.
         """
         return self.filtered(Window(start_ns, end_ns))
 

@@ -2,6 +2,7 @@
 // takes the sealed tables and members, and its type is that of the column in the schema.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <tuple>
@@ -98,6 +99,10 @@ inline Label launch_kind(const SealedTables &, bool is_cooperative, bool is_of_s
   return {{is_of_several_devices ? 3 : is_cooperative ? 2 : 1, true}};
 }
 inline Label graph_level(const SealedTables &, uint32_t nodes) { return {{nodes != 0, true}}; }
+// How many kernels were counted together.
+inline Number launched_kernels(const SealedTables &, bool is_range, uint64_t kernels) {
+  return {{static_cast<int64_t>(is_range ? std::min<uint64_t>(kernels, INT64_MAX) : 1), true}};
+}
 inline Number event_or_null(const SealedTables &, uint32_t event) {
   return {{event, event != raw::kCudaNone}};
 }
@@ -145,6 +150,15 @@ inline Label kernel_name(const SealedTables &in, int32_t name) {
 inline Label kernel_short_name(const SealedTables &in, int32_t name) {
   return {{name_in(in, name).base, true}};
 }
+// Of a metric that has no values but its own.
+inline Number none_of(const SealedTables &, uint32_t) { return {{0, true}}; }
+inline Label metric_name(const SealedTables &in, uint32_t metric) {
+  return {{in.tables.counters.metrics[metric].name, true}};
+}
+inline Label metric_unit(const SealedTables &in, uint32_t metric) {
+  return row_or_none(in.tables.counters.metrics[metric].unit);
+}
+
 inline Label kernel_mangled_name(const SealedTables &in, int32_t name) {
   return row_or_none(name_in(in, name).mangled);
 }

@@ -214,6 +214,7 @@ class CudaDecoder {
     return place_of(record.device, or_zero(record.context), or_zero(record.stream));
   }
   uint32_t place_of(const raw::Memory &record);
+  uint32_t place_of(const raw::CountedKernel &record);
 
   // Notes that a device had work, and whether CUPTI knew its times.
   void see_work(uint32_t correlation, bool has_times);
@@ -227,6 +228,7 @@ class CudaDecoder {
 
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
+  bool on_counter_name(const uint64_t *record, std::size_t words);
 
   // Reads a record and takes in what it says. Each returns whether that can be true.
   template <typename Record>

@@ -107,6 +107,7 @@ Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
   switch (raw::kind_of(*record)) {
     case Kind::kCallName: return {.is_sound = on_call_name(record, words)};
     case Kind::kCudaName: return {.is_sound = on_name(record, words)};
+    case Kind::kCounterName: return {.is_sound = on_counter_name(record, words)};
     case Kind::kChain: return {.is_sound = cuda_.chains.add_chain(process_, record, words)};
     case Kind::kModule: return {.is_sound = cuda_.chains.add_module(process_, record, words)};
     case Kind::kCall: return take<raw::Call>(record, words);
@@ -152,6 +153,13 @@ bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
   std::string_view text;
   if (!text_at(record, words, text)) return false;
   names_.set(raw::aux_of(*record), tables_.texts.intern(text));
+  return true;
+}
+
+bool CudaDecoder::on_counter_name(const uint64_t *record, std::size_t words) {
+  std::string_view text;
+  if (!text_at(record, words, text)) return false;
+  tables_.counters.add_metric(tables_.texts, process_, raw::aux_of(*record), text);
   return true;
 }
 
@@ -322,6 +330,11 @@ void CudaDecoder::see_work(uint32_t correlation, bool has_times) {
 uint32_t CudaDecoder::place_of(const raw::Memory &record) {
   const uint32_t context = record.context == 0 ? raw::kCudaNone : record.context;
   return place_of(record.device, context, raw::kCudaNone);
+}
+
+// A range of work may be of several streams.
+uint32_t CudaDecoder::place_of(const raw::CountedKernel &record) {
+  return place_of(record.device, or_zero(record.context), record.stream);
 }
 
 uint32_t CudaDecoder::place_of(uint32_t device, uint32_t context, uint32_t stream) {

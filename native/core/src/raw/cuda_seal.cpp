@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "raw/correlations.h"
+#include "raw/counters.h"
 #include "raw/cuda.h"
 #include "raw/cuda_clock.h"
 #include "raw/cuda_dimensions.h"
@@ -223,32 +224,59 @@ void add_node_launches(RawTables &tables) {
 
 constexpr std::string_view kNoName = "[unknown]";
 
-void name_kernels(RawTables &tables) {
-  CudaTables &cuda = tables.cuda;
-  std::unordered_map<int32_t, int32_t> name_of;
-  int32_t last_text = -2;
-  int32_t last_name = -1;
-  tables.rows.of<KernelRow>().change_shared([&](KernelRow &kernel) {
-    if (kernel.name != last_text) {
-      last_text = kernel.name;
-      const auto [found, is_new] =
-          name_of.try_emplace(kernel.name, static_cast<int32_t>(cuda.names.size()));
-      if (is_new) {
-        CudaKernelName added{kernel.name, 0, 0};
-        if (kernel.name < 0) {
-          added.full = added.base = tables.texts.intern(kNoName);
-        } else {
-          const std::string mangled(tables.texts.text(kernel.name));
-          const KernelName name = demangle_kernel(mangled);
-          added.full = tables.texts.intern(name.full);
-          added.base = tables.texts.intern(name.base);
-        }
-        cuda.names.push_back(added);
-      }
-      last_name = found->second;
+// Makes names of kernels of the texts that logs have.
+class KernelNames {
+ public:
+  explicit KernelNames(RawTables &tables) : tables_(tables) {}
+
+  // Returns the place of a kernel's name among the names, from its mangled one; -1: it has none.
+  int32_t of(int32_t mangled) {
+    if (mangled == last_mangled_) return last_;
+    const auto [found, is_new] = known_.try_emplace(mangled, next());
+    if (is_new) names().push_back(made(mangled));
+    last_mangled_ = mangled;
+    return last_ = found->second;
+  }
+
+  // The same of a range of work, whose name is no kernel's.
+  int32_t of_range(int32_t text) {
+    const auto [found, is_new] = ranges_.try_emplace(text, next());
+    if (is_new) {
+      const int32_t name = text < 0 ? tables_.texts.intern(kNoName) : text;
+      names().push_back({-1, name, name});
     }
-    kernel.name = last_name;
-  });
+    return found->second;
+  }
+
+ private:
+  std::vector<CudaKernelName> &names() { return tables_.cuda.names; }
+  int32_t next() { return static_cast<int32_t>(names().size()); }
+
+  CudaKernelName made(int32_t mangled) {
+    if (mangled < 0) {
+      const int32_t name = tables_.texts.intern(kNoName);
+      return {mangled, name, name};
+    }
+    const KernelName name = demangle_kernel(std::string(tables_.texts.text(mangled)));
+    const int32_t full = tables_.texts.intern(name.full);
+    return {mangled, full, tables_.texts.intern(name.base)};
+  }
+
+  RawTables &tables_;
+  std::unordered_map<int32_t, int32_t> known_;
+  std::unordered_map<int32_t, int32_t> ranges_;
+  int32_t last_mangled_ = -2;
+  int32_t last_ = -1;
+};
+
+void name_kernels(RawTables &tables) {
+  KernelNames names(tables);
+  tables.rows.of<KernelRow>().change_shared(
+      [&](KernelRow &kernel) { kernel.name = names.of(kernel.name); });
+  for (ProfiledKernelRow &kernel : tables.rows.of<ProfiledKernelRow>()) {
+    const bool is_range = kernel.has(raw::CountedKernel::kIsRange);
+    kernel.name = is_range ? names.of_range(kernel.name) : names.of(kernel.name);
+  }
 }
 
 std::string overhead_name(uint32_t kind) {
@@ -300,6 +328,7 @@ void seal_cuda(RawTables &tables) {
   number_dimensions(tables);
   add_node_launches(tables);
   name_overhead(tables);
+  seal_counters(tables);
   seal_chains(cuda.chains, tables.texts);
 }
 

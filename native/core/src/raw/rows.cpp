@@ -65,13 +65,17 @@ class Table final : public RowsOf<Row> {
     if (!found.read(record, words)) return {.is_sound = false};
     row.take(found, [&](uint32_t number) { return decoder.text_of(number); });
     const bool has_times = take_times(found, row, taken);
-    if constexpr (Row::kOwner == RowOf::kThread) {
+    if constexpr (requires { row.thread; }) {
       if (decoder.thread() == nullptr) return {.is_sound = false};
       row.thread = *decoder.thread();
-    } else if constexpr (Row::kOwner == RowOf::kProcess) {
+    }
+    if constexpr (Row::kOwner == RowOf::kProcess) {
       row.process = decoder.process();
-    } else if constexpr (requires { found.device, found.context, found.stream; }) {
-      if (HasSpan<Row>) decoder.see_work(found.correlation, has_times);
+    } else if constexpr (Row::kOwner == RowOf::kPlace &&
+                         requires { found.device, found.context, found.stream; }) {
+      if constexpr (HasSpan<Row> && Row::kIsOnGpuClock) {
+        decoder.see_work(found.correlation, has_times);
+      }
       if (has_times) row.place = decoder.place_of(found);
     }
     if (has_times) decoder.add(rows, row);

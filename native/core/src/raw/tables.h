@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "growing.h"
+#include "raw/counters.h"
 #include "raw/cuda.h"
 #include "raw/rows.h"
 #include "raw/texts.h"
@@ -217,6 +218,7 @@ struct RawTables {
   int64_t beyond_limits = 0;  // events left out because a table was full
   int64_t notes_left_out = 0;
   CudaTables cuda;
+  CounterTables counters;
   RawRows rows;
   int64_t foreign_records = 0;  // of kinds that this version does not read
 };

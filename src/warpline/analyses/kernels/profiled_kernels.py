@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.counters import launch_columns, metric_numbers
+from warpline.derived.counters import (
+    PEAK_FIELDS,
+    launch_columns,
+    metric_numbers,
+    peak_columns,
+)
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -12,24 +17,14 @@ from warpline.units import Unit
 NAME = "profiled_kernels"
 TITLE = "Profiled kernels"
 FIELDS = (
-    Field("launch", Unit.ID, "ID of the launch in its report.", "ID"),
+    Field("launch", Unit.ID, "ID of the launch in its report or process.", "ID"),
     Field("kernel", Unit.NONE, "Kernel name.", "Kernel"),
     Field("duration_ns", Unit.NS, "Duration when profiled.", "Duration (ns)"),
-    Field("sm_ratio", Unit.RATIO, "Throughput of the SMs, of their peak.", "SM (%)", 100.0, 1),
-    Field("memory_ratio", Unit.RATIO, "Throughput of memory.", "Memory (%)", 100.0, 1),
-    Field("dram_ratio", Unit.RATIO, "Throughput of DRAM.", "DRAM (%)", 100.0, 1),
-    Field("occupancy_ratio", Unit.RATIO, "Achieved occupancy.", "Occupancy (%)", 100.0, 1),
+    *PEAK_FIELDS,
     Field("registers", Unit.COUNT, "Registers per thread.", "Registers"),
     Field("blocks", Unit.COUNT, "Blocks of the grid.", "Blocks"),
     Field("threads", Unit.COUNT, "Threads of a block.", "Threads"),
 )
-_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
-_PERCENTAGES = {
-    "sm_ratio": f"sm__throughput.{_OF_PEAK}",
-    "memory_ratio": f"gpu__compute_memory_throughput.{_OF_PEAK}",
-    "dram_ratio": f"gpu__dram_throughput.{_OF_PEAK}",
-    "occupancy_ratio": "sm__warps_active.avg.pct_of_peak_sustained_active",
-}
 
 
 @analysis(
@@ -37,7 +32,7 @@ _PERCENTAGES = {
     title=TITLE,
     fields=FIELDS,
     needs=("profiled_kernel",),
-    missing_hint="pass a report of Nsight Compute (.ncu-rep)",
+    missing_hint="profile with warpline kernels, or pass a report of Nsight Compute (.ncu-rep)",
 )
 def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
     """One line per profiled launch.
@@ -54,7 +49,8 @@ def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline.
     """
     axes = [f"{of}_{axis}" for of in ("grid", "block") for axis in "xyz"]
-    sizes = trace.columns("profiled_kernel", *axes)
+    sizes = trace.columns("profiled_kernel", *axes, "is_range")
+    is_launch = ~sizes["is_range"].filled(0).astype(np.bool_)
     count = trace.row_count("profiled_kernel")
     grid, block = ([sizes[f"{of}_{axis}"].values for axis in "xyz"] for of in ("grid", "block"))
     duration_ns, has_duration = metric_numbers(trace, "gpu__time_duration.sum")
@@ -63,11 +59,9 @@ def profiled_kernels(trace: Trace, arguments: Arguments) -> Result:
         **launch_columns(trace, np.arange(count)),
         "duration_ns": Numbers(np.rint(duration_ns).astype(np.int64), has_duration),
     }
-    for field, name in _PERCENTAGES.items():
-        percent, is_known = metric_numbers(trace, name)
-        values[field] = Numbers(percent / 100, is_known)
+    values.update(peak_columns(trace))
     values["registers"] = Numbers(registers.astype(np.int64), has_registers)
     values["blocks"], values["threads"] = (
-        Numbers(np.prod(axes_of, axis=0)) for axes_of in (grid, block)
+        Numbers(np.prod(axes_of, axis=0), is_launch) for axes_of in (grid, block)
     )
     return Result(NAME, TITLE, FIELDS, values, ("launch", "kernel"))

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.finishing import cuda_tables
+from warpline.capture.finishing import counter_tables, cuda_tables
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import Told
@@ -32,6 +32,7 @@ LOST_CUDA_EVENTS = "NVTX and CUDA events"
 
 _NVTX = "nvtx"
 _EVENTS = ("range", "mark", "range_payload")
+_OF_CUDA = ("api_call", "kernel", "profiled_kernel")
 _DIMENSIONS = ("process", "thread")
 _PACKED = {DType.INT64: "q", DType.INT32: "i"}
 _ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
@@ -67,6 +68,8 @@ class Draft:
         is_cuda = cuda_tables.CUDA in collected
         # A recorded table is present even without rows: there were no such events.
         there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
+        is_counted = counter_tables.COUNTERS in collected
+        there |= {*counter_tables.recorded(session, is_asked_for=is_counted)}
         there |= {name for name, rows in self.rows.items() if rows}
         there |= {table for name, table in COLLECTORS.items() if name in collected}
         if _NVTX in collected:
@@ -125,7 +128,7 @@ class Draft:
         facts, told = self._facts, self._told
         command = facts.get("command")
         # Drops are counted per log, not by kind of record.
-        events = LOST_CUDA_EVENTS if self.rows["api_call"] or self.rows["kernel"] else LOST_EVENTS
+        events = LOST_CUDA_EVENTS if any(map(self.rows.get, _OF_CUDA)) else LOST_EVENTS
         return {
             "sources": [],
             "source_format": RAW_FORMAT,

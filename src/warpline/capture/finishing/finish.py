@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.finishing import cuda_tables
+from warpline.capture.finishing import counter_tables, cuda_tables
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.draft import Draft, Progress
 from warpline.capture.finishing.ends import Life, lives_of, tell_ends
@@ -35,8 +35,8 @@ class Finished:
 
     Attributes:
         output: The recording.
-        processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls: Rows of its
-            tables.
+        processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls,
+            counted_kernels, counter_values: Rows of its tables.
         is_empty: Whether nothing that a program did was recorded, by any collector.
         lost: Events that were dropped while recording, or could not be read.
         truncated: Ranges that were open when their process, or recording, ended.
@@ -57,6 +57,8 @@ class Finished:
     diagnostics: int
     kernels: int
     cuda_calls: int
+    counted_kernels: int
+    counter_values: int
     is_empty: bool
     lost: int
     truncated: int
@@ -108,6 +110,7 @@ def finish(
         told = tell(session, logs, counters, lives, was_stopped=was_stopped)
         told.ends = tell_ends(session, lives, facts, clock.origin_ns)
         cuda_tables.tell_cuda(told, session)
+        counter_tables.tell_counters(told, session)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         draft = Draft(session, facts, clock, told, costs or {})
@@ -130,6 +133,8 @@ def finish(
         diagnostics=rows["diagnostic"],
         kernels=rows["kernel"],
         cuda_calls=rows["api_call"],
+        counted_kernels=rows["profiled_kernel"],
+        counter_values=rows["kernel_metric"],
         is_empty=draft.is_empty,
         lost=told.lost + sum(told.more_lost.values()),
         truncated=told.truncated,

@@ -115,6 +115,8 @@ ROW_TABLES: tuple[str, ...] = (
     "memory_event",
     "overhead",
     "graph_node",
+    "profiled_kernel",
+    "kernel_metric",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -124,6 +126,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "memcpy",
     "memset",
     "graph_launch",
+    "profiled_kernel",
 )
 
 # CUDA's tables, and what was collected if one was recorded.

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.counters.launch_metrics import launch_metrics
 from warpline.derived.texts import dimension_texts, labelled
 from warpline.ops.arrays import BoolArray, Integers
-from warpline.result import Numbers, Texts, Values
+from warpline.result import Field, Numbers, Texts, Values
 from warpline.schema import TABLES
 from warpline.trace import Trace
+from warpline.units import Unit
 
 _LARGEST = 2.0**62
+_OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
+_PERCENTAGES = {
+    "sm_ratio": f"sm__throughput.{_OF_PEAK}",
+    "memory_ratio": f"gpu__compute_memory_throughput.{_OF_PEAK}",
+    "dram_ratio": f"gpu__dram_throughput.{_OF_PEAK}",
+    "occupancy_ratio": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+PEAK_FIELDS = (
+    Field("sm_ratio", Unit.RATIO, "Throughput of the SMs, of their peak.", "SM (%)", 100.0, 1),
+    Field("memory_ratio", Unit.RATIO, "Throughput of memory.", "Memory (%)", 100.0, 1),
+    Field("dram_ratio", Unit.RATIO, "Throughput of DRAM.", "DRAM (%)", 100.0, 1),
+    Field("occupancy_ratio", Unit.RATIO, "Achieved occupancy.", "Occupancy (%)", 100.0, 1),
+)
 
 
 def launch_columns(trace: Trace, rows: Integers) -> dict[str, Values]:
@@ -40,11 +55,20 @@ def label_column(trace: Trace, table: str, column: str) -> Texts:
     return labelled(codes, texts, data.valid)
 
 
+def peak_columns(trace: Trace) -> dict[str, Values]:
+    """Return the columns `PEAK_FIELDS` of all profiled launches."""
+    found: dict[str, Values] = {}
+    for field, name in _PERCENTAGES.items():
+        percent, is_known = metric_numbers(trace, name)
+        found[field] = Numbers(percent / 100, is_known)
+    return found
+
+
 def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     """Return the value of a metric of each profiled launch, and which launches have one.
 
-    Both have shape (launches,), float64 and bool. Values that are not finite, or too large for
-    64-bit integers, count as missing.
+    Both have shape (launches,), float64 and bool. Metrics of `launch_metrics` are among them.
+    Values that are not finite, or too large for 64-bit integers, count as missing.
     """
     count = trace.row_count("profiled_kernel")
     values, is_known = np.zeros(count), np.zeros(count, np.bool_)
@@ -56,4 +80,8 @@ def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
     chosen &= columns["value"].is_valid() & (np.abs(columns["value"].values) < _LARGEST)
     launches = columns["profiled_kernel_id"].values[chosen]
     values[launches], is_known[launches] = columns["value"].values[chosen], True
+    for metric in launch_metrics(trace):
+        if metric.name == name:
+            values = np.where(is_known, values, metric.values)
+            is_known |= metric.is_known
     return values, is_known

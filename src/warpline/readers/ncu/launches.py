@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from warpline.counters.units import unit_of
 from warpline.readers.ncu.metrics import scan
 from warpline.readers.ncu.nvtx import open_ranges
 from warpline.readers.ncu.report import Entry, Report
-from warpline.readers.ncu.units import unit_of
 from warpline.readers.ncu.values import Value, ValueColumns, value_of
 from warpline.readers.ncu.wire import Message, WireError
 from warpline.schema import TABLES
@@ -28,6 +28,14 @@ _OF_DEVICE = {
     "compute_major": ("compute_capability_major", 1),
     "compute_minor": ("compute_capability_minor", 1),
 }
+# Column of `profiled_kernel` -> metric that has it.
+_OF_LAUNCH = {
+    "registers_per_thread": "launch__registers_per_thread",
+    "static_shared_bytes": "launch__shared_mem_per_block_static",
+    "dynamic_shared_bytes": "launch__shared_mem_per_block_dynamic",
+    "passes": "profiler__replayer_passes",
+}
+_KNOWN_NAMES = (b"device__a", b"launch__device", *(name.encode() for name in _OF_LAUNCH.values()))
 _MOST_BLOCKS = (1 << 63) - 1  # CUDA allows 2^31 x 2^16 x 2^16
 _AXES = ("x", "y", "z")
 
@@ -155,7 +163,7 @@ class Launches:
             self._values.append(value)
             self._counts.append(len(spans) // 2)
             text = self._report.texts[name]
-            if value[1] is not None and text.startswith((b"device__a", b"launch__device")):
+            if value[1] is not None and text.startswith(_KNOWN_NAMES):
                 known[text.decode("utf-8", "replace")] = value[1]
         self.entries.append(entry)
         major = known.get(f"{_ATTRIBUTE}compute_capability_major", 0)
@@ -184,6 +192,7 @@ class Launches:
             "name_id": intern(result.raw(7) or short),
             "short_name_id": intern(short),
         }
+        row.update((name, known[of]) for name, of in _OF_LAUNCH.items() if of in known)
         mangled = result.raw(5)
         if mangled is not None:
             row["mangled_name_id"] = intern(mangled)

@@ -1,0 +1,49 @@
+"""Tables of hardware counters of a recording, and the warnings about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.finishing.told import INFO, WARNING, Told
+from warpline.capture.session.raw_numbers import CudaNote
+from warpline.units import plural
+
+COUNTERS = "counters"  # what session.json calls them, among what is collected
+TABLES = ("profiled_kernel", "kernel_metric")
+
+_UNAVAILABLE = (CudaNote.NO_COUNTERS,)
+_NOTES: Mapping[int, tuple[int, str]] = {
+    CudaNote.COUNTERS: (INFO, "hardware counters are collected: {}"),
+    CudaNote.COUNTERS_DOUBT: (WARNING, "hardware counters are collected, but {}"),
+}
+
+
+def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
+    """Return the tables of counters of a sealed session.
+
+    Both are present if a kernel was counted, or if counters could have been collected and no
+    kernel was launched.
+
+    Args:
+        session: The decoded logs.
+        is_asked_for: Whether counters were requested.
+    """
+    is_unavailable = not {*session.facts("note", "kind")}.isdisjoint(_UNAVAILABLE)
+    is_there = session.rows("profiled_kernel") or (is_asked_for and not is_unavailable)
+    return [*TABLES] if is_there else []
+
+
+def tell_counters(told: Told, session: RawSession) -> None:
+    """Add the warnings about counters in a sealed session; missing counters come first."""
+    others, told.warnings = told.warnings, []
+    told.add_unrecorded(session, COUNTERS, _UNAVAILABLE)
+    told.warnings += others
+    failed = sum(session.facts("cuda_session", "failed_launches"))
+    if failed:
+        launches = plural(failed, "kernel launch", "kernel launches")
+        told.warnings.append(f"no counters for {launches}: the profiler failed")
+    lost = sum(session.facts("cuda_session", "lost_values"))
+    if lost:
+        told.more_lost["counter values without a kernel launch"] = lost
+    told.add_notes(session, _NOTES)

@@ -1,0 +1,148 @@
+"""Metrics of a launch that follow from its shape and its GPU, without counters.
+
+Nsight Compute stores them in its reports. For launches that Warpline recorded they are computed
+here, by CUDA's rules of occupancy, with Nsight Compute's names and units.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.frozen import frozen
+from warpline.hardware.sm_limits import PARTITIONS, REGISTER_UNIT, WARP_THREADS, sm_limits
+from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.trace import Trace
+
+_LARGEST = 2.0**62
+
+
+@frozen
+class LaunchMetric:
+    """A metric of all profiled launches.
+
+    Attributes:
+        name: Name, as in ncu.
+        unit: Base unit; empty without one.
+        values: Shape (launches,), int64 for integers, else float64.
+        is_known: Which launches have it, shape (launches,).
+    """
+
+    name: str
+    unit: str
+    values: I64 | F64
+    is_known: BoolArray
+
+
+@derived
+def launch_metrics(trace: Trace) -> tuple[LaunchMetric, ...]:
+    """Return the metrics that follow from the shapes of launches.
+
+    Launches of reports have none, since their metrics are those of the report. Neither have ranges
+    that were counted as a whole. The limits of occupancy are known for known compute capabilities.
+
+    The limit by shared memory is given where it limits occupancy. Elsewhere it depends on the
+    carve-out that the driver chose, which is not recorded.
+    """
+    facts = trace.columns("profiled_kernel", "is_range", "passes")
+    is_range, passes = facts["is_range"], facts["passes"]
+    has_passes = is_range.is_valid() & passes.is_valid()
+    is_own = is_range.is_valid() & ~is_range.values
+    sizes = trace.columns("profiled_kernel", *(f"{of}_{a}" for of in _SHAPES for a in "xyz"))
+    grid, block = (_product([sizes[f"{of}_{axis}"].values for axis in "xyz"]) for of in _SHAPES)
+    is_own &= (grid > 0) & (block > 0) & (grid * block < _LARGEST)
+    found = [
+        LaunchMetric("profiler__replayer_passes", "pass", passes.values, has_passes),
+        LaunchMetric("launch__block_size", "", _whole(block, is_own), is_own),
+        LaunchMetric("launch__grid_size", "", _whole(grid, is_own), is_own),
+        LaunchMetric("launch__thread_count", "thread", _whole(grid * block, is_own), is_own),
+    ]
+    columns = trace.columns("profiled_kernel", *_OF_COLUMNS)
+    for column, (name, unit) in _OF_COLUMNS.items():
+        data = columns[column]
+        found.append(LaunchMetric(name, unit, data.values, is_own & data.is_valid()))
+    device = _Devices(trace)
+    is_sm = is_own & device.has_sms
+    found.append(LaunchMetric("launch__sm_count", "SM", device.sms, is_sm))
+    return (*found, *_occupancy(trace, grid, block, is_own, device))
+
+
+_SHAPES = ("grid", "block")
+_KINDS = ("static", "dynamic")  # of shared memory
+_OF_COLUMNS = {
+    "registers_per_thread": ("launch__registers_per_thread", "register/thread"),
+    "static_shared_bytes": ("launch__shared_mem_per_block_static", "byte/block"),
+    "dynamic_shared_bytes": ("launch__shared_mem_per_block_dynamic", "byte/block"),
+}
+
+
+def _product(sizes: list[I64]) -> F64:
+    x, y, z = (size.astype(np.float64) for size in sizes)
+    return x * y * z
+
+
+def _whole(values: F64, is_known: BoolArray) -> I64:
+    return np.where(is_known, values, 0).astype(np.int64)
+
+
+class _Devices:
+    """Facts about the GPU of each launch.
+
+    Attributes:
+        sms: SMs, 0 if unknown, shape (launches,).
+        has_sms: Whether they are known.
+        limits: Limits of an SM, as in `SmLimits`, zeros if unknown, shape (launches, 6).
+        has_limits: Whether they are known.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        launches = trace.columns("profiled_kernel", "device_id")["device_id"]
+        names = ("sm_count", "compute_major", "compute_minor")
+        count = trace.row_count("device") if trace.has("device") else 0
+        sms, limits = np.zeros(count + 1, np.int64), np.zeros((count + 1, 6))
+        if count:
+            facts = trace.columns("device", *names)
+            sms[:count] = facts["sm_count"].filled(0)
+            capabilities = (facts[name].filled(-1).tolist() for name in names[1:])
+            for row, (major, minor) in enumerate(zip(*capabilities, strict=True)):
+                limits[row] = sm_limits(major, minor) or 0
+        rows = launches.filled(count)  # the last row has zeros
+        self.sms, self.has_sms = sms[rows], sms[rows] > 0
+        self.limits = limits[rows]
+        self.has_limits = self.limits[:, 0] > 0
+
+
+def _occupancy(
+    trace: Trace, grid: F64, block: F64, is_own: BoolArray, device: _Devices
+) -> list[LaunchMetric]:
+    """Return the limits of occupancy: blocks per SM, and what follows from the least of them."""
+    columns = trace.columns("profiled_kernel", *_OF_COLUMNS)
+    registers = columns["registers_per_thread"].filled(0).astype(np.float64)
+    shared = sum(columns[f"{kind}_shared_bytes"].filled(0).astype(np.float64) for kind in _KINDS)
+    most_warps, most_blocks, most_registers, most_shared, reserved, unit = device.limits.T
+    warps = np.ceil(block / WARP_THREADS)
+    is_known = is_own & device.has_limits & (registers > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_warps = np.floor(most_warps / warps)
+        of_warp = np.ceil(registers * WARP_THREADS / REGISTER_UNIT) * REGISTER_UNIT
+        resident = np.floor(most_registers / PARTITIONS / of_warp) * PARTITIONS
+        by_registers = np.floor(resident / warps)
+        of_block = np.ceil((shared + reserved) / unit) * unit
+        by_shared = np.where(of_block > 0, np.floor(most_shared / of_block), np.inf)
+        others = np.minimum(np.minimum(by_warps, by_registers), most_blocks)
+        blocks = np.minimum(others, by_shared)
+        is_known &= blocks > 0
+        occupied = blocks * warps
+        metrics = (
+            ("launch__occupancy_limit_blocks", "block", most_blocks, is_known),
+            ("launch__occupancy_limit_registers", "block", by_registers, is_known),
+            ("launch__occupancy_limit_shared_mem", "block", by_shared, by_shared <= others),
+            ("launch__occupancy_limit_warps", "block", by_warps, is_known),
+            ("launch__waves_per_multiprocessor", "", grid / device.sms / blocks, device.has_sms),
+            ("sm__maximum_warps_avg_per_active_cycle", "warp", occupied, is_known),
+            ("sm__maximum_warps_per_active_cycle_pct", "%", 100 * occupied / most_warps, is_known),
+        )
+    return [
+        LaunchMetric(name, unit, np.where(is_known & has, values, 0), is_known & has)
+        for name, unit, values, has in metrics
+    ]

@@ -1,0 +1,280 @@
+"""Counters that Warpline recorded, on the pages that show reports of Nsight Compute.
+
+The recording has the launches of a report, and the values that its counters had there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from capture.cuda_writer import NONE, CudaLog
+from capture.finished import read
+from support import ncu_captures
+
+import warpline
+from warpline import native
+from warpline.counters.labels import HEADINGS
+from warpline.counters.sets import LIGHT, SECTIONS
+from warpline.derived.counters.sections import sections_of
+from warpline.documents.kernel_filters import Choice
+from warpline.documents.kernel_pages import launches, session
+from warpline.render import kernel_listings as listings
+from warpline.render import kernel_pages as pages
+from warpline.trace import Trace
+
+pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
+
+# What counters do not give: properties of the launch and the GPU, and Nsight Compute's own.
+_WITHOUT_COUNTERS = ("launch__", "device__", "derived_", "profiler__", "sm__maximum_warps_")
+_LIMITED_BY_SHARED_MEMORY = "launch__occupancy_limit_shared_mem"
+
+
+def recorded(report: Trace, folder: Path) -> Trace:
+    """Return a recording of the launches of a report and of the values of its counters."""
+    log = CudaLog(100, executable="/usr/bin/target")
+    log.device(name="NVIDIA H200")
+    log.context()
+    log.push(1, "step")
+    metrics = report["kernel_metric"].filter(
+        pl.col("value").is_not_null()
+        & pl.col("integer").is_null()
+        & pl.col("name").str.contains("__")
+        & ~pl.any_horizontal(pl.col("name").str.starts_with(s) for s in _WITHOUT_COUNTERS)
+    )
+    units = dict(metrics.select("name", "unit").sort("name").iter_rows())
+    numbers = {name: number for number, name in enumerate(units)}
+    for name, number in numbers.items():
+        log.counter_name(number, f"{name} {units[name] or ''}")
+    streams = report["stream"]["native_id"].to_list()
+    for launch, row in enumerate(report["profiled_kernel"].iter_rows(named=True)):
+        log.counted(
+            row["mangled_name"],
+            launch,
+            10 * launch + 2,
+            10 * launch + 9,
+            stream=streams[row["stream_id"]],
+            grid=tuple(row[f"grid_{axis}"] for axis in "xyz"),
+            block=tuple(row[f"block_{axis}"] for axis in "xyz"),
+            registers=row["registers_per_thread"],
+            shared=(row["static_shared_bytes"], row["dynamic_shared_bytes"]),
+            passes=41,
+        )
+    for launch, name, value in metrics.select("profiled_kernel_id", "name", "value").iter_rows():
+        log.counter_value(numbers[name], launch, value)
+    log.pop(900)
+    return read(folder, log, collected=["nvtx", "counters"])[0]
+
+
+@pytest.fixture(scope="module", params=ncu_captures.NAMES)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def trace(name: str, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    folder = tmp_path_factory.mktemp("recorded")
+    return recorded(warpline.open(ncu_captures.unpack(name, folder)), folder)
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def cells(rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    """Return the cells of each column below its heading: the unit, and a value of each launch."""
+    return {heading: list(column) for heading, *column in zip(*rows, strict=True)}
+
+
+def test_the_raw_page_is_what_ncu_printed(name: str, trace: Trace) -> None:
+    out = io.StringIO()
+    pages.write_raw_csv(launches(trace, Choice()), out, is_scaled=True)
+    ours, theirs = (
+        cells(rows_of(out.getvalue())),
+        cells(rows_of(ncu_captures.printed(name, "raw.csv"))),
+    )
+    for fact in ("Process ID", "Process Name", "Host Name", "profiler__replayer_passes"):
+        del ours[fact]
+    ours.pop(_LIMITED_BY_SHARED_MEMORY, None)
+    assert len(ours) > 500
+    assert ours == {heading: theirs[heading] for heading in ours}
+
+
+def test_shared_memory_is_a_limit_where_it_is_the_least(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device()
+    log.counted("_Z1av", 0, 1, 2, block=(256, 1, 1), registers=30, shared=(0, 163840))
+    log.counted("_Z1av", 1, 3, 4, block=(256, 1, 1), registers=30, shared=(0, 1024))
+    trace, _ = read(tmp_path, log, collected=["counters"])
+    limits = [launch.metrics.get(_LIMITED_BY_SHARED_MEMORY) for launch in launches(trace, Choice())]
+    assert [None if limit is None else limit.value for limit in limits] == [1.0, None]
+
+
+def test_what_cannot_have_run_has_no_occupancy(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device(compute=(9, 0))
+    most = 2**16 - 1
+    log.counted("a", 0, 1, 2, block=(most, most, most), grid=(2**32 - 1, most, most))
+    log.counted("a", 1, 1, 2, block=(most, 1, 1), registers=most)
+    log.counted("a", 2, 1, 2, block=(0, 1, 1))
+    log.counted("a", 3, 1, 2, registers=0)
+    log.counted("a", 4, 1, 2, shared=(0, 2**32 - 1))
+    log.counted("a", 5, 1, 2, device=0xFFFFFFFF)
+    trace, _ = read(tmp_path, log, collected=["counters"])
+    for launch in launches(trace, Choice()):
+        assert "sm__maximum_warps_per_active_cycle_pct" not in launch.metrics
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Trace:
+    """Return two launches with two metrics, one that failed, and a range of work."""
+    log = CudaLog(100)
+    log.device(name="NVIDIA H100", compute=(9, 0))
+    log.context()
+    log.push(1, "step")
+    log.counter_name(0, "gpu__time_duration.sum ns")
+    log.counter_name(1, "dram__bytes_read.sum byte")
+    for launch in range(2):
+        log.counted("_Z3addPfi", launch, 10 + launch, 20, grid=(264, 1, 1), block=(256, 1, 1))
+        log.counter_value(0, launch, 1500.0 + launch)
+        log.counter_value(1, launch, 2_000_000.0)
+    log.counted("_Z3addPfi", 2, 30, 31, failed=True)
+    whole = {"grid": (0, 0, 0), "block": (0, 0, 0), "registers": 0, "stream": NONE}
+    log.counted("step", 3, 40, 50, kernels=12, **whole)
+    log.counter_value(0, 3, 2e6)
+    return read(tmp_path, log, collected=["nvtx", "counters"])[0]
+
+
+DETAILS = """\
+[100] prog@box
+  add(float *, int) (264, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
+    Section: Launch
+    ------------------------------- --------------- ------------
+    Metric Name                         Metric Unit Metric Value
+    ------------------------------- --------------- ------------
+    Grid Size                                                264
+    Block Size                                               256
+    Threads                                  thread       67,584
+    Registers per Thread            register/thread           16
+    Static Shared Memory per Block       byte/block            0
+    Dynamic Shared Memory per Block      byte/block            0
+    Waves per SM                                            0.25
+    SMs                                          SM          132
+    ------------------------------- --------------- ------------
+
+    Section: Occupancy
+    ----------------------------------- ----------- ------------
+    Metric Name                         Metric Unit Metric Value
+    ----------------------------------- ----------- ------------
+    Theoretical Occupancy                         %          100
+    Theoretical Warps per SM                   warp           64
+    Blocks per SM, Limited by the SM          block           32
+    Blocks per SM, Limited by Registers       block           16
+    Blocks per SM, Limited by Warps           block            8
+    ----------------------------------- ----------- ------------
+
+    Section: Command line profiler metrics
+    ---------------------- ----------- ------------
+    Metric Name            Metric Unit Metric Value
+    ---------------------- ----------- ------------
+    dram__bytes_read.sum         Mbyte            2
+    gpu__time_duration.sum          us         1.50
+    ---------------------- ----------- ------------
+
+"""
+RANGE = """\
+[100] prog@box
+  step (12 kernels), Context 1, Device 0, CC 9.0
+    Section: Command line profiler metrics
+    ---------------------- ----------- ------------
+    Metric Name            Metric Unit Metric Value
+    ---------------------- ----------- ------------
+    gpu__time_duration.sum          ms            2
+    ---------------------- ----------- ------------
+
+"""
+
+
+def test_the_details_page(small: Trace) -> None:
+    first, _, _, work = launches(small, Choice())
+    for launch, expected in ((first, DETAILS), (work, RANGE)):
+        out = io.StringIO()
+        pages.write_details([launch], out, is_scaled=True)
+        assert out.getvalue() == expected
+
+
+def test_json(small: Trace) -> None:
+    out = io.StringIO()
+    listings.write_json(launches(small, Choice()), out)
+    found = json.loads(out.getvalue())
+    assert (found["schema_version"], found["device"]) == (1, 0)
+    keys = ("id", "name", "invocation", "stream", "nvtx", "passes", "concurrent")
+    assert [[kernel[key] for key in keys] for kernel in found["kernels"]] == [
+        [0, "add(float *, int)", 1, 7, "step", 1, False],
+        [1, "add(float *, int)", 2, 7, "step", 1, False],
+        [2, "add(float *, int)", 3, 7, "step", 1, False],
+        [3, "step", 1, None, "step", 1, True],
+    ]
+    assert all(kernel["clock_drift_ratio"] is None for kernel in found["kernels"])
+    assert found["kernels"][3]["grid"] is found["kernels"][3]["block"] is None
+    assert found["kernels"][3]["metrics"] == {
+        "gpu__time_duration.sum": 2e6,
+        "profiler__replayer_passes": 1,
+    }
+    one = io.StringIO()
+    listings.write_json(launches(small, Choice(skip=1, count=1)), one)
+    assert json.loads(one.getvalue())["kernels"][0]["invocation"] == 2
+
+
+def test_the_session_page(small: Trace) -> None:
+    *_, device = session(small)
+    assert device.title == "Device 0: NVIDIA H100"
+    assert ("sm_count", 132) in device.rows
+
+
+def test_tables_queries_and_exports(small: Trace, tmp_path: Path) -> None:
+    metrics = warpline.stats(small, "kernel_metrics").to_polars()
+    durations = metrics.filter(pl.col("metric") == "gpu__time_duration.sum")
+    assert durations.select("launch", "value").rows() == [(0, 1500.0), (1, 1501.0), (3, 2e6)]
+    sizes = metrics.filter(pl.col("metric") == "launch__grid_size")
+    assert sizes.select("launch", "unit", "value").rows() == [(n, None, v) for n, v in SIZES]
+    kernels = warpline.stats(small, "profiled_kernels").to_polars()
+    assert kernels.select("launch", "registers", "blocks", "threads").rows() == [
+        (0, 16, 264, 256),
+        (1, 16, 264, 256),
+        (2, 16, 1, 32),
+        (3, None, None, None),
+    ]
+    query = "SELECT profiled_kernel_id, value FROM kernel_metric WHERE unit = 'byte'"
+    assert warpline.query(small, query).rows() == [(0, 2e6), (1, 2e6)]
+    folder = warpline.export(small, tmp_path / "parquet", "parquet")
+    assert pl.read_parquet(folder / "kernel_metric.parquet")["value"].sum() == 4e6 + 3001 + 2e6
+    again = warpline.open(warpline.export(small, tmp_path / "again.warpline", "warpline"))
+    assert again["profiled_kernel"].equals(small["profiled_kernel"])
+
+
+SIZES = [(0, 264.0), (1, 264.0), (2, 1.0)]
+
+
+def test_sections_are_those_that_were_collected_as_a_whole() -> None:
+    names = {section.name: frozenset(r[0] for r in section.requests()) for section in SECTIONS}
+    for name in ("SpeedOfLight", "Occupancy", "SchedulerStats", "WarpStateStats"):
+        assert name in {section.identifier for section in sections_of(names[name])}
+    light = sections_of(names[LIGHT.name])
+    assert [section.identifier for section in light] == ["Light"]
+    assert len(light[0].lines) == len(names[LIGHT.name])
+    every = sections_of(frozenset().union(*names.values()))
+    listed = [name for section in every for _, name in section.lines]
+    assert len(listed) == len({*listed})
+    assert "Light" not in {section.identifier for section in every}
+    some = sections_of(frozenset(("lts__t_bytes.sum", "dram__bytes.sum.per_second")))
+    assert [(section.identifier, len(section.lines)) for section in some] == [("CommandLine", 2)]
+
+
+def test_every_section_has_a_heading() -> None:
+    assert {section.name for section in SECTIONS} <= {*HEADINGS}
