@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         summary,
         timeline,
     )
+    from warpline.capture.in_process.kernels import kernels
     from warpline.capture.in_process.profile import profile
     from warpline.errors import (
         AgentMissingError,
@@ -69,6 +70,7 @@ _PUBLIC = {
     "end_range": "warpline.annotate",
     "export": "warpline.api",
     "mark": "warpline.annotate",
+    "kernels": "warpline.capture.in_process.kernels",
     "open": "warpline.api",
     "query": "warpline.api",
     "profile": "warpline.capture.in_process.profile",
@@ -120,6 +122,7 @@ __all__ = [
     "compare",
     "end_range",
     "export",
+    "kernels",
     "mark",
     "open",
     "profile",

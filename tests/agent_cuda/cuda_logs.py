@@ -12,17 +12,29 @@ from typing import Any
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY = range(64, 74)
 POOL, OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CLOCK, COLLECTING = range(74, 84)
 CHAIN, MODULE = 84, 85
+COUNTER_NAME, COUNTED, COUNTER_VALUE = 86, 87, 88
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
-NOTE_SHARED = 69
+NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
 NONE = 0xFFFFFFFF
 
 HEADER_BYTES = 4096
-COUNTED = (8, 10, 12, CALL, KERNEL, COPY, FILL, GRAPH)  # with pushes, starts and marks
+COUNTED_RECORDS = (
+    8,
+    10,
+    12,
+    CALL,
+    KERNEL,
+    COPY,
+    FILL,
+    GRAPH,
+    COUNTED,
+)  # with pushes, starts and marks
 
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
 HAS_CHAIN, HAS_PLACE, HAS_EVENT = 8, 16, 32
 NULL_STREAM = 0xFFFFFFFE
+IS_RANGE, IS_FAILED = 1, 2
 
 
 @dataclass(frozen=True)
@@ -299,8 +311,42 @@ class _Reader:
     def _collecting(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
         return {"time": words.pop(0), "collects": aux}
 
+    def _counter_name(self, _: int, aux: int, words: list[int], body: bytes) -> dict[str, Any]:
+        words.clear()
+        metric, _space, unit = _text(body, 8).partition(" ")
+        return {"metric": aux, "name": metric, "unit": unit}
+
+    def _counted(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
+        fields = self._work(words)
+        launch, seen = _pair(words.pop(0))
+        grid = words.pop(0)
+        *block, registers = _four(words.pop(0))
+        static, dynamic = _pair(words.pop(0))
+        local, passes = _pair(words.pop(0))
+        return fields | {
+            "name": self.names[aux],
+            "launch": launch,
+            "seen": seen,
+            "grid": (grid & NONE, grid >> 32 & 0xFFFF, grid >> 48),
+            "block": tuple(block),
+            "registers": registers,
+            "shared": (static, dynamic),
+            "local": local,
+            "passes": passes,
+            "kernels": words.pop(0) if flags & IS_RANGE else None,
+            "is_failed": flags & IS_FAILED != 0,
+        }
+
+    def _counter_value(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        launch, value = words.pop(0), words.pop(0)
+        (real,) = struct.unpack("<d", struct.pack("<Q", value))
+        return {"metric": aux, "launch": launch, "value": real}
+
 
 _METHODS = {
+    COUNTER_NAME: "counter_name",
+    COUNTED: "counted",
+    COUNTER_VALUE: "counter_value",
     CHAIN: "chain",
     MODULE: "module",
     CALL: "call",
@@ -357,7 +403,7 @@ def read_log(path: Path) -> CudaLog:
     reader = _Reader(log)
     events = 0
     for kind, flags, aux, body in _records(data):
-        events += kind in COUNTED
+        events += kind in COUNTED_RECORDS
         words = list(struct.unpack(f"<{len(body) // 8}Q", body))
         reader.read(kind, flags, aux, words, body)
     assert counted == events

@@ -17,6 +17,9 @@ from support import launching
 from warpline.capture.machine import checks, cupti
 from warpline.capture.machine.checks import Finding
 from warpline.capture.machine.driver import driver_version
+from warpline.capture.machine.gpus import Gpu, Gpus
+from warpline.capture.machine.obstacles import Obstacle, obstacle
+from warpline.errors import CounterError
 
 DRIVER = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build\n"
 OLD_DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 22:20:39 UTC\n"
@@ -71,16 +74,45 @@ def test_the_driver_and_its_gpus(tmp_path: Path, text: str, version: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "is_good"),
-    [("0000000000000000", False), ("0000000000200000", True), ("0000004000000000", True)],
+    ("driver", "capabilities", "is_good"),
+    [
+        (DRIVER, "0000000000000000", False),
+        (DRIVER, "0000000000200000", True),
+        (DRIVER, "0000004000000000", True),
+        (OLD_DRIVER, "0000004000000000", False),
+    ],
 )
-def test_who_may_read_counters(tmp_path: Path, capabilities: str, is_good: bool) -> None:
+def test_who_may_read_counters(
+    tmp_path: Path, driver: str, capabilities: str, is_good: bool
+) -> None:
+    put(tmp_path, "proc/driver/nvidia/version", driver)
     put(tmp_path, "proc/driver/nvidia/params", RESTRICTED)
     put(tmp_path, "proc/self/status", f"Name:\tx\nCapEff:\t{capabilities}\n")
     item = found(tmp_path)["GPU counters"]
     assert (item.is_good, item.fix is None) == (is_good, is_good)
     put(tmp_path, "proc/driver/nvidia/params", RESTRICTED.replace("Only: 1", "Only: 0"))
     assert found(tmp_path)["GPU counters"].text == "accessible to all users"
+
+
+def test_whether_counters_can_be_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "proc/driver/nvidia/params", RESTRICTED)
+    monkeypatch.setattr(checks, "find_cupti", lambda _: [Path("libcupti.so.13")])
+
+    def said(obstacle: Obstacle | None) -> Finding:
+        gpu = Gpu(0, "NVIDIA H100", "GH100", obstacle, is_tried=True)
+        ask = lambda *_, **__: Gpus((gpu,), Path("libcupti.so.13"))  # noqa: E731
+        items = checks.findings({}, tmp_path, tmp_path, ask)
+        return next(item for item in items if item.name == "GPU counters")
+
+    assert said(None).text == "can be collected on NVIDIA H100 (GH100)"
+    busy = said(obstacle(26))
+    assert (busy.is_good, "dcgmi profile --pause" in (busy.fix or "")) == (False, True)
+
+    def fails(*_: object, **__: object) -> Gpus:
+        raise CounterError("the GPU driver did not answer", hint="run nvidia-smi")
+
+    items = {item.name: item for item in checks.findings({}, tmp_path, tmp_path, fails)}
+    assert items["GPU counters"].fix == "run nvidia-smi"
 
 
 @pytest.mark.parametrize(("level", "is_good"), [("-1", True), ("2", True), ("4", False)])

@@ -7,11 +7,13 @@ import signal
 import pytest
 
 from warpline.capture.flags import capabilities, parsing
-from warpline.capture.flags.declarations import EXPORT_TYPES, FLAGS, HINT
+from warpline.capture.flags.declarations import EXPORT_TYPES, FLAGS, GRAMMAR
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.session.control import RangeMode
 from warpline.errors import UsageError
+
+HINT = GRAMMAR.hint
 
 
 def parse(line: str) -> CaptureSettings:
@@ -227,7 +229,7 @@ def test_a_file_that_names_itself_ends(tmp_path):
     ],
 )
 def test_help_is_asked_for_before_the_program(line, expected):
-    assert parsing.asks_for_help(line.split()) is expected
+    assert GRAMMAR.asks_for_help(line.split()) is expected
 
 
 def test_every_flag_has_one_meaning():

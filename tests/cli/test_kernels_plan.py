@@ -25,9 +25,11 @@ def test_a_plan_as_text(run):
     done = run("kernels", "plan", "--set", "basic", "--chip", "gh100")
     assert (done.status, done.err) == (0, "")
     assert re.match(r"GH100, set basic: \d+ metrics, 9 passes ", done.out)
-    assert "a launch runs once per pass" in done.out
+    assert "cost: about 225 ms per launch (estimated, as measured on an H100" in done.out
+    assert "the kernel runs once per pass" in done.out
     light = run("kernels", "plan", "--chip", "GH100")
-    assert "GH100, set light: 19 metrics, 1 pass" in light.out
+    assert "GH100, set light: 21 metrics, 1 pass" in light.out
+    assert "cost: about 1 ms per launch, and 35 ms to switch counting on and off" in light.out
     assert "nothing is replayed or restored" in light.out
 
 
@@ -38,6 +40,7 @@ def test_a_plan_as_json_has_the_passes_of_each_metric(run):
     assert found["title"] == "GH100, section Nvlink, --metrics"
     assert found["trace"]["chip"] == "GH100"
     assert found["trace"]["passes"] == sum(found["trace"]["passes_of_sessions"])
+    assert found["trace"]["launch_cost_ns"] == 25_000_000 * found["trace"]["passes"]
     passes, metrics, left_out = (table["rows"] for table in found["tables"])
     assert len(passes) == found["trace"]["passes"]
     (asked,) = (row for row in metrics if row["metric"] == "sm__inst_executed.sum")
@@ -71,7 +74,7 @@ def test_metrics_of_several_chips_and_full_names(run):
     names = run("kernels", *mode, "--metrics", "sm__throughput", "--csv").out.splitlines()
     assert "sm__throughput.avg.pct_of_peak_sustained_elapsed" in names
     of_set = run("kernels", "--list-metrics", "--set", "light", "--chip", "GH100", "--csv")
-    assert len(of_set.out.splitlines()) == 1 + 19
+    assert len(of_set.out.splitlines()) == 1 + 21
     nothing = run("kernels", *mode)
     assert (nothing.status, "name the metrics" in nothing.err) == (2, True)
 
@@ -126,5 +129,5 @@ def test_unknown_names(run, words, hint):
 
 def test_help_is_that_of_the_part(run):
     for words in (("kernels", "plan", "--help"), ("help", "kernels", "plan")):
-        assert run(*words).out.startswith("usage: warpline kernels plan --chip CHIP")
+        assert run(*words).out.startswith("usage: warpline kernels plan [--chip CHIP]")
     assert "REPORT" in run("kernels", "--help").out.splitlines()[0]

@@ -28,6 +28,14 @@ def test_a_base_name_is_its_first_level():
     assert expanded("sm__throughput") == [f"sm__throughput{x}" for x in SUB_METRICS["throughput"]]
 
 
+def test_a_name_with_the_others_over_the_units_of_the_gpu():
+    names = ["sm__inst_executed.max", "sm__inst_issued.sum.per_second", "lts__t_hit_rate.pct"]
+    assert CATALOGUE.over_units(names) == [
+        *(f"sm__inst_executed.{over}" for over in ("max", "avg", "min", "sum")),
+        *names[1:],
+    ]
+
+
 def test_a_breakdown_is_what_a_throughput_is_made_of():
     with pytest.raises(UsageError, match=r"has no \.sum"):
         expanded("breakdown:sm__throughput.sum")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.counter_host import FakeHost
 
@@ -15,6 +17,7 @@ def test_passes_and_what_each_metric_needs():
     assert found.chip == "GH100"
     (session,) = found.sessions
     assert (session.passes, found.passes) == (2, 2)
+    assert found.launch_cost_ns == 50_000_000, "two passes with kernel replay"
     assert session.counters == (4, 1)
     passes = {metric.name: metric.passes for metric in session.metrics}
     assert passes["sm__throughput.avg.pct_of_peak_sustained_elapsed"] == (1, 2)
@@ -37,20 +40,30 @@ def test_a_section_leaves_out_what_the_chip_lacks():
         "A section",
         "sm__{inst_executed,inst_missing}.sum\ndram__bytes.sum | lts__t_sectors.sum\n",
     )
-    found = plan(FakeHost(), "GH100", [section], ["sm__inst_executed.sum", "sm__warps_active.avg"])
+    asked = ["sm__inst_executed.sum", "sm__warps_active.avg"]
+    found = plan(FakeHost(), "GH100", [replace(section, is_exact=True)], asked)
     assert [(metric.name, metric.section) for metric in found.metrics] == [
         ("sm__inst_executed.sum", "S"),
         ("lts__t_sectors.sum", "S"),
         ("sm__warps_active.avg", ""),
     ]
     assert found.left_out == {"sm__inst_missing.sum": "not on GH100"}
+    # As in ncu, metrics of a section are collected with all of average, maximum, minimum and sum.
+    with_others = plan(FakeHost(), "GH100", [section])
+    names = [metric.name for metric in with_others.metrics]
+    assert names == [
+        f"{base}.{rollup}"
+        for base in ("sm__inst_executed", "lts__t_sectors")
+        for rollup in ("sum", "avg", "max", "min")
+    ]
+    assert with_others.passes == plan(FakeHost(), "GH100", [replace(section, is_exact=True)]).passes
 
 
 def test_a_section_by_priority_is_one_pass():
     wanted = ("sm__warps_active.avg", "sm__inst_executed.sum", "sm__inst_issued.sum")
-    section = Section("S", "One pass", "\n".join((*wanted, "lts__t_sectors.sum")), True)
+    section = Section("S", "One pass", "\n".join((*wanted, "lts__t_sectors.sum")), True, True)
     found = plan(FakeHost(), "GH100", [section])
-    assert found.passes == 1
+    assert (found.passes, found.launch_cost_ns) == (1, 1_000_000)
     names = [metric.name for metric in found.metrics]
     assert names == [*wanted[:2], "lts__t_sectors.sum"], "the third event of an SM is left out"
     assert found.left_out == {wanted[2]: "needs another pass"}
@@ -71,7 +84,7 @@ def test_a_metric_that_fails_all_others_is_left_out():
     found = plan(FakeHost(), "GH100", words=words)
     assert [metric.name for metric in found.metrics] == words[1:]
     assert "cannot schedule" in found.left_out[words[0]]
-    section = Section("S", "One pass", "\n".join(words), True)
+    section = Section("S", "One pass", "\n".join(words), True, True)
     light = plan(FakeHost(), "GH100", [section])
     assert (light.passes, light.left_out) == (1, found.left_out)
 

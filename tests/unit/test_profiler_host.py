@@ -80,7 +80,24 @@ def test_a_breakdown_costs_no_pass(host):
     assert found.passes == ALONE[name]
 
 
-@pytest.mark.parametrize("chip", ["GV100", "TU102", "GA100", "AD102", "GH100", "GB100", "GB202"])
+@pytest.mark.parametrize(
+    "chip",
+    [
+        "GV100",
+        "TU102",
+        "TU116",
+        "GA100",
+        "GA102",
+        "GA10B",
+        "AD102",
+        "GH100",
+        "GB100",
+        "GB102",
+        "GB10B",
+        "GB202",
+        "GB20B",
+    ],
+)
 def test_the_light_set_is_one_pass_on_every_architecture(host, chip):
     if chip not in host.chips():
         pytest.skip(f"CUPTI {host.version} lacks it")
@@ -89,6 +106,7 @@ def test_the_light_set_is_one_pass_on_every_architecture(host, chip):
     assert all(metric.passes == (1,) for metric in found.metrics)
     bases = {metric.name.split(".")[0] for metric in found.metrics}
     assert {"gpu__time_duration", "sm__warps_active", "sm__inst_executed"} <= bases
+    assert "sm__pipe_tensor_cycles_active" in bases
     if chip in {"GH100", "GB100"}:
         assert not found.left_out
 

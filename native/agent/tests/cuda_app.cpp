@@ -14,6 +14,12 @@
 //     driver_launch N        calls of the driver alone
 //     get_device N           calls that tell nothing
 //     threads T N            N launches in each of T threads
+//     thread_kernels T N C   thread t of T launches the kernel t with N grids, from 1000 t + 1 on, in
+//                            one of C contexts
+//     collectives N          two threads, each with a device of its own, launch N times the kernel 90
+//                            and another; with FAKE_COUNTERS_COLLECTIVE=90 they wait for each other
+//     switch_while N         cudaProfilerStart and Stop N times, while another thread launches
+//     launch_on T            T threads launch until the program ends
 //     names N                launches of kernels of N long names
 //     records                one record of every kind and form
 //     node ID ORIGINAL       a graph node is created
@@ -28,8 +34,19 @@
 //     fork, fork_launch N    a child that launches and exits in order
 //     time N                 N launches; prints the time of one
 //     repeat N PATTERN       N times what a pattern says, items with commas between them: k7 launches
-//                            the kernel 7, k7x3 three times, k7g2 with a grid of 2; g1 launches a
-//                            graph; m copies; s waits; e asks an event; u500 lets 500 us pass
+//                            the kernel 7, k7x3 three times, k7g2 with a grid of 2, k7b64 with a
+//                            block of 64; d7 launches it by cuLaunchKernelEx alone, c7 cooperatively,
+//                            p7 in the thread's own stream if none is chosen;
+//                            g1 launches a graph; m copies; s waits; e asks an event; u500 lets
+//                            500 us pass
+//     stream S, context C    where this thread launches from now on; 0, 2 at first
+//     begin_capture, end_capture
+//                            of the stream: what is launched is the graph
+//     launch_graph N         launches it
+//     end_stream             cuStreamDestroy, of the stream
+//     end_context C, reset_device D
+//                            cuCtxDestroy, cuDevicePrimaryCtxReset
+//     memory                 prints what the kernels have counted in memory, and how often they ran
 //     callbacks              prints how many callbacks were made since it was asked last
 //     other                  prints what the other subscriber has
 //     subscribe              another profiler of the program's subscribes; prints CUPTI's result
@@ -48,6 +65,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +97,20 @@ Function find(void* library, const char* name) {
   return function;
 }
 
+// What kernels work on, and where a thread launches them.
+std::uint64_t g_memory = 0;
+std::uint64_t g_executions = 0;
+std::atomic<int> g_failures{0};
+thread_local std::uint64_t t_context = 0x2000;
+thread_local std::uint64_t t_stream = 0;
+constexpr std::uint64_t kFunctions = 0x1'0000'0000;
+constexpr std::uint64_t kKernels = 0x2'0000'0000;  // what cuLaunchKernelEx is given here
+constexpr std::uint32_t kLaunchKernel = 5;
+constexpr std::uint32_t kLaunchKernelEx = 9;
+constexpr std::uint32_t kLaunchCooperativeKernel = 23;
+constexpr std::uint32_t kGraphLaunch = 24;
+constexpr std::uint32_t kLaunchKernelPtsz = 29;
+
 struct App {
   std::string driver_path;
   std::string cupti_path;
@@ -86,6 +118,7 @@ struct App {
   FakeCall call_ = nullptr;
   FakeCallWith call_with_ = nullptr;
   FakeKernel kernel_ = nullptr;
+  FakeLaunchKernel launch_kernel_ = nullptr;
 
   void* cupti() const { return open_or_die(cupti_path); }
 
@@ -94,6 +127,21 @@ struct App {
     call_ = find<FakeCall>(cupti(), "fake_call");
     call_with_ = find<FakeCallWith>(cupti(), "fake_call_with");
     kernel_ = find<FakeKernel>(cupti(), "fake_kernel");
+    launch_kernel_ = find<FakeLaunchKernel>(cupti(), "fake_launch_kernel");
+    enter_context(t_context);
+    void* driver = dlopen(driver_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (driver == nullptr) return;
+    const auto is_capturing = find<FakeIsCapturing>(cupti(), "fake_is_capturing");
+    find<void (*)(FakeIsCapturing)>(driver, "fake_bind")(is_capturing);
+  }
+
+  // Makes a context the one in which this thread launches.
+  void enter_context(std::uint64_t context) const {
+    t_context = context;
+    void* driver = dlopen(driver_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (driver != nullptr) {
+      find<int (*)(void*)>(driver, "cuCtxSetCurrent")(reinterpret_cast<void*>(context));
+    }
   }
 
   void init() {
@@ -119,35 +167,69 @@ struct App {
     find<void (*)()>(open_or_die(std::getenv("CUDA_INJECTION64_PATH")), "wl_agent_cuda_detach")();
   }
 
-  // A call that calls the driver, which makes a kernel; as the runtime does.
-  void launch(std::uint32_t id = 13, const char* name = "_Z6kernelPf") {
-    const std::uint32_t correlation = ++g_correlation;
-    call_(kRuntime, id, 0, correlation, 0);
-    call_(kDriver, 5, 0, correlation, 0);
-    kernel_(correlation, name, 0, 0);
-    call_(kDriver, 5, 1, correlation, 0);
-    call_(kRuntime, id, 1, correlation, 0);
+  // A call of the runtime that calls the driver, or (runtime_id 0) one of the driver.
+  void launch_kernel(const FakeLaunchCall& call, const char* symbol, std::uint32_t number,
+                     std::uint32_t grid = 1, std::uint32_t block = 256) const {
+    const FakeLaunch launch{.context = t_context,
+                            .stream = t_stream,
+                            .function = (call.driver_id == kLaunchKernelEx ? kKernels : kFunctions) +
+                                        std::uint64_t{number} * 0x1000,
+                            .symbol = symbol,
+                            .number = number,
+                            .grid = {grid, 1, 1},
+                            .block = {block, 1, 1},
+                            .shared_bytes = 16 * number,
+                            .memory = &g_memory,
+                            .executions = &g_executions};
+    if (launch_kernel_(&call, &launch) != 0) ++g_failures;
   }
 
-  // The same with parameters, as a kernel has them: the function, then the grid.
-  void launch_with(std::uint32_t id, std::uint64_t function, std::uint32_t grid) {
-    const std::uint32_t correlation = ++g_correlation;
+  void launch(std::uint32_t id = 13, const char* name = "_Z6kernelPf") const {
+    launch_kernel({id, kLaunchKernel, ++g_correlation, nullptr}, name, 0);
+  }
+
+  // Kernel `number`. The runtime's parameters have the function, then the grid.
+  void launch_with(std::uint32_t runtime_id, std::uint32_t driver_id, std::uint64_t number,
+                   std::uint32_t grid, std::uint32_t block) const {
+    static auto& symbols = *new std::map<std::uint64_t, std::string>;  // CUPTI keeps names to the end
+    static std::mutex lock;
+    const char* symbol = nullptr;
+    {
+      const std::lock_guard held(lock);
+      std::string& text = symbols[number];
+      const std::string name = "kernel" + std::to_string(number);
+      if (text.empty()) text = "_Z" + std::to_string(name.size()) + name + "Pf";
+      symbol = text.c_str();
+    }
     struct {
       std::uint64_t function;
       std::uint32_t grid[3];
-    } const parameters = {function * 4096, {grid, 1, 1}};
-    call_with_(kRuntime, id, 0, correlation, 0, &parameters);
-    call_(kDriver, 5, 0, correlation, 0);
-    kernel_(correlation, "_Z6kernelPf", 0, 0);
-    call_(kDriver, 5, 1, correlation, 0);
-    call_with_(kRuntime, id, 1, correlation, 0, &parameters);
+    } const parameters = {number * 4096, {grid, 1, 1}};
+    launch_kernel({runtime_id, driver_id, ++g_correlation, &parameters}, symbol,
+                  static_cast<std::uint32_t>(number), grid, block);
   }
 
-  void driver_launch() {
+  void driver_launch() const {
+    launch_kernel({0, kLaunchKernelEx, ++g_correlation, nullptr}, "_Z6triton", 0);
+  }
+
+  std::int32_t act(FakeAct what, std::uint32_t driver_id, std::uint64_t context) const {
+    const auto act = find<FakeDriverAct>(cupti(), "fake_driver_act");
+    return act(what, driver_id, ++g_correlation, context, t_stream);
+  }
+
+  static void check(std::int32_t status) {
+    if (status != 0) ++g_failures;
+  }
+
+  // A call of the runtime that launches the graph, and a kernel that activity records tell of.
+  void call_graph(std::uint64_t number) const {
     const std::uint32_t correlation = ++g_correlation;
-    call_(kDriver, 9, 0, correlation, 0);
-    kernel_(correlation, "_Z6triton", 0, 0);
-    call_(kDriver, 9, 1, correlation, 0);
+    const std::uint64_t parameters[3] = {number * 4096, 1 | std::uint64_t{1} << 32, 1};
+    call_with_(kRuntime, 23, 0, correlation, 0, parameters);
+    check(act(FakeAct::kLaunchGraph, kGraphLaunch, t_context));
+    kernel_(correlation, "_Z6kernelPf", 0, 0);
+    call_with_(kRuntime, 23, 1, correlation, 0, parameters);
   }
 
   void plain(std::uint32_t domain, std::uint32_t id, std::int32_t status = 0) {
@@ -191,6 +273,60 @@ void run_threads(App& app, int threads, int launches) {
   for (std::thread& thread : all) thread.join();
 }
 
+void run_thread_kernels(App& app, std::uint32_t threads, std::uint32_t launches,
+                        std::uint32_t contexts) {
+  std::vector<std::thread> all;
+  for (std::uint32_t thread = 0; thread < threads; ++thread) {
+    all.emplace_back([&app, thread, launches, contexts] {
+      app.enter_context(0x2000 + std::uint64_t{thread % contexts} * 0x1000);
+      for (std::uint32_t i = 0; i < launches; ++i) {
+        app.launch_with(13, kLaunchKernel, thread, 1000 * thread + i + 1, 256);
+      }
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
+// Two threads, each of its own device: a kernel that ends when the other thread's does, and another.
+void run_collectives(App& app, std::uint32_t times) {
+  std::vector<std::thread> both;
+  for (std::uint32_t thread = 0; thread < 2; ++thread) {
+    both.emplace_back([&app, thread, times] {
+      app.enter_context(0x2000 + std::uint64_t{thread} * 0x1000);
+      for (std::uint32_t i = 0; i < times; ++i) {
+        app.launch_with(13, kLaunchKernel, 90, 1, 256);
+        app.launch_with(13, kLaunchKernel, thread + 1, i + 1, 256);
+      }
+    });
+  }
+  for (std::thread& thread : both) thread.join();
+}
+
+// The grids of the thread's launches are their numbers.
+void launch_while(App& app, const std::function<bool()>& goes_on) {
+  for (std::uint32_t i = 1; goes_on(); ++i) app.launch_with(13, kLaunchKernel, 1, i, 256);
+}
+
+void switch_while(App& app, int times) {
+  std::atomic<bool> goes_on{true};
+  std::thread launching([&app, &goes_on] { launch_while(app, [&goes_on] { return goes_on.load(); }); });
+  repeat(times, [&app] {
+    app.profiler(26, 7);
+    usleep(500);
+    app.profiler(27, 8);
+    usleep(100);
+  });
+  goes_on = false;
+  launching.join();
+}
+
+void launch_on(App& app, int threads) {
+  for (int i = 0; i < threads; ++i) {
+    std::thread([&app] { launch_while(app, [] { return true; }); }).detach();
+  }
+  usleep(5000);
+}
+
 void fork_and_wait(const std::function<void()>& in_child) {
   const pid_t child = fork();
   if (child == 0) {
@@ -223,6 +359,7 @@ struct Item {
   std::uint64_t number = 0;
   std::uint32_t times = 1;
   std::uint32_t grid = 1;
+  std::uint32_t block = 256;
 };
 
 std::vector<Item> parse_pattern(const std::string& text) {
@@ -232,8 +369,8 @@ std::vector<Item> parse_pattern(const std::string& text) {
     item.what = *at++;
     char* end = nullptr;
     item.number = std::strtoull(at, &end, 10);
-    for (; *end == 'x' || *end == 'g';) {
-      std::uint32_t& field = *end == 'x' ? item.times : item.grid;
+    for (; *end == 'x' || *end == 'g' || *end == 'b';) {
+      std::uint32_t& field = *end == 'x' ? item.times : *end == 'g' ? item.grid : item.block;
       field = static_cast<std::uint32_t>(std::strtoul(end + 1, &end, 10));
     }
     at = end;
@@ -244,8 +381,15 @@ std::vector<Item> parse_pattern(const std::string& text) {
 
 void do_item(App& app, const Item& item) {
   switch (item.what) {
-    case 'k': app.launch_with(13, item.number, item.grid); break;
-    case 'g': app.launch_with(23, item.number, 1); break;
+    case 'k': app.launch_with(13, kLaunchKernel, item.number, item.grid, item.block); break;
+    case 'd': app.launch_with(0, kLaunchKernelEx, item.number, item.grid, item.block); break;
+    case 'p':
+      app.launch_with(13, kLaunchKernelPtsz, item.number, item.grid, item.block);
+      break;
+    case 'c':
+      app.launch_with(46, kLaunchCooperativeKernel, item.number, item.grid, item.block);
+      break;
+    case 'g': app.call_graph(item.number); break;
     case 'm': app.plain(kRuntime, 20); break;
     case 's': app.plain(kRuntime, 22); break;
     case 'e': app.plain(kRuntime, 29); break;
@@ -309,6 +453,53 @@ const std::map<std::string, Command>& commands() {
         }}},
       {"threads",
        {2, [](App& app, const Words& w) { run_threads(app, number(w[0]), number(w[1])); }}},
+      {"thread_kernels",
+       {3, [](App& app, const Words& w) {
+          const auto word = [&w](std::size_t at) { return static_cast<std::uint32_t>(number(w[at])); };
+          run_thread_kernels(app, word(0), word(1), word(2));
+        }}},
+      {"collectives",
+       {1, [](App& app, const Words& w) {
+          run_collectives(app, static_cast<std::uint32_t>(number(w[0])));
+        }}},
+      {"switch_while",
+       {1, [](App& app, const Words& w) { switch_while(app, number(w[0])); }}},
+      {"launch_on", {1, [](App& app, const Words& w) { launch_on(app, number(w[0])); }}},
+      {"stream",
+       {1, [](App&, const Words& w) {
+          t_stream = std::uint64_t{0x1000} * static_cast<std::uint64_t>(number(w[0]));
+        }}},
+      {"context",
+       {1, [](App& app, const Words& w) {
+          app.enter_context(std::uint64_t{0x1000} * static_cast<std::uint64_t>(number(w[0])));
+        }}},
+      {"begin_capture",
+       {0, [](App& app, const Words&) { app.check(app.act(FakeAct::kBeginCapture, 25, t_context)); }}},
+      {"end_capture",
+       {0, [](App& app, const Words&) { app.check(app.act(FakeAct::kEndCapture, 26, t_context)); }}},
+      {"launch_graph",
+       {1, [](App& app, const Words& w) {
+          repeat(number(w[0]), [&] { app.check(app.act(FakeAct::kLaunchGraph, kGraphLaunch, t_context)); });
+        }}},
+      {"end_stream",
+       {0, [](App& app, const Words&) { app.check(app.act(FakeAct::kEndStream, 20, t_context)); }}},
+      {"end_context",
+       {1, [](App& app, const Words& w) {
+          app.check(app.act(FakeAct::kEndContext, 27,
+                            std::uint64_t{0x1000} * static_cast<std::uint64_t>(number(w[0]))));
+        }}},
+      {"reset_device",
+       {1, [](App& app, const Words& w) {
+          app.check(app.act(FakeAct::kEndContext, 28,
+                            std::uint64_t{0x1000} * static_cast<std::uint64_t>(number(w[0]) + 1)));
+        }}},
+      {"memory",
+       {0, [](App&, const Words&) {
+          std::printf("memory %llu of %llu, %d failed\n",
+                      static_cast<unsigned long long>(g_memory),
+                      static_cast<unsigned long long>(g_executions), g_failures.load());
+          std::fflush(stdout);
+        }}},
       {"names", {1, [](App& app, const Words& w) { new_names(app, number(w[0])); }}},
       {"records",
        {0, [](App& app, const Words&) {
@@ -384,7 +575,7 @@ const std::map<std::string, Command>& commands() {
 
 int main(int count, char** arguments) {
   if (count < 3) return 96;
-  App app{arguments[1], arguments[2]};
+  App& app = *new App{arguments[1], arguments[2]};  // threads may launch until the very end
   for (int at = 3; at < count; ++at) {
     const auto found = commands().find(arguments[at]);
     if (found == commands().end() || at + found->second.arguments >= count) {

@@ -1,8 +1,12 @@
 // A stand-in for the CUDA driver: it loads what CUDA_INJECTION64_PATH names, as the driver does.
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
+
+#include "fake_cupti.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -10,9 +14,22 @@ namespace {
 bool g_is_initialised = false;
 constexpr int kNotInitialised = 3;
 constexpr int kInvalidValue = 1;
-int g_contexts[2];
-thread_local void* t_current = nullptr;
+constexpr int kInvalidContext = 201;
+constexpr int kInvalidHandle = 400;
+// Handles of kernels: the first of each kind; they are 0x1000 apart.
+constexpr std::uint64_t kFunctions = 0x1'0000'0000;
+constexpr std::uint64_t kKernels = 0x2'0000'0000;  // what launches also take: CUkernel
+thread_local std::vector<void*> t_contexts;           // the current one last
+FakeIsCapturing g_is_capturing = nullptr;             // by the fake CUPTI, which has the streams
+
+// Contexts of the two devices take turns: 0x1000, that of device 0, 0x2000, of device 1, 0x3000...
+void* primary_context(int device) {
+  return reinterpret_cast<void*>(std::uintptr_t{0x1000} * static_cast<unsigned>(device + 1));
+}
+void* current() { return t_contexts.empty() ? nullptr : t_contexts.back(); }
 }  // namespace
+
+EXPORT void fake_bind(FakeIsCapturing is_capturing) { g_is_capturing = is_capturing; }
 
 EXPORT int cuInit(unsigned) {
   if (g_is_initialised) return 0;
@@ -53,26 +70,68 @@ EXPORT int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* is_active) {
 }
 
 EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
-  *context = &g_contexts[device];
+  *context = primary_context(device);
   return 0;
 }
 
 EXPORT int cuCtxPushCurrent_v2(void* context) {
-  t_current = context;
+  t_contexts.push_back(context);
   return 0;
 }
 
 // Work ends when it is waited for: the file that FAKE_SYNCHRONIZED names tells of it.
 EXPORT int cuCtxSynchronize() {
   const char* path = std::getenv("FAKE_SYNCHRONIZED");
-  if (path != nullptr && t_current != nullptr) std::fclose(std::fopen(path, "a"));
-  return t_current == nullptr ? kInvalidValue : 0;
+  if (path != nullptr && current() != nullptr) std::fclose(std::fopen(path, "a"));
+  return current() == nullptr ? kInvalidValue : 0;
 }
 
 EXPORT int cuCtxPopCurrent_v2(void** context) {
-  *context = t_current;
-  t_current = nullptr;
+  *context = current();
+  if (!t_contexts.empty()) t_contexts.pop_back();
   return 0;
+}
+
+EXPORT int cuCtxSetCurrent(void* context) {
+  if (!t_contexts.empty()) t_contexts.pop_back();
+  t_contexts.push_back(context);
+  return 0;
+}
+
+EXPORT int cuCtxGetCurrent(void** context) {
+  *context = current();
+  return 0;
+}
+
+EXPORT int cuCtxGetDevice(int* device) {
+  if (current() == nullptr) return kInvalidContext;
+  *device = static_cast<int>((reinterpret_cast<std::uintptr_t>(current()) / 0x1000 + 1) % 2);
+  return 0;
+}
+
+EXPORT int cuStreamIsCapturing(void* stream, int* status) {
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  *status = g_is_capturing == nullptr ? 0 : g_is_capturing(handle);
+  return 0;
+}
+
+EXPORT int cuKernelGetFunction(void** function, void* kernel) {
+  const auto handle = reinterpret_cast<std::uintptr_t>(kernel);
+  if (handle < kKernels || current() == nullptr) return kInvalidHandle;
+  *function = reinterpret_cast<void*>(handle - kKernels + kFunctions);
+  return 0;
+}
+
+// Kernel k has 128 k bytes of shared memory, 8 k of local memory, and 32 + k registers.
+EXPORT int cuFuncGetAttribute(int* value, int attribute, void* function) {
+  const auto handle = reinterpret_cast<std::uintptr_t>(function);
+  const bool is_function = handle >= kFunctions && handle < kKernels && handle % 0x1000 == 0;
+  if (!is_function) return kInvalidHandle;
+  const int kernel = static_cast<int>((handle - kFunctions) / 0x1000);
+  if (attribute == 1) *value = 128 * kernel;
+  if (attribute == 3) *value = 8 * kernel;
+  if (attribute == 4) *value = 32 + kernel;
+  return attribute == 1 || attribute == 3 || attribute == 4 ? 0 : kInvalidValue;
 }
 
 EXPORT int cuDevicePrimaryCtxRelease_v2(int) { return 0; }

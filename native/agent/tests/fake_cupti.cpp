@@ -22,6 +22,7 @@
 #include <mutex>
 #include <string>
 
+#include "fake_counters.h"
 #include "fake_shared.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -35,8 +36,10 @@ using Timestamp = std::uint64_t (*)();
 
 constexpr int kInvalidParameter = 1;
 constexpr int kMaxLimitReached = 12;
+constexpr int kNotCompatible = 14;
 constexpr int kInvalidKind = 21;
 constexpr int kMultipleSubscribers = 39;
+constexpr std::uint32_t kNullStream = 7;
 constexpr std::size_t kIds = 1024;
 constexpr std::size_t kMaxRecordBytes = 512;
 
@@ -65,6 +68,13 @@ constexpr Name kNames[] = {
     {1, 20, "cuStreamDestroy_v2"},
     {1, 21, "cuMemsetD8_v2"},
     {1, 22, "cuMemcpyHtoDAsync_v2_ptsz"},
+    {1, 23, "cuLaunchCooperativeKernel"},
+    {1, 24, "cuGraphLaunch"},
+    {1, 25, "cuStreamBeginCapture_v2"},
+    {1, 26, "cuStreamEndCapture"},
+    {1, 27, "cuCtxDestroy_v2"},
+    {1, 28, "cuDevicePrimaryCtxReset_v2"},
+    {1, 29, "cuLaunchKernel_ptsz"},
     {2, 3, "cudaGetDevice_v3020"},
     {2, 13, "cudaLaunchKernel_v7000"},
     {2, 20, "cudaMemcpyAsync_v3020"},
@@ -91,6 +101,7 @@ constexpr Name kNames[] = {
     {2, 42, "cudaMemcpyPeerAsync_v4000"},
     {2, 43, "cudaMemcpy2D_v3020"},
     {2, 44, "cudaStreamEndCapture_v10000"},
+    {2, 46, "cudaLaunchCooperativeKernel_v9000"},
     {2, 600, "__cudaLaunchKernel_v13000"},
 };
 
@@ -489,6 +500,9 @@ EXPORT int cuptiActivityEnable(std::uint32_t kind) {
   if (kind >= 64 || (failing != nullptr && std::strtoul(failing, nullptr, 10) == kind)) {
     return kInvalidKind;
   }
+  // What else there is of kernels, copies, fills and graphs must be on before.
+  const bool is_work = kind == 1 || kind == 2 || kind == 10 || kind == 51;
+  if (is_work && fake_counters::is_enabled()) return kNotCompatible;
   g_kinds[kind] = true;
   tell("on", kind);
   return 0;
@@ -595,14 +609,18 @@ EXPORT int cuptiGetGraphId(void* graph, std::uint32_t* id) {
   return 0;
 }
 
-// A handle is 0x1000 times the stream's number; those below are of no stream. A thread's own stream
-// has the number 21.
+// A handle is 0x1000 times the stream's number; those below are of no stream, except 0 in a context.
+// A thread's own stream has the number 21.
 EXPORT int cuptiGetStreamIdEx(void* context, void* stream, std::uint8_t per_thread,
                               std::uint32_t* id) {
   const auto handle = reinterpret_cast<std::uint64_t>(stream);
   tell("stream_id", static_cast<std::uint32_t>(handle));
   if (handle == 0 && per_thread == 1 && context != nullptr) {
     *id = 21;
+    return 0;
+  }
+  if (handle == 0 && context != nullptr) {
+    *id = kNullStream;
     return 0;
   }
   if (handle < 0x1000 || per_thread != 0 || context != nullptr) return kInvalidParameter;
@@ -641,27 +659,163 @@ EXPORT int cuptiSubscribe_v2(void** subscriber, Callback callback, void*, Parame
 }
 #endif
 
-EXPORT void fake_call_with(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
-                           std::uint32_t correlation, std::int32_t status,
-                           const void* parameters) {
-  struct {
-    std::uint32_t site;
-    const char* function;
-    const void* parameters;
-    void* status;
-    const char* symbol;
-    void* context;
-    std::uint32_t context_id;
-    std::uint64_t* shared;
-    std::uint32_t correlation;
-  } data = {site, "",      parameters, site == 1 ? &status : nullptr, "", nullptr,
-            2,    nullptr, correlation - g_counted_from};
-  g_last_correlation = std::max<std::uint32_t>(g_last_correlation, correlation);
-  data.context = reinterpret_cast<void*>(std::uintptr_t{0x2000});
+EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64_t start,
+                        std::uint64_t ns) {
+  fake_shared::on_kernel();
+  if (!g_kinds[10]) return;
+  const std::uint64_t begun = start == 0 ? cupti_now() : start;
+  add(kernel(correlation - g_counted_from, name, begun, begun + (ns == 0 ? 1000 : ns)));
+}
+
+namespace {
+constexpr std::uint64_t kSomeContext = 0x2000;
+
+struct CallData {
+  std::uint32_t site;
+  const char* function;
+  const void* parameters;
+  void* status;
+  const char* symbol;
+  void* context;
+  std::uint32_t context_id;
+  std::uint64_t* shared;
+  std::uint32_t correlation;
+};
+
+void call_back(std::uint32_t domain, std::uint32_t id, CallData data) {
+  g_last_correlation = std::max<std::uint32_t>(g_last_correlation, data.correlation);
+  data.correlation -= g_counted_from;
   fake_shared::on_call(domain);
   if (!g_calls[domain][id]) return;
   ++g_callbacks;
   if (const Callback callback = g_callback.load()) callback(nullptr, domain, id, &data);
+}
+
+CallData data_of(std::uint64_t context, std::uint32_t correlation, const void* parameters) {
+  return {.site = 0,
+          .function = "",
+          .parameters = parameters,
+          .status = nullptr,
+          .symbol = "",
+          .context = reinterpret_cast<void*>(context),
+          .context_id = static_cast<std::uint32_t>(context / 0x1000),
+          .shared = nullptr,
+          .correlation = correlation};
+}
+
+// A callback when a call begins, and one with its status when it ends.
+template <class Work>
+std::int32_t call_around(std::uint32_t domain, std::uint32_t id, CallData data, Work work) {
+  std::uint64_t shared = 0;
+  data.shared = &shared;
+  call_back(domain, id, data);
+  std::int32_t status = work();
+  data.site = 1;
+  data.status = &status;
+  call_back(domain, id, data);
+  return status;
+}
+
+// The parameters of cuLaunchKernel and cuLaunchCooperativeKernel, and of cuLaunchKernelEx.
+struct LaunchParameters {
+  std::uint64_t function;
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+  std::uint64_t stream;
+  void** arguments;
+  void** extra;
+};
+struct LaunchConfig {
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+  std::uint64_t stream;
+  void* attributes;
+  std::uint32_t count;
+};
+struct LaunchExParameters {
+  const LaunchConfig* config;
+  std::uint64_t function;
+  void** arguments;
+  void** extra;
+};
+constexpr std::uint32_t kLaunchKernelEx = 9;
+
+// The end of a context, as a callback of the domain of resources tells of it.
+void tell_context_ends(std::uint64_t context) {
+  struct {
+    void* context;
+    void* handle;
+    void* descriptor;
+  } data = {reinterpret_cast<void*>(context), nullptr, nullptr};
+  constexpr std::uint32_t kDestroyStarting = 2;
+  if (!g_calls[3][kDestroyStarting]) return;
+  if (const Callback callback = g_callback.load()) callback(nullptr, 3, kDestroyStarting, &data);
+}
+}  // namespace
+
+void fake_counters::log_call(const char* what, std::uint32_t of) { tell(what, of); }
+
+EXPORT std::int32_t fake_launch_kernel(const FakeLaunchCall* call, const FakeLaunch* launch) {
+  LaunchConfig config{{}, {}, launch->shared_bytes, launch->stream, nullptr, 0};
+  LaunchParameters plain{launch->function, {}, {}, launch->shared_bytes, launch->stream, nullptr,
+                         nullptr};
+  for (int i = 0; i < 3; ++i) {
+    config.grid[i] = plain.grid[i] = launch->grid[i];
+    config.block[i] = plain.block[i] = launch->block[i];
+  }
+  const LaunchExParameters extended{&config, launch->function, nullptr, nullptr};
+  const bool is_extended = call->driver_id == kLaunchKernelEx;
+  const void* const parameters = is_extended ? static_cast<const void*>(&extended) : &plain;
+  CallData of_driver = data_of(launch->context, call->correlation, parameters);
+  of_driver.symbol = launch->symbol;
+  const auto of_runtime = data_of(launch->context, call->correlation, call->runtime_parameters);
+  const auto drive = [&] {
+    return call_around(1, call->driver_id, of_driver, [&] {
+      const std::int32_t status = fake_counters::run(*launch);
+      if (status == 0) fake_kernel(call->correlation, launch->symbol, 0, 0);
+      return status;
+    });
+  };
+  return call->runtime_id == 0 ? drive() : call_around(2, call->runtime_id, of_runtime, drive);
+}
+
+EXPORT std::int32_t fake_driver_act(FakeAct act, std::uint32_t driver_id,
+                                    std::uint32_t correlation, std::uint64_t context,
+                                    std::uint64_t stream) {
+  struct {
+    std::uint64_t first;
+    std::uint64_t second;
+  } parameters = {stream, 2};
+  if (act == FakeAct::kLaunchGraph) parameters = {0x9000, stream};
+  if (act == FakeAct::kEndContext) parameters.first = context;
+  return call_around(1, driver_id, data_of(context, correlation, &parameters), [&] {
+    switch (act) {
+      case FakeAct::kBeginCapture: return fake_counters::begin_capture(context, stream);
+      case FakeAct::kEndCapture: return fake_counters::end_capture(context, stream);
+      case FakeAct::kLaunchGraph: return fake_counters::launch_graph(context);
+      case FakeAct::kEndContext:
+        tell_context_ends(context);
+        fake_counters::end_context(context);
+        break;
+      case FakeAct::kEndStream: fake_counters::end_stream(stream); break;
+    }
+    return 0;
+  });
+}
+
+EXPORT std::int32_t fake_is_capturing(std::uint64_t stream) {
+  return fake_counters::is_capturing(stream) ? 1 : 0;
+}
+
+EXPORT void fake_call_with(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
+                           std::uint32_t correlation, std::int32_t status,
+                           const void* parameters) {
+  CallData data = data_of(kSomeContext, correlation, parameters);
+  data.site = site;
+  if (site == 1) data.status = &status;
+  call_back(domain, id, data);
 }
 
 EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
@@ -671,14 +825,6 @@ EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site
 
 EXPORT std::uint64_t fake_callbacks() { return g_callbacks.exchange(0); }
 EXPORT void fake_streams_end() { ++g_streams_ended; }
-
-EXPORT void fake_kernel(std::uint32_t correlation, const char* name, std::uint64_t start,
-                        std::uint64_t ns) {
-  fake_shared::on_kernel();
-  if (!g_kinds[10]) return;
-  const std::uint64_t begun = start == 0 ? cupti_now() : start;
-  add(kernel(correlation - g_counted_from, name, begun, begun + (ns == 0 ? 1000 : ns)));
-}
 
 EXPORT void fake_every_record() {
   describe_devices();

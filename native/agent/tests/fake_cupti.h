@@ -11,6 +11,37 @@ using FakeCall = void (*)(std::uint32_t domain, std::uint32_t id, std::uint32_t 
 using FakeCallWith = void (*)(std::uint32_t domain, std::uint32_t id, std::uint32_t site,
                               std::uint32_t correlation, std::int32_t status,
                               const void* parameters);
+// A launch of a kernel: what the driver is given, and what it works on.
+struct FakeLaunch {
+  std::uint64_t context;  // 0x1000 times its number
+  std::uint64_t stream;
+  std::uint64_t function;
+  const char* symbol;
+  std::uint32_t number;  // of the kernel: values are made of it
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+  std::uint64_t* memory;      // of the GPU: the kernel adds one to it
+  std::uint64_t* executions;  // how often kernels ran, also those that were replayed
+};
+// A call that launches it: of the runtime, which calls the driver (runtime_id 0: of the driver
+// alone). Returns the status of both.
+struct FakeLaunchCall {
+  std::uint32_t runtime_id;
+  std::uint32_t driver_id;
+  std::uint32_t correlation;
+  const void* runtime_parameters;
+};
+using FakeLaunchKernel = std::int32_t (*)(const FakeLaunchCall* call, const FakeLaunch* launch);
+// Calls of the driver: of captures of a stream, of the graph that was captured, of a context's end, of
+// a stream's end.
+enum class FakeAct : std::uint32_t {
+  kBeginCapture, kEndCapture, kLaunchGraph, kEndContext, kEndStream
+};
+using FakeDriverAct = std::int32_t (*)(FakeAct act, std::uint32_t driver_id,
+                                       std::uint32_t correlation, std::uint64_t context,
+                                       std::uint64_t stream);
+using FakeIsCapturing = std::int32_t (*)(std::uint64_t stream);
 // How many callbacks of calls were made since this was last asked.
 using FakeCallbacks = std::uint64_t (*)();
 // Every stream has ended: what has its handle is another one.

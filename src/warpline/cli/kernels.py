@@ -1,204 +1,266 @@
-"""``warpline kernels``: hardware counters per kernel launch, read from Nsight Compute's reports."""
+"""``warpline kernels``: hardware counters per kernel launch, of a program or of a report.
+
+A program is run with the flags of ``ncu``. Terminal and standard output belong to it; the page
+follows on standard output when it has ended, messages go to standard error.
+"""
 
 from __future__ import annotations
 
 import io
-from argparse import ArgumentParser, Namespace
+import os
+import sys
+import tempfile
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli import planning, talk
-from warpline.cli.arguments import require_recordings
+from warpline.capture.flags import counter_flags
+from warpline.capture.flags.counting import CountingSettings, MetricNames, Page, Summary, Units
+from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
-from warpline.errors import UsageError
+from warpline.errors import WarplineError
+from warpline.units import plural
 
 if TYPE_CHECKING:
-    from warpline import api
+    import contextlib
+    import dataclasses
+
+    from warpline import api, plugins, render
+    from warpline.capture.counting import prepare
+    from warpline.capture.launcher import program
+    from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_pages as documents
+    from warpline.documents import kernel_sums as sums
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
+    from warpline.result import Document
     from warpline.trace import Trace
 else:
+    contextlib = lazy("contextlib")
+    dataclasses = lazy("dataclasses")
     api = lazy("warpline.api")
+    plugins = lazy("warpline.plugins")
+    render = lazy("warpline.render")
+    prepare = lazy("warpline.capture.counting.prepare")
+    program = lazy("warpline.capture.launcher.program")
     filters = lazy("warpline.documents.kernel_filters")
     documents = lazy("warpline.documents.kernel_pages")
+    sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
 
 NAME = "kernels"
-HELP = "print counters per kernel launch, with the pages and filters of ncu --import"
+HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
 PARTS = (planning.PLAN,)
-_NAME_BASES = ("function", "demangled", "mangled")
+_TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
+_TEMPORARY = "kernels.warpline"
+_EPILOG = (
+    "Options of ncu without a counterpart have no effect and are named in a warning; those that"
+    " would change what is counted are refused. Patterns in the output name: %p process id of the"
+    " program, %h host name, %i number that makes the name unique, %q{NAME} environment variable,"
+    " %% percent sign."
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of this command."""
-    parser.usage = f"{parser.prog} [--import] REPORT... [OPTIONS]"
-    parser.add_argument(
-        "recordings",
-        nargs="*",
-        metavar="REPORT",
-        help="report to read, such as run.ncu-rep; several are merged",
-    )
-    parser.add_argument(
-        "-i",
-        "--import",
-        dest="imported",
-        action="append",
-        default=[],
-        metavar="REPORT",
-        help="the same, as in ncu",
-    )
-    _add_filters(parser)
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--page",
-        choices=("details", "raw", "source", "session"),
-        default="details",
-        help="details: sections and rules; raw: all metrics; source: metrics per instruction;"
-        " session: program, machine and GPUs (default: details)",
-    )
-    group.add_argument("--csv", action="store_true", help="print comma-separated values")
-    group.add_argument("--json", action="store_true", help="print the metrics as JSON, unscaled")
-    group.add_argument(
-        "--print-units",
-        choices=("auto", "base"),
-        default="auto",
-        help="auto: scale values to units that fit; base: as collected (default: auto)",
-    )
-    group.add_argument(
-        "--print-kernel-base",
-        choices=_NAME_BASES,
-        default="demangled",
-        help="which name to print (default: demangled)",
-    )
-    group.add_argument(
-        "--print-metric-name",
-        choices=("label", "name"),
-        default="label",
-        help="print metrics of the details page with their label or their name (default: label)",
-    )
-    group.add_argument(
-        "--print-summary",
-        choices=("none", "per-gpu", "per-kernel"),
-        default="none",
-        help="print minimum, maximum and mean of the launches on each GPU, or of each kernel",
-    )
-    group.add_argument("-q", "--quiet", action="store_true", help="print only data and errors")
-
-
-def _add_filters(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("filters")
-    group.add_argument(
-        "-k",
-        "--kernel-name",
-        metavar="NAME|regex:EXPRESSION",
-        help="keep launches of kernels with this name",
-    )
-    group.add_argument(
-        "--kernel-name-base",
-        choices=_NAME_BASES,
-        default="function",
-        help="which name -k and --kernel-id compare (default: function)",
-    )
-    group.add_argument(
-        "--kernel-id",
-        action="append",
-        default=[],
-        metavar="CONTEXT:STREAM:NAME:INVOCATION",
-        help="keep these launches; empty parts match all, invocations count from 1 (repeatable)",
-    )
-    group.add_argument(
-        "-s", "--launch-skip", type=int, default=0, metavar="N", help="skip the first N launches"
-    )
-    group.add_argument(
-        "-c", "--launch-count", type=int, metavar="N", help="keep N launches after those"
-    )
-    group.add_argument(
-        "--launch-skip-before-match",
-        type=int,
-        default=0,
-        metavar="N",
-        help="skip the first N launches, whatever their name",
-    )
-    group.add_argument(
-        "--section",
-        action="append",
-        default=[],
-        metavar="ID|regex:EXPRESSION",
-        help="print only this section on the details page (repeatable)",
-    )
-    group.add_argument(
-        "--metrics",
-        action="append",
-        default=[],
-        metavar="NAME|regex:EXPRESSION[,...]",
-        help="print only these metrics on the pages raw and source, and in JSON (repeatable)",
-    )
+    """Declare the command's options for its help; `read` parses them."""
+    parser.usage = f"{parser.prog} [OPTIONS] [--] PROGRAM [ARGS...] | REPORT..."
+    parser.epilog = _EPILOG.replace("%", "%%")
+    parser.add_argument("program", nargs="*", metavar="PROGRAM", help=SUPPRESS)
+    running.add_flags(parser, counter_flags.FLAGS)
 
 
 def part(words: Sequence[str]) -> planning.Plan | None:
-    """Return the part of the command that the words mean; None if they name reports."""
-    return planning.PLAN if planning.is_meant(words) else None
+    """Return the part of the command that the words mean; None for the command itself."""
+    is_meant = words[:1] == [planning.WORD] or counter_flags.lists_something(words)
+    return planning.PLAN if is_meant else None
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return whether ``-h`` or ``--help`` is given before the program."""
+    return counter_flags.GRAMMAR.asks_for_help(words)
+
+
+def read(words: Sequence[str]) -> Namespace:
+    """Parse the command line."""
+    return Namespace(options=counter_flags.parse(words))
 
 
 def run(args: Namespace) -> int:
-    """Print the page."""
-    args.recordings = [*args.recordings, *args.imported]
-    require_recordings(args)
-    for option in ("launch_skip", "launch_count", "launch_skip_before_match"):
-        if (getattr(args, option) or 0) < 0:
-            raise UsageError(f"--{option.replace('_', '-')} {getattr(args, option)}: must be >= 0")
-    trace = api.open(*args.recordings)
-    choice = filters.Choice(
-        name=args.kernel_name,
-        name_base=args.kernel_name_base,
-        ids=tuple(args.kernel_id),
-        skip=args.launch_skip,
-        count=args.launch_count,
-        skip_before_match=args.launch_skip_before_match,
-        sections=tuple(args.section),
-        metrics=tuple(name for names in args.metrics for name in names.split(",") if name),
-    )
-    out = io.StringIO()
-    if args.page == "session":
-        listings.write_session(documents.session(trace), out, as_csv=args.csv)
-    elif args.page == "source":
-        code = documents.listings(trace, choice, shown_name=args.print_kernel_base)
-        listings.write_source(code, out, as_csv=args.csv)
-    else:
-        _write_launches(args, trace, choice, out)
-    if out.tell():
-        write_text(out.getvalue())
-    if not args.quiet:
-        print_trace_warnings(trace)
+    """Run a program and print its counters, or print reports."""
+    chosen: CountingSettings = args.options
+    if chosen.ignored and not chosen.quiet:
+        talk.warning(f"ignored: {', '.join(chosen.ignored)} (no effect in warpline kernels)")
+    if chosen.command:
+        return _count(chosen)
+    with bar.shown(Namespace(quiet=chosen.quiet)):
+        trace = api.open(*chosen.imported)
+        _print(chosen, trace, chosen.page or Page.DETAILS)
+        if not chosen.quiet:
+            print_trace_warnings(trace)
     return 0
 
 
-def _write_launches(
-    args: Namespace, trace: Trace, choice: filters.Choice, out: io.StringIO
-) -> None:
-    """Write the page details or raw, or a summary of it."""
-    launches = documents.launches(trace, choice, shown_name=args.print_kernel_base)
-    if args.print_metric_name == "name":
-        launches = [documents.with_metric_names(launch) for launch in launches]
-    if not launches and not args.quiet:
-        talk.warning("the filters exclude all launches")
-    is_scaled = args.print_units == "auto"
-    if args.json:
-        listings.write_json(launches, out)
-    elif args.print_summary != "none":
-        groups = documents.summaries(
-            launches, by_kernel=args.print_summary == "per-kernel", is_raw=args.page == "raw"
+def _count(chosen: CountingSettings) -> int:
+    """Run the program, count its kernels, and print the result."""
+    executable = program.find(chosen.command[0], os.environ)
+    prepared = prepare.prepare(chosen, os.environ, executable)
+    if not chosen.quiet:
+        for text in prepared.warnings:
+            talk.warning(text)
+        if prepared.obstacle is not None:
+            talk.warning(f"no counters: {prepared.obstacle.cause}; recording a timeline instead")
+            talk.hint(prepared.obstacle.cure)
+    with contextlib.ExitStack() as stack:
+        output = chosen.output
+        if output is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
+            output = str(Path(folder, _TEMPORARY)).replace("%", "%%")
+        return running.run_program(
+            chosen.capture(output, prepared.counters),
+            # The directory goes before this process ends, perhaps by a signal.
+            lambda outcome: _afterwards(chosen, prepared, outcome, stack),
         )
-        listings.write_summaries(groups, out, is_scaled=is_scaled, as_csv=args.csv)
-    elif args.page == "raw":
-        write = pages.write_raw_csv if args.csv else pages.write_raw
+
+
+def _afterwards(
+    chosen: CountingSettings,
+    prepared: prepare.Prepared,
+    outcome: Outcome,
+    stack: contextlib.ExitStack,
+) -> None:
+    """Print the page and the warnings; remove a temporary recording.
+
+    Errors here do not change the exit status, which is the program's.
+    """
+    name = running.short(outcome.output)
+    is_kept = chosen.output is not None
+    is_wanted = not is_kept or chosen.page is not None or chosen.json
+    with stack, running.keeping_status("use -o NAME to keep the recording"):
+        if outcome.reason is None and (is_wanted or not chosen.quiet):
+            trace = api.open(outcome.output)
+            if prepared.counters is None:
+                _print_timeline(chosen, trace)
+            else:
+                if not chosen.quiet:
+                    _tell_counts(prepared, trace)
+                if is_wanted:
+                    _print(chosen, trace, _page_of(chosen))
+    if not chosen.quiet:
+        running.tell(outcome, "no kernel was counted")
+        if is_kept:
+            talk.note(f"wrote {name}")
+
+
+def _page_of(chosen: CountingSettings) -> Page:
+    """Return the page to print of a run."""
+    if chosen.page is not None:
+        return chosen.page
+    is_plain = not chosen.csv and chosen.print_summary is Summary.NONE
+    return Page.SUMMARY if is_plain and chosen.request.is_light else Page.DETAILS
+
+
+def _tell_counts(prepared: prepare.Prepared, trace: Trace) -> None:
+    """Print how much was counted."""
+    assert prepared.counters is not None
+    launches = trace.row_count("profiled_kernel")
+    talk.note(
+        f"counted {plural(launches, 'launch', 'launches')} on {prepared.chip}:"
+        f" {plural(len(prepared.counters.metrics), 'metric')},"
+        f" {plural(prepared.counters.passes, 'pass', 'passes')}"
+    )
+
+
+def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
+    """Print the kernels of a timeline, recorded in place of counters."""
+    _write_document(chosen, api.document(trace, [_TIMELINE], keep_going=True))
+
+
+def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
+    """Print a page of counted launches."""
+    if page is Page.SUMMARY and not chosen.json:
+        _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv))
+        return
+    out = io.StringIO()
+    if page is Page.SESSION:
+        listings.write_session(documents.session(trace), out, as_csv=chosen.csv)
+    elif page is Page.SOURCE:
+        code = documents.listings(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+        listings.write_source(code, out, as_csv=chosen.csv)
+    else:
+        _write_launches(chosen, trace, page, out)
+    if out.tell():
+        _write(chosen, out.getvalue())
+
+
+def _choice(chosen: CountingSettings) -> filters.Choice:
+    """Return the launches to print; of a program, those that were counted."""
+    if chosen.command:
+        return filters.Choice()
+    return filters.Choice(
+        name=chosen.kernel_name,
+        name_base=chosen.kernel_name_base,
+        ids=chosen.kernel_id,
+        skip=chosen.launch_skip,
+        count=chosen.launch_count,
+        skip_before_match=chosen.launch_skip_before_match,
+        sections=chosen.section,
+        metrics=tuple(name for names in chosen.metrics for name in names.split(",") if name),
+    )
+
+
+def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: io.StringIO) -> None:
+    """Write the page details or raw, or a summary of it."""
+    launches = documents.launches(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+    if chosen.print_metric_name is MetricNames.NAME:
+        launches = [documents.with_metric_names(launch) for launch in launches]
+    if not launches and not chosen.quiet:
+        talk.warning("the filters exclude all launches")
+    is_scaled = chosen.print_units is Units.AUTO
+    if chosen.json:
+        listings.write_json(launches, out)
+    elif chosen.print_summary is not Summary.NONE:
+        groups = documents.summaries(
+            launches,
+            by_kernel=chosen.print_summary is Summary.PER_KERNEL,
+            is_raw=page is Page.RAW,
+        )
+        listings.write_summaries(groups, out, is_scaled=is_scaled, as_csv=chosen.csv)
+    elif page is Page.RAW:
+        write = pages.write_raw_csv if chosen.csv else pages.write_raw
         write(launches, out, is_scaled=is_scaled)
     else:
-        write = pages.write_details_csv if args.csv else pages.write_details
+        write = pages.write_details_csv if chosen.csv else pages.write_details
         write(launches, out, is_scaled=is_scaled)
+
+
+def _write_document(chosen: CountingSettings, document: Document) -> None:
+    """Write a document as text, CSV or JSON."""
+    name = "csv" if chosen.csv else "json" if chosen.json else "text"
+    out = io.StringIO()
+    stream = None if chosen.log_file else sys.stdout
+    options = render.detect_options(stream or out, os.environ)
+    if name == "text":
+        options = dataclasses.replace(options, time_unit="us")
+    plugins.find("renderers", name, render.RENDERERS).render(document, stream or out, options)
+    if stream is None:
+        _write(chosen, out.getvalue())
+
+
+def _write(chosen: CountingSettings, text: str) -> None:
+    """Write text to standard output, or where --log-file says."""
+    name = chosen.log_file
+    if name in {None, "stdout"}:
+        write_text(text)
+    elif name == "stderr":
+        sys.stderr.write(text)
+    else:
+        try:
+            Path(name).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise WarplineError(f"--log-file {name}: {error.strerror or error}") from error

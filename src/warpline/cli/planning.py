@@ -14,27 +14,25 @@ from typing import TYPE_CHECKING
 from warpline.cli.arguments import add_output
 from warpline.cli.output import Output
 from warpline.cli.startup import lazy
-from warpline.errors import UsageError
+from warpline.errors import CounterError, UsageError
 
 if TYPE_CHECKING:
-    from warpline.capture.machine import cupti
-    from warpline.counters import host_process, names, plan, sets
+    from warpline.capture.machine import cupti, gpus
+    from warpline.counters import host_process, names, plan, request
     from warpline.documents import counters as documents
     from warpline.result import Document
 else:
     cupti = lazy("warpline.capture.machine.cupti")
+    gpus = lazy("warpline.capture.machine.gpus")
     host_process = lazy("warpline.counters.host_process")
     names = lazy("warpline.counters.names")
     plan = lazy("warpline.counters.plan")
-    sets = lazy("warpline.counters.sets")
+    request = lazy("warpline.counters.request")
     documents = lazy("warpline.documents.counters")
 
 WORD = "plan"
-_DEFAULT_SET = "light"
 _MODES = ("base", "suffix", "all")
 _COLLECTIONS = ("profiling", "pmsampling")
-# Options of ncu that list something and run nothing.
-_LISTS = ("--query-metrics", "--list-metrics", "--list-sets", "--list-sections", "--list-chips")
 
 
 class Plan:
@@ -46,8 +44,8 @@ class Plan:
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
         parser.usage = (
-            f"{parser.prog} --chip CHIP [--set NAME] [--section ID] [--metrics LIST]\n"
-            f"       {parser.prog} --chip CHIP --list-metrics [PATTERN]\n"
+            f"{parser.prog} [--chip CHIP] [--set NAME] [--section ID] [--metrics LIST]\n"
+            f"       {parser.prog} [--chip CHIP] --list-metrics [PATTERN]\n"
             f"       {parser.prog} --list-chips | --list-sets | --list-sections"
         )
         parser.add_argument(
@@ -63,11 +61,16 @@ class Plan:
             action="append",
             default=[],
             metavar="CHIP[,...]",
-            help="chips, such as GH100 (H100 and H200); --list-chips lists them",
+            help="chips, such as GH100 (H100 and H200); --list-chips lists them (default: those of"
+            " this machine)",
         )
         chosen = parser.add_argument_group("what to plan")
         for option, metavar, text in (
-            ("set", "NAME", f"sets of metrics (default: {_DEFAULT_SET}); --list-sets lists them"),
+            (
+                "set",
+                "NAME",
+                f"sets of metrics (default: {request.DEFAULT_SET}); --list-sets lists them",
+            ),
             ("section", "ID", "sections of metrics; --list-sections lists them"),
             (
                 "metrics",
@@ -133,11 +136,9 @@ class Plan:
             is_sets = args.listed == "sets"
             output.write(documents.sets_document() if is_sets else documents.sections_document())
             return 0
-        chips = _words(args.chips)
+        chips = request.words_of(args.chips)
         if not chips and args.listed != "chips":
-            raise UsageError(
-                "missing --chip", hint="use --chip GH100 (H100 and H200), or see --list-chips"
-            )
+            chips = _chips_here()
         with host_process.HostProcess(cupti.find_cupti(os.environ)) as host:
             if args.listed == "chips":
                 output.write(documents.chips_document(host))
@@ -150,34 +151,29 @@ class Plan:
 PLAN = Plan()
 
 
-def is_meant(words: Sequence[str]) -> bool:
-    """Return whether the arguments of ``warpline kernels`` mean a plan or a list."""
-    return words[:1] == [WORD] or any(word in _LISTS for word in words)
+def _chips_here() -> list[str]:
+    """Return the chips of the GPUs of this machine, each once; UsageError if there are none."""
+    try:
+        found = gpus.find_gpus(os.environ, cupti.find_cupti(os.environ))
+    except CounterError as error:
+        raise UsageError(
+            f"missing --chip: {error.message}",
+            hint="use --chip GH100 (H100 and H200), or see --list-chips",
+        ) from None
+    return list(dict.fromkeys(gpu.chip for gpu in found.gpus if gpu.chip is not None))
 
 
 def _planned(args: Namespace, chip: str, host: host_process.HostProcess) -> Document:
-    found = plan.plan(host, chip, _sections(args), _words(args.metrics))
-    asked = [f"set {name}" for name in _sets(args)]
-    asked += [f"section {name}" for name in _words(args.section)]
-    asked += ["--metrics"] if args.metrics else []
-    return documents.plan_document(found, host, ", ".join(asked))
-
-
-def _sets(args: Namespace) -> list[str]:
-    """Return the names of the sets: the default if nothing else is chosen."""
-    return _words(args.set) or ([] if args.section or args.metrics else [_DEFAULT_SET])
-
-
-def _sections(args: Namespace) -> list[sets.Section]:
-    """Return the sections that the arguments name, each once."""
-    found = [section for name in _sets(args) for section in sets.SETS.get(name).sections]
-    return list(dict.fromkeys([*found, *map(sets.SECTIONS.get, _words(args.section))]))
+    asked = request.Request.of(args.set, args.section, args.metrics)
+    found = plan.plan(host, chip, asked.sections(), asked.metrics)
+    return documents.plan_document(found, host, asked.text())
 
 
 def _listed(args: Namespace, chip: str, host: host_process.HostProcess) -> Document:
     catalogue = plan.catalogue(host, chip, args.query_metrics_collection)
     if args.set or args.section:
-        found = plan.plan(host, chip, _sections(args), _words(args.metrics))
+        asked = request.Request.of(args.set, args.section, args.metrics)
+        found = plan.plan(host, chip, asked.sections(), asked.metrics)
         return documents.names_document(catalogue, host, [metric.name for metric in found.metrics])
     if args.query_metrics_mode == "base":
         bases = catalogue.matching_bases(args.pattern or "")
@@ -186,7 +182,7 @@ def _listed(args: Namespace, chip: str, host: host_process.HostProcess) -> Docum
     if args.query_metrics_mode == "all":
         bases = list(catalogue.metrics)
     else:
-        bases = list(_bases(catalogue, _words(args.metrics)))
+        bases = list(_bases(catalogue, request.words_of(args.metrics)))
     every = [name for base in bases for name in catalogue.full_names(base)]
     if args.pattern is not None:
         wanted = names.compiled(args.pattern)
@@ -203,17 +199,3 @@ def _bases(catalogue: names.Catalogue, words: Sequence[str]) -> Iterator[str]:
     for word in words:
         full = catalogue.expanded(word, lambda _: None)
         yield from dict.fromkeys(names.split(name)[0] for name in full)
-
-
-def _words(values: Sequence[str]) -> list[str]:
-    """Return the words of a repeatable option whose values are separated by commas.
-
-    A regular expression may have commas of its own, so it takes the rest of its value.
-    """
-    words = []
-    for value in values:
-        before, is_expression, expression = value.partition("regex:")
-        words += [word.strip() for word in before.split(",") if word.strip()]
-        if is_expression:
-            words.append(is_expression + expression)
-    return words

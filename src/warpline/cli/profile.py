@@ -6,7 +6,6 @@ of ``--stats`` go to standard output.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
@@ -15,19 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.capture.flags import capabilities, parsing
-from warpline.capture.flags.declarations import FLAGS
+from warpline.capture.flags.declarations import FLAGS, GRAMMAR
 from warpline.capture.flags.settings import CaptureSettings
-from warpline.cli import talk
+from warpline.cli import running, talk
 from warpline.cli.messages import say_failed
 from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
-from warpline.units import plural
 
 if TYPE_CHECKING:
     import dataclasses
 
     from warpline import api, plugins, render, result
-    from warpline.capture.launcher import launch
     from warpline.capture.launcher.launch import Outcome
     from warpline.capture.session import names
     from warpline.render import screen
@@ -39,7 +36,6 @@ else:
     plugins = lazy("warpline.plugins")
     render = lazy("warpline.render")
     result = lazy("warpline.result")
-    launch = lazy("warpline.capture.launcher.launch")
     names = lazy("warpline.capture.session.names")
     screen = lazy("warpline.render.screen")
 
@@ -60,20 +56,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.description = "Run a program and record it. Accepts nsys profile options."
     parser.epilog = _PATTERNS
     parser.add_argument("program", nargs="*", metavar="PROGRAM", help=SUPPRESS)
-    known = {name for action in parser._actions for name in action.option_strings}  # noqa: SLF001 - argparse has no public way to list them
-    for flag in FLAGS:
-        if flag.is_hidden or not known.isdisjoint(flag.names):
-            continue
-        if flag.metavar:
-            dest = flag.attribute
-            parser.add_argument(*flag.names, dest=dest, metavar=flag.metavar, help=flag.help)
-        else:
-            parser.add_argument(*flag.names, action="store_true", help=flag.help)
+    running.add_flags(parser, FLAGS)
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
     """Return whether ``-h`` or ``--help`` is given before the program."""
-    return parsing.asks_for_help(words)
+    return GRAMMAR.asks_for_help(words)
 
 
 def read(words: Sequence[str]) -> Namespace:
@@ -84,21 +72,7 @@ def read(words: Sequence[str]) -> Namespace:
 def run(args: Namespace) -> int:
     """Run and record the program, print the result, and exit with the program's status."""
     chosen: CaptureSettings = args.options
-    says = launch.Talk(
-        warn=_nothing if chosen.quiet else talk.warning,
-        note=_nothing if chosen.quiet else talk.note,
-        progress=_nothing if chosen.quiet else _show_progress,
-    )
-    try:
-        outcome = launch.launch(chosen, says)
-    except launch.UnfinishedError as error:
-        _hide_progress(chosen)
-        talk.failure(error.message, error.hint, debug=False)
-        return launch.end_like(error.ending) or 1
-    _hide_progress(chosen)
-    _afterwards(chosen, outcome)
-    _flush()
-    return launch.end_like(outcome.ending)
+    return running.run_program(chosen, lambda outcome: _afterwards(chosen, outcome))
 
 
 def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
@@ -107,9 +81,9 @@ def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
     Errors here do not change the exit status: the recording exists, and the status is the
     program's.
     """
-    name = _short(outcome.output)
+    name = running.short(outcome.output)
     wants_summary = not (chosen.no_summary or chosen.quiet or outcome.reason)
-    try:
+    with running.keeping_status(f"run warpline stats {name}"):
         if wants_summary or chosen.stats or chosen.export:
             trace = api.open(name)
             if wants_summary:
@@ -117,35 +91,12 @@ def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
             _export(chosen, trace, outcome.output)
             if chosen.stats:
                 _print_tables(trace)
-                if sys.stdout is not None:
-                    sys.stdout.flush()  # a full disk may only show here
-    except WarplineError as error:
-        talk.failure(error.message, error.hint, debug=False)
-    except OSError as error:  # of standard output: exports raise WarplineError
-        _discard_output()
-        if not isinstance(error, BrokenPipeError):
-            why = f"cannot write to standard output: {error.strerror or error}"
-            talk.failure(why, f"run warpline stats {name}", debug=False)
     if not chosen.quiet:
-        _tell(outcome)
+        running.tell(outcome, "nothing was recorded")
         if wants_summary:
             _tell_lacking(chosen)
         else:
             talk.note(f"wrote {name}")
-
-
-def _tell(outcome: Outcome) -> None:
-    """Print the warnings about the recording."""
-    finished, reason = outcome.finished, outcome.reason
-    if reason is not None:
-        talk.warning(f"nothing was recorded: {reason.text}")
-        if reason.hint:
-            talk.hint(reason.hint)
-    if finished.get("lost"):
-        talk.warning(f"{plural(finished['lost'], 'event')} dropped")
-    for warning in finished.get("warnings", ()):
-        if reason is None or not warning.endswith(reason.text):
-            talk.warning(warning)
 
 
 def _tell_lacking(chosen: CaptureSettings) -> None:
@@ -197,55 +148,8 @@ def _export(chosen: CaptureSettings, trace: Trace, output: Path) -> None:
         try:
             api.export(trace, path, kind, overwrite=chosen.force_overwrite)
         except WarplineError as error:
-            retry = f"run warpline export --type {kind} -o FILE {_short(output)}"
+            retry = f"run warpline export --type {kind} -o FILE {running.short(output)}"
             talk.failure(error.message, retry, debug=False)
         else:
             if not chosen.quiet:
-                talk.note(f"wrote {_short(path)}")
-
-
-def _short(path: Path) -> str:
-    """Return a path relative to the current directory if possible."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return str(path)
-
-
-def _show_progress(part: float) -> None:
-    if _is_terminal():
-        sys.stderr.write(f"\r\x1b[Kwarpline: writing recording {part:.0%}")
-        sys.stderr.flush()
-
-
-def _hide_progress(chosen: CaptureSettings) -> None:
-    if not chosen.quiet and _is_terminal():
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
-
-
-def _is_terminal() -> bool:
-    is_dumb = os.environ.get("TERM", "dumb") == "dumb"
-    return sys.stderr is not None and sys.stderr.isatty() and not is_dumb
-
-
-def _nothing(_: object) -> None:
-    """Print nothing, with --quiet."""
-
-
-def _discard_output() -> None:
-    """Redirect standard output to the null device: the buffered rest cannot be written."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-
-
-def _flush() -> None:
-    """Flush the output streams: this process may end by a signal."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            try:
-                stream.flush()
-            except OSError:
-                continue
+                talk.note(f"wrote {running.short(path)}")

@@ -3,7 +3,7 @@
 sm__inst_executed.sum              one metric: base name and rollup
 sm__inst_executed                  its first-level rollups: .avg, .max, .min, .sum
 breakdown:sm__throughput.avg.pct_of_peak_sustained_elapsed
-                                   the metrics that a throughput is the maximum of
+                                   the counters that a throughput is the maximum of
 regex:^sm__pipe_.*_cycles_active$  all metrics whose base name matches, or else whose full name
 """
 
@@ -49,6 +49,8 @@ _ELSEWHERE = {
     "smsp__pcsamp_": "from PC sampling",
 }
 _PREFIXES = ("regex:", "breakdown:", "group:", "pmsampling:")
+_OVER_UNITS = ("avg", "max", "min", "sum")  # of which a chip has several, such as its SMs
+_THROUGHPUT = "throughput"
 _OF_THROUGHPUT = ".pct_of_peak_sustained_elapsed"
 
 
@@ -81,7 +83,7 @@ class Catalogue:
     def first_level(self, base: str) -> list[str]:
         """Return the names that a base name alone stands for."""
         kind = self.metrics[base].kind
-        end = _OF_THROUGHPUT if kind == "throughput" else ""
+        end = _OF_THROUGHPUT if kind == _THROUGHPUT else ""
         wanted = [name for name in self.sub_metrics[kind] if name.removesuffix(end).count(".") == 1]
         return [base + rollup for rollup in wanted if rollup.endswith(end)]
 
@@ -118,6 +120,17 @@ class Catalogue:
             return self._parts(base, rollup or ".avg" + _OF_THROUGHPUT, breakdown)
         return [name] if rollup else self.first_level(base)
 
+    def over_units(self, names: Iterable[str]) -> list[str]:
+        """Return full names, each followed by the others of average, maximum, minimum and sum."""
+        found: dict[str, None] = {}
+        for name in names:
+            base, rollup = split(name)
+            over, dot, rest = rollup[1:].partition(".")
+            every = _OVER_UNITS if over in _OVER_UNITS else ()
+            alike = (f"{base}.{other}{dot}{rest}" for other in every)
+            found |= dict.fromkeys((name, *(other for other in alike if other in self)))
+        return list(found)
+
     def matching_bases(self, pattern: str) -> list[str]:
         """Return the base names in which a regular expression is found."""
         found = compiled(pattern)
@@ -137,8 +150,13 @@ class Catalogue:
         return names
 
     def _parts(self, base: str, rollup: str, breakdown: Breakdown) -> list[str]:
-        parts = breakdown(base) if self.metrics[base].kind == "throughput" else None
-        names = [part + rollup for part in parts or ()]
+        def parts_of(name: str) -> list[str]:
+            metric = self.metrics.get(name)
+            is_throughput = metric is not None and metric.kind == _THROUGHPUT
+            return (breakdown(name) if is_throughput else None) or []
+
+        # As in ncu, only what has no parts of its own.
+        names = [part + rollup for part in parts_of(base) if not parts_of(part)]
         return [name for name in names if name in self]
 
     def _unknown(self, word: str) -> UsageError:

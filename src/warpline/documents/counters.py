@@ -7,10 +7,10 @@ from typing import Any
 
 from warpline.counters.host_process import HostProcess, Metric
 from warpline.counters.names import Catalogue
-from warpline.counters.plan import Plan, PlannedMetric, Session
+from warpline.counters.plan import START_NS, Plan, PlannedMetric, Session
 from warpline.counters.sets import SECTIONS, SETS
 from warpline.result import Document, Field, Result, column_of
-from warpline.units import Unit, plural
+from warpline.units import Unit, format_count, plural
 
 _SESSION = Field(
     "session",
@@ -59,11 +59,7 @@ _SECTIONS = (
 )
 _CHIPS = (Field("chip", Unit.NONE, "The name for --chip.", "Chip"),)
 
-_COST = (
-    "cost: a launch runs once per pass; memory that the kernel wrote is restored before each"
-    " further pass, so the time depends on the kernel"
-)
-_NO_COST = "cost: one pass; nothing is replayed or restored"
+_ESTIMATED = "estimated, as measured on an H100 with CUPTI 13.0"
 
 
 def plan_document(plan: Plan, host: HostProcess, asked: str) -> Document:
@@ -86,6 +82,7 @@ def plan_document(plan: Plan, host: HostProcess, asked: str) -> Document:
         "chip": plan.chip,
         "passes": plan.passes,
         "passes_of_sessions": [session.passes for session in plan.sessions],
+        "launch_cost_ns": plan.launch_cost_ns if plan.passes else None,
     }
     return Document(f"{plan.chip}, {asked}", facts | _cupti(host), tuple(sections))
 
@@ -163,7 +160,8 @@ def _content(session: Session, index: int) -> tuple[int | None, int | None, int 
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    yield _COST if plan.passes > 1 else _NO_COST
+    if plan.passes:
+        yield _cost(plan)
     if len(plan.sessions) > 1:
         yield (
             f"CUPTI cannot count all these metrics together: {len(plan.sessions)} sessions,"
@@ -175,6 +173,23 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield f"{plural(instrumented, '_sass_ metric')} {verb} counted by instrumented code"
     if plan.left_out:
         yield f"{plural(len(plan.left_out), 'metric')} left out: see the last table"
+
+
+def _cost(plan: Plan) -> str:
+    launch = _milliseconds(plan.launch_cost_ns)
+    if plan.passes == 1:
+        return (
+            f"cost: about {launch} per launch, and {_milliseconds(START_NS)} to switch counting"
+            f" on and off ({_ESTIMATED}); one pass, so nothing is replayed or restored"
+        )
+    return (
+        f"cost: about {launch} per launch ({_ESTIMATED}); the kernel runs once per pass, and memory"
+        " that it wrote is restored before each further pass"
+    )
+
+
+def _milliseconds(duration_ns: int) -> str:
+    return f"{format_count(round(duration_ns / 1e6))} ms"  # an estimate has no decimals
 
 
 def _metrics(plan: Plan) -> Result:

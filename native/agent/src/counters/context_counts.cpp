@@ -34,8 +34,7 @@ void tell_how(Counting& c, const ContextCounts& counts, const std::string& unkno
   if (!unknown.empty()) {
     note(raw::CudaNote::kCountersDoubt, counts.metrics->chip() + " has no metric " + unknown);
   }
-  if (c.has_told) return;
-  c.has_told = true;
+  if (c.has_told.exchange(true)) return;
   const std::size_t passes = counts.metrics->passes();
   note(raw::CudaNote::kCounters,
        counts.metrics->chip() + ", " + std::to_string(counts.metrics->size()) + " metrics, " +
@@ -68,9 +67,6 @@ void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_
 }
 
 void prepare(Counting& c, ContextCounts& counts, void* context) {
-  if (c.functions.device_id(context, &counts.device) != cupti::kSuccess) {
-    return refuse(counts, "the GPU of a CUDA context is unknown");
-  }
   const auto& devices = c.config.devices;
   if (!devices.empty() && std::find(devices.begin(), devices.end(), counts.device) == devices.end()) {
     counts.is_refused = true;  // as asked
@@ -180,14 +176,13 @@ void end_step(Counting& c, ContextCounts& counts) {
 // Kernel replay copies all memory of the program before each launch: to the GPU's own if there is room,
 // else to the host, which takes seconds.
 void warn_of_memory(Counting& c, const ContextCounts& counts) {
-  if (counts.replay != CounterReplay::kKernel || c.has_told_memory) return;
+  if (counts.replay != CounterReplay::kKernel || c.has_told_memory.load()) return;
   std::size_t free_bytes = 0;
   std::size_t all_bytes = 0;
   const Driver driver;
   if (!driver.call("cuMemGetInfo_v2", &free_bytes, &all_bytes)) return;
   const std::size_t used_bytes = all_bytes - free_bytes;
-  if (used_bytes <= free_bytes) return;
-  c.has_told_memory = true;
+  if (used_bytes <= free_bytes || c.has_told_memory.exchange(true)) return;
   note(raw::CudaNote::kCountersDoubt,
        "kernel replay is slow because more than half of the GPU's memory is in use (" +
            std::to_string(used_bytes >> 30) + " GiB): it is copied to the host for each launch");
@@ -198,30 +193,36 @@ void warn_of_memory(Counting& c, const ContextCounts& counts) {
 void tell_counters_refused(const std::string& reason) { note(raw::CudaNote::kNoCounters, reason); }
 
 void write_metric_names(Counting& c, ThreadLog& log) noexcept {
-  if (c.has_written_names) return;
-  c.has_written_names = true;
+  if (c.has_written_names.exchange(true)) return;
   for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
     log.define(raw::Kind::kCounterName, i, 0, c.config.metrics[i]);
   }
 }
 
-ContextCounts& counts_of(Counting& c, const cupti::CallData& data) {
-  std::unique_ptr<ContextCounts>& counts = c.contexts[data.context];
-  if (counts == nullptr) {
-    counts = std::make_unique<ContextCounts>();
-    counts->context = data.context;
-    counts->id = data.context_id;
-    prepare(c, *counts, data.context);
+ContextCounts* GpuCounts::find(const void* context) const noexcept {
+  for (const auto& counts : contexts) {
+    if (counts->context == context) return counts.get();
   }
-  return *counts;
+  return nullptr;
 }
 
-void start(Counting& c, ContextCounts& counts) {
+ContextCounts& counts_of(Counting& c, GpuCounts& gpu, std::uint32_t device,
+                         const cupti::CallData& data) {
+  if (ContextCounts* counts = gpu.find(data.context)) return *counts;
+  ContextCounts& counts = *gpu.contexts.emplace_back(std::make_unique<ContextCounts>());
+  counts.context = data.context;
+  counts.id = data.context_id;
+  counts.device = device;
+  prepare(c, counts, data.context);
+  return counts;
+}
+
+void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
   if (counts.is_refused || counts.profiler->is_started()) return;
   warn_of_memory(c, counts);
   // Counters of a GPU serve one context at a time.
-  for (const auto& [context, other] : c.contexts) {
-    if (other.get() != &counts && other->device == counts.device) stop(c, *other, kOtherContext);
+  for (const auto& other : gpu.contexts) {
+    if (other.get() != &counts) stop(c, *other, kOtherContext);
   }
   if (!counts.has_image) {
     CounterBatch& batch = counts.batch();
@@ -250,8 +251,8 @@ void stop(Counting& c, ContextCounts& counts, const char* cause) {
   }
 }
 
-void stop_all(Counting& c, const char* cause) {
-  for (const auto& [context, counts] : c.contexts) stop(c, *counts, cause);
+void stop_all(Counting& c, GpuCounts& gpu, const char* cause) {
+  for (const auto& counts : gpu.contexts) stop(c, *counts, cause);
 }
 
 void stop_step(Counting& c, ContextCounts& counts, const char* cause) {
@@ -259,9 +260,9 @@ void stop_step(Counting& c, ContextCounts& counts, const char* cause) {
   stop_profiler(c, counts);
 }
 
-void open_range(Counting& c, ContextCounts& counts, std::int64_t from_ns) {
+void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t from_ns) {
   if (counts.is_open || counts.is_refused) return;
-  start(c, counts);
+  start(c, gpu, counts);
   if (counts.is_refused) return;
   const cupti::Result result = counts.profiler->push("range");
   if (result != cupti::kSuccess) {
@@ -272,8 +273,8 @@ void open_range(Counting& c, ContextCounts& counts, std::int64_t from_ns) {
   counts.range_from_ns = from_ns;
 }
 
-void end_windows(Counting& c) {
-  for (const auto& [context, counts] : c.contexts) {
+void end_windows(Counting& c, GpuCounts& gpu) {
+  for (const auto& counts : gpu.contexts) {
     if (counts->is_refused) continue;
     if (counts->replay == CounterReplay::kRange) {
       close_range(c, *counts);
@@ -285,10 +286,13 @@ void end_windows(Counting& c) {
   }
 }
 
-void end_context(Counting& c, ContextCounts& counts) {
-  close_range(c, counts);
-  stop(c, counts, nullptr);
-  for (const CounterBatch& batch : counts.batches) c.evaluator->wait(batch);
+void end_context(Counting& c, GpuCounts& gpu, const void* context) {
+  ContextCounts* counts = gpu.find(context);
+  if (counts == nullptr) return;
+  close_range(c, *counts);
+  stop(c, *counts, nullptr);
+  for (const CounterBatch& batch : counts->batches) c.evaluator->wait(batch);
+  std::erase_if(gpu.contexts, [counts](const auto& each) { return each.get() == counts; });
 }
 
 }  // namespace warpline::agent

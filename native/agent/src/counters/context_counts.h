@@ -1,13 +1,13 @@
 // Counting in one context: its profiler, what it has counted, and the steps and ranges it is in.
-//
-// Everything here is called with the lock of counting held.
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "counters/evaluator.h"
@@ -67,55 +67,75 @@ struct ContextCounts {
   bool is_started() const noexcept { return profiler != nullptr && profiler->is_started(); }
 };
 
-// Counting in this process.
+// Counting on one GPU. What runs there is counted by one thread at a time, which holds `gate` from before
+// a launch until after it: launches on other GPUs may be what it waits for.
+struct GpuCounts {
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  // Launches that are being made without the gate. Counters are not programmed before these are over:
+  // they would be counted, or repeated.
+  std::atomic<std::uint32_t> in_flight{0};
+  std::atomic<bool> is_closed{false};  // nothing is counted there any more
+  std::vector<std::unique_ptr<ContextCounts>> contexts;
+
+  // Returns null if nothing was counted there yet.
+  ContextCounts* find(const void* context) const noexcept;
+};
+
+// Counting of a session in this process. Never freed: a thread may be in a launch.
 struct Counting {
-  bool is_begun = false;
+  static constexpr std::size_t kMostGpus = 64;
+
   CounterConfig config;
   const Session* session = nullptr;
   cupti::Functions base{};
   cupti::CounterFunctions functions{};
-  cupti::Subscriber subscriber = nullptr;
-  std::unique_ptr<LaunchFilter> filter;
   std::unique_ptr<Evaluator> evaluator;
-  std::unordered_map<void*, std::unique_ptr<ContextCounts>> contexts;
-  std::vector<void*> captures;  // streams that are being captured
-  std::uint32_t seen = 0;      // kernels launched
-  std::uint32_t counted = 0;
-  std::uint32_t graphs = 0;    // launched
-  bool has_written_names = false;
-  bool has_told = false;       // how counters are collected
-  bool has_told_memory = false;
-  bool is_over = false;        // all that was asked for is counted
   std::int64_t began_ns = 0;
-  std::int64_t spent_ns = 0;
+  std::array<GpuCounts, kMostGpus> gpus;  // by CUDA's ordinal
+
+  std::atomic<std::uint32_t> seen{0};     // kernels launched
+  std::atomic<std::uint32_t> counted{0};
+  std::atomic<std::int64_t> spent_ns{0};
+  std::atomic<bool> is_over{false};       // all that was asked for is counted
+  std::atomic<bool> is_ending{false};     // launches wait until their GPU is closed
+  std::atomic<bool> has_written_names{false};
+  std::atomic<bool> has_told{false};      // how counters are collected
+  std::atomic<bool> has_told_memory{false};
+
+  // Held for moments, also with a gate.
+  pthread_mutex_t shared = PTHREAD_MUTEX_INITIALIZER;
+  std::unique_ptr<LaunchFilter> filter;
+  std::vector<void*> captures;  // streams that are being captured
 };
 
+// All that follows is called with the gate of the GPU held.
 
 // Returns what is counted in the context of a call; begins it at the first.
-ContextCounts& counts_of(Counting& c, const cupti::CallData& data);
-
-// Notes that counters cannot be used, and why; a tab and what to do may follow the reason.
-void tell_counters_refused(const std::string& reason);
+ContextCounts& counts_of(Counting& c, GpuCounts& gpu, std::uint32_t device,
+                         const cupti::CallData& data);
 
 // Programs the counters, unless they are. On failure the context is refused.
-void start(Counting& c, ContextCounts& counts);
+void start(Counting& c, GpuCounts& gpu, ContextCounts& counts);
 
 // Stops counting in a context before what must not be counted, and hands over what was. A step that
 // is interrupted is no pass, for this cause; a range goes on.
 void stop(Counting& c, ContextCounts& counts, const char* cause);
-void stop_all(Counting& c, const char* cause);
+void stop_all(Counting& c, GpuCounts& gpu, const char* cause);
 
 // Stops the counters of a step without handing anything over.
 void stop_step(Counting& c, ContextCounts& counts, const char* cause);
 
 // Begins the range in which all is counted together, unless it has begun.
-void open_range(Counting& c, ContextCounts& counts, std::int64_t from_ns);
+void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t from_ns);
 
 // Recording has been turned off: ranges and steps end.
-void end_windows(Counting& c);
+void end_windows(Counting& c, GpuCounts& gpu);
 
 // Ends what is counted in a context that is about to be destroyed.
-void end_context(Counting& c, ContextCounts& counts);
+void end_context(Counting& c, GpuCounts& gpu, const void* context);
+
+// Notes that counters cannot be used, and why; a tab and what to do may follow the reason.
+void tell_counters_refused(const std::string& reason);
 
 // Writes the names of the metrics, once per process.
 void write_metric_names(Counting& c, ThreadLog& log) noexcept;

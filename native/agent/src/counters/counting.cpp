@@ -31,7 +31,8 @@ constexpr std::uint32_t kMostUnwanted = 40;
 constexpr std::int64_t kFirstBudgetNs = 500'000'000;  // for programs that are over soon
 constexpr std::int64_t kBurstNs = 200'000'000;        // programming counters pays for no less
 constexpr std::int64_t kSettleNs = 100'000'000;
-constexpr std::int64_t kEndPatienceNs = 2'000'000'000;
+constexpr std::int64_t kPatienceNs = 2'000'000'000;  // for who counts on a GPU
+// What a call means for counting; launches are the first, up to kUncountable.
 enum class Role : std::uint8_t {
   kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd, kStreamEnds
 };
@@ -72,32 +73,46 @@ struct Launch {
   bool is_per_thread = false;
 };
 
-Counting& counting() {
-  static Counting* one = new Counting;  // callbacks may come until the very end
-  return *one;
-}
-
-// Held from before a launch that matters until after it.
-pthread_mutex_t g_counting = PTHREAD_MUTEX_INITIALIZER;
-std::atomic<bool> g_is_on{false};
+std::atomic<Counting*> g_counting{nullptr};  // of the session, while it counts
 std::array<Role, kMostCalls> g_roles{};
 std::array<bool, kMostCalls> g_is_per_thread{};
 
-// Launches that are being made without g_counting. Counters are not programmed before these are over:
-// they would be counted, or repeated.
-std::atomic<std::uint32_t> g_in_flight{0};
-
 // The launch that this thread is making, between its enter and exit.
 struct ThreadLaunch {
-  bool is_held;     // g_counting is
-  bool is_flying;   // it is one of g_in_flight
-  bool is_counted;  // as wanted
-  bool is_ranged;   // it becomes a range, wanted or not
+  Counting* counting;  // null: none that matters
+  GpuCounts* gpu;
+  bool has_gate;       // else it is one in flight
+  bool is_counted;     // as wanted
+  bool is_ranged;      // it becomes a range, wanted or not
+  std::uint32_t device;
+  std::uint32_t seen;  // kernels before it
   void* context;
   std::int64_t enter_ns;
   Launch launch;
 };
 thread_local constinit ThreadLaunch t_launch{};
+
+// Holds a GPU's gate, unless it cannot be had in time: who holds it may wait for this thread.
+class Gate {
+ public:
+  Gate(GpuCounts& gpu, std::int64_t patience_ns) noexcept : gpu_(gpu) {
+    const std::int64_t until = read_clock_ns(CLOCK_REALTIME) + patience_ns;
+    const timespec time{static_cast<time_t>(until / 1'000'000'000),
+                        static_cast<long>(until % 1'000'000'000)};
+    is_held_ = pthread_mutex_timedlock(&gpu.gate, &time) == 0;
+  }
+  ~Gate() {
+    if (is_held_) pthread_mutex_unlock(&gpu_.gate);
+  }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  explicit operator bool() const noexcept { return is_held_; }
+
+ private:
+  GpuCounts& gpu_;
+  bool is_held_;
+};
 
 // ---- launches
 
@@ -113,8 +128,8 @@ std::int64_t unspent_ns(const Counting& c) noexcept {
 }
 
 // Waits for launches of other threads that have begun. Returns false if they take long.
-bool settle() noexcept {
-  for (const std::int64_t until = now_ns() + kSettleNs; g_in_flight.load() != 0;) {
+bool settle(const GpuCounts& gpu) noexcept {
+  for (const std::int64_t until = now_ns() + kSettleNs; gpu.in_flight.load() != 0;) {
     if (now_ns() > until) return false;
     usleep(10);
   }
@@ -123,8 +138,9 @@ bool settle() noexcept {
 
 // Programs the counters for a launch, unless they are. Returns whether they are.
 bool start_settled(Counting& c, ContextCounts& counts) {
-  if (!counts.is_refused && !counts.is_started() && !settle()) return false;
-  start(c, counts);
+  GpuCounts& gpu = *t_launch.gpu;
+  if (!counts.is_refused && !counts.is_started() && !settle(gpu)) return false;
+  start(c, gpu, counts);
   return !counts.is_refused;
 }
 
@@ -179,19 +195,34 @@ std::uint32_t stream_of(const Counting& c, const Launch& launch, void* context) 
   return number;
 }
 
+bool is_capturing(Counting& c) noexcept {
+  const Lock lock(c.shared);
+  return !c.captures.empty();
+}
+
+bool is_filter_done(Counting& c) noexcept {
+  const Lock lock(c.shared);
+  return c.filter->is_done();
+}
+
 Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
-  if (launch.mangled == nullptr || !is_recording(c) || !c.captures.empty()) return Choice::kSkip;
+  if (launch.mangled == nullptr || !is_recording(c)) return Choice::kSkip;
   LaunchFacts facts{launch.mangled, {}, {}, data.context_id, stream_of(c, launch, data.context)};
   std::copy_n(launch.grid, 3, facts.grid);
   std::copy_n(launch.block, 3, facts.block);
-  return c.filter->choose(facts);
+  const Lock lock(c.shared);
+  return c.captures.empty() ? c.filter->choose(facts) : Choice::kSkip;
+}
+
+ContextCounts& counts_here(Counting& c, const cupti::CallData& data) {
+  return counts_of(c, *t_launch.gpu, t_launch.device, data);
 }
 
 // Begins the range of a context with the first work in it. Returns the context, or null.
 ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
   if (!is_recording(c)) return nullptr;
-  ContextCounts& counts = counts_of(c, data);
-  open_range(c, counts, t_launch.enter_ns);
+  ContextCounts& counts = counts_here(c, data);
+  open_range(c, *t_launch.gpu, counts, t_launch.enter_ns);
   return counts.is_open ? &counts : nullptr;
 }
 
@@ -217,7 +248,7 @@ void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData
 }
 
 void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
-  ++c.seen;
+  t_launch.seen = c.seen.fetch_add(1);
   t_launch.launch = launch_of(role, id, data);
   t_launch.context = data.context;
   if (c.config.replay == CounterReplay::kRange) {
@@ -225,24 +256,23 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
     return;
   }
   if (c.config.replay == CounterReplay::kSteps) {
-    if (is_recording(c) && !c.is_over && c.captures.empty()) {
-      enter_step_launch(c, counts_of(c, data), data);
+    if (is_recording(c) && !c.is_over && !is_capturing(c)) {
+      enter_step_launch(c, counts_here(c, data), data);
     }
     return;
   }
-  const auto known = c.contexts.find(data.context);
-  const bool is_started = known != c.contexts.end() && known->second->is_started();
+  ContextCounts* known = t_launch.gpu->find(data.context);
+  const bool is_started = known != nullptr && known->is_started();
   const bool is_affordable = can_afford(c, is_started);
   const Choice choice = is_affordable ? choose(c, t_launch.launch, data) : Choice::kSkip;
   if (choice == Choice::kCount) {
-    ContextCounts& counts = counts_of(c, data);
+    ContextCounts& counts = counts_here(c, data);
     counts.unwanted = 0;
     t_launch.is_ranged = t_launch.is_counted = start_settled(c, counts);
   } else if (is_started) {
-    ContextCounts& counts = *known->second;
-    const bool stays = choice == Choice::kSkip && is_affordable && c.captures.empty() &&
-                       !c.filter->is_done() && ++counts.unwanted < kMostUnwanted;
-    if (!stays) stop(c, counts, kExcluded);
+    const bool stays = choice == Choice::kSkip && is_affordable && !is_capturing(c) &&
+                       !is_filter_done(c) && ++known->unwanted < kMostUnwanted;
+    if (!stays) stop(c, *known, kExcluded);
     t_launch.is_ranged = stays;
   }
 }
@@ -275,7 +305,7 @@ FunctionFacts facts_of(void* function) noexcept {
 void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallData& data,
                   std::uint32_t number) noexcept {
   const Launch& launch = t_launch.launch;
-  LogLease log = recording_log();
+  LogLease log = definition_log();  // recording was on when it began
   if (!log) return;
   write_metric_names(c, *log);
   const FunctionFacts facts = facts_of(launch.function);
@@ -288,7 +318,7 @@ void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallDat
                               .stream = stream_of(c, launch, data.context),
                               .correlation = written_correlation(data.correlation),
                               .launch = number,
-                              .seen = c.seen - 1,
+                              .seen = t_launch.seen,
                               .grid_x = launch.grid[0],
                               .grid_y = launch.grid[1],
                               .grid_z = launch.grid[2],
@@ -302,13 +332,16 @@ void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallDat
                               .passes = static_cast<std::uint32_t>(counts.metrics->passes())});
 }
 
+bool has_failed(const cupti::CallData& data) noexcept {
+  return data.status != nullptr && *static_cast<const int*>(data.status) != 0;
+}
+
 void leave_launch(Counting& c, const cupti::CallData& data) {
   if (!t_launch.is_ranged) return;
-  const auto known = c.contexts.find(t_launch.context);
-  if (known == c.contexts.end() || known->second->is_refused) return;
-  ContextCounts& counts = *known->second;
-  const bool has_failed = data.status != nullptr && *static_cast<const int*>(data.status) != 0;
-  if (!has_failed) {
+  ContextCounts* known = t_launch.gpu->find(t_launch.context);
+  if (known == nullptr || known->is_refused) return;
+  ContextCounts& counts = *known;
+  if (!has_failed(data)) {
     std::uint32_t number = kUnwanted;
     if (t_launch.is_counted) {
       number = c.counted++;
@@ -320,7 +353,7 @@ void leave_launch(Counting& c, const cupti::CallData& data) {
   }
   if (counts.replay == CounterReplay::kSteps) return;
   const bool is_full = counts.batch().launches.size() >= counts.profiler->most_ranges();
-  if (counts.replay == CounterReplay::kKernel || is_full || c.filter->is_done()) {
+  if (counts.replay == CounterReplay::kKernel || is_full || is_filter_done(c)) {
     stop(c, counts, nullptr);
   }
 }
@@ -330,35 +363,105 @@ void* captured_stream(const cupti::CallData& data) noexcept {
   return static_cast<const cupti::StreamParameters*>(data.parameters)->stream;
 }
 
-void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
-  switch (role) {
-    case Role::kLaunch:
-    case Role::kLaunchEx:
-      if (data.parameters != nullptr) enter_launch(c, role, id, data);
-      break;
-    case Role::kUncountable:
-      ++c.graphs;
-      if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
-      stop_all(c, kGraph);
-      break;
-    case Role::kCaptureBegin:
-      c.captures.push_back(captured_stream(data));
-      stop_all(c, kGraph);
-      break;
-    case Role::kCaptureEnd:
-    case Role::kStreamEnds:
-    case Role::kNone: break;
+// Nothing is counted while a stream is captured, on any GPU: what programs counters may spoil that.
+void enter_capture(Counting& c, const cupti::CallData& data) {
+  {
+    const Lock lock(c.shared);
+    c.captures.push_back(captured_stream(data));
+  }
+  for (GpuCounts& gpu : c.gpus) {
+    if (const Gate gate(gpu, kPatienceNs); gate) stop_all(c, gpu, kGraph);
   }
 }
 
-void leave(Counting& c, Role role, const cupti::CallData& data) {
-  const bool has_failed = data.status != nullptr && *static_cast<const int*>(data.status) != 0;
-  if (role == Role::kLaunch || role == Role::kLaunchEx) {
+void leave_capture(Counting& c, const cupti::CallData& data) {
+  const Lock lock(c.shared);
+  const auto found = std::find(c.captures.begin(), c.captures.end(), captured_stream(data));
+  if (found != c.captures.end()) c.captures.erase(found);
+}
+
+// Lets the end of counting have a GPU's gate, which threads that launch all the time would not.
+void make_way(const Counting& c, const GpuCounts& gpu) noexcept {
+  for (const std::int64_t until = now_ns() + kPatienceNs; c.is_ending && !gpu.is_closed;) {
+    if (now_ns() > until) return;
+    usleep(50);
+  }
+}
+
+// A launch begins: of a kernel, or of what is not counted, such as a graph. A thread that has the gate
+// keeps it until the launch is made.
+void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) noexcept {
+  if (t_launch.counting != nullptr || data.parameters == nullptr) return;
+  std::uint32_t device = 0;
+  if (c.functions.device_id(data.context, &device) != cupti::kSuccess) return;
+  if (device >= c.gpus.size()) return;
+  GpuCounts& gpu = c.gpus[device];
+  make_way(c, gpu);
+  if (gpu.is_closed) return;
+  pthread_mutex_lock(&gpu.gate);
+  if (gpu.is_closed) {
+    pthread_mutex_unlock(&gpu.gate);
+    return;
+  }
+  t_launch = {};
+  t_launch.counting = &c;
+  t_launch.gpu = &gpu;
+  t_launch.has_gate = true;
+  t_launch.device = device;
+  t_launch.enter_ns = now_ns();
+  try {
+    if (role != Role::kUncountable) {
+      enter_launch(c, role, id, data);
+    } else {
+      if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
+      stop_all(c, gpu, kGraph);
+    }
+  } catch (...) {
+  }
+  if (role == Role::kUncountable || t_launch.is_ranged) return;
+  c.spent_ns += now_ns() - t_launch.enter_ns;
+  t_launch.has_gate = false;
+  gpu.in_flight.fetch_add(1);
+  pthread_mutex_unlock(&gpu.gate);
+}
+
+void leave(const cupti::CallData& data) noexcept {
+  if (t_launch.counting == nullptr) return;
+  Counting& c = *t_launch.counting;
+  t_launch.counting = nullptr;
+  if (!t_launch.has_gate) {
+    t_launch.gpu->in_flight.fetch_sub(1);
+    return;
+  }
+  try {
     leave_launch(c, data);
-  } else if (role == Role::kCaptureEnd || role == Role::kStreamEnds ||
-             (role == Role::kCaptureBegin && has_failed)) {
-    const auto found = std::find(c.captures.begin(), c.captures.end(), captured_stream(data));
-    if (found != c.captures.end()) c.captures.erase(found);
+  } catch (...) {
+  }
+  if (t_launch.is_ranged) c.spent_ns += now_ns() - t_launch.enter_ns;
+  pthread_mutex_unlock(&t_launch.gpu->gate);
+}
+
+// Chooses the calls whose callbacks are needed, by name, and turns these on.
+void turn_callbacks_on(const cupti::Functions& functions, cupti::Subscriber subscriber) {
+  constexpr auto kDriver = static_cast<std::uint32_t>(cupti::Domain::kDriver);
+  constexpr auto kResource = static_cast<std::uint32_t>(cupti::Domain::kResource);
+  for (std::uint32_t id = 1; id < kMostCalls; ++id) {
+    const char* name = nullptr;
+    if (functions.get_callback_name(kDriver, id, &name) != cupti::kSuccess || name == nullptr) continue;
+    g_roles[id] = role_of(name);
+    g_is_per_thread[id] = std::string_view(name).ends_with("_ptsz");
+    if (g_roles[id] != Role::kNone) functions.enable_callback(1, subscriber, kDriver, id);
+  }
+  functions.enable_callback(1, subscriber, kResource, cupti::kContextEnds);
+}
+
+// Says why counters of steps are missing.
+void tell_steps(const Counting& c, const GpuCounts& gpu) {
+  for (const auto& counts : gpu.contexts) {
+    if (counts->replay != CounterReplay::kSteps || counts->is_refused || c.is_over) continue;
+    note(raw::CudaNote::kNoCounters, "the program made too few steps: the metrics need " +
+                                         std::to_string(counts->metrics->passes() + 1) +
+                                         " in a row that launch the same kernels");
   }
 }
 
@@ -368,122 +471,89 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
                     cupti::Subscriber subscriber) noexcept {
   if (!session.config.counters.is_on) return;
   try {
-    const Lock lock(g_counting);
-    Counting& c = counting();
-    c = Counting();
-    c.config = session.config.counters;
-    c.session = &session;
-    c.base = library.functions;
-    c.subscriber = subscriber;
-    c.began_ns = now_ns();
-    if (const char* missing = load_counter_functions(library, c.functions)) {
+    auto made = std::make_unique<Counting>();
+    made->config = session.config.counters;
+    made->session = &session;
+    made->base = library.functions;
+    made->began_ns = now_ns();
+    if (const char* missing = load_counter_functions(library, made->functions)) {
       return tell_counters_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
     }
     std::string problem;
-    c.filter = LaunchFilter::make(c.config, problem);
-    if (c.filter == nullptr) return tell_counters_refused(problem);
-    c.evaluator = std::make_unique<Evaluator>(c.functions);
-    c.evaluator->start();
-    constexpr auto kDriver = static_cast<std::uint32_t>(cupti::Domain::kDriver);
-    for (std::uint32_t id = 1; id < kMostCalls; ++id) {
-      const char* name = nullptr;
-      if (c.base.get_callback_name(kDriver, id, &name) != cupti::kSuccess || name == nullptr) continue;
-      g_roles[id] = role_of(name);
-      g_is_per_thread[id] = std::string_view(name).ends_with("_ptsz");
-      if (g_roles[id] != Role::kNone) c.base.enable_callback(1, subscriber, kDriver, id);
-    }
-    c.base.enable_callback(1, subscriber, static_cast<std::uint32_t>(cupti::Domain::kResource),
-                           cupti::kContextEnds);
-    c.is_begun = true;
-    g_is_on.store(true, std::memory_order_release);
+    made->filter = LaunchFilter::make(made->config, problem);
+    if (made->filter == nullptr) return tell_counters_refused(problem);
+    made->evaluator = std::make_unique<Evaluator>(made->functions);
+    made->evaluator->start();
+    turn_callbacks_on(made->base, subscriber);
+    g_counting.store(made.release(), std::memory_order_release);
   } catch (...) {
   }
 }
 
 void end_counting(bool is_exit) noexcept {
-  if (!g_is_on.exchange(false)) return;
-  // A thread may be in a launch that never ends: the program's end must not wait for it.
-  timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kEndPatienceNs / 1'000'000'000;
-  Counting& c = counting();
-  if (pthread_mutex_timedlock(&g_counting, &until) != 0) return;
+  Counting* counting = g_counting.load(std::memory_order_acquire);
+  if (counting == nullptr || counting->is_ending.exchange(true)) return;
+  Counting& c = *counting;
   try {
-    end_windows(c);
-    for (const auto& [context, counts] : c.contexts) {
-      if (counts->replay == CounterReplay::kSteps && !counts->is_refused && !c.is_over) {
-        const auto wanted = std::to_string(counts->metrics->passes() + 1);
-        note(raw::CudaNote::kNoCounters, "the program made too few steps: the metrics need " + wanted +
-                                             " in a row that launch the same kernels");
+    for (GpuCounts& gpu : c.gpus) {
+      const Gate gate(gpu, kPatienceNs);
+      if (gate) {  // else a launch there may never end: the process must
+        end_windows(c, gpu);
+        tell_steps(c, gpu);
+        stop_all(c, gpu, nullptr);
       }
+      gpu.is_closed = true;
     }
-    stop_all(c, nullptr);
+    g_counting.store(nullptr, std::memory_order_release);
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be told apart");
     }
-    if (!is_exit) c.contexts.clear();
+    for (GpuCounts& gpu : c.gpus) {
+      if (const Gate gate(gpu, kPatienceNs); gate && !is_exit) gpu.contexts.clear();
+    }
   } catch (...) {
   }
-  c.is_begun = false;
-  pthread_mutex_unlock(&g_counting);
 }
 
 void switch_counting(bool is_on) noexcept {
-  if (is_on || !g_is_on.load(std::memory_order_acquire)) return;
-  const Lock lock(g_counting);
-  try {
-    end_windows(counting());
-  } catch (...) {
+  Counting* c = g_counting.load(std::memory_order_acquire);
+  if (is_on || c == nullptr) return;
+  for (GpuCounts& gpu : c->gpus) {
+    try {
+      if (const Gate gate(gpu, kPatienceNs); gate) end_windows(*c, gpu);
+    } catch (...) {
+    }
   }
 }
 
 void forget_context(void* context) noexcept {
-  if (!g_is_on.load(std::memory_order_acquire)) return;
-  const Lock lock(g_counting);
-  Counting& c = counting();
-  const auto known = c.contexts.find(context);
-  if (known == c.contexts.end()) return;
-  try {
-    end_context(c, *known->second);
-  } catch (...) {
+  Counting* c = g_counting.load(std::memory_order_acquire);
+  if (c == nullptr) return;
+  for (GpuCounts& gpu : c->gpus) {
+    try {
+      if (const Gate gate(gpu, kPatienceNs); gate) end_context(*c, gpu, context);
+    } catch (...) {
+    }
   }
-  c.contexts.erase(known);
 }
 
 void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
-  if (id >= kMostCalls || g_roles[id] == Role::kNone) return;
-  const Role role = g_roles[id];
-  Counting& c = counting();
-  if (data.site == cupti::CallSite::kEnter) {
-    if (t_launch.is_held || t_launch.is_flying || !g_is_on.load(std::memory_order_acquire)) return;
-    pthread_mutex_lock(&g_counting);
-    t_launch = {};
-    t_launch.is_held = true;
-    t_launch.enter_ns = now_ns();
-    try {
-      enter(c, role, id, data);
-    } catch (...) {
+  const Role role = id < kMostCalls ? g_roles[id] : Role::kNone;
+  if (role == Role::kNone) return;
+  const bool is_enter = data.site == cupti::CallSite::kEnter;
+  if (!is_enter && role <= Role::kUncountable) return leave(data);
+  Counting* c = g_counting.load(std::memory_order_acquire);
+  if (c == nullptr) return;
+  try {
+    if (is_enter && role <= Role::kUncountable) {
+      enter(*c, role, id, data);
+    } else if (is_enter && role == Role::kCaptureBegin) {
+      enter_capture(*c, data);
+    } else if (!is_enter && (role != Role::kCaptureBegin || has_failed(data))) {
+      leave_capture(*c, data);
     }
-    const bool is_launch = role == Role::kLaunch || role == Role::kLaunchEx;
-    if (is_launch && !t_launch.is_ranged) {
-      c.spent_ns += now_ns() - t_launch.enter_ns;
-      t_launch.is_held = false;
-      t_launch.is_flying = true;
-      g_in_flight.fetch_add(1);
-      pthread_mutex_unlock(&g_counting);
-    }
-  } else if (t_launch.is_flying) {
-    t_launch.is_flying = false;
-    g_in_flight.fetch_sub(1);
-  } else if (t_launch.is_held) {
-    try {
-      leave(c, role, data);
-    } catch (...) {
-    }
-    if (t_launch.is_ranged) c.spent_ns += now_ns() - t_launch.enter_ns;
-    t_launch.is_held = false;
-    pthread_mutex_unlock(&g_counting);
+  } catch (...) {
   }
 }
 

@@ -7,26 +7,7 @@ are from nsys's documentation of versions 2021.1 to 2026.2, including flags remo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-IDLE_VALUES = frozenset({"", "none", "false", "no", "off", "0"})
-
-
-@dataclass(frozen=True)
-class ForeignFlag:
-    """A flag of nsys without a counterpart.
-
-    Attributes:
-        name: The long form.
-        reason: Why it is unsupported, or what to use instead.
-        effect: How the warning describes it: "not supported", or "ignored" if the flag records
-            nothing in nsys either.
-    """
-
-    name: str
-    reason: str
-    effect: str = "not supported"
-
+from warpline.capture.flags.grammar import ForeignFlag
 
 _CPU = "CPU samples and scheduling are not recorded"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"

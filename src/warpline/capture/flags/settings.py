@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpline.capture.flags import capabilities
-from warpline.capture.session.agent_config import GraphTrace, WaitSource
+from warpline.capture.flags.grammar import ForeignFlag
+from warpline.capture.session.agent_config import CountersConfig, GraphTrace, WaitSource
 from warpline.capture.session.control import RangeMode
 from warpline.capture.session.sampling import Sampling
 
@@ -58,7 +59,10 @@ _RANGE_MODES = {
 
 @dataclass
 class CaptureSettings:
-    """The settings of a recording. Attributes are named after the flags that set them."""
+    """The settings of a recording. Attributes are named after the flags that set them.
+
+    `counters`, which no flag sets, collects hardware counters in place of a timeline.
+    """
 
     trace: tuple[str, ...] = capabilities.DEFAULT
     output: str | None = None
@@ -98,6 +102,11 @@ class CaptureSettings:
     command: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
+    counters: CountersConfig | None = None
+
+    def foreign(self, flag: ForeignFlag, name: str) -> None:
+        """Warn about a flag of nsys that has no effect."""
+        self.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
 
     @property
     def sampling(self) -> Sampling | None:

@@ -64,6 +64,12 @@ class Profile:
         finished: Counts of the recorded events; empty until `stop`.
     """
 
+    _NAME = "warpline.profile"
+    _EMPTY = (
+        "contains no events: no traced API was called, or all NVTX domains were excluded; "
+        "use warpline.annotate(...) to add ranges"
+    )
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -81,7 +87,7 @@ class Profile:
             nvtx="nvtx" in self._trace,
             domain_include=tuple(nvtx_domain_include),
             domain_exclude=tuple(nvtx_domain_exclude),
-            cuda=_cuda() if "cuda" in self._trace else None,
+            cuda=cuda_config() if "cuda" in self._trace else None,
             collect=capabilities.collectors(self._trace),
         )
         self._overwrite = overwrite
@@ -93,7 +99,7 @@ class Profile:
 
     def __repr__(self) -> str:
         state = "recording" if self._run else "recorded" if self.finished else "not started"
-        return f"<warpline.profile {self.path or self._pattern or ''}: {state}>"
+        return f"<{self._NAME} {self.path or self._pattern or ''}: {state}>"
 
     def __enter__(self) -> Self:
         self.start()
@@ -144,7 +150,7 @@ class Profile:
 
     def _begin(self) -> Run | RangeOfAnother:
         if is_recorded():
-            return RangeOfAnother(self._pattern or "warpline.profile")
+            return RangeOfAnother(self._pattern or self._NAME)
         agent = Agent(agent_library())
         try:
             place = names.reserve(
@@ -155,7 +161,7 @@ class Profile:
             raise UsageError(error.message, hint=hint) from None
         facts = self._facts(place.output)
         session = create_session(place.folder, self._config, facts, state=State.WAITING)
-        return Run(agent, session, place.output)
+        return Run(agent, session, place.output, self._EMPTY)
 
     def _facts(self, output: Path) -> dict[str, Any]:
         command = sys.orig_argv
@@ -171,8 +177,11 @@ class Profile:
                 "nvtx_domain_exclude": list(self._config.domain_exclude),
             },
             environment=redact_environment(os.environ, keep_all=self._keep_environment),
-            collected=capabilities.collected(self._trace),
+            collected=self._collected(),
         )
+
+    def _collected(self) -> list[str]:
+        return capabilities.collected(self._trace)
 
 
 def profile(
@@ -218,5 +227,6 @@ def _without_alias(word: str) -> str:
     return capabilities.ALIASES.get(word, word)
 
 
-def _cuda() -> CudaConfig:
+def cuda_config() -> CudaConfig:
+    """Return what is recorded of CUDA in this process."""
     return CudaConfig(library_paths=tuple(map(str, find_cupti(os.environ))))

@@ -31,10 +31,6 @@ else:  # only the end of a recording needs it
 
 DOMAIN = "warpline"  # of the range that represents a nested profile
 
-_EMPTY = (
-    "{} contains no events: no traced API was called, or all NVTX domains were excluded; "
-    "use warpline.annotate(...) to add ranges"
-)
 _LATE = (
     "{} called NVTX before profiling started: its ranges are not recorded; "
     "start the profile earlier, or use `warpline profile`"
@@ -42,10 +38,18 @@ _LATE = (
 
 
 class Run:
-    """A session of this process, from its start to the recording."""
+    """A session of this process, from its start to the recording.
 
-    def __init__(self, agent: Agent, session: Session, output: Path) -> None:
+    Args:
+        agent: The agent.
+        session: A session that waits.
+        output: The recording.
+        empty: What to warn of if there are no events; empty for nothing.
+    """
+
+    def __init__(self, agent: Agent, session: Session, output: Path, empty: str) -> None:
         self.output = output
+        self._empty = empty
         self._agent = agent
         self._session = session
         variables = session.variables(agent.path)
@@ -86,8 +90,8 @@ class Run:
         events = measure(self._session.folder).events
         finished = process.run_finishing(self._session.folder, self.output, lambda _: None)
         self._session.remove()
-        if not events:
-            warn(_EMPTY.format(self.output.name))
+        if not events and self._empty:
+            warn(f"{self.output.name} {self._empty}")
         return finished
 
     def finish_at_exit(self) -> None:

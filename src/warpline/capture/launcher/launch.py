@@ -1,4 +1,4 @@
-"""``warpline profile``, from the settings to the recording.
+"""A program under ``warpline profile`` or ``kernels``, from the settings to the recording.
 
 Create a session, start the program with two more environment variables, watch it until it ends, and
 write the recording from the agents' logs in a separate process. numpy and Polars are not imported
@@ -21,7 +21,7 @@ from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
-from warpline.capture.launcher import program, reasons
+from warpline.capture.launcher import counting_reasons, program, reasons
 from warpline.capture.launcher.ending import Ending
 from warpline.capture.launcher.signals import Signals
 from warpline.capture.launcher.watching import Watch
@@ -67,7 +67,7 @@ class Outcome:
         output: The recording.
         finished: Counts from finishing.
         ending: How the program ended.
-        reason: Why the recording is empty; None if it is not.
+        reason: Why nothing was recorded, or counted; None if something was.
     """
 
     output: Path
@@ -121,10 +121,13 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         signals.give_back()
     counters = session.control.counters()
     finished = _finish(session, settings, ending, talk)
+    unrecorded = tuple(finished.get("unrecorded", ()))
+    evidence = reasons.Evidence(settings, counters, ending, path, seconds, unrecorded)
     reason = None
-    if finished["is_empty"]:
-        unrecorded = tuple(finished.get("unrecorded", ()))
-        evidence = reasons.Evidence(settings, counters, ending, path, seconds, unrecorded)
+    if settings.counters is not None:
+        if not finished.get("counted_kernels"):
+            reason = counting_reasons.why_nothing(evidence, settings.counters)
+    elif finished["is_empty"]:
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 
@@ -227,8 +230,16 @@ def _facts(
         command=command,
         options=settings.plain(),
         environment=kept,
-        collected=capabilities.collected(settings.trace),
+        collected=_collected(settings),
     )
+
+
+def _collected(settings: CaptureSettings) -> list[str]:
+    """Return what the recording has, even if there were no such events."""
+    found = capabilities.collected(settings.trace)
+    if settings.counters is None:
+        return found
+    return [capabilities.COUNTERS, *(name for name in found if name != "cuda")]
 
 
 def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Path) -> AgentConfig:
@@ -242,6 +253,7 @@ def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Pat
         range_domain=domain,
         cuda=_cuda(settings, environment, path),
         collect=capabilities.collectors(settings.trace),
+        counters=settings.counters,
     )
 
 
@@ -255,6 +267,7 @@ def _cuda(
 ) -> CudaConfig | None:
     if not _looks_at_cuda(settings):
         return None
+    is_timeline = settings.counters is None
     return CudaConfig(
         library_paths=tuple(map(str, find_cupti(environment, path))),
         calls=ApiCalls.ALL if settings.cuda_trace_all_apis else ApiCalls.DEFAULT,
@@ -263,8 +276,8 @@ def _cuda(
         waits=settings.cuda_waits,
         chains=settings.cudabacktrace,
         flush_ms=settings.cuda_flush_interval,
-        detach_ms=_DETACH_MS if settings.sampling and settings.cuda_detach else 0,
-        is_silent="cuda" not in settings.trace,
+        detach_ms=_DETACH_MS if is_timeline and settings.sampling and settings.cuda_detach else 0,
+        is_silent="cuda" not in settings.trace or not is_timeline,
     )
 
 

@@ -46,17 +46,22 @@ class Evidence:
 
 def why_nothing(evidence: Evidence) -> Reason:
     """Return why no event was recorded."""
-    explains = (
-        *(_asked_for_nothing, _agent_failed, _too_short, _no_agent, _no_cupti),
-        *(_no_cuda, _no_steps, _no_window, _filters),
-    )
-    for explain in explains:
-        reason = explain(evidence)
-        if reason is not None:
-            return reason
+    reason = _asked_for_nothing(evidence) or common_reasons(evidence)
+    for explain in (_no_cuda, _no_steps, _no_window, _filters):
+        reason = reason or explain(evidence)
+    if reason is not None:
+        return reason
     if evidence.counters.cuda_bound and not evidence.counters.nvtx_bound:
         return Reason("CUDA was loaded, but not called while recording was on")
     return Reason("NVTX was loaded, but not called while recording was on", _PLAIN_HINT)
+
+
+def common_reasons(evidence: Evidence) -> Reason | None:
+    """Return why the agent did not record at all; None if it did."""
+    reason = None
+    for explain in (_agent_failed, _too_short, _no_agent, _no_cupti):
+        reason = reason or explain(evidence)
+    return reason
 
 
 def unrecorded(ending: Ending) -> str | None:

@@ -7,18 +7,23 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpline.capture.machine.agent import AGENT_NAME, CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.driver import DRIVER, driver_version
+from warpline.capture.machine.gpus import Gpus, find_gpus
+from warpline.capture.machine.obstacles import is_admin, is_restricted, rights
+from warpline.errors import CounterError
 from warpline.units import format_bytes
 
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
-_ADMIN = 1 << 21 | 1 << 38  # CAP_SYS_ADMIN, CAP_PERFMON
+_COUNTERS = "GPU counters"
+_NOT_NEEDED = "not needed to record kernels and copies"
+_LIMIT_S = 20.0  # for the driver's answer
 _DCGM = "nv-hostengine"
 _MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")  # of control groups 2 and 1
 _LEAST_BYTES = 1 << 30  # of disk, and of memory: with less, a long recording may fail
@@ -54,7 +59,10 @@ class Finding:
 
 
 def findings(
-    environment: Mapping[str, str], root: Path = Path("/"), folder: Path = Path()
+    environment: Mapping[str, str],
+    root: Path = Path("/"),
+    folder: Path = Path(),
+    ask: Callable[..., Gpus] = find_gpus,
 ) -> list[Finding]:
     """Return the results of all checks.
 
@@ -62,10 +70,12 @@ def findings(
         environment: The environment for profiled programs.
         root: Root of the file system.
         folder: Directory for recordings.
+        ask: Finds the GPUs, as `find_gpus`.
     """
     driver = _driver(root)
     found = [driver, _cupti(environment, has_driver=driver.is_good)]
-    found += [item for item in (_counters(root), _perf_events(root)) if item is not None]
+    asked = (_counters(environment, root, ask), _perf_events(root))
+    found += [item for item in asked if item is not None]
     return [*found, *_other_tools(environment), *_dcgm(root), _disk(folder), *_limits(root)]
 
 
@@ -101,27 +111,37 @@ def _version(path: Path) -> str:
     return str(number.value) if status == 0 else path.name
 
 
-def _counters(root: Path) -> Finding | None:
-    """Return who may read the GPU's hardware counters; None without a driver."""
-    said = re.search(
-        r"^RmProfilingAdminOnly:\s*(\d)", _read(root / DRIVER / "params"), re.MULTILINE
-    )
-    if said is None:
+def _counters(
+    environment: Mapping[str, str], root: Path, ask: Callable[..., Gpus]
+) -> Finding | None:
+    """Return whether hardware counters can be used; None without a driver."""
+    restricted = is_restricted(root)
+    if restricted is None:
         return None
-    if said[1] == "0":
-        return Finding.good("GPU counters", "accessible to all users")
-    if _is_admin(root):
-        return Finding.good("GPU counters", "administrators only; this user is one")
-    return Finding.bad(
-        "GPU counters",
-        "administrators only; not needed to record kernels and copies",
-        "add options nvidia NVreg_RestrictProfilingToAdminUsers=0 to /etc/modprobe.d, then reboot",
-    )
+    tried = _tried_counters(environment, ask)
+    if tried is not None:
+        return tried
+    if not restricted:
+        return Finding.good(_COUNTERS, "accessible to all users")
+    if is_admin(root):
+        return Finding.good(_COUNTERS, "administrators only; this user is one")
+    missing = rights(root)
+    return Finding.bad(_COUNTERS, f"{missing.cause}; {_NOT_NEEDED}", missing.cure)
 
 
-def _is_admin(root: Path) -> bool:
-    bits = re.search(r"^CapEff:\s*([0-9a-f]+)", _read(root / "proc/self/status"), re.MULTILINE)
-    return bits is not None and bool(int(bits[1], 16) & _ADMIN)
+def _tried_counters(environment: Mapping[str, str], ask: Callable[..., Gpus]) -> Finding | None:
+    """Return what came of an attempt to use them; None if there was none."""
+    libraries = find_cupti(environment)
+    if not libraries:
+        return None
+    try:
+        gpu = ask(environment, libraries, limit_s=_LIMIT_S).tried
+    except CounterError as error:
+        return Finding.bad(_COUNTERS, f"{error.message}; {_NOT_NEEDED}", error.hint)
+    if gpu.obstacle is not None:
+        return Finding.bad(_COUNTERS, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
+    text = f"can be collected on {gpu.name} ({gpu.chip or 'unknown chip'})"
+    return Finding.good(_COUNTERS, text) if gpu.is_tried else None
 
 
 def _perf_events(root: Path) -> Finding | None:

@@ -89,6 +89,84 @@ class CudaConfig:
         ]
 
 
+class Replay(enum.StrEnum):
+    """How launches are counted: the values of counter_replay.
+
+    AUTO is SERIAL for metrics of one pass, otherwise KERNEL. SERIAL keeps the profiler on, which
+    runs one kernel at a time. KERNEL has CUPTI run each launch once per pass. STEPS makes each
+    capture range a pass; all must launch the same kernels. RANGE counts all launches of a capture
+    range together, in one pass, and they still overlap.
+    """
+
+    AUTO = "auto"
+    KERNEL = "kernel"
+    SERIAL = "serial"
+    STEPS = "steps"
+    RANGE = "range"
+
+
+@dataclass(frozen=True)
+class CountersConfig:
+    """Which hardware counters the agents collect, and of which launches.
+
+    Attributes:
+        metrics: Full names and units of the metrics.
+        passes: How often a launch must run for them.
+        replay: How launches are counted.
+        name: Count kernels with this name; None for all.
+        name_regex: Count kernels in whose name this expression is found; None for all.
+        name_base: Which name is compared: ``function``, ``demangled`` or ``mangled``.
+        kernel_ids: Count these launches: ``context:stream:name:invocation``; empty for all.
+        skip_before_match: Launches of any kernel to skip first.
+        skip: Launches to skip, of those that the other filters take.
+        count: Launches to count after them; 0: no limit.
+        exclude: Never count kernels in whose mangled name this expression is found; None for none.
+        sample: Launches to count of each kernel and shape; 0: all.
+        budget_ppm: Share of a process's time that counting may take; 0: no limit.
+        devices: CUDA ordinals of the GPUs; empty for all.
+    """
+
+    metrics: tuple[tuple[str, str], ...]
+    passes: int
+    replay: Replay = Replay.AUTO
+    name: str | None = None
+    name_regex: str | None = None
+    name_base: str = "function"
+    kernel_ids: tuple[str, ...] = ()
+    skip_before_match: int = 0
+    skip: int = 0
+    count: int = 0
+    exclude: str | None = None
+    sample: int = 0
+    budget_ppm: int = 0
+    devices: tuple[int, ...] = ()
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("counters", "1")]
+        found += [("counter_metric", f"{name} {unit}".rstrip()) for name, unit in self.metrics]
+        found += [("counter_passes", str(self.passes)), ("counter_replay", self.replay)]
+        for key, text in (
+            ("counter_name", self.name),
+            ("counter_name_regex", self.name_regex),
+            ("counter_exclude", self.exclude),
+        ):
+            if text is not None:
+                found.append((key, text))
+        found.append(("counter_name_base", self.name_base))
+        found += [("counter_kernel_id", text) for text in self.kernel_ids]
+        found += [
+            ("counter_skip_before_match", str(self.skip_before_match)),
+            ("counter_skip", str(self.skip)),
+            ("counter_count", str(self.count)),
+            ("counter_sample", str(self.sample)),
+            ("counter_budget_ppm", str(self.budget_ppm)),
+        ]
+        if self.devices:
+            found.append(("counter_devices", ",".join(map(str, self.devices))))
+        return found
+
+
 @dataclass(frozen=True)
 class AgentConfig:
     """Configuration of the agents.
@@ -104,6 +182,7 @@ class AgentConfig:
         keep_free_bytes: Logs stop growing when the file system has less space left.
         cuda: What is recorded of CUDA, or None.
         collect: The collectors that run, besides NVTX and CUDA.
+        counters: Which hardware counters are collected, in place of a timeline, or None.
     """
 
     nvtx: bool = True
@@ -116,6 +195,7 @@ class AgentConfig:
     keep_free_bytes: int = 64 << 20
     cuda: CudaConfig | None = None
     collect: tuple[str, ...] = ()
+    counters: CountersConfig | None = None
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -132,6 +212,8 @@ class AgentConfig:
         pairs.append(("keep_free_bytes", str(self.keep_free_bytes)))
         if self.cuda is not None:
             pairs += self.cuda.pairs()
+        if self.counters is not None:
+            pairs += self.counters.pairs()
         pairs += [("collect", name) for name in self.collect]
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs

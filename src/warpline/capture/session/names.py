@@ -16,7 +16,7 @@ from warpline.errors import CaptureError, UsageError
 from warpline.units import format_bytes
 
 ENDING = ".warpline"
-FOREIGN_ENDINGS = (".nsys-rep", ".qdrep")  # in command lines written for nsys
+FOREIGN_ENDINGS = (".nsys-rep", ".qdrep", ".ncu-rep", ".ncu-repz")  # of lines for nsys and ncu
 LEAST_BYTES = 64 << 20
 SCARCE_BYTES = 1 << 30
 DEFAULT_STEM = "report"
@@ -74,7 +74,7 @@ def has_number(pattern: str) -> bool:
 
 
 def with_ending(name: str) -> str:
-    """Return a name with ``.warpline`` in place of nsys's extension."""
+    """Return a name with ``.warpline`` in place of the extension of nsys or ncu."""
     for ending in (*FOREIGN_ENDINGS, ENDING):
         name = name.removesuffix(ending)
     return name + ENDING

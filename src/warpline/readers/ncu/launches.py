@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from warpline.counters.units import unit_of
 from warpline.readers.ncu.metrics import scan
 from warpline.readers.ncu.nvtx import open_ranges
 from warpline.readers.ncu.report import Entry, Report
-from warpline.readers.ncu.units import unit_of
 from warpline.readers.ncu.values import Value, ValueColumns, value_of
 from warpline.readers.ncu.wire import Message, WireError
 from warpline.schema import TABLES

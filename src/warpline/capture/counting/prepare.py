@@ -1,0 +1,120 @@
+"""Before a program is counted: find the GPUs, try their counters, and plan the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpline.capture.flags.counting import CountingSettings
+from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.machine.gpus import Gpu, Gpus, find_gpus
+from warpline.capture.machine.obstacles import Obstacle
+from warpline.capture.session.agent_config import CountersConfig
+from warpline.counters.host_process import HostProcess
+from warpline.counters.plan import Plan, Session, plan
+from warpline.counters.units import unit_of
+from warpline.errors import CounterError, UsageError
+from warpline.units import plural
+
+_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the agents are to count.
+
+    Attributes:
+        counters: Their configuration; None if counters cannot be used.
+        obstacle: Why they cannot be used; None if they can.
+        chip: The chip that the metrics were planned for.
+        warnings: What is left out, and why.
+    """
+
+    counters: CountersConfig | None
+    obstacle: Obstacle | None = None
+    chip: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def prepare(
+    settings: CountingSettings, environment: Mapping[str, str], program: Path | None
+) -> Prepared:
+    """Return what the agents are to count in a program.
+
+    If the set `light` is all that is asked for, obstacles are returned, so that a timeline can be
+    recorded instead; otherwise they are errors.
+
+    Args:
+        settings: What is asked for.
+        environment: The program's environment.
+        program: Its executable; None for this process.
+
+    Raises:
+        UsageError: A metric, set or section is unknown, or the metrics need more passes than the
+            settings allow.
+        CounterError: There is no GPU, or counters cannot be used.
+    """
+    settings.request.sections()  # unknown names are errors before anything is started
+    gpus = find_gpus(environment, find_cupti(environment, program), settings.devices)
+    gpu = gpus.tried
+    if gpu.obstacle is not None:
+        if not settings.request.is_light:
+            raise CounterError(gpu.obstacle.cause, hint=gpu.obstacle.cure)
+        return Prepared(None, gpu.obstacle)
+    if gpu.chip is None:
+        raise CounterError(f"CUPTI does not know the chip of {gpu.name}", hint="update CUPTI")
+    with HostProcess([gpus.cupti]) as host:
+        request = settings.request
+        planned = plan(host, gpu.chip, request.sections(), request.metrics)
+    if not planned.sessions:
+        raise UsageError(
+            f"none of the metrics is a counter of {gpu.chip}: {_left_out(planned.left_out)}",
+            hint=f"warpline kernels --query-metrics --chips {gpu.chip} lists them",
+        )
+    session = planned.sessions[0]
+    if settings.is_range and session.passes > 1:
+        raise UsageError(
+            f"--replay-mode {settings.replay_mode}: these metrics need"
+            f" {session.passes} passes, and CUPTI cannot repeat the CUDA calls of a range",
+            hint="choose metrics of one pass (warpline kernels plan shows the passes), or use"
+            " --replay-mode kernel",
+        )
+    metrics = tuple((metric.name, unit_of(metric.name)) for metric in session.metrics)
+    return Prepared(
+        settings.counters(metrics, session.passes),
+        chip=gpu.chip,
+        warnings=tuple(_warnings(settings, planned, session, gpus, gpu)),
+    )
+
+
+def _warnings(
+    settings: CountingSettings, planned: Plan, session: Session, gpus: Gpus, gpu: Gpu
+) -> list[str]:
+    found = []
+    named = {
+        name: why for name, why in planned.left_out.items() if name in settings.request.metrics
+    }
+    if named:
+        found.append(f"not counted: {_left_out(named)}")
+    others = len(planned.metrics) - len(session.metrics)
+    if others:
+        names = [metric.name for metric in planned.sessions[1].metrics]
+        found.append(
+            f"{plural(others, 'metric')} cannot be counted in the same run, such as {names[0]}:"
+            " count them in a run of their own"
+        )
+    seen = {other.chip: other for other in gpus.gpus if other.chip not in (gpu.chip, None)}
+    if seen and not settings.devices:
+        names = [f"GPU {other.index} ({other.name})" for other in seen.values()]
+        found.append(
+            f"metrics are those of {gpu.chip}; {' and '.join(names)} may not have all of them"
+            f" (--devices {gpu.index} counts on one GPU only)"
+        )
+    return found
+
+
+def _left_out(reasons: Mapping[str, str]) -> str:
+    shown = [f"{name} ({why})" for name, why in list(reasons.items())[:_NAMES_SHOWN]]
+    more = len(reasons) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

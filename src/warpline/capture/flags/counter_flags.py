@@ -1,0 +1,315 @@
+"""The flags of ``warpline kernels``: those of ``ncu``, and its own.
+
+The same flags print reports: a program is run unless reports are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpline.capture.flags import values
+from warpline.capture.flags.counting import (
+    DEFAULT_OVERHEAD,
+    DEFAULT_SAMPLE,
+    CountingSettings,
+    MetricNames,
+    NameBase,
+    Page,
+    ReplayMode,
+    Summary,
+    Units,
+)
+from warpline.capture.flags.grammar import Flag, Given, Grammar, Set
+from warpline.capture.flags.ncu import FOREIGN_FLAGS
+from warpline.errors import UsageError
+
+# Files with these endings are read, even if their name is all that is given.
+REPORT_ENDINGS = (
+    *(".ncu-rep", ".ncu-repz", ".csv", ".warpline"),
+    *(".nsys-rep", ".qdrep", ".sqlite", ".json", ".json.gz"),
+)
+_MOST = (1 << 63) - 1
+_REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
+_RANGE = re.compile(r"(?:(?P<domain>[^@\[\]/*?+]+)@)?(?P<name>[^@\[\]/*?+]+)/?")
+
+
+def _append(attribute: str) -> Set:
+    """Return what adds a text to a list of the settings."""
+
+    def append(settings: CountingSettings, flag: Given) -> None:
+        if not flag.value:
+            raise UsageError(f"{flag.name} requires a value", hint=flag.hint)
+        setattr(settings, attribute, (*getattr(settings, attribute), flag.value))
+
+    return append
+
+
+def _launches(settings: CountingSettings, flag: Given) -> None:
+    text = flag.value.removeprefix("+")
+    if not (text.isascii() and text.isdecimal()) or int(text) > _MOST:
+        raise UsageError(f"{flag.name} {flag.value}: must be >= 0", hint=flag.hint)
+    setattr(settings, flag.attribute, int(text))
+
+
+def _overhead(settings: CountingSettings, flag: Given) -> None:
+    try:
+        percent = float(flag.value.removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent <= 100:
+        raise flag.bad("a percentage from 0 (no limit) to 100")
+    settings.overhead = percent
+
+
+def _name(settings: CountingSettings, flag: Given) -> None:
+    values.text(settings, flag)
+    _check_expression(flag.value)
+
+
+def _check_expression(text: str) -> None:
+    """Raise UsageError if a name is ``regex:`` and an invalid expression."""
+    if text.startswith("regex:"):
+        try:
+            re.compile(text.removeprefix("regex:"))
+        except re.error as error:
+            raise UsageError(f"invalid expression {text!r}: {error}") from None
+
+
+def _kernel_id(settings: CountingSettings, flag: Given) -> None:
+    context, _, rest = flag.value.partition(":")
+    stream, _, rest = rest.partition(":")
+    name, colon, _ = rest.rpartition(":")
+    if not colon or not all(not part or part.isdecimal() for part in (context, stream)):
+        raise UsageError(
+            f"invalid {flag.name} {flag.value!r}",
+            hint="use CONTEXT:STREAM:NAME:INVOCATION, such as ::vec_add:2; parts may be empty",
+        )
+    _check_expression(name)
+    settings.kernel_id = (*settings.kernel_id, flag.value)
+
+
+def _devices(settings: CountingSettings, flag: Given) -> None:
+    words = [word.strip() for word in flag.value.split(",") if word.strip()]
+    if not words or not all(word.isascii() and word.isdecimal() for word in words):
+        raise flag.bad("numbers of GPUs, such as 0,1")
+    settings.devices = (*settings.devices, *map(int, words))
+
+
+def _nvtx_range(settings: CountingSettings, flag: Given) -> None:
+    found = _RANGE.fullmatch(flag.value)
+    if found is None or settings.nvtx_include is not None:
+        raise UsageError(
+            f"{flag.name} {flag.value}: only one range is supported, without nesting or wildcards",
+            hint=f"use {flag.name} RANGE or {flag.name} DOMAIN@RANGE",
+        )
+    settings.nvtx_include = found["name"], found["domain"]
+
+
+def _refused(reason: str, hint: str | None = None) -> Set:
+    def refuse(_: CountingSettings, flag: Given) -> None:
+        raise UsageError(f"{flag.name} is not supported: {reason}", hint=hint)
+
+    return refuse
+
+
+def _replay_mode(settings: CountingSettings, flag: Given) -> None:
+    values.one_of(ReplayMode)(settings, flag)
+    if settings.replay_mode is ReplayMode.APPLICATION:
+        raise UsageError(f"{flag.name} {flag.value} is not supported yet", hint=_REPLAY_HINT)
+
+
+def _only(*accepted: str, otherwise: str, hint: str | None = None) -> Set:
+    """Return what accepts some values, which are how Warpline counts, and refuses others."""
+
+    def check(_: CountingSettings, flag: Given) -> None:
+        if flag.value.lower() not in accepted:
+            raise UsageError(f"{flag.name} {flag.value} is not supported: {otherwise}", hint=hint)
+
+    return check
+
+
+def _filter_mode(settings: CountingSettings, flag: Given) -> None:
+    if flag.value != "global":
+        raise UsageError(
+            f"{flag.name} {flag.value} is not supported",
+            hint="use --sample N to count N launches of each kernel and shape",
+        )
+
+
+def _name_of_output(settings: CountingSettings, flag: Given) -> None:
+    if not flag.value:
+        raise UsageError(f"{flag.name} requires a value", hint=flag.hint)
+    # In ncu, %i is the lowest number that makes the name unique: %n in the names of recordings.
+    settings.output = re.sub("%(.)", lambda at: "%n" if at[1] == "i" else at[0], flag.value)
+
+
+def _import(settings: CountingSettings, flag: Given) -> None:
+    if not flag.value:
+        raise UsageError(f"{flag.name} requires a value", hint=flag.hint)
+    settings.imported.append(flag.value)
+
+
+_WHAT, _WHICH, _HOW, _PRINT = "what to count", "which launches", "how to count", "output"
+_DRIVER = "it needs CUPTI 13.4, and is not supported yet"
+
+FLAGS = (
+    Flag(("-h", "--help"), "", "show this help", values.nothing, is_switch=True),
+    Flag(("--debug",), "", "show a traceback on errors", values.nothing, is_switch=True),
+    Flag(("-i", "--import"), "REPORT", "print a report instead of running a program (repeatable)",
+         _import),
+    Flag(("--set",), "NAME", "set of metrics, such as light, basic or full; --list-sets lists them"
+         " (default: light; repeatable)", _append("sets"), group=_WHAT),
+    Flag(("--section",), "ID|regex:EXPRESSION", "section of metrics, or of the details page of a"
+         " report; --list-sections lists them (repeatable)", _append("section"), group=_WHAT),
+    Flag(("--metrics",), "NAME|regex:EXPRESSION[,...]", "metrics to count, or of a report to print;"
+         " breakdown:NAME stands for the parts of a throughput (repeatable)", _append("metrics"),
+         group=_WHAT),
+    Flag(("--sample",), "N", "count N launches of each kernel and shape; 0 counts all (default:"
+         f" {DEFAULT_SAMPLE} if neither metrics nor launches are chosen, otherwise 0)", _launches,
+         group=_WHAT),
+    Flag(("--overhead",), "PERCENT", "share of the run time that counting may take; 0 is no limit"
+         f" (default: {DEFAULT_OVERHEAD:g} if neither metrics nor launches are chosen, otherwise"
+         " 0)", _overhead, group=_WHAT),
+    Flag(("-k", "--kernel-name"), "NAME|regex:EXPRESSION", "launches of kernels with this name",
+         _name, group=_WHICH),
+    Flag(("--kernel-name-base",), "BASE", "name that -k and --kernel-id compare: function,"
+         " demangled, mangled (default: function)", values.one_of(NameBase), group=_WHICH),
+    Flag(("--kernel-id",), "CONTEXT:STREAM:NAME:INVOCATION", "these launches; empty parts match"
+         " all, invocations count from 1 (repeatable)", _kernel_id, group=_WHICH),
+    Flag(("-s", "--launch-skip"), "N", "skip the first N launches", _launches, group=_WHICH),
+    Flag(("-c", "--launch-count"), "N", "stop after N launches", _launches, group=_WHICH),
+    Flag(("--launch-skip-before-match",), "N", "skip the first N launches, whatever their name",
+         _launches, group=_WHICH),
+    Flag(("--profile-from-start",), "BOOL", "no: only between cudaProfilerStart and"
+         " cudaProfilerStop", values.boolean, group=_WHICH),
+    Flag(("--nvtx",), "", "record NVTX ranges, too", values.boolean, is_switch=True, group=_WHICH),
+    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "only while this NVTX range is open", _nvtx_range,
+         group=_WHICH),
+    Flag(("--nvtx-exclude",), "RANGE", "", _refused("use --nvtx-include"), is_hidden=True),
+    Flag(("--range-filter",), "FILTER", "", _refused("use --nvtx-include, or --profile-from-start"),
+         is_hidden=True),
+    Flag(("--steps",), "N", "count N consecutive steps per sample; with --every",
+         values.number(1, (1 << 16) - 1), group=_WHICH),
+    Flag(("--every",), "N", "start a sample every N steps", values.number(1, (1 << 16) - 1),
+         group=_WHICH),
+    Flag(("--duty",), "SHARE", "fraction of steps to count, such as 0.02", values.share,
+         group=_WHICH),
+    Flag(("--step-range",), "RANGE[@DOMAIN]", "NVTX range that starts a step; accepts * and ?",
+         values.range_and_domain, group=_WHICH),
+    Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", _devices,
+         group=_WHICH),
+    Flag(("--filter-mode",), "MODE", "", _filter_mode, is_hidden=True),
+    Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
+         " each step is a pass, so that nothing is repeated; range: count the launches of an NVTX"
+         " range or capture range as a whole, in one pass",
+         _replay_mode, group=_HOW),
+    Flag(("--cache-control",), "MODE", "none (default): caches are not flushed",
+         _only("none", otherwise=_DRIVER, hint="use --cache-control none"), group=_HOW),
+    Flag(("--clock-control",), "MODE", "none (default): clocks are not locked; values say at what"
+         " clock the GPU ran", _only("none", "reset", otherwise=_DRIVER,
+         hint="use --clock-control none"), group=_HOW),
+    Flag(("--target-processes",), "WHICH", "all (default): child processes, too",
+         _only("all", otherwise="child processes are always counted", hint="use -k or --kernel-id"
+         " to choose launches"), group=_HOW),
+    Flag(("--graph-profiling",), "MODE", "", _only("node", otherwise="CUDA graphs are not counted"),
+         is_hidden=True),
+    Flag(("-o", "--export"), "NAME", "keep the recording; supports the patterns of ncu (default:"
+         " print it, and remove it)", _name_of_output, group=_PRINT),
+    Flag(("-f", "--force-overwrite"), "BOOL", "overwrite an existing recording", values.boolean,
+         is_switch=True, group=_PRINT),
+    Flag(("--page",), "PAGE", "summary: one row per kernel and shape (default for the set light);"
+         " details: sections and rules (default otherwise); raw: all metrics; source: metrics per"
+         " instruction; session: program, machine and GPUs", values.one_of(Page), group=_PRINT),
+    Flag(("--csv",), "", "print comma-separated values", values.boolean, is_switch=True,
+         group=_PRINT),
+    Flag(("--json",), "", "print the metrics as JSON, unscaled", values.boolean, is_switch=True,
+         group=_PRINT),
+    Flag(("--print-units",), "UNITS", "auto: scale values to units that fit; base: as collected"
+         " (default: auto)", values.one_of(Units), group=_PRINT),
+    Flag(("--print-kernel-base",), "BASE", "name to print: function, demangled, mangled (default:"
+         " demangled)", values.one_of(NameBase), group=_PRINT),
+    Flag(("--print-metric-name",), "WHICH", "print metrics of the details page with their label or"
+         " their name (default: label)", values.one_of(MetricNames), group=_PRINT),
+    Flag(("--print-summary",), "BY", "per-gpu or per-kernel: print minimum, maximum and mean of the"
+         " launches (default: none)", values.one_of(Summary), group=_PRINT),
+    Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"
+         " streams", values.text, group=_PRINT),
+    Flag(("-q", "--quiet"), "", "print only data and errors", values.boolean, is_switch=True,
+         group=_PRINT),
+)  # fmt: skip
+
+# Flags that belong to the part ``plan``: they list something and run nothing.
+LISTS = ("--query-metrics", "--list-metrics", "--list-sets", "--list-sections", "--list-chips")
+_OF_PLAN = tuple(
+    Flag((name,), "" if name in LISTS else "VALUE", "", values.nothing, is_hidden=True)
+    for name in (*LISTS, "--query-metrics-mode", "--query-metrics-collection", "--chip", "--chips")
+)
+GRAMMAR = Grammar("warpline kernels", (*FLAGS, *_OF_PLAN), FOREIGN_FLAGS)
+
+
+def parse(words: Sequence[str]) -> CountingSettings:
+    """Return the settings that the command line makes.
+
+    Reports are read if one is imported or the first word is the name of one; options may then
+    follow them. All other words are a program and its arguments.
+
+    Raises:
+        UsageError: A flag is unknown, its value is missing or invalid, or two flags conflict.
+    """
+    settings = CountingSettings()
+    rest = GRAMMAR.read(words, settings)
+    while rest and rest[0] != "--" and (settings.imported or is_report(rest[0])):
+        settings.imported.append(rest[0])
+        rest = GRAMMAR.read(rest[1:], settings)
+    rest = rest[1:] if rest[:1] == ["--"] else rest
+    if settings.imported:
+        settings.imported += rest
+    else:
+        settings.command = tuple(rest)
+        _check(settings)
+    return settings
+
+
+def is_report(word: str) -> bool:
+    """Return whether a word names a report or a recording, by its ending."""
+    return Path(word).name.lower().endswith(REPORT_ENDINGS)
+
+
+def lists_something(words: Sequence[str]) -> bool:
+    """Return whether a flag before the program lists metrics, sets, sections or chips."""
+    return not set(LISTS).isdisjoint(GRAMMAR.own_names(words))
+
+
+def _check(settings: CountingSettings) -> None:
+    """Reject conflicting flags of a run."""
+    if not settings.command:
+        raise UsageError(
+            "missing PROGRAM or REPORT argument",
+            hint="run warpline kernels -- python train.py, or warpline kernels run.ncu-rep",
+        )
+    if settings.samples_steps:
+        if settings.every is not None and settings.duty is not None:
+            raise UsageError("--every and --duty cannot be combined", hint="use one")
+        if settings.duty is None and (settings.steps is None or settings.every is None):
+            raise UsageError(
+                "--steps and --every belong together", hint="use --steps 1 --every 100"
+            )
+        if settings.steps and settings.every and settings.steps > settings.every:
+            raise UsageError(
+                f"--steps {settings.steps} exceeds --every {settings.every}",
+                hint="use fewer steps per sample",
+            )
+    ways = {
+        "--nvtx-include": settings.nvtx_include is not None,
+        "--profile-from-start no": not settings.profile_from_start,
+        "--steps": settings.samples_steps,
+    }
+    chosen = [name for name, is_chosen in ways.items() if is_chosen]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} cannot be combined", hint="use one")
+    if settings.page is Page.SOURCE:
+        raise UsageError(
+            "--page source: instructions are in reports of ncu only", hint="use --page raw"
+        )

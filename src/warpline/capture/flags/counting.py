@@ -1,0 +1,252 @@
+"""What to count and how, as the flags of ``warpline kernels`` set it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from warpline.capture.flags.grammar import ForeignFlag
+from warpline.capture.flags.ncu import REFUSED
+from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd
+from warpline.capture.session.agent_config import CountersConfig, Replay
+from warpline.counters.request import Request
+from warpline.errors import UsageError
+
+DEFAULT_SAMPLE, DEFAULT_OVERHEAD = 5, 10.0
+
+# Kernels that wait for other GPUs: if launches are serialized or repeated, they wait forever. Parts
+# of mangled names.
+_WAITING = (
+    "nccl[A-Za-z0-9]*Kernel",
+    "nvshmem",
+    "rccl",
+    "mscclpp",
+    "deep_ep",
+    "hybrid_ep",
+    "internode",
+    "intranode",
+    "userbuffers",
+    "multimem_",
+    "cross_device",
+    "[Ll]amport",
+    "[Aa]ll_?[Rr]educe",
+    "[Aa]ll_?[Gg]ather",
+    "[Aa]ll_?[Tt]o_?[Aa]ll",
+    "[Rr]educe_?[Ss]catter",
+    "(barrier|put_signal|wait_signal)_kernel",
+)
+OF_OTHER_RANKS = "|".join(_WAITING)
+_REGEX = "regex:"
+_ANY_NUMBER_OF_RANGES = (RangeEnd.REPEAT, 0)
+
+
+class NameBase(enum.StrEnum):
+    """Which name of a kernel is compared or shown."""
+
+    FUNCTION = "function"
+    DEMANGLED = "demangled"
+    MANGLED = "mangled"
+
+
+class ReplayMode(enum.StrEnum):
+    """How ncu repeats work for several passes; STEPS, each step a pass, is our own."""
+
+    KERNEL = "kernel"
+    STEPS = "steps"
+    APPLICATION = "application"
+    RANGE = "range"
+    APP_RANGE = "app-range"
+
+
+_REPLAYS = {
+    ReplayMode.KERNEL: Replay.AUTO,
+    ReplayMode.STEPS: Replay.STEPS,
+    ReplayMode.RANGE: Replay.RANGE,
+    ReplayMode.APP_RANGE: Replay.RANGE,
+}
+
+
+class Page(enum.StrEnum):
+    """What to print."""
+
+    SUMMARY = "summary"
+    DETAILS = "details"
+    RAW = "raw"
+    SOURCE = "source"
+    SESSION = "session"
+
+
+class Summary(enum.StrEnum):
+    """What launches are summarized by."""
+
+    NONE = "none"
+    PER_GPU = "per-gpu"
+    PER_KERNEL = "per-kernel"
+
+
+class Units(enum.StrEnum):
+    """How values are scaled."""
+
+    AUTO = "auto"
+    BASE = "base"
+
+
+class MetricNames(enum.StrEnum):
+    """What metrics are called on the details page."""
+
+    LABEL = "label"
+    NAME = "name"
+
+
+@dataclass
+class CountingSettings:
+    """The settings of ``warpline kernels``. Attributes are named after the flags that set them.
+
+    Attributes:
+        command: The program to run; empty if reports are read.
+        imported: The reports to read.
+        ignored: Flags of ncu without effect that were given.
+    """
+
+    sets: tuple[str, ...] = ()
+    section: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    sample: int | None = None
+    overhead: float | None = None
+    kernel_name: str | None = None
+    kernel_name_base: NameBase = NameBase.FUNCTION
+    kernel_id: tuple[str, ...] = ()
+    launch_skip: int = 0
+    launch_count: int | None = None
+    launch_skip_before_match: int = 0
+    nvtx: bool = False
+    nvtx_include: tuple[str, str | None] | None = None
+    profile_from_start: bool = True
+    steps: int | None = None
+    every: int | None = None
+    duty: float | None = None
+    step_range: tuple[str, str | None] | None = None
+    devices: tuple[int, ...] = ()
+    replay_mode: ReplayMode = ReplayMode.KERNEL
+    output: str | None = None
+    force_overwrite: bool = False
+    page: Page | None = None
+    csv: bool = False
+    json: bool = False
+    print_units: Units = Units.AUTO
+    print_kernel_base: NameBase = NameBase.DEMANGLED
+    print_metric_name: MetricNames = MetricNames.LABEL
+    print_summary: Summary = Summary.NONE
+    log_file: str | None = None
+    quiet: bool = False
+    imported: list[str] = field(default_factory=list)
+    command: tuple[str, ...] = ()
+    ignored: list[str] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+
+    def foreign(self, flag: ForeignFlag, name: str) -> None:
+        """Note a flag of ncu without effect; UsageError if it would change what is counted."""
+        if flag.effect == REFUSED:
+            raise UsageError(f"{name} is not supported: {flag.reason}")
+        self.ignored.append(name)
+
+    @property
+    def request(self) -> Request:
+        """What to count."""
+        return Request.of(self.sets, self.section, self.metrics)
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether the user chose launches, all of which are then counted."""
+        return bool(
+            self.kernel_name is not None
+            or self.kernel_id
+            or self.launch_skip
+            or self.launch_count is not None
+            or self.launch_skip_before_match
+            or self.has_range
+            or self.samples_steps
+        )
+
+    @property
+    def has_range(self) -> bool:
+        """Whether only launches in certain ranges are counted."""
+        return self.nvtx_include is not None or not self.profile_from_start
+
+    @property
+    def samples_steps(self) -> bool:
+        """Whether only some steps are counted."""
+        return self.steps is not None or self.every is not None or self.duty is not None
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether nothing was chosen: a few launches of each kernel show what bounds it."""
+        is_chosen = self.sets or self.section or self.metrics or self.has_filter
+        return not is_chosen and self.replay_mode is ReplayMode.KERNEL
+
+    @property
+    def is_range(self) -> bool:
+        """Whether a range of launches is counted as a whole."""
+        return self.replay_mode in {ReplayMode.RANGE, ReplayMode.APP_RANGE}
+
+    def counters(self, metrics: tuple[tuple[str, str], ...], passes: int) -> CountersConfig:
+        """Return the configuration of the agents for planned metrics.
+
+        Args:
+            metrics: Full names and units.
+            passes: How often a launch must run for them.
+        """
+        is_expression = (self.kernel_name or "").startswith(_REGEX)
+        expression = (self.kernel_name or "").removeprefix(_REGEX)
+        sample, overhead = self.sample, self.overhead
+        if self.is_overview and sample is None:
+            sample = DEFAULT_SAMPLE
+            overhead = DEFAULT_OVERHEAD if overhead is None else overhead
+        return CountersConfig(
+            metrics,
+            passes,
+            replay=_REPLAYS[self.replay_mode],
+            name=None if is_expression else self.kernel_name,
+            name_regex=expression if is_expression else None,
+            name_base=self.kernel_name_base,
+            kernel_ids=self.kernel_id,
+            skip_before_match=self.launch_skip_before_match,
+            skip=self.launch_skip,
+            count=self.launch_count or 0,
+            exclude=None if self.is_range else OF_OTHER_RANKS,
+            sample=sample or 0,
+            budget_ppm=round((overhead or 0) * 10_000),
+            devices=self.devices,
+        )
+
+    def capture(self, output: str, counters: CountersConfig | None) -> CaptureSettings:
+        """Return the settings of the launcher.
+
+        Args:
+            output: Name of the recording.
+            counters: What the agents count; None records a timeline instead.
+        """
+        steps, every = self.steps, self.every
+        if self.replay_mode is ReplayMode.STEPS and not self.has_range and self.duty is None:
+            # Recording ends after each step, so that the next one is another pass.
+            steps, every = steps or 1, every or 2
+        capture = CaptureSettings(
+            trace=("cuda", "nvtx") if self.nvtx or counters is None else ("cuda",),
+            output=output,
+            force_overwrite=self.force_overwrite,
+            steps=steps,
+            every=every,
+            duty=self.duty,
+            step_range=self.step_range,
+            capture_range_end=_ANY_NUMBER_OF_RANGES,
+            quiet=self.quiet,
+            command=self.command,
+            given=set(self.given),
+            counters=counters,
+        )
+        if self.nvtx_include is not None:
+            capture.capture_range = CaptureRange.NVTX
+            capture.nvtx_capture = self.nvtx_include
+        elif not self.profile_from_start or (self.is_range and not self.samples_steps):
+            capture.capture_range = CaptureRange.CUDA_PROFILER_API
+        return capture

@@ -1,0 +1,81 @@
+"""The counters of each kernel and shape, as `warpline kernels` shows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from warpline.documents.tables import document
+from warpline.errors import MissingTableError
+from warpline.presentation.kernel_names import short_names
+from warpline.result import Document, Numbers, Result, Skipped, Texts
+from warpline.trace import Trace
+
+NAME = "kernel_counter_spread"
+# On a screen: medians, what matters most first, and the name at the end, where it is shortened.
+_SHOWN = (
+    *("grid", "block", "launches", "duration_median_ns", "sm_active_median_ratio"),
+    *("tensor_median_ratio", "dram_median_ratio", "occupancy_median_ratio", "issue_median_ratio"),
+    *("l2_request_hit_median_ratio", "l1_hit_median_ratio", "ipc_median", "duration_cv_ratio"),
+    "kernel",
+)
+_CLOCK = "clock_{}_hz"
+
+
+def kernel_sums(trace: Trace, *, is_screen: bool) -> Document:
+    """Return the counters of each kernel and shape.
+
+    Args:
+        trace: The trace.
+        is_screen: Whether it is for a screen: the main columns, and short names of kernels.
+
+    Raises:
+        MissingTableError: The trace has no profiled launches.
+    """
+    found = document(trace, [NAME])
+    for section in found.sections:
+        if isinstance(section, Skipped):
+            raise MissingTableError(section.reason, hint=section.hint)
+    if not is_screen:
+        return found
+    results = (section for section in found.sections if isinstance(section, Result))
+    return replace(found, sections=tuple(map(_on_screen, results)))
+
+
+def _on_screen(result: Result) -> Result:
+    columns = {name: result.columns[name] for name in _SHOWN if name in result.columns}
+    columns["kernel"] = _with_short_names(columns["kernel"])
+    columns = {name: column for name, column in columns.items() if not _is_empty(column)}
+    fields = {field.name: field for field in result.fields}
+    return replace(
+        result,
+        fields=tuple(fields[name] for name in columns),
+        columns=columns,
+        notes=(*result.notes, *_clock_notes(result)),
+    )
+
+
+def _with_short_names(kernels: Texts | Numbers) -> Texts:
+    assert isinstance(kernels, Texts)
+    short = short_names(kernels.values)
+    return Texts(kernels.codes, [short[name] for name in kernels.values])
+
+
+def _is_empty(column: Texts | Numbers) -> bool:
+    """Return whether no row has a number: the metric was not collected."""
+    return isinstance(column, Numbers) and column.valid is not None and not column.valid.any()
+
+
+def _clock_notes(result: Result) -> list[str]:
+    """Return at what clock the GPU ran."""
+    clocks = {what: result.columns[_CLOCK.format(what)] for what in ("median", "min", "max")}
+    known = {
+        what: column.values[column.valid] / 1e9
+        for what, column in clocks.items()
+        if isinstance(column, Numbers) and column.valid is not None
+    }
+    if not known or not len(known["median"]):
+        return []
+    low, high = known["min"].min(), known["max"].max()
+    return [f"SM clock {np.median(known['median']):.2f} GHz ({low:.2f} to {high:.2f} GHz)"]

@@ -1,0 +1,104 @@
+"""What the sets collect of the metrics in a report of ``ncu --set full``; no GPU is needed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import pytest
+from support import ncu_captures
+from support.counter_host import real_host
+
+import warpline
+from warpline.counters.host_process import HostProcess
+from warpline.counters.names import source_of
+from warpline.counters.plan import catalogue, plan
+from warpline.counters.sets import SECTIONS, SETS
+from warpline.trace import Trace
+
+CHIP = "GH100"  # of the report
+WITHOUT_COUNTERS = (
+    "from the launch",
+    "the theoretical occupancy, from the launch",
+    "a property of the GPU",
+)
+SAMPLED = ".TriageCompute."  # by ncu, over time
+GROUPS = ("breakdown:", "group:")  # names of several metrics, without values
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[HostProcess]:
+    with real_host() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory) -> Trace:
+    return warpline.open(ncu_captures.unpack("uncoalesced.fixed", tmp_path_factory.mktemp("ncu")))
+
+
+@pytest.fixture(scope="module")
+def names(report) -> set[str]:
+    """Return the names of the report's metrics."""
+    return {name for name in report["kernel_metric"]["name"] if not name.startswith(GROUPS)}
+
+
+def test_the_full_set_has_every_counter_of_ncus_full_set(host, names):
+    metrics = catalogue(host, CHIP)
+    counters = {name for name in names if name in metrics and SAMPLED not in name}
+    full = {metric.name for metric in plan(host, CHIP, SETS.get("full").sections).metrics}
+    assert sorted(counters - full) == []
+    assert not any(SAMPLED in name for name in full)
+    sources = Counter(source_of(name) or name for name in names - counters if SAMPLED not in name)
+    known = sum(sources[source] for source in WITHOUT_COUNTERS)
+    assert (len(names), known) == (2227, 223)
+    assert 1770 < len(counters) <= 1815, "as many since CUPTI 13.0"
+    assert len(counters) + known > 0.89 * len(names)
+    without_source = names & sources.keys()
+    assert len(without_source) == 1815 - len(counters), "what this CUPTI does not know"
+
+
+def test_sections_have_what_ncus_sections_show(host, report):
+    metrics = catalogue(host, CHIP)
+    identifiers = report["kernel_section"]["identifier"].to_list()
+    shown = defaultdict(set)
+    lines = report["section_metric"]
+    for section, name in zip(lines["kernel_section_id"], lines["name"], strict=True):
+        if name in metrics and SAMPLED not in name:
+            shown[identifiers[section]].add(name)
+    assert {"SpeedOfLight", "MemoryWorkloadAnalysis", "WarpStateStats"} <= shown.keys()
+    for identifier, wanted in shown.items():
+        found = plan(host, CHIP, [SECTIONS.get(identifier)])
+        assert sorted(wanted - {metric.name for metric in found.metrics}) == [], identifier
+
+
+def test_a_breakdown_has_the_names_of_ncus(host, report):
+    table = report["kernel_metric"]
+    breakdowns = table.filter(table["name"].str.starts_with("breakdown:"))
+    assert len(breakdowns) == 8
+    metrics = catalogue(host, CHIP)
+    for word, text in zip(breakdowns["name"], breakdowns["text"], strict=True):
+        found = [metric.name for metric in plan(host, CHIP, words=[word]).metrics]
+        wanted = [name for name in re.findall(r"[\w.]+", text) if name in metrics]
+        assert sorted(found) == sorted(wanted), word
+
+
+def test_the_chart_and_tables_of_memory_have_the_names_of_ncus(host, report):
+    table = report["kernel_metric"]
+    groups = table.filter(table["name"].str.starts_with("group:memory__"))
+    assert len(groups) == 6
+    metrics = catalogue(host, CHIP)
+    for name, text in zip(groups["name"], groups["text"], strict=True):
+        kind = "Chart" if name.endswith("_chart") else "Tables"
+        section = SECTIONS.get(f"MemoryWorkloadAnalysis_{kind}")
+        found = {metric.name for metric in plan(host, CHIP, [section]).metrics}
+        wanted = {item for item in re.findall(r"[\w.]+", text) if item in metrics}
+        # C2C links are listed, but ncu did not count them either.
+        assert sorted(item for item in wanted - found if not item.startswith("ctc__")) == [], name
+
+
+def test_the_light_set_means_the_same_in_a_report(host):
+    light = [metric.name for metric in plan(host, CHIP, SETS.get("light").sections).metrics]
+    assert len(light) == 21
+    assert not any(SAMPLED in name for name in light)
