@@ -167,12 +167,17 @@ def _page_of(chosen: CountingSettings) -> Page:
 
 def _tell_counts(prepared: prepare.Prepared, trace: Trace) -> None:
     """Print how much was counted."""
-    assert prepared.counters is not None
-    launches = trace.row_count("profiled_kernel")
+    counters = prepared.counters
+    assert counters is not None
+    limits = []
+    if counters.sample:
+        limits.append(f"at most {counters.sample} of each kernel and shape")
+    if counters.budget_ppm:
+        limits.append(f"in at most {counters.budget_ppm / 10_000:g}% of the run time")
     talk.note(
-        f"counted {plural(launches, 'launch', 'launches')} on {prepared.chip}:"
-        f" {plural(len(prepared.counters.metrics), 'metric')},"
-        f" {plural(prepared.counters.passes, 'pass', 'passes')}"
+        f"counted {plural(trace.row_count('profiled_kernel'), 'launch', 'launches')}"
+        f" on {prepared.chip}: {plural(len(counters.metrics), 'metric')},"
+        f" {plural(counters.passes, 'pass', 'passes')}" + "".join(f", {limit}" for limit in limits)
     )
 
 
@@ -220,7 +225,12 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: io.
     if chosen.print_metric_name is MetricNames.NAME:
         launches = [documents.with_metric_names(launch) for launch in launches]
     if not launches and not chosen.quiet:
-        talk.warning("the filters exclude all launches")
+        is_empty = not trace.row_count("profiled_kernel")
+        talk.warning(
+            "the recording has no counted launches"
+            if is_empty
+            else "the filters exclude all launches"
+        )
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
         listings.write_json(launches, out)

@@ -46,6 +46,8 @@ def kernel_sums(trace: Trace, *, is_screen: bool) -> Document:
 def _on_screen(result: Result) -> Result:
     columns = {name: result.columns[name] for name in _SHOWN if name in result.columns}
     columns["kernel"] = _with_short_names(columns["kernel"])
+    for name in ("grid", "block"):
+        columns[name] = _without_ones(columns[name])
     columns = {name: column for name, column in columns.items() if not _is_empty(column)}
     fields = {field.name: field for field in result.fields}
     return replace(
@@ -60,6 +62,12 @@ def _with_short_names(kernels: Texts | Numbers) -> Texts:
     assert isinstance(kernels, Texts)
     short = short_names(kernels.values)
     return Texts(kernels.codes, [short[name] for name in kernels.values])
+
+
+def _without_ones(sizes: Texts | Numbers) -> Texts:
+    """Return sizes without ones at the end: ``2048`` for ``2048x1x1``."""
+    assert isinstance(sizes, Texts)
+    return Texts(sizes.codes, [text.removesuffix("x1").removesuffix("x1") for text in sizes.values])
 
 
 def _is_empty(column: Texts | Numbers) -> bool:

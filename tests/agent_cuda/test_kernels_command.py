@@ -1,0 +1,121 @@
+"""``warpline kernels`` of a program that uses the fake CUDA: from the flags to the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.launching import Ended, environment
+
+from warpline import native
+
+pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
+
+Kernels = Callable[..., Ended]
+
+CODE = """\
+import sys
+sys.path.insert(0, {tests!r})
+import capture.test_prepare as fakes
+from warpline.capture.counting import prepare
+from warpline.capture.machine.gpus import Gpus
+from warpline.cli import main
+prepare.HostProcess = fakes.Host
+prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI)
+sys.exit(main(["kernels", *sys.argv[1:]]))
+"""
+TESTS = str(Path(__file__).parents[1])
+METRICS = "sm__inst_executed.sum,sm__warps_active.avg"
+TWO_PASSES = "sm__inst_executed.sum,sm__inst_issued.sum,sm__warps_active.sum"
+
+
+@pytest.fixture
+def kernels(tmp_path: Path, cuda: Any) -> Kernels:
+    """Return a function that counts the kernels of the fake program with flags."""
+    library = tmp_path / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
+    library.parent.mkdir(parents=True)
+    shutil.copy(cuda.cupti13, library)
+
+    def run(*words: object, flags: tuple[str, ...] = ()) -> Ended:
+        own = environment(TMPDIR=str(tmp_path))
+        own["PYTHONPATH"] += f":{tmp_path / 'packages'}"
+        command = [sys.executable, "-c", CODE.format(tests=TESTS), *flags, "--"]
+        done = subprocess.run(
+            [*command, *cuda.command("init", *words, cupti=library)],
+            cwd=tmp_path,
+            env=own,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=60,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+def test_a_summary_of_kernels_and_shapes(kernels: Kernels, tmp_path: Path) -> None:
+    found = kernels("repeat", 4, "k7g64x3,k8g3", "exit", 3)
+    assert found.status == 3
+    lines = found.out.splitlines()
+    assert any(line.startswith("64 ") and line.endswith("kernel7") for line in lines)
+    assert any(line.startswith("3 ") and line.endswith("kernel8") for line in lines)
+    assert found.err == (
+        "note: counted 9 launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
+        " in at most 10% of the run time\n"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
+
+
+def test_raw_values_of_chosen_launches(kernels: Kernels) -> None:
+    flags = ("--metrics", METRICS, "-k", "kernel8", "-s", "1", "-c", "2", "--page", "raw", "--csv")
+    found = kernels("repeat", 4, "k7g64,k8g3", flags=(*flags, "--print-units", "base"))
+    header, units, *rows = csv.reader(io.StringIO(found.out))
+    place = header.index("sm__inst_executed.sum")
+    assert units[place] == "inst"
+    # The fake's rule: 1000 * length of the name + grid + number of the kernel / 64.
+    assert [float(row[place]) for row in rows] == [21003.125, 21003.125]
+
+
+def test_only_between_start_and_stop_and_kept(kernels: Kernels, tmp_path: Path) -> None:
+    words = ("repeat", 2, "k9", "start", "repeat", 1, "k7,k8", "stop", "repeat", 2, "k9")
+    flags = ("--profile-from-start", "off", "--metrics", TWO_PASSES, "-o", "x", "--json")
+    found = kernels(*words, flags=flags)
+    first, second = json.loads(found.out)["kernels"]
+    assert (first["name"], second["name"]) == ("kernel7(float *)", "kernel8(float *)")
+    assert first["metrics"]["sm__inst_issued.sum"] == 19001 + 7 / 64
+    assert found.err.endswith("note: wrote x.warpline\n")
+    assert "counted 2 launches" in found.err
+    assert (tmp_path / "x.warpline").exists()
+
+
+def test_a_range_as_a_whole(kernels: Kernels) -> None:
+    words = ("start", "repeat", 1, "k7,k8", "stop", "repeat", 2, "k9")
+    flags = ("--replay-mode", "range", "--metrics", METRICS, "--page", "raw", "--csv")
+    rows = list(csv.reader(io.StringIO(kernels(*words, flags=flags).out)))
+    assert len(rows) == 3
+    assert "range" in rows[2][4]
+
+
+@pytest.mark.parametrize(
+    ("words", "flags", "reason"),
+    [
+        (("repeat", 2, "k7"), ("-k", "other"), "no launch matched -k other"),
+        (("repeat", 2, "g1"), (), "no kernel was launched that can be counted"),
+    ],
+)
+def test_nothing_counted_has_a_reason(
+    kernels: Kernels, words: tuple[object, ...], flags: tuple[str, ...], reason: str
+) -> None:
+    found = kernels(*words, flags=flags)
+    assert (found.status, found.out) == (0, "")
+    assert "warning: no kernel was counted: " in found.err
+    assert reason in found.err
