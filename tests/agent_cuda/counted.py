@@ -63,7 +63,7 @@ def read(folder: Path) -> list[Counted]:
         for one in log.found:
             if one.kind == logs.COUNTER_NAME:
                 assert names.setdefault((log.pid, one.metric), one.name) == one.name
-            elif one.kind == logs.COUNTED:
+            elif one.kind == logs.COUNTED_KERNEL:
                 assert (log.pid, one.launch) not in kernels
                 assert one.start <= one.end
                 kernels[log.pid, one.launch] = Counted(one, log.pid)

@@ -12,14 +12,14 @@ from typing import Any
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY = range(64, 74)
 POOL, OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CLOCK, COLLECTING = range(74, 84)
 CHAIN, MODULE = 84, 85
-COUNTER_NAME, COUNTED, COUNTER_VALUE = 86, 87, 88
+COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE = 86, 87, 88
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
 NONE = 0xFFFFFFFF
 
 HEADER_BYTES = 4096
-COUNTED_RECORDS = (
+COUNTED_KINDS = (
     8,
     10,
     12,
@@ -28,7 +28,7 @@ COUNTED_RECORDS = (
     COPY,
     FILL,
     GRAPH,
-    COUNTED,
+    COUNTED_KERNEL,
 )  # with pushes, starts and marks
 
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
@@ -345,7 +345,7 @@ class _Reader:
 
 _METHODS = {
     COUNTER_NAME: "counter_name",
-    COUNTED: "counted",
+    COUNTED_KERNEL: "counted",
     COUNTER_VALUE: "counter_value",
     CHAIN: "chain",
     MODULE: "module",
@@ -403,7 +403,7 @@ def read_log(path: Path) -> CudaLog:
     reader = _Reader(log)
     events = 0
     for kind, flags, aux, body in _records(data):
-        events += kind in COUNTED_RECORDS
+        events += kind in COUNTED_KINDS
         words = list(struct.unpack(f"<{len(body) // 8}Q", body))
         reader.read(kind, flags, aux, words, body)
     assert counted == events
