@@ -251,6 +251,8 @@ def test_the_launcher_records_no_timeline_beside_counters() -> None:
     counters = settings.counters(METRICS, 1)
     assert settings.capture("o", counters).trace == ("cuda", "nvtx")
     assert parse("x").capture("o", counters).trace == ("cuda",)
+    for line in ("--nvtx-include r x", "--steps 1 --every 9 x", "--replay-mode steps x"):
+        assert parse(line).capture("o", counters).trace == ("cuda", "nvtx")  # to see the ranges
     assert parse("x").capture("o", None).trace == ("cuda", "nvtx")  # a timeline instead
 
 

@@ -230,8 +230,10 @@ class CountingSettings:
         if self.replay_mode is ReplayMode.STEPS and not self.has_range and self.duty is None:
             # Recording ends after each step, so that the next one is another pass.
             steps, every = steps or 1, every or 2
+        # Ranges that bound recording, or start steps, are seen only where NVTX is recorded.
+        wants_nvtx = self.nvtx or self.nvtx_include is not None or bool(steps or every or self.duty)
         capture = CaptureSettings(
-            trace=("cuda", "nvtx") if self.nvtx or counters is None else ("cuda",),
+            trace=("cuda", "nvtx") if wants_nvtx or counters is None else ("cuda",),
             output=output,
             force_overwrite=self.force_overwrite,
             steps=steps,
