@@ -135,6 +135,8 @@ class Bench:
                 self._done += 1
                 status = judging.status_name(made.status)
                 text = f"{program.name} {task.level}: {status}, {made.seconds:.1f} s"
+                if made.recording is not None and made.recording.counted:
+                    text += f", {made.recording.counted} launches counted"
                 outcome.progress(f"[{self._done}/{total}] {text}")
             self._waits[program.name] -= 1
             if self._waits[program.name] == 0:

@@ -146,24 +146,30 @@ void close_range(Counting& c, ContextCounts& counts) {
   hand_over(c, counts);
 }
 
+void refuse_steps(ContextCounts& counts, const char* fault) {
+  refuse(counts, std::string("steps cannot be passes: ") + fault +
+                     "\tuse kernel replay, or metrics that need one pass");
+}
+
 // Ends the step of a context whose steps are passes.
 void end_step(Counting& c, ContextCounts& counts) {
   StepPasses& steps = counts.steps;
   if (steps.at == 0) return;  // no kernel was launched in it
   if (!stop_profiler(c, counts)) return;
-  if (!steps.is_measured) {
-    steps.is_measured = true;
-    make_profiler(c, counts, counts.context, steps.at);
+  if (steps.at > steps.most) {  // the first of all may have begun in the middle
+    counts.profiler.reset();
+    counts.has_image = false;
+    counts.batch().launches.clear();
+    if (steps.most != 0 && ++steps.faults == kMostFaults) return refuse_steps(counts, kOtherKernels);
+    steps.most = steps.at;
+    make_profiler(c, counts, counts.context, steps.most);
     return steps.restart();
   }
   if (steps.fault == nullptr && steps.at != steps.launches.size()) steps.fault = kOtherKernels;
   if (steps.fault != nullptr) {
     counts.has_image = false;
     counts.batch().launches.clear();
-    if (++steps.faults == kMostFaults) {
-      return refuse(counts, std::string("steps cannot be passes: ") + steps.fault +
-                                "\tuse kernel replay, or metrics that need one pass");
-    }
+    if (++steps.faults == kMostFaults) return refuse_steps(counts, steps.fault);
     return steps.restart();
   }
   steps.at = 0;

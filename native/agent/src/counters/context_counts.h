@@ -34,7 +34,7 @@ struct StepPasses {
   std::size_t done = 0;                 // passes
   std::vector<std::uint64_t> launches;  // hashes of name and shape, of the first step
   std::size_t at = 0;                   // launches of this step
-  bool is_measured = false;             // how many launches a step has is known
+  std::size_t most = 0;                 // launches of a step so far; 0: none was measured
   const char* fault = nullptr;          // why this step is no pass
   std::uint32_t faults = 0;
 

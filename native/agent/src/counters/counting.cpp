@@ -230,7 +230,7 @@ ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
 void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData& data) {
   StepPasses& steps = counts.steps;
   ++steps.at;
-  if (!steps.is_measured || steps.fault != nullptr || counts.is_refused) return;
+  if (steps.most == 0 || steps.fault != nullptr || counts.is_refused) return;
   const std::uint64_t hash = hash_of(t_launch.launch);
   const bool is_first = steps.done == 0;
   if (!is_first && (steps.at > steps.launches.size() || steps.launches[steps.at - 1] != hash)) {
@@ -346,6 +346,7 @@ void leave_launch(Counting& c, const cupti::CallData& data) {
     if (t_launch.is_counted) {
       number = c.counted++;
       write_launch(c, counts, data, number);
+      if (number == 0) c.spent_ns = t_launch.enter_ns - now_ns();  // setting up is no running cost
     }
     if (counts.replay != CounterReplay::kSteps || counts.steps.done == 0) {
       counts.batch().launches.push_back(number);
@@ -507,7 +508,7 @@ void end_counting(bool is_exit) noexcept {
     g_counting.store(nullptr, std::memory_order_release);
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
-      note(raw::CudaNote::kCountersDoubt, "counters of some launches could not be told apart");
+      note(raw::CudaNote::kCountersDoubt, "counters of some launches were lost: their order was not known");
     }
     for (GpuCounts& gpu : c.gpus) {
       if (const Gate gate(gpu, kPatienceNs); gate && !is_exit) gpu.contexts.clear();
