@@ -19,7 +19,7 @@ from support import ncu_captures
 
 import warpline
 from warpline import native
-from warpline.counters.labels import HEADINGS
+from warpline.counters.labels import HEADINGS, LABELS
 from warpline.counters.sets import LIGHT, SECTIONS
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import Choice
@@ -63,7 +63,7 @@ def recorded(report: Trace, folder: Path) -> Trace:
             block=tuple(row[f"block_{axis}"] for axis in "xyz"),
             registers=row["registers_per_thread"],
             shared=(row["static_shared_bytes"], row["dynamic_shared_bytes"]),
-            passes=41,
+            passes=row["passes"],
         )
     for launch, name, value in metrics.select("profiled_kernel_id", "name", "value").iter_rows():
         log.counter_value(numbers[name], launch, value)
@@ -98,7 +98,7 @@ def test_the_raw_page_is_what_ncu_printed(name: str, trace: Trace) -> None:
         cells(rows_of(out.getvalue())),
         cells(rows_of(ncu_captures.printed(name, "raw.csv"))),
     )
-    for fact in ("Process ID", "Process Name", "Host Name", "profiler__replayer_passes"):
+    for fact in ("Process ID", "Process Name", "Host Name"):
         del ours[fact]
     ours.pop(_LIMITED_BY_SHARED_MEMORY, None)
     assert len(ours) > 500
@@ -272,9 +272,23 @@ def test_sections_are_those_that_were_collected_as_a_whole() -> None:
     listed = [name for section in every for _, name in section.lines]
     assert len(listed) == len({*listed})
     assert "Light" not in {section.identifier for section in every}
+    few = frozenset(request[0] for request in LIGHT.requests()[:6])  # that fit in a pass
+    assert [section.identifier for section in sections_of(few)] == ["Light"]
     some = sections_of(frozenset(("lts__t_bytes.sum", "dram__bytes.sum.per_second")))
     assert [(section.identifier, len(section.lines)) for section in some] == [("CommandLine", 2)]
 
 
-def test_every_section_has_a_heading() -> None:
-    assert {section.name for section in SECTIONS} <= {*HEADINGS}
+def test_headings_and_labels_are_of_sections_and_their_metrics() -> None:
+    assert {section.name for section in SECTIONS} == {*HEADINGS}
+    metrics = {name for section in SECTIONS for choice in section.requests() for name in choice}
+    without_counters = {name for name in LABELS if name.startswith(_WITHOUT_COUNTERS)}
+    assert {*LABELS} - without_counters <= metrics
+    assert {name for choice in LIGHT.requests() for name in choice} <= {*LABELS}
+
+
+def test_launches_of_reports_have_no_time_and_stay_in_every_window(tmp_path: Path) -> None:
+    report = warpline.open(ncu_captures.unpack("target", tmp_path))
+    assert report["profiled_kernel"]["start_ns"].is_null().all()
+    part = report.window(10, 20)
+    assert part["kernel_metric"].equals(report["kernel_metric"])
+    assert report["profiled_kernel"].select("registers_per_thread", "passes").row(0) == (16, 38)

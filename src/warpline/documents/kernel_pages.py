@@ -112,10 +112,11 @@ def _metrics(
                 name, unit or "", value, count, instances.get(place, ())
             )
     for metric in launch_metrics(trace):
+        name, numbers = metric.name, metric.values.tolist()
+        is_known = metric.is_known.tolist()
         for row in rows:
-            if metric.is_known[row] and metric.name not in found[row]:
-                number = metric.values[row].item()
-                found[row][metric.name] = KernelMetric(metric.name, metric.unit, number, 0)
+            if is_known[row] and name not in found[row]:
+                found[row][name] = KernelMetric(name, metric.unit, numbers[row], 0)
     return found
 
 
@@ -194,15 +195,12 @@ def _sections(
 
 def _derived_sections(metrics: Mapping[str, KernelMetric]) -> list[PageSection]:
     """Return the sections of a launch whose recording has none."""
-    return [
-        PageSection(
-            section.identifier,
-            section.title,
-            tuple((label, metrics[name]) for label, name in section.lines),
-            (),
-        )
-        for section in sections_of(frozenset(metrics))
-    ]
+    found = []
+    for section in sections_of(frozenset(metrics)):
+        labels, names = zip(*section.lines, strict=True)
+        lines = zip(labels, map(metrics.__getitem__, names), strict=True)
+        found.append(PageSection(section.identifier, section.title, tuple(lines), ()))
+    return found
 
 
 def with_metric_names(launch: ProfiledLaunch) -> ProfiledLaunch:
@@ -373,11 +371,16 @@ class _Facts:
             table["has_fixed_clocks"][row] is False,
             table["is_range"][row],
             table["kernels"][row],
-            metrics[_PASSES].value if _PASSES in metrics else None,
+            self._passes(row, metrics),
             table["nvtx"][row],
             shown_metrics,
             tuple(sections),
         )
+
+    def _passes(self, row: int, metrics: Mapping[str, KernelMetric]) -> MetricNumber:
+        passes = self._table["passes"][row]
+        is_metric = passes is None and _PASSES in metrics
+        return metrics[_PASSES].value if is_metric else passes
 
 
 def _native_id(table: Rows, row: int | None) -> int | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MetricNumber = float | int | str | None
 """The value of a metric; an int is exact. None if it has only instances, or was not collected."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelMetric:
-    """One metric of a launch.
+class KernelMetric(NamedTuple):
+    """One metric of a launch; a tuple, because pages may have millions.
 
     Attributes:
         name: Name.

@@ -63,7 +63,7 @@ def prepare(
             raise CounterError(gpu.obstacle.cause, hint=gpu.obstacle.cure)
         return Prepared(None, gpu.obstacle)
     if gpu.chip is None:
-        raise CounterError(f"CUPTI does not know the chip of {gpu.name}", hint="update CUPTI")
+        raise CounterError(f"the chip of {gpu.name} is unknown to CUPTI", hint="update CUPTI")
     with HostProcess([gpus.cupti]) as host:
         request = settings.request
         planned = plan(host, gpu.chip, request.sections(), request.metrics)

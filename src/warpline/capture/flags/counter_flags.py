@@ -207,8 +207,8 @@ FLAGS = (
          _replay_mode, group=_HOW),
     Flag(("--cache-control",), "MODE", "none (default): caches are not flushed",
          _only("none", otherwise=_DRIVER, hint="use --cache-control none"), group=_HOW),
-    Flag(("--clock-control",), "MODE", "none (default): clocks are not locked; values say at what"
-         " clock the GPU ran", _only("none", "reset", otherwise=_DRIVER,
+    Flag(("--clock-control",), "MODE", "none (default): clocks are not locked; pages show the"
+         " clock of the GPU", _only("none", "reset", otherwise=_DRIVER,
          hint="use --clock-control none"), group=_HOW),
     Flag(("--target-processes",), "WHICH", "all (default): child processes, too",
          _only("all", otherwise="child processes are always counted", hint="use -k or --kernel-id"

@@ -33,7 +33,7 @@ class Gpu:
     Attributes:
         index: Its number among those that CUDA_VISIBLE_DEVICES shows.
         name: Its name, such as ``NVIDIA H100 80GB HBM3``.
-        chip: Its chip, such as ``GH100``; None if CUPTI does not know it.
+        chip: Its chip, such as ``GH100``; None if it is unknown to CUPTI.
         obstacle: What keeps its counters from being used; None if nothing is known to.
         is_tried: Whether using the counters was tried.
     """

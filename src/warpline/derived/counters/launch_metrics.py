@@ -52,7 +52,9 @@ def launch_metrics(trace: Trace) -> tuple[LaunchMetric, ...]:
     grid, block = (_product([sizes[f"{of}_{axis}"].values for axis in "xyz"]) for of in _SHAPES)
     is_own &= (grid > 0) & (block > 0) & (grid * block < _LARGEST)
     found = [
-        LaunchMetric("profiler__replayer_passes", "pass", passes.values, has_passes),
+        LaunchMetric(
+            "profiler__replayer_passes", "pass", passes.values.astype(np.float64), has_passes
+        ),
         LaunchMetric("launch__block_size", "", _whole(block, is_own), is_own),
         LaunchMetric("launch__grid_size", "", _whole(grid, is_own), is_own),
         LaunchMetric("launch__thread_count", "thread", _whole(grid * block, is_own), is_own),

@@ -33,6 +33,7 @@ _OF_LAUNCH = {
         "launch__occupancy_limit_warps",
     ),
 }
+_MOST_IMPORTANT = 4  # metrics of a section that has them by priority
 _OF_PEAK = ".pct_of_peak_sustained_"
 _WITHOUT_COUNTERS = ("launch__", "profiler__", "sm__maximum_warps_")
 
@@ -56,9 +57,10 @@ class ShownSection:
 def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
     """Return the sections that show the metrics of a launch.
 
-    A section is shown if at least half of its metrics were collected: others were requested one by
-    one. It lists the metrics that have a label, each in the first section that has it; the page
-    raw has all. What belongs to no such section was requested by name, and is listed last.
+    A section is shown if at least half of its metrics were collected, or the most important ones,
+    if they have an order: others were requested one by one. It lists the metrics that have a label,
+    each in the first section that has it; the page raw has all. What belongs to no such section was
+    requested by name, and is listed last.
     """
     wholes = [section for section in SECTIONS if _is_collected(section, names)]
     if SPEED_OF_LIGHT in wholes:  # it has all that the summary of one pass has
@@ -68,7 +70,7 @@ def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
     counted: set[str] = set()
     has_parts = False  # of a throughput: the percentages that it is the maximum of
     for section in wholes:
-        metrics = list(_collected(section, names))
+        metrics = list(_collected(section.requests(), names))
         counted.update(map(_counter, metrics))
         has_parts = has_parts or _LIST in section.metrics
         heads = (
@@ -95,12 +97,17 @@ def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
 def _is_collected(section: Section, names: frozenset[str]) -> bool:
     if not names.isdisjoint(_OF_LAUNCH.get(section, ())):
         return True
-    return 2 * sum(1 for _ in _collected(section, names)) >= len(section.requests())
+    requests = section.requests()
+    if section.is_by_priority:  # what does not fit in the pass is left out, from the end
+        requests, least = requests[:_MOST_IMPORTANT], _MOST_IMPORTANT
+    else:
+        least = (len(requests) + 1) // 2
+    return sum(1 for _ in _collected(requests, names)) >= least
 
 
-def _collected(section: Section, names: frozenset[str]) -> Iterator[str]:
+def _collected(requests: list[tuple[str, ...]], names: frozenset[str]) -> Iterator[str]:
     """Yield the names of the metrics of a section that were collected."""
-    for choices in section.requests():
+    for choices in requests:
         yield from [name for name in choices if name in names][:1]
 
 

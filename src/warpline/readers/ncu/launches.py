@@ -37,6 +37,7 @@ _OF_LAUNCH = {
 }
 _KNOWN_NAMES = (b"device__a", b"launch__device", *(name.encode() for name in _OF_LAUNCH.values()))
 _MOST_BLOCKS = (1 << 63) - 1  # CUDA allows 2^31 x 2^16 x 2^16
+_MOST_EXACT = 2.0**53
 _AXES = ("x", "y", "z")
 
 
@@ -163,8 +164,10 @@ class Launches:
             self._values.append(value)
             self._counts.append(len(spans) // 2)
             text = self._report.texts[name]
-            if value[1] is not None and text.startswith(_KNOWN_NAMES):
-                known[text.decode("utf-8", "replace")] = value[1]
+            if text.startswith(_KNOWN_NAMES):
+                whole = _whole(value)
+                if whole is not None:
+                    known[text.decode("utf-8", "replace")] = whole
         self.entries.append(entry)
         major = known.get(f"{_ATTRIBUTE}compute_capability_major", 0)
         self.chips.append(10 * major + known.get(f"{_ATTRIBUTE}compute_capability_minor", 0))
@@ -233,3 +236,11 @@ class Launches:
             for name in (device.raw(2),)
             if name is not None
         }
+
+
+def _whole(value: Value) -> int | None:
+    """Return a value as an integer; None if it is none. Some are stored as real numbers."""
+    number, whole, _ = value
+    if whole is None and number is not None and 0 <= number < _MOST_EXACT and number.is_integer():
+        return int(number)
+    return whole
