@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import Counter
 
 import pytest
 from agent_cuda import counted
 from agent_cuda import cuda_logs as logs
+from agent_cuda.conftest import configure
+from agent_cuda.test_fake_counters import PRELUDE
 
 from warpline.capture.session.control import RangeMode
 
@@ -185,3 +188,37 @@ def test_sessions_in_process(cuda, session, tmp_path):
         kernels = counted.read(one.folder)
         assert Counter(kernel.item for kernel in kernels) == {f"k{number}g3": 2}
         counted.check_values(kernels)
+
+
+NVTX = f"""{PRELUDE}
+ctypes.CDLL(sys.argv[3]).cuInit(0)
+import nvtx
+launch(9)
+for number in range(3):
+    with nvtx.annotate("step"):
+        launch(2, 64); launch(3)
+    with nvtx.annotate("other"):
+        launch(9)
+assert (memory.value, executions.value) == (10, 10)
+"""
+
+
+@pytest.mark.parametrize("replay", ["auto", "range"])
+def test_nvtx_ranges_are_steps(cuda, session, tmp_path, replay):
+    pytest.importorskip("nvtx")
+    new = session(mode=RangeMode.NVTX, range_name="step", cuda=1, cupti_path=[cuda.cupti13])
+    configure(new, **counted.keys(replay=replay))
+    program = tmp_path / "program.py"
+    program.write_text(NVTX)
+    done = subprocess.run(
+        [sys.executable, program, cuda.cupti13, counted.TIME, cuda.driver],
+        env=cuda.environment(new),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    times = [one.values[counted.TIME] for one in counted.read(new.folder)]
+    wanted = {"auto": [2000, 3000] * 3, "range": [5000] * 3}
+    assert times == wanted[replay]

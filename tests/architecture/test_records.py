@@ -24,7 +24,7 @@ OWNERS = {
     "place": {"process_id", "device_id", "context_id", "stream_id"},
 }
 # The second decoders' names, where they are shorter.
-SHORT = {"CudaName": "NAME", "CudaClock": "CLOCK", "CountedKernel": "COUNTED"}
+SHORT = {"CudaName": "NAME", "CudaClock": "CLOCK"}
 
 
 @pytest.fixture(scope="module")
