@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,18 @@ def test_only_between_start_and_stop_and_kept(kernels: Kernels, tmp_path: Path) 
     assert found.err.endswith("note: wrote x.warpline\n")
     assert "counted 2 launches" in found.err
     assert (tmp_path / "x.warpline").exists()
+
+
+def test_steps_that_are_found_by_their_launches(kernels: Kernels) -> None:
+    flags = ("--steps", "1", "--every", "20", "--metrics", METRICS, "-o", "x")
+    said = kernels("repeat", 400, "k7,k8,s,u1000", flags=flags).err
+    launches, windows = (
+        re.search(r"counted (\d+) launches", said),
+        re.search(r"(\d+) windows", said),
+    )
+    assert launches is not None, said
+    assert windows is not None, said
+    assert int(launches[1]) == 2 * int(windows[1]) > 0
 
 
 def test_a_range_as_a_whole(kernels: Kernels) -> None:

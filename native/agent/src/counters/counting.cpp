@@ -12,6 +12,7 @@
 
 #include "counters/context_counts.h"
 #include "counters/library.h"
+#include "cupti/calls.h"
 #include "cupti/detach.h"
 #include "cupti/records.h"
 #include "cupti/setup.h"
@@ -451,7 +452,7 @@ void turn_callbacks_on(const cupti::Functions& functions, cupti::Subscriber subs
     if (functions.get_callback_name(kDriver, id, &name) != cupti::kSuccess || name == nullptr) continue;
     g_roles[id] = role_of(name);
     g_is_per_thread[id] = std::string_view(name).ends_with("_ptsz");
-    if (g_roles[id] != Role::kNone) functions.enable_callback(1, subscriber, kDriver, id);
+    if (g_roles[id] != Role::kNone) keep_driver_call_on(functions, subscriber, id);
   }
   functions.enable_callback(1, subscriber, kResource, cupti::kContextEnds);
 }

@@ -312,6 +312,13 @@ void keep_calls_on(const cupti::Functions& functions, cupti::Subscriber subscrib
   }
 }
 
+void keep_driver_call_on(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                         std::uint32_t id) noexcept {
+  constexpr auto kDriver = static_cast<std::uint32_t>(cupti::Domain::kDriver);
+  if (id < kMaxCalls) g_calls[kDriver - 1][id].stays_on = true;
+  functions.enable_callback(1, subscriber, kDriver, id);
+}
+
 void ignore_calls_of_this_thread() noexcept { t_calls.is_ignored = true; }
 
 void on_call(std::uint32_t domain, std::uint32_t id, const cupti::CallData& data,

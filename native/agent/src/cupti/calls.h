@@ -33,6 +33,10 @@ void switch_calls(const cupti::Functions& functions, cupti::Subscriber subscribe
 void keep_calls_on(const cupti::Functions& functions, cupti::Subscriber subscriber, bool profilers,
                    bool graphs) noexcept;
 
+// Turns on one call of the driver that stays on in this session, too. After keep_calls_on.
+void keep_driver_call_on(const cupti::Functions& functions, cupti::Subscriber subscriber,
+                         std::uint32_t id) noexcept;
+
 // Notifications of on_call, called without any lock or lease.
 struct CallHooks {
   void (*recording_changed)() noexcept;  // a capture range was opened or closed
