@@ -138,6 +138,17 @@ def test_time_windows_while_no_step_is_seen(page):
     assert len(sampling.facts()["time_windows"]) == 3
 
 
+def test_counting_has_no_time_windows(page):
+    clock = Clock()
+    sampling = TimeSampling(page, Sampling(1, 20, 0.05), clock, is_steps_only=True)
+    _set(page, attached=1)
+    for tenth in range(100):
+        clock.now = 100 + tenth / 10
+        sampling.look()
+        assert _state(page) is State.RECORDING
+    assert (sampling.windows, sampling.facts()) == ([], {})
+
+
 def test_no_time_window_before_the_program_uses_what_is_recorded(page):
     clock = Clock()
     sampling = TimeSampling(page, Sampling(1, 2, 0.5), clock)

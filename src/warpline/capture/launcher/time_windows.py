@@ -26,6 +26,7 @@ class TimeSampling:
         control: The session's control page.
         sampling: The requested sampling.
         now: The monotonic clock, in seconds.
+        is_steps_only: Whether nothing is recorded before the first step.
     """
 
     def __init__(
@@ -33,8 +34,11 @@ class TimeSampling:
         control: ControlFile,
         sampling: Sampling,
         now: Callable[[], float] = time.monotonic,
+        *,
+        is_steps_only: bool = False,
     ) -> None:
         self._control = control
+        self._is_steps_only = is_steps_only
         self._period = WINDOW_S / sampling.duty
         self._now = now
         self._first: float | None = None  # when the first window starts, once known
@@ -50,6 +54,8 @@ class TimeSampling:
         if counters.step_processes:
             self._close()
             self._guard(counters.steps_begun, is_open=bool(counters.windows_open))
+            return
+        if self._is_steps_only:
             return
         if self._first is None and counters.attached:
             self._first = self._now() + min(self._period - WINDOW_S, FIRST_S)

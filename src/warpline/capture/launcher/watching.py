@@ -75,7 +75,11 @@ class Watch:
         self._ending = Ending()
         self._began = time.monotonic()
         sampling = settings.sampling
-        self._sampling = TimeSampling(self._control, sampling) if sampling else None
+        # Counters are those of whole steps, or of steps as passes, so no time windows are counted.
+        is_counting = settings.counters is not None
+        self._sampling = (
+            TimeSampling(self._control, sampling, is_steps_only=is_counting) if sampling else None
+        )
         self._ended: float | None = None  # when the program ended
         self._is_recording = self._control.state is State.RECORDING
         self._has_stopped = False
