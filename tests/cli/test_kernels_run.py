@@ -133,6 +133,13 @@ def test_mistakes_start_nothing(run, words, status, message):
     assert done.err.startswith(f"error: {message}")
 
 
+def test_a_script_is_run_by_its_interpreter(run, tmp_path):
+    (tmp_path / "train.py").write_text("print()")
+    done = run("kernels", str(tmp_path / "train.py"))
+    assert done.status == 126
+    assert f"hint: run warpline kernels -- python {tmp_path}/train.py" in done.err
+
+
 def test_a_machine_without_a_gpu(run, monkeypatch):
     from warpline.capture.machine import gpus
 

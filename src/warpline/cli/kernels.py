@@ -108,7 +108,7 @@ def run(args: Namespace) -> int:
 
 def _count(chosen: CountingSettings) -> int:
     """Run the program, count its kernels, and print the result."""
-    executable = program.find(chosen.command[0], os.environ)
+    executable = program.find(chosen.command[0], os.environ, f"warpline {NAME}")
     prepared = prepare.prepare(chosen, os.environ, executable)
     if not chosen.quiet:
         for text in prepared.warnings:

@@ -21,8 +21,13 @@ _EXEC_FAILED = 127
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
-def find(word: str, environment: Mapping[str, str]) -> Path:
+def find(word: str, environment: Mapping[str, str], command: str = "warpline profile") -> Path:
     """Return the executable for the first word of a command.
+
+    Args:
+        word: The word.
+        environment: The program's environment.
+        command: The command of ours that starts it, for hints.
 
     Raises:
         TargetFailedError: It does not exist (127) or cannot be executed (126).
@@ -35,7 +40,7 @@ def find(word: str, environment: Mapping[str, str]) -> Path:
             raise TargetFailedError(
                 f"{word}: command not found",
                 exit_code=TargetFailedError.NOT_FOUND,
-                hint=_is_here(word) or _elsewhere(word, environment),
+                hint=_is_here(word, command) or _elsewhere(word, environment, command),
             )
         path = Path(found)
     if not path.exists():
@@ -46,7 +51,7 @@ def find(word: str, environment: Mapping[str, str]) -> Path:
         raise TargetFailedError(
             f"{word}: permission denied",
             exit_code=TargetFailedError.NOT_RUNNABLE,
-            hint=f"run warpline profile -- python {word}" if word.endswith(".py") else None,
+            hint=f"run {command} -- python {word}" if word.endswith(".py") else None,
         )
     return path
 
@@ -162,14 +167,14 @@ def _refused(path: Path, number: int) -> TargetFailedError:
     )
 
 
-def _is_here(word: str) -> str | None:
+def _is_here(word: str, command: str) -> str | None:
     """Return a hint if a file with this name is in the current directory."""
     if not Path(word).is_file():
         return None
-    return f"run warpline profile -- {'python ' if word.endswith('.py') else './'}{word}"
+    return f"run {command} -- {'python ' if word.endswith('.py') else './'}{word}"
 
 
-def _elsewhere(word: str, environment: Mapping[str, str]) -> str | None:
+def _elsewhere(word: str, environment: Mapping[str, str], command: str) -> str | None:
     """Return a hint if the program is not found because its environment has no PATH."""
     path = None if "PATH" in environment else shutil.which(word)
-    return path and f"PATH is not set; use the full path: warpline profile ... -- {path}"
+    return path and f"PATH is not set; use the full path: {command} ... -- {path}"
