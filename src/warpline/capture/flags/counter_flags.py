@@ -179,7 +179,7 @@ FLAGS = (
     Flag(("--kernel-id",), "CONTEXT:STREAM:NAME:INVOCATION", "these launches; empty parts match"
          " all, invocations count from 1 (repeatable)", _kernel_id, group=_WHICH),
     Flag(("-s", "--launch-skip"), "N", "skip the first N launches", _launches, group=_WHICH),
-    Flag(("-c", "--launch-count"), "N", "stop after N launches", _launches, group=_WHICH),
+    Flag(("-c", "--launch-count"), "N", "at most N launches", _launches, group=_WHICH),
     Flag(("--launch-skip-before-match",), "N", "skip the first N launches, whatever their name",
          _launches, group=_WHICH),
     Flag(("--profile-from-start",), "BOOL", "no: only between cudaProfilerStart and"
