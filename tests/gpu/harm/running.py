@@ -123,7 +123,9 @@ def read(path: Path) -> Recording:
     try:
         trace = warpline.open(path)
         names = ("kernel", "graph_launch", "profiled_kernel")
-        kernels, graph_launches, counted = (trace.row_count(name) for name in names)
+        kernels, graph_launches, counted = (
+            trace.row_count(name) if trace.has(name) else 0 for name in names
+        )
     except warpline.WarplineError as error:
         return Recording(error=str(error))
     meta = trace.meta

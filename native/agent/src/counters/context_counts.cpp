@@ -212,6 +212,11 @@ ContextCounts* GpuCounts::find(const void* context) const noexcept {
   return nullptr;
 }
 
+bool GpuCounts::is_any_started() const noexcept {
+  return std::any_of(contexts.begin(), contexts.end(),
+                     [](const auto& counts) { return counts->is_started(); });
+}
+
 ContextCounts& counts_of(Counting& c, GpuCounts& gpu, std::uint32_t device,
                          const cupti::CallData& data) {
   if (ContextCounts* counts = gpu.find(data.context)) return *counts;

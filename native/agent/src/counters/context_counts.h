@@ -74,11 +74,29 @@ struct GpuCounts {
   // Launches that are being made without the gate. Counters are not programmed before these are over:
   // they would be counted, or repeated.
   std::atomic<std::uint32_t> in_flight{0};
-  std::atomic<bool> is_closed{false};  // nothing is counted there any more
+  std::atomic<bool> is_programmed{false};  // counters are, or are about to be
+  std::atomic<bool> is_closed{false};      // nothing is counted there any more
   std::vector<std::unique_ptr<ContextCounts>> contexts;
 
   // Returns null if nothing was counted there yet.
   ContextCounts* find(const void* context) const noexcept;
+  bool is_any_started() const noexcept;
+};
+
+// Launches that will not be wanted, by a hash of kernel, grid and block: they need no lock. An entry may be
+// lost to another; then the filter is asked again.
+class NeverWanted {
+ public:
+  bool has(std::uint64_t hash) const noexcept { return at(hash).load() == hash; }
+  void add(std::uint64_t hash) noexcept { at(hash).store(hash); }
+
+ private:
+  static constexpr std::size_t kPlaces = 4096;
+  std::atomic<std::uint64_t>& at(std::uint64_t hash) noexcept { return hashes_[hash % kPlaces]; }
+  const std::atomic<std::uint64_t>& at(std::uint64_t hash) const noexcept {
+    return hashes_[hash % kPlaces];
+  }
+  std::array<std::atomic<std::uint64_t>, kPlaces> hashes_{};
 };
 
 // Counting of a session in this process. Never freed: a thread may be in a launch.
@@ -93,6 +111,8 @@ struct Counting {
   std::int64_t began_ns = 0;
   std::array<GpuCounts, kMostGpus> gpus;  // by CUDA's ordinal
 
+  NeverWanted never_wanted;
+  std::atomic<std::uint32_t> contexts_ended{0};  // a context's address may be another's after that
   std::atomic<std::uint32_t> seen{0};     // kernels launched
   std::atomic<std::uint32_t> counted{0};
   std::atomic<std::int64_t> spent_ns{0};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -89,6 +90,7 @@ struct ThreadLaunch {
   std::uint32_t seen;  // kernels before it
   void* context;
   std::int64_t enter_ns;
+  std::uint64_t hash;
   Launch launch;
 };
 thread_local constinit ThreadLaunch t_launch{};
@@ -140,6 +142,7 @@ bool settle(const GpuCounts& gpu) noexcept {
 // Programs the counters for a launch, unless they are. Returns whether they are.
 bool start_settled(Counting& c, ContextCounts& counts) {
   GpuCounts& gpu = *t_launch.gpu;
+  gpu.is_programmed = true;
   if (!counts.is_refused && !counts.is_started() && !settle(gpu)) return false;
   start(c, gpu, counts);
   return !counts.is_refused;
@@ -172,15 +175,16 @@ Launch launch_of(Role role, std::uint32_t id, const cupti::CallData& data) noexc
   return launch;
 }
 
-// FNV-1a of what makes a launch the same in each step.
+// A hash of what makes a launch the same in each step: name, grid and block.
 std::uint64_t hash_of(const Launch& launch) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3u; };
-  for (const char* at = launch.mangled; at != nullptr && *at != 0; ++at) {
-    add(static_cast<unsigned char>(*at));
+  const std::string_view name(launch.mangled == nullptr ? "" : launch.mangled);
+  std::uint64_t hash = std::hash<std::string_view>{}(name);
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t extent = std::uint64_t{launch.grid[i]} << 32 | launch.block[i];
+    hash = (hash ^ extent) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 32;
   }
-  for (int i = 0; i < 3; ++i) add(std::uint64_t{launch.grid[i]} << 32 | launch.block[i]);
-  return hash;
+  return hash | 1;  // 0 is no hash
 }
 
 std::uint32_t stream_of(const Counting& c, const Launch& launch, void* context) noexcept {
@@ -232,7 +236,7 @@ void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData
   StepPasses& steps = counts.steps;
   ++steps.at;
   if (steps.most == 0 || steps.fault != nullptr || counts.is_refused) return;
-  const std::uint64_t hash = hash_of(t_launch.launch);
+  const std::uint64_t hash = t_launch.hash;
   const bool is_first = steps.done == 0;
   if (!is_first && (steps.at > steps.launches.size() || steps.launches[steps.at - 1] != hash)) {
     return stop_step(c, counts, kOtherKernels);
@@ -248,9 +252,7 @@ void enter_step_launch(Counting& c, ContextCounts& counts, const cupti::CallData
   t_launch.is_counted = t_launch.is_ranged && choice == Choice::kCount;
 }
 
-void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) {
-  t_launch.seen = c.seen.fetch_add(1);
-  t_launch.launch = launch_of(role, id, data);
+void enter_launch(Counting& c, const cupti::CallData& data) {
   t_launch.context = data.context;
   if (c.config.replay == CounterReplay::kRange) {
     if (ContextCounts* counts = enter_range(c, data)) ++counts->range_kernels;
@@ -266,12 +268,13 @@ void enter_launch(Counting& c, Role role, std::uint32_t id, const cupti::CallDat
   const bool is_started = known != nullptr && known->is_started();
   const bool is_affordable = can_afford(c, is_started);
   const Choice choice = is_affordable ? choose(c, t_launch.launch, data) : Choice::kSkip;
+  if (choice == Choice::kNever || choice == Choice::kExclude) c.never_wanted.add(t_launch.hash);
   if (choice == Choice::kCount) {
     ContextCounts& counts = counts_here(c, data);
     counts.unwanted = 0;
     t_launch.is_ranged = t_launch.is_counted = start_settled(c, counts);
   } else if (is_started) {
-    const bool stays = choice == Choice::kSkip && is_affordable && !is_capturing(c) &&
+    const bool stays = choice != Choice::kExclude && is_affordable && !is_capturing(c) &&
                        !is_filter_done(c) && ++known->unwanted < kMostUnwanted;
     if (!stays) stop(c, *known, kExcluded);
     t_launch.is_ranged = stays;
@@ -390,41 +393,83 @@ void make_way(const Counting& c, const GpuCounts& gpu) noexcept {
   }
 }
 
+// Returns the GPU of a context; null if it is not known.
+GpuCounts* gpu_of(Counting& c, void* context, std::uint32_t& device) noexcept {
+  struct Known {
+    const Counting* counting;
+    void* context;
+    std::uint32_t ended;
+    std::uint32_t device;
+  };
+  static thread_local constinit Known known{};
+  const std::uint32_t ended = c.contexts_ended.load();
+  if (known.counting != &c || known.context != context || known.ended != ended) {
+    if (c.functions.device_id(context, &device) != cupti::kSuccess) return nullptr;
+    known = {&c, context, ended, device};
+  }
+  device = known.device;
+  return device < c.gpus.size() ? &c.gpus[device] : nullptr;
+}
+
+// Lets a launch go that will not be wanted, while no counters are programmed. Most launches are such
+// where samples are taken.
+bool passes_by(const Counting& c, GpuCounts& gpu, std::uint64_t hash) noexcept {
+  if (!c.never_wanted.has(hash) || c.is_ending) return false;
+  gpu.in_flight.fetch_add(1);
+  if (!gpu.is_programmed) return true;
+  gpu.in_flight.fetch_sub(1);
+  return false;
+}
+
+// With the gate held: from now on its holder's launch is one in flight.
+void release(GpuCounts& gpu) noexcept {
+  gpu.is_programmed = gpu.is_any_started();
+  gpu.in_flight.fetch_add(1);
+  pthread_mutex_unlock(&gpu.gate);
+}
+
 // A launch begins: of a kernel, or of what is not counted, such as a graph. A thread that has the gate
 // keeps it until the launch is made.
 void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) noexcept {
   if (t_launch.counting != nullptr || data.parameters == nullptr) return;
   std::uint32_t device = 0;
-  if (c.functions.device_id(data.context, &device) != cupti::kSuccess) return;
-  if (device >= c.gpus.size()) return;
-  GpuCounts& gpu = c.gpus[device];
-  make_way(c, gpu);
-  if (gpu.is_closed) return;
-  pthread_mutex_lock(&gpu.gate);
-  if (gpu.is_closed) {
-    pthread_mutex_unlock(&gpu.gate);
+  GpuCounts* gpu = gpu_of(c, data.context, device);
+  if (gpu == nullptr) return;
+  t_launch.gpu = gpu;
+  t_launch.is_counted = t_launch.is_ranged = t_launch.has_gate = false;
+  t_launch.device = device;
+  if (role != Role::kUncountable) {
+    t_launch.seen = c.seen.fetch_add(1);
+    t_launch.launch = launch_of(role, id, data);
+    t_launch.hash = hash_of(t_launch.launch);
+    if (passes_by(c, *gpu, t_launch.hash)) {
+      t_launch.counting = &c;
+      return;
+    }
+  }
+  make_way(c, *gpu);
+  if (gpu->is_closed) return;
+  pthread_mutex_lock(&gpu->gate);
+  if (gpu->is_closed) {
+    pthread_mutex_unlock(&gpu->gate);
     return;
   }
-  t_launch = {};
   t_launch.counting = &c;
-  t_launch.gpu = &gpu;
   t_launch.has_gate = true;
-  t_launch.device = device;
   t_launch.enter_ns = now_ns();
   try {
     if (role != Role::kUncountable) {
-      enter_launch(c, role, id, data);
+      enter_launch(c, data);
     } else {
       if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
-      stop_all(c, gpu, kGraph);
+      stop_all(c, *gpu, kGraph);
     }
   } catch (...) {
   }
   if (role == Role::kUncountable || t_launch.is_ranged) return;
   c.spent_ns += now_ns() - t_launch.enter_ns;
   t_launch.has_gate = false;
-  gpu.in_flight.fetch_add(1);
-  pthread_mutex_unlock(&gpu.gate);
+  release(*gpu);
 }
 
 void leave(const cupti::CallData& data) noexcept {
@@ -440,6 +485,7 @@ void leave(const cupti::CallData& data) noexcept {
   } catch (...) {
   }
   if (t_launch.is_ranged) c.spent_ns += now_ns() - t_launch.enter_ns;
+  t_launch.gpu->is_programmed = t_launch.gpu->is_any_started();
   pthread_mutex_unlock(&t_launch.gpu->gate);
 }
 
@@ -532,6 +578,7 @@ void switch_counting(bool is_on) noexcept {
 void forget_context(void* context) noexcept {
   Counting* c = g_counting.load(std::memory_order_acquire);
   if (c == nullptr) return;
+  c->contexts_ended.fetch_add(1);
   for (GpuCounts& gpu : c->gpus) {
     try {
       if (const Gate gate(gpu, kPatienceNs); gate) end_context(*c, gpu, context);

@@ -102,7 +102,8 @@ Choice LaunchFilter::choose(const LaunchFacts& launch) {
     --skip_before_match_;
     return Choice::kSkip;
   }
-  if (!kernel.matches_name || !matches_id(kernel, launch) || is_done()) return Choice::kSkip;
+  if (!kernel.matches_name || is_done()) return Choice::kNever;
+  if (!matches_id(kernel, launch)) return Choice::kSkip;
   if (skip_ > 0) {
     --skip_;
     return Choice::kSkip;
@@ -112,7 +113,7 @@ Choice LaunchFilter::choose(const LaunchFacts& launch) {
     key.append(reinterpret_cast<const char*>(launch.block), sizeof launch.block);
     key += launch.mangled;
     std::uint64_t& taken = samples_[key];
-    if (taken >= sample_) return Choice::kSkip;
+    if (taken >= sample_) return Choice::kNever;
     ++taken;
   }
   ++taken_;

@@ -26,6 +26,7 @@ struct LaunchFacts {
 enum class Choice : std::uint8_t {
   kCount,
   kSkip,     // not wanted, but no harm if it is counted with others
+  kNever,    // the same, and no launch of this kernel, grid and block will be wanted
   kExclude,  // never to be counted: it may wait for another kernel
 };
 
