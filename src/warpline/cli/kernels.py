@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from warpline.capture.flags import counter_flags
 from warpline.capture.flags.counting import CountingSettings, MetricNames, Page, Summary, Units
+from warpline.capture.session.agent_config import Replay
 from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
@@ -174,8 +175,10 @@ def _tell_counts(prepared: prepare.Prepared, trace: Trace) -> None:
         limits.append(f"at most {counters.sample} of each kernel and shape")
     if counters.budget_ppm:
         limits.append(f"in at most {counters.budget_ppm / 10_000:g}% of the run time")
+    is_range = counters.replay is Replay.RANGE
+    words = ("range",) if is_range else ("launch", "launches")
     talk.note(
-        f"counted {plural(trace.row_count('profiled_kernel'), 'launch', 'launches')}"
+        f"counted {plural(trace.row_count('profiled_kernel'), *words)}"
         f" on {prepared.chip}: {plural(len(counters.metrics), 'metric')},"
         f" {plural(counters.passes, 'pass', 'passes')}" + "".join(f", {limit}" for limit in limits)
     )

@@ -13,13 +13,20 @@ from warpline.result import Document, Numbers, Result, Skipped, Texts
 from warpline.trace import Trace
 
 NAME = "kernel_counter_spread"
-# On a screen: medians, what matters most first, and the name at the end, where it is shortened.
-_SHOWN = (
-    *("grid", "block", "launches", "duration_median_ns", "sm_active_median_ratio"),
-    *("tensor_median_ratio", "dram_median_ratio", "occupancy_median_ratio", "issue_median_ratio"),
-    *("l2_request_hit_median_ratio", "l1_hit_median_ratio", "ipc_median", "duration_cv_ratio"),
-    "kernel",
-)
+# On a screen: medians, what matters most first, and the name at the end, where it is shortened. Headings
+# are short, for 100 columns.
+_SHOWN = {
+    "grid": "Grid",
+    "block": "Block",
+    "launches": "N",
+    "duration_median_ns": "Time (us)",
+    "sm_active_median_ratio": "SM %",
+    "tensor_median_ratio": "TC %",
+    "dram_median_ratio": "DRAM %",
+    "occupancy_median_ratio": "Occ %",
+    "issue_median_ratio": "Issue %",
+    "kernel": "Kernel",
+}
 _CLOCK = "clock_{}_hz"
 
 
@@ -52,7 +59,7 @@ def _on_screen(result: Result) -> Result:
     fields = {field.name: field for field in result.fields}
     return replace(
         result,
-        fields=tuple(fields[name] for name in columns),
+        fields=tuple(replace(fields[name], header=_SHOWN[name]) for name in columns),
         columns=columns,
         notes=(*result.notes, *_clock_notes(result)),
     )

@@ -51,6 +51,7 @@ void refuse(ContextCounts& counts, const std::string& reason) {
 }
 
 std::size_t most_ranges(const ContextCounts& counts) noexcept {
+  if (counts.replay == CounterReplay::kSteps) return counts.steps.most;
   return counts.replay == CounterReplay::kSerial ? kMostRanges : 1;
 }
 
@@ -88,9 +89,7 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
     return refuse(counts, "the metrics need " + std::to_string(passes) +
                               " passes\tchoose fewer metrics, or kernel replay");
   }
-  // The profiler of steps is made when it is known how many launches a step has.
-  if (counts.replay != CounterReplay::kSteps) make_profiler(c, counts, context, most_ranges(counts));
-  if (!counts.is_refused) tell_how(c, counts, unknown);
+  tell_how(c, counts, unknown);
 }
 
 // Hands what was counted to the evaluator. While stopped.
@@ -161,8 +160,7 @@ void end_step(Counting& c, ContextCounts& counts) {
     counts.has_image = false;
     counts.batch().launches.clear();
     if (steps.most != 0 && ++steps.faults == kMostFaults) return refuse_steps(counts, kOtherKernels);
-    steps.most = steps.at;
-    make_profiler(c, counts, counts.context, steps.most);
+    steps.most = steps.at;  // the profiler is made again
     return steps.restart();
   }
   if (steps.fault == nullptr && steps.at != steps.launches.size()) steps.fault = kOtherKernels;
@@ -229,12 +227,18 @@ ContextCounts& counts_of(Counting& c, GpuCounts& gpu, std::uint32_t device,
 }
 
 void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
-  if (counts.is_refused || counts.profiler->is_started()) return;
+  if (counts.is_refused || counts.is_started()) return;
   warn_of_memory(c, counts);
-  // Counters of a GPU serve one context at a time.
+  // Counters of a GPU serve one context at a time, and are its until its profiler is disabled.
   for (const auto& other : gpu.contexts) {
-    if (other.get() != &counts) stop(c, *other, kOtherContext);
+    if (other.get() == &counts) continue;
+    close_range(c, *other);
+    stop(c, *other, kOtherContext);
+    other->profiler.reset();
+    other->has_image = false;
   }
+  if (counts.profiler == nullptr) make_profiler(c, counts, counts.context, most_ranges(counts));
+  if (counts.is_refused) return;
   if (!counts.has_image) {
     CounterBatch& batch = counts.batch();
     c.evaluator->wait(batch);

@@ -273,7 +273,10 @@ void enter_launch(Counting& c, const cupti::CallData& data) {
     ContextCounts& counts = counts_here(c, data);
     counts.unwanted = 0;
     t_launch.is_ranged = t_launch.is_counted = start_settled(c, counts);
-  } else if (is_started) {
+    if (counts.is_refused) stop_all(c, *t_launch.gpu, kOtherContext);
+  } else if (!is_started) {
+    stop_all(c, *t_launch.gpu, kOtherContext);  // what another context's counters are programmed for
+  } else {
     const bool stays = choice != Choice::kExclude && is_affordable && !is_capturing(c) &&
                        !is_filter_done(c) && ++known->unwanted < kMostUnwanted;
     if (!stays) stop(c, *known, kExcluded);

@@ -254,6 +254,8 @@ def _values(trace: Trace, measure: _Measure) -> tuple[F64, BoolArray]:
 
 
 def _dimensions(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Texts:
+    """Return sizes as texts, empty for ranges, which have none."""
     distinct = factorize_rows(x, y, z)
-    texts = ["x".join(str(axis[row]) for axis in (x, y, z)) for row in distinct.first.tolist()]
+    sizes = [[int(axis[row]) for axis in (x, y, z)] for row in distinct.first.tolist()]
+    texts = ["x".join(map(str, size)) if any(size) else "" for size in sizes]
     return labelled(distinct.codes, texts)
