@@ -13,8 +13,8 @@ from warpline.result import Document, Numbers, Result, Skipped, Texts
 from warpline.trace import Trace
 
 NAME = "kernel_counter_spread"
-# On a screen: medians, what matters most first, and the name at the end, where it is shortened. Headings
-# are short, for 100 columns.
+# On a screen: medians, what matters most first, and the name at the end, where it is shortened.
+# Headings are short, for 100 columns.
 _SHOWN = {
     "grid": "Grid",
     "block": "Block",

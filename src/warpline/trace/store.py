@@ -261,19 +261,21 @@ def _repair_times(columns: dict[str, ColumnData], names: Sequence[str]) -> int:
     """Set the duration of rows with impossible times to zero, and return how many there are.
 
     Only a damaged file has rows that end before they start, or that are too far from the
-    origin. A warning reports their number. Results from the other rows stay correct.
+    origin. A warning reports their number. Results from the other rows stay correct. Rows without a
+    start or an end are left as they are.
     """
     if not names or not len(columns[names[0]]):
         return 0
-    first, last = (columns[name].values for name in (names[0], names[-1]))
+    starts, ends = columns[names[0]], columns[names[-1]]
+    first, last = starts.values, ends.values
     in_reach = first.min() >= -_FAR_NS and max(first.max(), last.max()) <= _FAR_NS
     if in_reach and bool((last >= first).all()):
         return 0
     start = np.clip(first, -_FAR_NS, _FAR_NS)
     wrong = (start != first) | (last < first) | (last > _FAR_NS)
-    valid = columns[names[0]].valid
-    columns[names[-1]] = ColumnData(np.where(wrong, start, last), valid)
-    columns[names[0]] = ColumnData(start, valid)
+    wrong &= starts.is_valid() & ends.is_valid()
+    columns[names[-1]] = ColumnData(np.where(wrong, start, last), ends.valid)
+    columns[names[0]] = ColumnData(np.where(wrong, start, first), starts.valid)
     return int(np.count_nonzero(wrong))
 
 

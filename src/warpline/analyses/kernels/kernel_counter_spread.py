@@ -143,7 +143,7 @@ FIELDS = tuple(_fields())
     name=NAME,
     title=TITLE,
     fields=FIELDS,
-    needs=("profiled_kernel", "kernel_metric"),
+    needs=("profiled_kernel",),
     missing_hint="pass a report of Nsight Compute (.ncu-rep)",
 )
 def kernel_counter_spread(trace: Trace, arguments: Arguments) -> Result:

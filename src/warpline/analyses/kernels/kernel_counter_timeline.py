@@ -11,12 +11,16 @@ from warpline.derived.counters import (
     peak_columns,
 )
 from warpline.derived.counters.timeline import timeline_kernels
-from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "kernel_counter_timeline"
 TITLE = "Profiled kernels in the timeline"
+_HINT = (
+    "pass a timeline and counters of the same program:"
+    " warpline stats -r kernel_counter_timeline timeline.warpline counters.warpline"
+)
 FIELDS = (
     Field("launch", Unit.ID, "ID of the launch in its report or process.", "ID"),
     Field("kernel", Unit.NONE, "Kernel name.", "Kernel"),
@@ -31,11 +35,10 @@ FIELDS = (
     name=NAME,
     title=TITLE,
     fields=FIELDS,
-    needs=("kernel", "profiled_kernel"),
-    missing_hint="pass a timeline and counters of the same program:"
-    " warpline stats -r kernel_counter_timeline timeline.warpline counters.warpline",
+    needs=("profiled_kernel",),
+    missing_hint=_HINT,
 )
-def kernel_counter_timeline(trace: Trace, arguments: Arguments) -> Result:
+def kernel_counter_timeline(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """Profiled launches beside their kernels in a timeline of the same program.
 
     What it measures: For each profiled launch, when the same launch ran in the timeline and how
@@ -49,6 +52,8 @@ def kernel_counter_timeline(trace: Trace, arguments: Arguments) -> Result:
         matched. Launches without a kernel in the timeline have no start and duration.
     Source: Warpline.
     """
+    if not trace.has("kernel"):
+        return Skipped(NAME, "the trace has no timeline of kernels", _HINT)
     kernel = timeline_kernels(trace)
     is_found = kernel >= 0
     row = np.where(is_found, kernel, 0)
