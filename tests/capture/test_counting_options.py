@@ -11,7 +11,7 @@ from warpline.capture.flags.counter_flags import FLAGS, GRAMMAR
 from warpline.capture.flags.counting import (
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
-    OF_OTHER_RANKS,
+    THAT_WAIT,
     CountingSettings,
     Page,
 )
@@ -137,8 +137,8 @@ def test_what_follows_the_program_is_the_programs() -> None:
         ("--overhead 200 x", "--overhead 200: expected a percentage"),
         ("--devices a x", "--devices a: expected numbers of GPUs"),
         ("--replay-mode application x", "--replay-mode application is not supported yet"),
-        ("--cache-control all x", "--cache-control all is not supported: it needs CUPTI 13.4"),
-        ("--clock-control base x", "--clock-control base is not supported: it needs CUPTI 13.4"),
+        ("--cache-control all x", "--cache-control all is not supported: CUPTI before 13.4 cannot"),
+        ("--clock-control base x", "--clock-control base is not supported: CUPTI before 13.4 cannot"),
         ("--target-processes application-only x", "--target-processes application-only is not"),
         ("--graph-profiling graph x", "--graph-profiling graph is not supported"),
         ("--filter-mode per-gpu x", "--filter-mode per-gpu is not supported"),
@@ -182,7 +182,7 @@ def test_a_plain_run_counts_some_launches_within_a_budget() -> None:
     assert found["counter_budget_ppm"] == [str(round(DEFAULT_OVERHEAD * 10_000))]
     assert found["counter_replay"] == ["auto"]
     assert found["counter_metric"] == ["sm__inst_executed.sum inst", METRICS[1][0]]
-    assert found["counter_exclude"] == [OF_OTHER_RANKS]
+    assert found["counter_exclude"] == [THAT_WAIT]
     assert found["counters"] == ["1"]
 
 

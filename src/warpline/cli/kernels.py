@@ -71,7 +71,7 @@ _EPILOG = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options for its help; `read` parses them."""
     parser.usage = f"{parser.prog} [OPTIONS] [--] PROGRAM [ARGS...] | REPORT..."
-    parser.epilog = _EPILOG.replace("%", "%%")
+    parser.epilog = _EPILOG
     parser.add_argument("program", nargs="*", metavar="PROGRAM", help=SUPPRESS)
     running.add_flags(parser, counter_flags.FLAGS)
 

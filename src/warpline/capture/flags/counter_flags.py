@@ -152,7 +152,7 @@ def _import(settings: CountingSettings, flag: Given) -> None:
 
 
 _WHAT, _WHICH, _HOW, _PRINT = "what to count", "which launches", "how to count", "output"
-_DRIVER = "it needs CUPTI 13.4, and is not supported yet"
+_DRIVER = "CUPTI before 13.4 cannot do it, and Warpline does not ask it to yet"
 
 FLAGS = (
     Flag(("-h", "--help"), "", "show this help", values.nothing, is_switch=True),

@@ -14,8 +14,8 @@ from warpline.errors import UsageError
 
 DEFAULT_SAMPLE, DEFAULT_OVERHEAD = 5, 10.0
 
-# Kernels that wait for other GPUs: if launches are serialized or repeated, they wait forever. Parts
-# of mangled names.
+# Kernels that wait for other GPUs or the CPU: if launches are serialized or repeated, they wait
+# forever. Parts of mangled names.
 _WAITING = (
     "nccl[A-Za-z0-9]*Kernel",
     "nvshmem",
@@ -34,8 +34,9 @@ _WAITING = (
     "[Aa]ll_?[Tt]o_?[Aa]ll",
     "[Rr]educe_?[Ss]catter",
     "(barrier|put_signal|wait_signal)_kernel",
+    "stream_executor.*[Dd]elay_?[Kk]ernel",  # XLA's: waits for the host, while autotuning
 )
-OF_OTHER_RANKS = "|".join(_WAITING)
+THAT_WAIT = "|".join(_WAITING)
 _REGEX = "regex:"
 _ANY_NUMBER_OF_RANGES = (RangeEnd.REPEAT, 0)
 
@@ -213,7 +214,7 @@ class CountingSettings:
             skip_before_match=self.launch_skip_before_match,
             skip=self.launch_skip,
             count=self.launch_count or 0,
-            exclude=None if self.is_range else OF_OTHER_RANKS,
+            exclude=None if self.is_range else THAT_WAIT,
             sample=sample or 0,
             budget_ppm=round((overhead or 0) * 10_000),
             devices=self.devices,
