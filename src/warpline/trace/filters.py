@@ -42,9 +42,12 @@ class Window:
         times = trace.columns(spec.name, spec.start, spec.end)
         low = _INT64.min if self.start_ns is None else self.start_ns
         high = _INT64.max if self.end_ns is None else self.end_ns
-        start = times[spec.start]
-        inside = overlap_mask(start.values, times[spec.end].values, low, high)
-        return inside if start.valid is None else inside | ~start.valid
+        start, end = times[spec.start], times[spec.end]
+        if start.valid is None and end.valid is None:
+            return overlap_mask(start.values, end.values, low, high)
+        is_timed = start.is_valid() & end.is_valid()
+        ends = np.where(is_timed, end.values, start.values)
+        return overlap_mask(start.values, ends, low, high) | ~is_timed
 
 
 @frozen
