@@ -113,6 +113,8 @@ def test_devices(chosen, metrics):
     assert chosen(metrics, words, devices="1") == ["k1g1"] * 2 + ["k3g1"]
     assert chosen(metrics, words, devices="0,1") == ["k1g1"] * 2 + ["k2g1"] * 2 + ["k3g1"]
     assert chosen(metrics, words, devices="7") == []
+    # Launches on other devices are not among those that -c counts.
+    assert chosen(metrics, words, devices="0", count=1) == ["k2g1"]
 
 
 def test_launches_before_a_counted_one_are_known(run):

@@ -132,6 +132,16 @@ def test_a_graph_is_part_of_a_range(run):
     assert counted.output(folder) == "memory 6 of 6, 0 failed\n"
 
 
+def test_a_capture_ends_a_range(run):
+    words = ["init", "stream", 3, "start", "repeat", 1, "k1", "begin_capture", "repeat", 1, "k5g4"]
+    words += ["end_capture", "repeat", 1, "k2g2", "launch_graph", 1, "stop", "memory"]
+    folder = run(*words, **WHOLE)
+    before, after = counted.read(folder)
+    assert before.values[counted.TIME] == total(counted.TIME, (1, 1))
+    assert after.values[counted.TIME] == total(counted.TIME, (2, 2), (4, 5))
+    assert counted.output(folder) == "memory 3 of 3, 0 failed\n"
+
+
 def test_launches_of_threads_in_a_range(run):
     words = ["init", "start", "thread_kernels", 3, 10, 1, "stop", "memory"]
     folder = run(*words, **WHOLE)

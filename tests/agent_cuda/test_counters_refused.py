@@ -21,7 +21,7 @@ REFUSALS = [
     (AVAILABILITY, 26, "in use"),
     (AVAILABILITY, 40, "virtual GPU"),
     (AVAILABILITY, 41, "confidential"),
-    (AVAILABILITY, 42, "no performance counters"),
+    (AVAILABILITY, 42, "performance counters are not available"),
     (AVAILABILITY, 43, "MIG"),
     (AVAILABILITY, 999, AVAILABILITY),
     ("cuptiProfilerInitialize", 999, "cuptiProfilerInitialize"),

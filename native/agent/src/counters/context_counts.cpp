@@ -68,11 +68,6 @@ void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_
 }
 
 void prepare(Counting& c, ContextCounts& counts, void* context) {
-  const auto& devices = c.config.devices;
-  if (!devices.empty() && std::find(devices.begin(), devices.end(), counts.device) == devices.end()) {
-    counts.is_refused = true;  // as asked
-    return;
-  }
   std::string unknown;
   std::string problem;
   counts.metrics = Metrics::make(c.base, c.functions, context, counts.device, c.config.metrics,
@@ -286,6 +281,10 @@ void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t
   counts.is_open = true;
   counts.range_kernels = 0;
   counts.range_from_ns = from_ns;
+}
+
+void close_ranges(Counting& c, GpuCounts& gpu) {
+  for (const auto& counts : gpu.contexts) close_range(c, *counts);
 }
 
 void end_windows(Counting& c, GpuCounts& gpu) {

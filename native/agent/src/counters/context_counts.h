@@ -148,6 +148,9 @@ void stop_step(Counting& c, ContextCounts& counts, const char* cause);
 // Begins the range in which all is counted together, unless it has begun.
 void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t from_ns);
 
+// Ends the ranges that are open.
+void close_ranges(Counting& c, GpuCounts& gpu);
+
 // Recording has been turned off: ranges and steps end.
 void end_windows(Counting& c, GpuCounts& gpu);
 

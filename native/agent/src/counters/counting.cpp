@@ -225,7 +225,7 @@ ContextCounts& counts_here(Counting& c, const cupti::CallData& data) {
 
 // Begins the range of a context with the first work in it. Returns the context, or null.
 ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
-  if (!is_recording(c)) return nullptr;
+  if (!is_recording(c) || is_capturing(c)) return nullptr;
   ContextCounts& counts = counts_here(c, data);
   open_range(c, *t_launch.gpu, counts, t_launch.enter_ns);
   return counts.is_open ? &counts : nullptr;
@@ -371,14 +371,18 @@ void* captured_stream(const cupti::CallData& data) noexcept {
   return static_cast<const cupti::StreamParameters*>(data.parameters)->stream;
 }
 
-// Nothing is counted while a stream is captured, on any GPU: what programs counters may spoil that.
+// Nothing is counted while a stream is captured, on any GPU: what programs counters may spoil that. Ranges
+// end before it.
 void enter_capture(Counting& c, const cupti::CallData& data) {
   {
     const Lock lock(c.shared);
     c.captures.push_back(captured_stream(data));
   }
   for (GpuCounts& gpu : c.gpus) {
-    if (const Gate gate(gpu, kPatienceNs); gate) stop_all(c, gpu, kGraph);
+    const Gate gate(gpu, kPatienceNs);
+    if (!gate) continue;
+    stop_all(c, gpu, kGraph);
+    close_ranges(c, gpu);
   }
 }
 
@@ -394,6 +398,11 @@ void make_way(const Counting& c, const GpuCounts& gpu) noexcept {
     if (now_ns() > until) return;
     usleep(50);
   }
+}
+
+bool is_chosen(const Counting& c, std::uint32_t device) noexcept {
+  const auto& devices = c.config.devices;
+  return devices.empty() || std::find(devices.begin(), devices.end(), device) != devices.end();
 }
 
 // Returns the GPU of a context; null if it is not known.
@@ -438,6 +447,10 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
   std::uint32_t device = 0;
   GpuCounts* gpu = gpu_of(c, data.context, device);
   if (gpu == nullptr) return;
+  if (!is_chosen(c, device)) {
+    if (role != Role::kUncountable) c.seen.fetch_add(1);
+    return;
+  }
   t_launch.gpu = gpu;
   t_launch.is_counted = t_launch.is_ranged = t_launch.has_gate = false;
   t_launch.device = device;

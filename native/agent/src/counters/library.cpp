@@ -18,12 +18,12 @@ constexpr Refusal kRefusals[] = {
      " with NVreg_RestrictProfilingToAdminUsers=0"},
     {cupti::kHardwareBusy,
      "the GPU's performance counters are in use"
-     "\tend other profilers (ncu, nsys --gpu-metrics-devices); for DCGM, run dcgmi profile --pause"},
-    {cupti::kVirtualGpu, "this virtual GPU gives no performance counters"
-                         "\tenable profiling for the vGPU in the hypervisor"},
-    {cupti::kConfidentialComputing, "GPUs in confidential-computing mode give no performance counters"},
-    {cupti::kMiningGpu, "this GPU model gives no performance counters"},
-    {cupti::kMig, "MIG instances give these performance counters to no one"
+     "\tstop other profilers, such as ncu; for DCGM, run dcgmi profile --pause"},
+    {cupti::kVirtualGpu, "profiling is not enabled for this virtual GPU"
+                         "\tenable it for the vGPU in the hypervisor"},
+    {cupti::kConfidentialComputing, "performance counters are not available in confidential-computing mode"},
+    {cupti::kMiningGpu, "performance counters are not available on this GPU model"},
+    {cupti::kMig, "these performance counters are not available on MIG instances"
                   "\tuse a GPU without MIG"},
     {cupti::kOtherSubscriber, "another profiler uses CUPTI in this process"},
 };
