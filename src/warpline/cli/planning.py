@@ -64,61 +64,8 @@ class Plan:
             help="chips, such as GH100 (H100 and H200); --list-chips lists them (default: those of"
             " this machine)",
         )
-        chosen = parser.add_argument_group("what to plan")
-        for option, metavar, text in (
-            (
-                "set",
-                "NAME",
-                f"sets of metrics (default: {request.DEFAULT_SET}); --list-sets lists them",
-            ),
-            ("section", "ID", "sections of metrics; --list-sections lists them"),
-            (
-                "metrics",
-                "NAME",
-                "metrics, such as NAME.sum, breakdown:NAME (of a throughput), regex:EXPRESSION",
-            ),
-        ):
-            chosen.add_argument(
-                f"--{option}",
-                action="append",
-                default=[],
-                metavar=f"{metavar}[,...]",
-                help=text,
-            )
-        listed = parser.add_argument_group("what to list")
-        for option, text in (
-            ("metrics", "metrics of the chip, with NVIDIA's descriptions, or those of a --set"),
-            ("sets", "sets of metrics"),
-            ("sections", "sections of metrics"),
-            ("chips", "chips that the installed CUPTI knows"),
-        ):
-            listed.add_argument(
-                f"--list-{option}",
-                dest="listed",
-                action="store_const",
-                const=option,
-                help=f"list {text}",
-            )
-        listed.add_argument(
-            "--query-metrics",
-            dest="listed",
-            action="store_const",
-            const="metrics",
-            help="the same as --list-metrics, as in ncu",
-        )
-        listed.add_argument(
-            "--query-metrics-mode",
-            choices=_MODES,
-            default=_MODES[0],
-            help="base: base names; suffix: all names of the --metrics; all: all names"
-            " (default: base)",
-        )
-        listed.add_argument(
-            "--query-metrics-collection",
-            choices=_COLLECTIONS,
-            default=_COLLECTIONS[0],
-            help="metrics of kernels and ranges, or those sampled over time (default: profiling)",
-        )
+        _add_what_to_plan(parser)
+        _add_what_to_list(parser)
         add_output(parser, formats="text, csv, json, markdown")
         parser.add_argument(
             "--csv", dest="format", action="store_const", const="csv", help="as --format csv"
@@ -149,6 +96,66 @@ class Plan:
 
 
 PLAN = Plan()
+
+
+def _add_what_to_plan(parser: ArgumentParser) -> None:
+    chosen = parser.add_argument_group("what to plan")
+    for option, metavar, text in (
+        (
+            "set",
+            "NAME",
+            f"sets of metrics (default: {request.DEFAULT_SET}); --list-sets lists them",
+        ),
+        ("section", "ID", "sections of metrics; --list-sections lists them"),
+        (
+            "metrics",
+            "NAME",
+            "metrics, such as NAME.sum, breakdown:NAME (of a throughput), regex:EXPRESSION",
+        ),
+    ):
+        chosen.add_argument(
+            f"--{option}",
+            action="append",
+            default=[],
+            metavar=f"{metavar}[,...]",
+            help=text,
+        )
+
+
+def _add_what_to_list(parser: ArgumentParser) -> None:
+    listed = parser.add_argument_group("what to list")
+    for option, text in (
+        ("metrics", "metrics of the chip, with NVIDIA's descriptions, or those of a --set"),
+        ("sets", "sets of metrics"),
+        ("sections", "sections of metrics"),
+        ("chips", "chips that the installed CUPTI knows"),
+    ):
+        listed.add_argument(
+            f"--list-{option}",
+            dest="listed",
+            action="store_const",
+            const=option,
+            help=f"list {text}",
+        )
+    listed.add_argument(
+        "--query-metrics",
+        dest="listed",
+        action="store_const",
+        const="metrics",
+        help="the same as --list-metrics, as in ncu",
+    )
+    listed.add_argument(
+        "--query-metrics-mode",
+        choices=_MODES,
+        default=_MODES[0],
+        help="base: base names; suffix: all names of the --metrics; all: all names (default: base)",
+    )
+    listed.add_argument(
+        "--query-metrics-collection",
+        choices=_COLLECTIONS,
+        default=_COLLECTIONS[0],
+        help="metrics of kernels and ranges, or those sampled over time (default: profiling)",
+    )
 
 
 def _chips_here() -> list[str]:
