@@ -20,8 +20,7 @@ PASSES = 9
 
 def keys(metrics: list[str] = LIGHT, **more: Any) -> dict[str, Any]:
     """Return the keys of agent.conf to count metrics, and others without their `counter_`."""
-    passes = PASSES if any("_throughput" in one for one in metrics) else 1
-    asked = {"counters": 1, "counter_metric": metrics, "counter_passes": passes}
+    asked = {"counters": 1, "counter_metric": metrics}
     return asked | {f"counter_{key}": value for key, value in more.items()}
 
 

@@ -103,11 +103,6 @@ FUNCTIONS = {
         "RangeProfiler_GetCounterDataInfo",
         HEAD + "pCounterDataImage counterDataImageSize numTotalRanges",
     ),
-    "range_info": (
-        "cuptiRangeProfilerCounterDataGetRangeInfo",
-        "RangeProfiler_CounterData_GetRangeInfo",
-        HEAD + "pCounterDataImage counterDataImageSize rangeIndex rangeDelimiter rangeName",
-    ),
 }
 CONSTANTS = {
     "kHardwareBusy": "CUPTI_ERROR_HARDWARE_BUSY",
@@ -130,7 +125,6 @@ LAUNCHES = {
     ),
     "LaunchConfig": (("CUlaunchConfig",), "gridDimX blockDimX sharedMemBytes hStream"),
     "LaunchExParameters": (("cuLaunchKernelEx_params",), "config f"),
-    "GraphLaunchParameters": (("cuGraphLaunch_params",), "hGraph hStream"),
 }
 # All that NVIDIA's headers of the profiler need of cuda.h, where there is none.
 CUDA_H = """

@@ -186,16 +186,6 @@ struct RangeDataInfo {
   std::size_t ranges;  // out
 };
 
-struct RangeInfo {
-  std::size_t bytes;
-  void* reserved;
-  const std::uint8_t* image;
-  std::size_t image_bytes;
-  std::size_t range;
-  const char* delimiter;
-  const char* name;  // out
-};
-
 // All are needed.
 struct CounterFunctions {
   Result (*initialize)(CountersInit*);
@@ -222,7 +212,6 @@ struct CounterFunctions {
   Result (*data_size)(RangeDataSize*);
   Result (*data_init)(RangeDataInit*);
   Result (*data_info)(RangeDataInfo*);
-  Result (*range_info)(RangeInfo*);
 };
 
 // The parameters of calls that launch kernels, as far as they are read.
@@ -242,10 +231,6 @@ struct LaunchConfig {  // CUlaunchConfig
 struct LaunchExParameters {  // cuLaunchKernelEx
   const LaunchConfig* config;
   void* function;
-};
-struct GraphLaunchParameters {  // cuGraphLaunch
-  void* graph_exec;
-  void* stream;
 };
 
 }  // namespace warpline::cupti

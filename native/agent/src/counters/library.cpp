@@ -60,7 +60,6 @@ const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFu
   need("cuptiRangeProfilerGetCounterDataSize", f.data_size);
   need("cuptiRangeProfilerCounterDataImageInitialize", f.data_init);
   need("cuptiRangeProfilerGetCounterDataInfo", f.data_info);
-  need("cuptiRangeProfilerCounterDataGetRangeInfo", f.range_info);
   if (handle != nullptr) dlclose(handle);  // the agent holds the library open
   return missing;
 }

@@ -145,7 +145,7 @@ class CountersConfig:
         """Return the keys and values for agent.conf."""
         found = [("counters", "1")]
         found += [("counter_metric", f"{name} {unit}".rstrip()) for name, unit in self.metrics]
-        found += [("counter_passes", str(self.passes)), ("counter_replay", self.replay)]
+        found.append(("counter_replay", self.replay))
         for key, text in (
             ("counter_name", self.name),
             ("counter_name_regex", self.name_regex),
