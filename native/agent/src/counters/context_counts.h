@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "counters/clock_watch.h"
 #include "counters/evaluator.h"
 #include "counters/launch_filter.h"
 #include "counters/metrics.h"
@@ -57,6 +58,7 @@ struct ContextCounts {
   std::array<CounterBatch, 2> batches;
   std::size_t filling = 0;  // of the batches
   bool has_image = false;   // the one that is filled is the profiler's
+  ClockRange clock;            // during the passes over the launches of that one
   std::uint32_t unwanted = 0;  // launches since the last that was wanted
   StepPasses steps;
   bool is_open = false;        // a range is
