@@ -87,6 +87,8 @@ class ProfiledLaunch:
             run concurrently, and have no grid and block.
         kernels: Number of kernels that were counted; None if unknown.
         passes: Number of passes that collected the metrics; None if unknown.
+        clock_drift_ratio: How much the clock of the SMs differed between the passes, of its
+            maximum; None if unknown.
         nvtx: NVTX ranges that were open, outermost first; None without any.
         metrics: Metrics by name.
         sections: Sections, in the order in which they are shown.
@@ -108,6 +110,7 @@ class ProfiledLaunch:
     is_range: bool | None
     kernels: int | None
     passes: MetricNumber
+    clock_drift_ratio: float | None
     nvtx: str | None
     metrics: Mapping[str, KernelMetric]
     sections: tuple[PageSection, ...]
