@@ -103,6 +103,12 @@ inline Label graph_level(const SealedTables &, uint32_t nodes) { return {{nodes 
 inline Number launched_kernels(const SealedTables &, bool is_range, uint64_t kernels) {
   return {{static_cast<int64_t>(is_range ? std::min<uint64_t>(kernels, INT64_MAX) : 1), true}};
 }
+// How much the clock differed between the passes over a launch, of its highest; 0: not known.
+inline Number clock_drift(const SealedTables &, uint32_t lowest_mhz, uint32_t highest_mhz) {
+  if (lowest_mhz == 0 || lowest_mhz > highest_mhz) return {{0, false}};
+  const double drift = static_cast<double>(highest_mhz - lowest_mhz) / highest_mhz;
+  return {{std::bit_cast<int64_t>(drift), true}};
+}
 inline Number event_or_null(const SealedTables &, uint32_t event) {
   return {{event, event != raw::kCudaNone}};
 }
