@@ -125,7 +125,8 @@ enum class CudaNote : std::uint32_t {
   kShared = 69,
   // counters are collected; text: chip, passes and how
   kCounters = 70,
-  // counters cannot be collected; text: the reason
+  // counters cannot be collected; text: the reason, a tab, and what to do or CUPTI's result, a
+  // number
   kNoCounters = 71,
   // they are, with a known limitation; text: which
   kCountersDoubt = 72,

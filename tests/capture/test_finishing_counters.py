@@ -12,6 +12,7 @@ from capture.raw_writer import Log
 
 from warpline import native
 from warpline.capture.finishing.finish import Finished
+from warpline.capture.machine.obstacles import obstacle
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -262,6 +263,28 @@ def test_why_there_are_no_counters(tmp_path: Path) -> None:
     assert trace["diagnostic"]["text"].to_list() == [said]
     assert finished.unrecorded == (reason,)
     assert finished.is_empty
+
+
+REFUSED = "cuptiRangeProfilerStart: CUPTI_ERROR ({0})\t{0}"
+
+
+@pytest.mark.parametrize("result", [26, 35, 39, 40, 41, 42, 43])
+def test_the_cause_and_cure_of_cupti_results(tmp_path: Path, result: int) -> None:
+    log = counting()
+    log.note(5, NO_COUNTERS, REFUSED.format(result))
+    trace, finished = read_counters(tmp_path, log)
+    known = obstacle(result)
+    assert known is not None
+    (cause,) = trace.meta.unrecorded
+    assert (cause.why, cause.hint) == (known.cause, known.cure)
+    assert finished.unrecorded == (f"{known.cause}; {known.cure}",)
+
+
+def test_results_of_unknown_cause_are_in_the_words_of_cupti(tmp_path: Path) -> None:
+    log = counting()
+    log.note(5, NO_COUNTERS, REFUSED.format(999))
+    _, finished = read_counters(tmp_path, log)
+    assert finished.unrecorded == ("cuptiRangeProfilerStart: CUPTI_ERROR (999)",)
 
 
 def test_notes_about_counters(tmp_path: Path) -> None:

@@ -159,7 +159,8 @@ void end_windows(Counting& c, GpuCounts& gpu);
 // Ends what is counted in a context that is about to be destroyed.
 void end_context(Counting& c, GpuCounts& gpu, const void* context);
 
-// Notes that counters cannot be used, and why; a tab and what to do may follow the reason.
+// Notes that counters cannot be used, and why; a tab and what to do may follow the reason, or a tab and
+// CUPTI's result.
 void tell_counters_refused(const std::string& reason);
 
 // Writes the names of the metrics, once per process.
