@@ -108,7 +108,7 @@ def test_forks_meanwhile(run, nvml):
     # Readings take long: without a lock around them many children would find the library locked.
     has = nvml | {"FAKE_NVML_CLOCKS": "2000", "FAKE_NVML_READ_US": "5000"}
     has["FAKE_COUNTERS_READINGS"] = "15"
-    folder = run("init", "fork_meanwhile", 100, **REPLAY, environment=has)
+    folder = run("init", "fork_meanwhile", **REPLAY, environment=has)
     assert clocks(folder) == [(2000, 2000)]
     assert counted.output(folder) == "0 children failed\n"
 

@@ -32,8 +32,8 @@
 //     hold, release          keep buffers incomplete, and no longer
 //     sleep MS, touch FILE, wait FILE (until it exists)
 //     fork, fork_launch N    a child that launches and exits in order
-//     fork_meanwhile N       N children one after another, each of which asks the library for managing
-//                            GPUs, while a thread launches
+//     fork_meanwhile         while a thread launches a kernel, children one after another, each of which
+//                            asks the library for managing GPUs
 //     time N                 N launches; prints the time of one
 //     repeat N PATTERN       N times what a pattern says, items with commas between them: k7 launches
 //                            the kernel 7, k7x3 three times, k7g2 with a grid of 2, k7b64 with a
@@ -342,10 +342,14 @@ void fork_and_wait(const std::function<void()>& in_child) {
 }
 
 // Children for which another thread's use of the library must not matter, whenever they are forked.
-void fork_meanwhile(App& app, int children) {
-  std::thread thread([&app] { app.launch(); });
+void fork_meanwhile(App& app) {
+  std::atomic<bool> is_over{false};
+  std::thread thread([&] {
+    app.launch();
+    is_over = true;
+  });
   int failed = 0;
-  for (int i = 0; i < children && failed == 0; ++i) {
+  while (!is_over && failed == 0) {
     const pid_t child = fork();
     if (child == 0) {
       alarm(5);  // for a lock that nobody will release
@@ -554,8 +558,7 @@ const std::map<std::string, Command>& commands() {
        {1, [](App& app, const Words& w) {
           fork_and_wait([&] { repeat(number(w[0]), [&] { app.launch(); }); });
         }}},
-      {"fork_meanwhile",
-       {1, [](App& app, const Words& w) { fork_meanwhile(app, number(w[0])); }}},
+      {"fork_meanwhile", {0, [](App& app, const Words&) { fork_meanwhile(app); }}},
       {"time", {1, [](App& app, const Words& w) { time_launches(app, number(w[0])); }}},
       {"repeat",
        {2, [](App& app, const Words& w) {
