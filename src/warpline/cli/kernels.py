@@ -313,6 +313,9 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: io.
             if is_empty
             else "the filters exclude all launches"
         )
+    drift = sums.drift_note(trace)
+    if drift is not None and not chosen.quiet:
+        talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
         listings.write_json(launches, out)

@@ -64,6 +64,10 @@ class PageSection:
     rules: tuple[RuleMessage, ...]
 
 
+# Beyond it, metrics of different passes may not fit together.
+NOTABLE_CLOCK_DRIFT = 0.02
+
+
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunch:
     """One profiled launch.
@@ -114,6 +118,11 @@ class ProfiledLaunch:
     nvtx: str | None
     metrics: Mapping[str, KernelMetric]
     sections: tuple[PageSection, ...]
+
+    @property
+    def has_clock_drift(self) -> bool:
+        """Whether the clock is known to have differed much between the passes."""
+        return (self.clock_drift_ratio or 0) > NOTABLE_CLOCK_DRIFT
 
 
 @dataclass(frozen=True, slots=True)

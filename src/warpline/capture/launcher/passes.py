@@ -83,7 +83,8 @@ def _failure(outcome: Outcome) -> str | None:
     if outcome.reason is not None:
         return f"counted no kernel: {outcome.reason.text}"
     if ending.status:
-        return f"ended with exit status {os.waitstatus_to_exitcode(ending.status)}"
+        status = os.waitstatus_to_exitcode(ending.status)
+        return f"ended with exit status {status} (use --check-exit-code no to go on)"
     return None
 
 
