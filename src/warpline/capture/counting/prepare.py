@@ -135,7 +135,7 @@ def _with_units(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _named(settings: CountingSettings, planned: Plan) -> list[str]:
-    """Tell which of the metrics that were named are left out."""
+    """Return a warning about metrics that were named and are left out."""
     named = {
         name: why for name, why in planned.left_out.items() if name in settings.request.metrics
     }
@@ -143,7 +143,7 @@ def _named(settings: CountingSettings, planned: Plan) -> list[str]:
 
 
 def _of_another_run(planned: Plan, session: Session) -> list[str]:
-    """Tell which metrics need another run of the program."""
+    """Return a warning about metrics that need another run of the program."""
     others = len(planned.metrics) - len(session.metrics)
     if not others:
         return []
@@ -153,7 +153,7 @@ def _of_another_run(planned: Plan, session: Session) -> list[str]:
 
 
 def _of_other_chips(settings: CountingSettings, gpus: Gpus, gpu: Gpu) -> list[str]:
-    """Tell that metrics were planned for one of several chips."""
+    """Return a warning if there are other chips than that of the plan."""
     found = []
     seen = {other.chip: other for other in gpus.gpus if other.chip not in (gpu.chip, None)}
     if seen and not settings.devices:
