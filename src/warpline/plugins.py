@@ -37,6 +37,7 @@ _GROUPS = {
         "warpline.analyses.operators",
         "warpline.analyses.diagnosis",
         "warpline.analyses.series",
+        "warpline.analyses.machine",
         "warpline.analyses.kernels",
         "warpline.analyses.checks",
         "warpline.analyses.findings",

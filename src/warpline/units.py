@@ -73,6 +73,16 @@ def format_change(value: float) -> str:
     return f"{round(percent, 1) or 0.0:+.1f}%"
 
 
+def format_mhz(value: int | float) -> str:
+    """Format a clock, given in Hz: ``1,410 MHz``."""
+    return f"{value / 1e6:,.0f} MHz"
+
+
+def format_watts(value: float) -> str:
+    """Format a power: ``700 W``."""
+    return f"{value:,.0f} W"
+
+
 def format_count(value: int) -> str:
     """Format a count with thousands separators: ``1,000,036``."""
     return f"{value:,}"

@@ -14,7 +14,7 @@ from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.products import products
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
-from warpline.ops.arrays import F64, I64
+from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.tree import enclosing
 from warpline.result.changes import SetDurations
 from warpline.trace import Trace
@@ -78,9 +78,33 @@ def least_product_ns(trace: Trace, precision: Precision = "own") -> F64:
         trace: The trace.
         precision: Of the operands: as now (FP32 without Tensor Cores counts as 16 bits), or other.
     """
+    times = _least_times(trace, precision)
+    least: F64 = np.where(times.computed_ns > 0, np.maximum(*times), 0.0)
+    return least
+
+
+def products_bound_by_memory(trace: Trace) -> BoolArray:
+    """Return which GEMMs move more than they compute, by their sizes, shape (operations,).
+
+    Their bytes take longer than their FLOP, each at the peaks of the GPU. GEMMs of unknown size are
+    not among them.
+    """
+    times = _least_times(trace, "own")
+    is_bound: BoolArray = (times.computed_ns > 0) & (times.moved_ns > times.computed_ns)
+    return is_bound
+
+
+class _LeastTimes(NamedTuple):
+    """The least time of each GEMM at the peaks, shape (operations,); 0 if unknown."""
+
+    computed_ns: F64
+    moved_ns: F64
+
+
+def _least_times(trace: Trace, precision: Precision) -> _LeastTimes:
     work, names, sizes = operations(trace), products(trace), product_shapes(trace)
     if not sizes.flop.any():
-        return sizes.flop
+        return _LeastTimes(sizes.flop, sizes.flop)
     is_tf32 = names.fact("is_tf32") > 0
     if precision != "own":
         is_tf32 = np.full(len(work), precision == "tf32")
@@ -92,8 +116,7 @@ def least_product_ns(trace: Trace, precision: Precision = "own") -> F64:
     width = np.where(is_tf32, 4, 2)
     computed = sizes.flop / peak[work.device, is_tf32.astype(np.int64)]
     moved = sizes.elements * width / np.array([*rates, np.inf])[work.device]
-    least: F64 = np.where(computed > 0, np.maximum(computed, moved) * 1e9, 0.0)
-    return least
+    return _LeastTimes(computed * 1e9, moved * 1e9)
 
 
 def at_shares(trace: Trace, places: I64, least_ns: F64, reached: Estimate) -> SetDurations:
