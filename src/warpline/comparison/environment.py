@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpline.lazy import lazy_pattern
 from warpline.result.comparison import Effect, Fact
 from warpline.result.profile import OF_CPU, Profile
 
@@ -14,6 +15,8 @@ FRAMEWORKS = frozenset({"PyTorch", "JAX", "TensorFlow", "CuPy", "Triton", "vLLM"
 # Differences that no statistics can separate from a change of the program.
 _FORBIDS = {GPU, GPUS, RANKS, PROFILER, GRAPHS}
 _INFORMS = {"command", "profiler version", STEPS}
+_SAME_CLOCK = 0.02  # clocks that differ by less hardly change step times
+_NUMBER = lazy_pattern(r"[0-9.]+")
 _LEAST_SAME_WORK = 0.8  # of the smaller number of operations per step
 
 
@@ -33,6 +36,8 @@ def _fact(name: str, before: Sequence[Profile], after: Sequence[Profile]) -> Fac
         return Fact(name, old, new, "information")
     if name == STEPS and not same_work(before, after):
         return Fact(name, old, new, "forbids a verdict")
+    if name == CLOCK and _same_clock(old, new):
+        return Fact(name, old, new, "information")
     if name in _FORBIDS:
         return Fact(name, old, new, "forbids a verdict")
     return Fact(name, old, new, "information" if name in _INFORMS else "may be the reason")
@@ -42,6 +47,17 @@ def _value(name: str, runs: Sequence[Profile]) -> str | None:
     values = dict.fromkeys(run.environment.get(name) for run in runs)
     known = [value for value in values if value is not None]
     return ", ".join(known) if known else None
+
+
+def _same_clock(before: str, after: str) -> bool:
+    """Return whether the mean clocks of two sides, as ``1980 MHz, 1965 MHz``, are about equal."""
+    old, new = (_mean_number(text) for text in (before, after))
+    return abs(old - new) <= _SAME_CLOCK * max(old, new)
+
+
+def _mean_number(text: str) -> float:
+    numbers = [float(number) for number in _NUMBER.findall(text)]
+    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def same_work(before: Sequence[Profile], after: Sequence[Profile]) -> bool:

@@ -20,6 +20,7 @@ _MATTERS = 0.10  # idle time below this share of a step is not mentioned
 _EXPOSED = 0.15  # exposed communication or copies are mentioned from this share on
 _MOST = 0.5
 GRAVE = ("high", "medium")
+_CLOCK = "clock-limited"
 _NEARLY_ALL = 0.98
 _ABOUT = 0.1
 _UNEVEN = 1.5  # mean divided by median
@@ -121,10 +122,10 @@ def what_first(
 ) -> str:
     """Return what to fix first and its estimated saving; empty if unknown.
 
-    Without a problem that matters, the answer is that no savings were found. For a busy GPU, it
-    also says how much of the busy time is in work of efficient kinds. If that is not most of it, it
-    takes hardware counters to judge the rest. For a GPU that is mostly idle, the answer is what it
-    waits for.
+    Without a problem that matters, the answer is that no savings were found, unless something that
+    can be removed limits the clock of a GPU. For a busy GPU, it also says how much of the busy time
+    is in work of efficient kinds. If that is not most of it, it takes hardware counters to judge
+    the rest. For a GPU that is mostly idle, the answer is what it waits for.
 
     Args:
         findings: Ordered and numbered.
@@ -142,10 +143,18 @@ def what_first(
         return f"{said} Estimated saving: {saving}." if saving else said
     if not is_priced:
         return ""
-    uncertain = next((item for item in findings if short_saving_text(item, each)), None)
+    clock = next(
+        (item for item in findings if item.rule == _CLOCK and item.severity == "low"), None
+    )
+    uncertain = next(
+        (item for item in findings if item is not clock and short_saving_text(item, each)), None
+    )
     kind = "measurable" if uncertain is None else "certain"
     waits = _waits_clause(breakdown)
     said = f"{waits} No fix has a {kind} saving." if waits else f"No {kind} savings found."
+    if clock is not None:  # however little it takes: the GPU could be faster
+        said = f"{waits} No fix of the program has a {kind} saving, but"
+        said = f"{said} {_within_sentence(clock.title)} ({clock.id}).".strip()
     possible = f"{uncertain.id} may save {short_saving_text(uncertain, each)}." if uncertain else ""
     return " ".join(
         filter(None, (said, _kernels_clause(breakdown, efficient, main, profiler), possible))

@@ -22,6 +22,8 @@ from warpline.derived.breakdown.step_series import (
     step_times_ns,
     work_items,
 )
+from warpline.derived.health.clock_limits import is_idle
+from warpline.derived.health.measured import measured_readings
 from warpline.derived.memory.allocations import ALLOCATORS, memory_peaks
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
@@ -33,12 +35,13 @@ from warpline.documents import failures
 from warpline.documents.tables import compute
 from warpline.errors import UsageError
 from warpline.lazy import lazy
+from warpline.ops.arrays import F64
 from warpline.ops.interval import union
 from warpline.result import Result, Skipped, source_name, warnings_of
 from warpline.result.comparison import Comparison
 from warpline.result.profile import PartName, Phases, Profile, steps_in_words
 from warpline.trace import Run, Trace
-from warpline.units import format_bytes, plural
+from warpline.units import format_bytes, format_watts, plural
 
 if TYPE_CHECKING:
     from warpline.comparison import compare, environment
@@ -216,7 +219,8 @@ def _devices(trace: Trace) -> Mapping[str, str | None]:
     used = sorted(set(operations(trace).device.tolist()))
     if not used or not trace.has("device"):
         return {environment.GPU: None, environment.GPUS: str(len(used))}
-    columns = trace.columns("device", "name_id", "memory_bytes", "clock_hz", "sm_count")
+    facts = ("name_id", "memory_bytes", "clock_hz", "sm_count", "power_limit_w")
+    columns = trace.columns("device", *facts)
 
     def values(name: str) -> list[int]:
         column = columns[name].filled(-1)
@@ -230,15 +234,34 @@ def _devices(trace: Trace) -> Mapping[str, str | None]:
         environment.GPUS: str(len(used)),
         "GPU memory": text([format_bytes(size) for size in values("memory_bytes")]),
         "SMs": text([str(count) for count in values("sm_count")]),
+        "power limit": text([format_watts(watts) for watts in values("power_limit_w")]),
         "maximum GPU clock": text([f"{hz / 1e6:.0f} MHz" for hz in values("clock_hz")]),
     }
 
 
 def _clock(run: Run) -> str | None:
-    """Return the median clock of the GPUs in the analyzed steps; None if it was not sampled."""
+    """Return the median clock of the GPUs in the analyzed steps; None if it was not recorded."""
+    sampled = _sampled_mhz(run)
+    mhz = sampled if len(sampled) else _read_mhz(run)
+    if not len(mhz):
+        return None
+    return f"{round(float(np.median(mhz)) / _CLOCK_STEP) * _CLOCK_STEP} MHz"
+
+
+def _read_mhz(run: Run) -> F64:
+    """Return the clocks that the driver reported while the GPUs were not idle, in MHz."""
+    clocks = [
+        each.chosen(~is_idle(each)).known("sm_clock_hz").values / 1e6
+        for each in measured_readings(run)
+    ]
+    return np.concatenate([np.zeros(0), *clocks])
+
+
+def _sampled_mhz(run: Run) -> F64:
+    """Return the clocks that Nsight Systems sampled, in MHz."""
     trace, found = run.trace, steps(run)
     if not trace.has("counter") or not trace.row_count("counter"):
-        return None
+        return np.zeros(0)
     names = trace.columns("metric", "name_id")["name_id"].values.tolist()
     clocks = [row for row, name in enumerate(names) if trace.strings.text(name) == _CLOCK]
     samples = trace.columns("counter", "time_ns", "metric_id", "value")
@@ -249,9 +272,8 @@ def _clock(run: Run) -> str | None:
         start, end = union(found.window_start_ns[shown], found.window_end_ns[shown])
         at = np.searchsorted(start, time_ns, side="right") - 1
         mhz = mhz[(at >= 0) & (time_ns < end[np.maximum(at, 0)])]
-    if not len(mhz):
-        return None
-    return f"{round(float(np.median(mhz)) / _CLOCK_STEP) * _CLOCK_STEP} MHz"
+    sampled: F64 = mhz
+    return sampled
 
 
 def runs_of(traces: Sequence[Trace]) -> list[list[int]]:

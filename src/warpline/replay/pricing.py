@@ -19,6 +19,7 @@ from warpline.trace import Run
 # Of the step: a finding that saves less even at best is not reported.
 _LEAST_RATIO = 0.01
 _LEAST_SHARE = 0.02  # of the step, of a finding whose saving is unknown
+_NOTHING = "The simulation shows no saving in these steps."
 _UNKNOWN = "The saving is unknown: the simulation shows none."
 
 
@@ -30,7 +31,8 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     Findings without changes are returned unmodified, after the others. A saving below
     `MEASURABLE_RATIO` of the step gives a finding low severity. Specific findings that save next to
     nothing even at best are left out, unless they are of high severity and their rule has measured
-    their share: then the saving is unknown.
+    their share: then the saving is unknown. Those about the state of the machine stay, too, of low
+    severity.
 
     Args:
         run: The trace, and the choice of its steps.
@@ -56,7 +58,7 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         for change in item.changes
     ]
     after = _on_what_remains(run, generic, made, step_ns)
-    stays = (_without_saving(item) for item in unknown if _is_measured(item))
+    stays = [_without_saving(item) for item in unknown if _is_measured(item)]
     return (*done, *after, *stays, *(item for item in findings if not item.changes))
 
 
@@ -166,11 +168,18 @@ def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
 
 
 def _is_measured(item: Finding) -> bool:
-    """Return whether a finding concerns a part of the time that no simulation makes disappear."""
-    return item.severity == "high" and (item.share or 0.0) > _LEAST_SHARE
+    """Return whether a finding concerns a part of the time that no simulation makes disappear.
+
+    Or a state of the machine, which is there whatever it takes.
+    """
+    is_grave = item.severity == "high" and (item.share or 0.0) > _LEAST_SHARE
+    return is_grave or item.is_of_machine
 
 
 def _without_saving(item: Finding) -> Finding:
+    if item.is_of_machine:
+        item = replace(item, severity="low", is_conditional=False)
+        return replace(item, claim=f"{item.claim} {_NOTHING}", changes=())
     return replace(item, claim=f"{item.claim} {_UNKNOWN}", changes=())
 
 

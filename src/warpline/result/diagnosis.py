@@ -123,6 +123,8 @@ class Finding(Displayed):
             whose savings no measurement has confirmed.
         is_conditional: Whether the saving depends on what the claim assumes and no recording
             shows. Then it is an upper bound: the lower one is 0.
+        is_of_machine: Whether it is about the state of the machine, not about the program: it is
+            reported even if its fix saves nothing in this run.
     """
 
     rule: str
@@ -153,6 +155,7 @@ class Finding(Displayed):
     on_devices: tuple[OnDevice, ...] = ()
     most_severe: Severity = field(default="high", compare=False)
     is_conditional: bool = field(default=False, compare=False)
+    is_of_machine: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
         name = " ".join(part for part in (self.id, self.severity, self.rule) if part)
@@ -468,9 +471,16 @@ class Diagnosis(Document):
         }
 
 
+# Attributes of findings that the JSON lacks.
+_INTERNAL = (
+    *("changes", "fix_in", "follows", "most_ns", "most_severe", "is_conditional"),
+    "is_of_machine",
+)
+
+
 def _finding_facts(item: Finding) -> dict[str, Any]:
     facts = asdict(replace(item, changes=()))
-    for internal in ("changes", "fix_in", "follows", "most_ns", "most_severe", "is_conditional"):
+    for internal in _INTERNAL:
         del facts[internal]
     return {"id": item.id, **facts}
 

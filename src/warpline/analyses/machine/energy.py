@@ -38,7 +38,7 @@ FIELDS = (
     Field(
         "energy_j",
         Unit.JOULES,
-        "Energy of one, on average; empty if the readings are too far apart to tell.",
+        "Energy of one, on average; empty if the readings are too far apart.",
         "Energy (J)",
         digits=3,
     ),

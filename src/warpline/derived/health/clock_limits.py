@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpline.derived.health.readings import Readings
-from warpline.ops.arrays import I8
+from warpline.ops.arrays import I8, BoolArray
 from warpline.schema.health import CLOCK_LIMITS
 from warpline.vocabulary import Vocabulary
 
@@ -41,7 +41,7 @@ _BITS: Mapping[int, ClockLimit] = {
     0x100: ClockLimit.DISPLAY,
     0x4: ClockLimit.POWER_CAP,
 }
-IDLE_BIT = 0x1
+_IDLE = 0x1
 
 
 def main_limits(readings: Readings) -> I8:
@@ -52,6 +52,12 @@ def main_limits(readings: Readings) -> I8:
         limit[(column.values & bit) != 0] = int(member)
     limit[~column.is_valid()] = int(ClockLimit.UNKNOWN)
     return limit
+
+
+def is_idle(readings: Readings) -> BoolArray:
+    """Return at which readings the GPU is idle, and its clock low for that, shape (n,)."""
+    idle: BoolArray = (readings.columns["clock_limits"].values & _IDLE) != 0
+    return idle
 
 
 def limits_in_words(readings: Readings) -> str | None:

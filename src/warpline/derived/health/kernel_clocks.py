@@ -10,7 +10,7 @@ from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.efficiency.compute_bound import compute_bound
 from warpline.derived.efficiency.peaks import peaks_of_devices
-from warpline.derived.health.clock_limits import ClockLimit, main_limits
+from warpline.derived.health.clock_limits import ClockLimit, is_idle, main_limits
 from warpline.derived.health.readings import Readings, gpu_readings
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64
@@ -24,7 +24,7 @@ class KernelClocks(NamedTuple):
     """Compute-bound kernels of the included steps on one GPU, with the clock near each.
 
     Attributes:
-        readings: Of that GPU, those with a clock.
+        readings: Of that GPU, those with a clock, and not of an idle GPU.
         highest_hz: The highest clock of the GPU; 0 if unknown.
         kernel: Shape (n,), int64, places in `operations`.
         reading: Shape (n,), int64, places in `readings`.
@@ -83,13 +83,13 @@ def kernel_clocks(run: Run) -> tuple[KernelClocks, ...]:
     chosen = compute_bound(trace) & step_scope(run).operations
     found = []
     for readings in gpu_readings(trace):
-        timed = readings.chosen(readings.is_known("sm_clock_hz"))
+        timed = readings.chosen(readings.is_known("sm_clock_hz") & ~is_idle(readings))
         if not len(timed):
             continue
         kernels = np.flatnonzero(chosen & (work.device == readings.of))
         at = work.start_ns[kernels] + (work.end_ns - work.start_ns)[kernels] // 2
         nearest, distance = _nearest(timed.start_ns, at)
-        near = np.flatnonzero(distance <= _PERIODS * timed.period_ns)
+        near = np.flatnonzero(distance <= _PERIODS * readings.period_ns)
         reading = nearest[near]
         found.append(
             KernelClocks(
