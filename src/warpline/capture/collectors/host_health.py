@@ -74,6 +74,7 @@ class HostHealth:
             for name, counter in (("received", "port_rcv_data"), ("sent", "port_xmit_data"))
         }
         self._quota_cores, self._throttled = _cpu_limit(root, program)
+        self._usable_millicores: int | None = None
 
     def read(self) -> Row:
         """Return the state of the machine."""
@@ -96,8 +97,8 @@ class HostHealth:
             usable = float(len(os.sched_getaffinity(self._program)))
             if self._quota_cores is not None:
                 usable = min(usable, self._quota_cores)
-            row["usable_millicores"] = round(usable * 1000)
-        return row
+            self._usable_millicores = round(usable * 1000)
+        return row | {"usable_millicores": self._usable_millicores}  # the last, after its end
 
     def _throttled_ns(self) -> int | None:
         for line in self._throttled.read().splitlines() if self._throttled else ():

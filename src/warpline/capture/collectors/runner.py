@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import os
 import select
 import signal
@@ -32,7 +33,7 @@ from warpline.errors import CaptureError
 # The share of a CPU core that all readings may take, per Hz. What takes more is read less often.
 SHARE_PER_HZ = 0.001
 
-_HOST_S = 1.0  # processes, links and the machine are not read more often than this
+_HOST_S = 2.0  # the machine, processes and links of GPUs are not read more often than this
 _PROCESSES_PER_S = 4  # rows of processes: they would be most of a recording
 _START_S, _READING_S, _LAST_S = 60, 10, 2  # readings that take longer end the collectors
 _MOST_SETUP_BYTES = 1 << 20
@@ -140,12 +141,16 @@ class _Task:
     Args:
         period_s: Time between readings.
         read: Reads; its argument is whether recording is on. It may return a longer period.
+        due: The monotonic time of the first reading. Tasks have it in common, so that one
+            awakening serves several.
     """
 
-    def __init__(self, period_s: float, read: Callable[[bool], float | None]) -> None:
+    def __init__(
+        self, period_s: float, read: Callable[[bool], float | None], due: float
+    ) -> None:
         self.period_s = period_s
         self.read = read
-        self.due = time.monotonic()
+        self.due = due
 
     def run(self, *, is_recording: bool) -> None:
         period_s = self.read(is_recording) or self.period_s
@@ -172,11 +177,11 @@ class _Run:
         period_s = 1 / self._hz
         self._facts = {"period_ns": round(max(period_s, _HOST_S) * 1e9)}
         self._host_file = ReadingsWriter(descriptors["host_health"], "host_health", self._facts)
+        self._phase = self._began = time.monotonic()
         self._tasks = [
-            _Task(max(period_s, _HOST_S), self._read_machine),
-            _Task(max(period_s, _HOST_S), self._read_processes),
+            _Task(max(period_s, _HOST_S), self._read_machine, self._phase),
+            _Task(max(period_s, _HOST_S), self._read_processes, self._phase),
         ]
-        self._began = time.monotonic()
         self._cpu_ns = time.process_time_ns()
 
     def until_closed(self, link: socket.socket) -> None:
@@ -194,6 +199,7 @@ class _Run:
                 task.run(is_recording=self._recording.is_on())
         signal.alarm(_LAST_S)
         is_recording = self._recording.is_on()
+        self._links_due = 0.0
         for task in self._tasks:
             task.read(is_recording)
 
@@ -228,7 +234,7 @@ class _Run:
         self._gpu_file = ReadingsWriter(self._descriptors["gpu_health"], "gpu_health", facts)
         if gpus.is_watching:
             self._errors = ReadingsWriter(self._descriptors["gpu_error"], "gpu_error", facts)
-        self._tasks.insert(0, _Task(1 / self._hz, self._read_gpus))
+        self._tasks.insert(0, _Task(1 / self._hz, self._read_gpus, self._phase))
 
     def _read_gpus(self, is_recording: bool) -> None:
         gpus = self._gpus
@@ -248,7 +254,7 @@ class _Run:
     def _read_processes(self, is_recording: bool) -> float:
         rows = [*self._processes.read({self._program, *self._control.attached_pids()})]
         self._host_file.write(_marked(rows, is_recording))
-        return max(_HOST_S, 1 / self._hz, len(rows) / _PROCESSES_PER_S)
+        return max(_HOST_S, 1 / self._hz, float(math.ceil(len(rows) / _PROCESSES_PER_S)))
 
 
 class _ClosedError(Exception):
