@@ -19,7 +19,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,7 +39,7 @@ _START_S, _READING_S, _LAST_S = 60, 10, 2  # readings that take longer end the c
 _MOST_SETUP_BYTES = 1 << 20
 _MOST_HANDLE = 1 << 16
 
-Row = Mapping[str, int | None]
+Row = dict[str, int | None]
 
 
 class Collectors:
@@ -140,20 +140,19 @@ class _Task:
 
     Args:
         period_s: Time between readings.
-        read: Reads; its argument is whether recording is on. It may return a longer period.
+        read: Reads; it may return a longer period.
         due: The monotonic time of the first reading. Tasks have it in common, so that one
             awakening serves several.
     """
 
-    def __init__(
-        self, period_s: float, read: Callable[[bool], float | None], due: float
-    ) -> None:
+    def __init__(self, period_s: float, read: Callable[[], float | None], due: float) -> None:
         self.period_s = period_s
         self.read = read
         self.due = due
 
-    def run(self, *, is_recording: bool) -> None:
-        period_s = self.read(is_recording) or self.period_s
+    def run(self) -> None:
+        """Read, and plan the next time."""
+        period_s = self.read() or self.period_s
         # At multiples of the period; those that passed meanwhile are left out.
         missed = max(0.0, time.monotonic() - self.due) // period_s
         self.due += (missed + 1) * period_s
@@ -167,7 +166,7 @@ class _Run:
         self._descriptors = descriptors
         self._environment: Mapping[str, str] = setup["environment"]
         self._control = ControlFile.open(Path(setup["folder"]))
-        self._recording = _Recording(self._control)
+        self._recording = {table: _Recording(self._control) for table in COLUMNS}
         self._owners = Owners(setup["launcher"], self._control.attached_pids)
         self._host = HostHealth(setup["program"])
         self._processes = ProcessHealth()
@@ -187,8 +186,8 @@ class _Run:
     def until_closed(self, link: socket.socket) -> None:
         """Read until the launcher closes its end of the link, and once more then."""
         with contextlib.suppress(_ClosedError):
-            for task in list(self._tasks):
-                task.run(is_recording=self._recording.is_on())
+            for task in self._tasks:
+                task.run()
             signal.alarm(_START_S)
             self._begin_gpus()
             self._began, self._cpu_ns = time.monotonic(), time.process_time_ns()
@@ -196,12 +195,11 @@ class _Run:
                 task = min(self._tasks, key=lambda each: each.due)
                 self._rest(link, task.due)
                 signal.alarm(_READING_S)
-                task.run(is_recording=self._recording.is_on())
+                task.run()
         signal.alarm(_LAST_S)
-        is_recording = self._recording.is_on()
         self._links_due = 0.0
         for task in self._tasks:
-            task.read(is_recording)
+            task.read()
 
     def _rest(self, link: socket.socket, due: float) -> None:
         """Wait until a time, longer if readings took more of the CPU than they may.
@@ -236,7 +234,7 @@ class _Run:
             self._errors = ReadingsWriter(self._descriptors["gpu_error"], "gpu_error", facts)
         self._tasks.insert(0, _Task(1 / self._hz, self._read_gpus, self._phase))
 
-    def _read_gpus(self, is_recording: bool) -> None:
+    def _read_gpus(self) -> None:
         gpus = self._gpus
         if gpus is None:
             return
@@ -244,17 +242,23 @@ class _Run:
         has_links = now >= self._links_due
         if has_links:
             self._links_due = now + _HOST_S * 0.99
-        self._gpu_file.write(_marked(gpus.read(with_links=has_links), is_recording))
+        rows = gpus.read(with_links=has_links)
+        self._gpu_file.write(self._marked("gpu_health", rows))
         if gpus.is_watching:
             self._errors.write(gpus.errors())
 
-    def _read_machine(self, is_recording: bool) -> None:
-        self._host_file.write(_marked([self._host.read()], is_recording))
+    def _read_machine(self) -> None:
+        self._host_file.write(self._marked("host_health", [self._host.read()]))
 
-    def _read_processes(self, is_recording: bool) -> float:
+    def _read_processes(self) -> float:
         rows = [*self._processes.read({self._program, *self._control.attached_pids()})]
-        self._host_file.write(_marked(rows, is_recording))
+        self._host_file.write(self._marked("host_health", rows))
         return max(_HOST_S, 1 / self._hz, float(math.ceil(len(rows) / _PROCESSES_PER_S)))
+
+    def _marked(self, table: str, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield rows with whether recording is on."""
+        mark: Row = {"is_recording": int(self._recording[table].is_on())}
+        return (mark | row for row in rows)
 
 
 class _ClosedError(Exception):
@@ -266,7 +270,7 @@ class _Recording:
 
     def __init__(self, control: ControlFile) -> None:
         self._control = control
-        self._windows = 0
+        self._windows = control.counters().windows_done
 
     def is_on(self) -> bool:
         """Return whether recording is on, or a capture range ended since the last call."""
@@ -277,7 +281,3 @@ class _Recording:
         is_open = self._control.state is State.RECORDING and counters.windows_open > 0
         is_open = is_open or self._control.state is State.TIME_WINDOW
         return is_open or counters.windows_done != before
-
-
-def _marked(rows: Iterable[Row], is_recording: bool) -> Iterable[Row]:
-    return [{**row, "is_recording": int(is_recording)} for row in rows]

@@ -98,11 +98,7 @@ def _devices(session: RawSession) -> dict[str, int]:
     raw = b"".join(session.values("device/uuid_id", rows, 4))
     texts = memoryview(raw).cast("i")
     nulls = b"".join(session.mask("device/uuid_id", rows))
-    return {
-        _plain(session.text(text)): row
-        for row, text in enumerate(texts)
-        if nulls[row]
-    }
+    return {_plain(session.text(text)): row for row, text in enumerate(texts) if nulls[row]}
 
 
 def _plain(uuid: str) -> str:
@@ -117,7 +113,7 @@ def _gpus(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _device_of(facts: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[int, int]:
     """Return the recording's row of each GPU in a file that the program used."""
-    found = {}
+    found: dict[int, int] = {}
     for number, gpu in enumerate(_gpus(facts)):
         uuids = gpu.get("uuids")
         for uuid in uuids if isinstance(uuids, list) else ():
@@ -185,9 +181,7 @@ def _near(readings: Readings, sound: Sequence[bool]) -> list[bool]:
     return kept
 
 
-def _tell_lost(
-    readings: Readings, devices: Mapping[int, int], told: Told, origin_ns: int
-) -> None:
+def _tell_lost(readings: Readings, devices: Mapping[int, int], told: Told, origin_ns: int) -> None:
     """Warn about GPUs that the driver lost: their last row has no value."""
     columns = readings.columns
     for row in range(readings.rows):
@@ -206,9 +200,7 @@ def _host(readings: Readings, session: RawSession, origin_ns: int) -> Made:
     near = _near(readings, _sound(readings, times, None))
     pairs = zip(readings.columns["pid"], readings.columns["start_ns"], strict=True)
     rows = [processes.row(pid, ns) if pid else UNKNOWN for pid, ns in pairs]
-    kept = [
-        is_near and row is not None for is_near, row in zip(near, rows, strict=True)
-    ]
+    kept = [is_near and row is not None for is_near, row in zip(near, rows, strict=True)]
     table = _table("host_health", readings, kept, times, origin_ns)
     ids = [UNKNOWN if row is None else row for row in compress(rows, kept)]
     column = TABLES["host_health"].column("process_id")

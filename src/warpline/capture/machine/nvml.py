@@ -227,9 +227,7 @@ class Gpu:
                 return found
         return None
 
-    def _processes(
-        self, name: str, kind: type[Process1] | type[Process2]
-    ) -> list[ComputeProcess] | None:
+    def _processes(self, name: str, kind: type[Process1 | Process2]) -> list[ComputeProcess] | None:
         room = 64
         while room <= _MOST_PROCESSES:
             count, items = c_uint(room), (kind * room)()
@@ -247,9 +245,9 @@ class Gpu:
     def _used_memory(self) -> int | None:
         memory = Memory2(version=ctypes.sizeof(Memory2) | 2 << 24)
         if self._call("nvmlDeviceGetMemoryInfo_v2", byref(memory)):
-            return memory.used
+            return int(memory.used)
         older = Memory()
-        return older.used if self._call("nvmlDeviceGetMemoryInfo", byref(older)) else None
+        return int(older.used) if self._call("nvmlDeviceGetMemoryInfo", byref(older)) else None
 
     def _active_links(self) -> int | None:
         states: list[int] = []
@@ -282,7 +280,9 @@ class Gpu:
         is_told = self._call(name, text, c_uint(room))
         return text.value.decode("utf-8", "replace") if is_told else ""
 
-    def _number(self, name: str, *arguments: Any, kind: Any = c_uint, key: Any = None) -> int | None:
+    def _number(
+        self, name: str, *arguments: Any, kind: Any = c_uint, key: Any = None
+    ) -> int | None:
         value = kind()
         status = self._status(name, *arguments, byref(value), key=key)
         return int(value.value) if status == _SUCCESS else None
