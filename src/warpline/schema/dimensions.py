@@ -70,7 +70,9 @@ DEVICE = TableSpec(
             "Highest PCIe generation that GPU and machine can do.",
             nullable=True,
         ),
-        number("pcie_width", "Highest number of PCIe lanes of the GPU and its slot.", nullable=True),
+        number(
+            "pcie_width", "Highest number of PCIe lanes of the GPU and its slot.", nullable=True
+        ),
         number("compute_major", "Compute capability, major.", nullable=True),
         number("compute_minor", "Compute capability, minor.", nullable=True),
     ),

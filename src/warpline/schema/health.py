@@ -51,12 +51,8 @@ GPU_HEALTH = TableSpec(
             + ".",
             nullable=True,
         ),
-        duration(
-            "power_limited_ns", "Counter: time with clocks limited by power.", nullable=True
-        ),
-        duration(
-            "thermal_limited_ns", "Counter: time with clocks limited by heat.", nullable=True
-        ),
+        duration("power_limited_ns", "Counter: time with clocks limited by power.", nullable=True),
+        duration("thermal_limited_ns", "Counter: time with clocks limited by heat.", nullable=True),
         _measured(
             "power_w",
             Unit.WATTS,
