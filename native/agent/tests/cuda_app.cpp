@@ -30,6 +30,11 @@
 //     graph_exec             a graph is instantiated
 //     start, stop            cudaProfilerStart, cudaProfilerStop
 //     hold, release          keep buffers incomplete, and no longer
+//     push RANGE, pop, push_in DOMAIN RANGE, pop_in DOMAIN
+//                            NVTX ranges of this thread
+//     range_start RANGE, range_end RANGE
+//                            NVTX ranges of the process
+//     thread_range RANGE N   a thread pushes a range, launches the kernel 5 with N grids, and pops it
 //     sleep MS, touch FILE, wait FILE (until it exists)
 //     fork, fork_launch N    a child that launches and exits in order
 //     time N                 N launches; prints the time of one
@@ -71,6 +76,7 @@
 #include <vector>
 
 #include "fake_cupti.h"
+#include "fake_nvtx.h"
 
 namespace {
 
@@ -285,6 +291,17 @@ void run_thread_kernels(App& app, std::uint32_t threads, std::uint32_t launches,
     });
   }
   for (std::thread& thread : all) thread.join();
+}
+
+void run_thread_range(App& app, const std::string& range, int launches) {
+  std::thread thread([&app, &range, launches] {
+    nvtx_push("", range);
+    for (int i = 0; i < launches; ++i) {
+      app.launch_with(13, kLaunchKernel, 5, static_cast<std::uint32_t>(i) + 1, 256);
+    }
+    nvtx_pop("");
+  });
+  thread.join();
 }
 
 // Two threads, each of its own device: a kernel that ends when the other thread's does, and another.
@@ -516,6 +533,14 @@ const std::map<std::string, Command>& commands() {
         }}},
       {"start", {0, [](App& app, const Words&) { app.profiler(26, 7); }}},
       {"stop", {0, [](App& app, const Words&) { app.profiler(27, 8); }}},
+      {"push", {1, [](App&, const Words& w) { nvtx_push("", w[0]); }}},
+      {"pop", {0, [](App&, const Words&) { nvtx_pop(""); }}},
+      {"push_in", {2, [](App&, const Words& w) { nvtx_push(w[0], w[1]); }}},
+      {"pop_in", {1, [](App&, const Words& w) { nvtx_pop(w[0]); }}},
+      {"range_start", {1, [](App&, const Words& w) { nvtx_start("", w[0]); }}},
+      {"range_end", {1, [](App&, const Words& w) { nvtx_end("", w[0]); }}},
+      {"thread_range",
+       {2, [](App& app, const Words& w) { run_thread_range(app, w[0], number(w[1])); }}},
       {"hold", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(1); }}},
       {"release", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(0); }}},
       {"sleep",

@@ -59,10 +59,12 @@ void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_
   const bool is_whole = counts.replay == CounterReplay::kRange;
   const char* function = "";
   cupti::Result result = cupti::kSuccess;
+  c.clocks->hold(context, counts.device);
   counts.profiler = RangeProfiler::make(
       c.functions, *counts.metrics, context,
       is_whole ? cupti::RangeKind::kPushed : cupti::RangeKind::kEachKernel,
       counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
+      c.config.flushes_caches ? cupti::CacheMode::kAll : cupti::CacheMode::kNone,
       ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
   if (counts.profiler == nullptr) refuse(counts, counters_refused(c.base, function, result));
 }
@@ -76,7 +78,9 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
   const std::size_t passes = counts.metrics->passes();
   counts.replay = c.config.replay;
   if (counts.replay == CounterReplay::kAuto) {
-    counts.replay = passes <= 1 ? CounterReplay::kSerial : CounterReplay::kKernel;
+    // Caches are flushed before each pass, and one pass in series has many launches.
+    const bool is_serial = passes <= 1 && !c.config.flushes_caches;
+    counts.replay = is_serial ? CounterReplay::kSerial : CounterReplay::kKernel;
   }
   const bool is_one_pass =
       counts.replay == CounterReplay::kSerial || counts.replay == CounterReplay::kRange;
@@ -125,7 +129,9 @@ void close_range(Counting& c, ContextCounts& counts) {
   if (LogLease log = definition_log()) {  // recording has just ended
     write_metric_names(c, *log);
     const std::string name = "range " + std::to_string(number);
-    log->put(raw::CountedKernel{.flags = raw::CountedKernel::kIsRange,
+    std::uint8_t flags = clock_flags(c, counts.device);
+    flags |= raw::CountedKernel::kIsRange;
+    log->put(raw::CountedKernel{.flags = flags,
                                 .name = write_kernel_name(*log, name.c_str()),
                                 .start_ns = static_cast<std::uint64_t>(counts.range_from_ns),
                                 .end_ns = timestamp(),
@@ -191,6 +197,13 @@ void warn_of_memory(Counting& c, const ContextCounts& counts) {
 
 void tell_counters_refused(const std::string& reason) { note(raw::CudaNote::kNoCounters, reason); }
 
+std::uint8_t clock_flags(const Counting& c, std::uint32_t device) noexcept {
+  if (!c.clocks->is_asked()) return 0;
+  std::uint8_t flags = raw::CountedKernel::kIsClockAsked;
+  if (c.clocks->are_fixed(device)) flags |= raw::CountedKernel::kHasFixedClocks;
+  return flags;
+}
+
 void write_metric_names(Counting& c, ThreadLog& log) noexcept {
   if (c.has_written_names.exchange(true)) return;
   for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
@@ -210,6 +223,13 @@ bool GpuCounts::is_any_started() const noexcept {
                      [](const auto& counts) { return counts->is_started(); });
 }
 
+void disable(Counting& c, ContextCounts& counts) {
+  close_range(c, counts);
+  stop(c, counts, kOtherContext);
+  counts.profiler.reset();
+  counts.has_image = false;
+}
+
 ContextCounts& counts_of(Counting& c, GpuCounts& gpu, std::uint32_t device,
                          const cupti::CallData& data) {
   if (ContextCounts* counts = gpu.find(data.context)) return *counts;
@@ -226,11 +246,7 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
   warn_of_memory(c, counts);
   // Counters of a GPU serve one context at a time, and are its until its profiler is disabled.
   for (const auto& other : gpu.contexts) {
-    if (other.get() == &counts) continue;
-    close_range(c, *other);
-    stop(c, *other, kOtherContext);
-    other->profiler.reset();
-    other->has_image = false;
+    if (other.get() != &counts) disable(c, *other);
   }
   if (counts.profiler == nullptr) make_profiler(c, counts, counts.context, most_ranges(counts));
   if (counts.is_refused) return;
@@ -305,6 +321,10 @@ void end_context(Counting& c, GpuCounts& gpu, const void* context) {
   if (counts == nullptr) return;
   close_range(c, *counts);
   stop(c, *counts, nullptr);
+  if (c.clocks->is_held_by(context)) {
+    for (const auto& each : gpu.contexts) disable(c, *each);
+    c.clocks->release();
+  }
   for (const CounterBatch& batch : counts->batches) c.evaluator->wait(batch);
   std::erase_if(gpu.contexts, [counts](const auto& each) { return each.get() == counts; });
 }

@@ -18,6 +18,7 @@ from warpline.errors import CounterError, UsageError
 from warpline.units import plural
 
 _NAMES_SHOWN = 3
+_CONTROL_VERSION = 130_400  # CUPTI's: the first that locks clocks and flushes caches
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def prepare(
     """
     settings.request.sections()  # unknown names are errors before anything is started
     gpus = find_gpus(environment, find_cupti(environment, program), settings.devices)
+    if settings.controls_gpu:
+        _check_version(gpus)
     gpu = gpus.tried
     if gpu.obstacle is not None:
         if not settings.request.is_light:
@@ -85,6 +88,19 @@ def prepare(
         settings.counters(metrics, session.passes),
         chip=gpu.chip,
         warnings=tuple(_warnings(settings, planned, session, gpus, gpu)),
+    )
+
+
+def _check_version(gpus: Gpus) -> None:
+    """Raise CounterError if CUPTI cannot lock clocks and flush caches."""
+    if gpus.version >= _CONTROL_VERSION:
+        return
+    # Before 13.0, CUPTI counted its versions from 1.
+    is_known = gpus.version >= 10_000
+    found = f"{gpus.version // 10_000}.{gpus.version // 100 % 100}" if is_known else "older than 13"
+    raise CounterError(
+        f"--clock-control and --cache-control need CUPTI 13.4 or later; {gpus.cupti} is {found}",
+        hint="run pip install 'nvidia-cuda-cupti>=13.4' in the program's Python environment",
     )
 
 

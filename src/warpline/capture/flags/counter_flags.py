@@ -14,15 +14,20 @@ from warpline.capture.flags.counting import (
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
     CountingSettings,
+    CacheControl,
     MetricNames,
     NameBase,
     Page,
+    PushPopScope,
     ReplayMode,
     Summary,
+    TargetProcesses,
     Units,
 )
-from warpline.capture.flags.grammar import Flag, Given, Grammar, Set
+from warpline.capture.flags.grammar import FALSE_WORDS, TRUE_WORDS, Flag, Given, Grammar, Set
 from warpline.capture.flags.ncu import FOREIGN_FLAGS
+from warpline.capture.flags.nvtx_ranges import MOST_NAMES, REGEX, parse_ranges
+from warpline.capture.session.agent_config import Clocks, FilterMode
 from warpline.errors import UsageError
 
 # Files with these endings are read, even if their name is all that is given.
@@ -32,7 +37,10 @@ REPORT_ENDINGS = (
 )
 _MOST = (1 << 63) - 1
 _REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
-_RANGE = re.compile(r"(?:(?P<domain>[^@\[\]/*?+]+)@)?(?P<name>[^@\[\]/*?+]+)/?")
+_INSTANCES = re.compile(r"\d{1,18}(-\d{1,18})?(,\d{1,18}(-\d{1,18})?)*")
+_RANGE_FILTER_HINT = (
+    "use [yes|no]:INSTANCES:NVTX_INSTANCES, such as ::3 for the third NVTX range, :2-5: or :2|4:"
+)
 
 
 def _append(attribute: str) -> Set:
@@ -97,14 +105,54 @@ def _devices(settings: CountingSettings, flag: Given) -> None:
     settings.devices = (*settings.devices, *map(int, words))
 
 
-def _nvtx_range(settings: CountingSettings, flag: Given) -> None:
-    found = _RANGE.fullmatch(flag.value)
-    if found is None or settings.nvtx_include is not None:
+def _nvtx_ranges(settings: CountingSettings, flag: Given) -> None:
+    found = (*getattr(settings, flag.attribute), parse_ranges(flag.name, flag.value))
+    setattr(settings, flag.attribute, found)
+
+
+def _range_filter(settings: CountingSettings, flag: Given) -> None:
+    parts = flag.value.split(":")
+    word = parts[0].lower()
+    if len(parts) != 3 or (word and word not in TRUE_WORDS | FALSE_WORDS) or not any(parts[1:]):
+        raise UsageError(f"invalid {flag.name} {flag.value!r}", hint=_RANGE_FILTER_HINT)
+    windows, ranges = (_instances(flag, part) for part in parts[1:])
+    settings.range_filter = (word in TRUE_WORDS, windows, ranges)
+
+
+def _instances(flag: Given, text: str) -> str:
+    """Return which instances are meant, as the agent reads it; empty for all."""
+    if not text or _INSTANCES.fullmatch(text):
+        return text
+    try:
+        re.compile(text)
+    except re.error as error:
         raise UsageError(
-            f"{flag.name} {flag.value}: only one range is supported, without nesting or wildcards",
-            hint=f"use {flag.name} RANGE or {flag.name} DOMAIN@RANGE",
+            f"{flag.name} {flag.value}: invalid expression {text!r}: {error}",
+            hint=_RANGE_FILTER_HINT,
+        ) from None
+    return REGEX + text
+
+
+def _processes(settings: CountingSettings, flag: Given) -> None:
+    words = [word.strip() for word in flag.value.split(",")]
+    for word in words:
+        name = word.partition(":")[2] if word.startswith(("exclude:", "exclude-tree:")) else word
+        if not name or name == REGEX:
+            raise flag.bad("NAME, regex:EXPRESSION, exclude:NAME or exclude-tree:NAME")
+        _check_expression(word)
+    settings.target_processes_filter = (*settings.target_processes_filter, *words)
+
+
+def _clock_control(settings: CountingSettings, flag: Given) -> None:
+    word = flag.value.lower()
+    if word == "reset":
+        raise UsageError(
+            f"{flag.name} reset is not supported: CUPTI releases only the locks of its own process",
+            hint="run sudo nvidia-smi --reset-gpu-clocks",
         )
-    settings.nvtx_include = found["name"], found["domain"]
+    if word == "force-boost":
+        raise UsageError(f"{flag.name} force-boost is not supported", hint="use boost or base")
+    values.one_of(Clocks)(settings, flag)
 
 
 def _refused(reason: str, hint: str | None = None) -> Set:
@@ -130,14 +178,6 @@ def _only(*accepted: str, otherwise: str, hint: str | None = None) -> Set:
     return check
 
 
-def _filter_mode(settings: CountingSettings, flag: Given) -> None:
-    if flag.value != "global":
-        raise UsageError(
-            f"{flag.name} {flag.value} is not supported",
-            hint="use --sample N to count N launches of each kernel and shape",
-        )
-
-
 def _name_of_output(settings: CountingSettings, flag: Given) -> None:
     if not flag.value:
         raise UsageError(f"{flag.name} requires a value", hint=flag.hint)
@@ -152,7 +192,6 @@ def _import(settings: CountingSettings, flag: Given) -> None:
 
 
 _WHAT, _WHICH, _HOW, _PRINT = "what to count", "which launches", "how to count", "output"
-_DRIVER = "CUPTI before 13.4 cannot do it, and Warpline does not ask it to yet"
 
 FLAGS = (
     Flag(("-h", "--help"), "", "show this help", values.nothing, is_switch=True),
@@ -185,11 +224,18 @@ FLAGS = (
     Flag(("--profile-from-start",), "BOOL", "no: only between cudaProfilerStart and"
          " cudaProfilerStop", values.boolean, group=_WHICH),
     Flag(("--nvtx",), "", "record NVTX ranges, too", values.boolean, is_switch=True, group=_WHICH),
-    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "only while this NVTX range is open", _nvtx_range,
+    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "launches in NVTX ranges: RANGE/ is a push/pop range"
+         " of the thread, RANGE a start/end range, A/*/B a range in another one, regex:EXPRESSION"
+         " (repeatable)", _nvtx_ranges, group=_WHICH),
+    Flag(("--nvtx-exclude",), "[DOMAIN@]RANGE", "no launches in these NVTX ranges (repeatable)",
+         _nvtx_ranges, group=_WHICH),
+    Flag(("--nvtx-push-pop-scope",), "SCOPE", "process: push/pop ranges of all threads count, such as"
+         " those around a backward pass; thread (default): those of the launching thread",
+         values.one_of(PushPopScope), group=_WHICH),
+    Flag(("--range-filter",), "[yes|no]:INSTANCES:NVTX_INSTANCES", "only these ranges of"
+         " cudaProfilerStart, and these that --nvtx-include matches, counted from 1: 3, 2-5 or an"
+         " expression; yes counts NVTX ranges anew after each cudaProfilerStart", _range_filter,
          group=_WHICH),
-    Flag(("--nvtx-exclude",), "RANGE", "", _refused("use --nvtx-include"), is_hidden=True),
-    Flag(("--range-filter",), "FILTER", "", _refused("use --nvtx-include, or --profile-from-start"),
-         is_hidden=True),
     Flag(("--steps",), "N", "count N consecutive steps per sample; with --every",
          values.number(1, (1 << 16) - 1), group=_WHICH),
     Flag(("--every",), "N", "start a sample every N steps", values.number(1, (1 << 16) - 1),
@@ -200,19 +246,24 @@ FLAGS = (
          values.range_and_domain, group=_WHICH),
     Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", _devices,
          group=_WHICH),
-    Flag(("--filter-mode",), "MODE", "", _filter_mode, is_hidden=True),
+    Flag(("--filter-mode",), "MODE", "per-gpu, per-launch-config: apply -s and -c to each GPU, or to"
+         " each grid, block and shared memory size (default: global)", values.one_of(FilterMode),
+         group=_WHICH),
+    Flag(("--target-processes",), "WHICH", "all (default): child processes, too; application-only",
+         values.one_of(TargetProcesses), group=_WHICH),
+    Flag(("--target-processes-filter",), "LIST", "processes by the name of their executable: NAME,"
+         " regex:EXPRESSION, exclude:NAME, exclude-tree:NAME; the first that matches decides",
+         _processes, group=_WHICH),
+    Flag(("--kill",), "BOOL", "yes: stop the program when the launches of -c are counted",
+         values.boolean, group=_WHICH),
     Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
          " each step is a pass, so that nothing is repeated; range: count the launches of an NVTX"
          " range or capture range as a whole, in one pass",
          _replay_mode, group=_HOW),
-    Flag(("--cache-control",), "MODE", "none (default): caches are not flushed",
-         _only("none", otherwise=_DRIVER, hint="use --cache-control none"), group=_HOW),
-    Flag(("--clock-control",), "MODE", "none (default): clocks are not locked; pages show the"
-         " clock of the GPU", _only("none", "reset", otherwise=_DRIVER,
-         hint="use --clock-control none"), group=_HOW),
-    Flag(("--target-processes",), "WHICH", "all (default): child processes, too",
-         _only("all", otherwise="child processes are always counted", hint="use -k or --kernel-id"
-         " to choose launches"), group=_HOW),
+    Flag(("--cache-control",), "MODE", "all: flush the GPU's caches before each pass, with CUPTI 13.4"
+         " or later; none (default)", values.one_of(CacheControl), group=_HOW),
+    Flag(("--clock-control",), "MODE", "base, boost: lock the GPU's clocks, for all programs on it,"
+         " with CUPTI 13.4 or later; none (default)", _clock_control, group=_HOW),
     Flag(("--graph-profiling",), "MODE", "", _only("node", otherwise="CUDA graphs are not counted"),
          is_hidden=True),
     Flag(("-o", "--export"), "NAME", "keep the recording; supports the patterns of ncu (default:"
@@ -266,6 +317,7 @@ def parse(words: Sequence[str]) -> CountingSettings:
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if settings.imported:
         settings.imported += rest
+        _check_report(settings)
     else:
         settings.command = tuple(rest)
         _check(settings)
@@ -280,6 +332,15 @@ def is_report(word: str) -> bool:
 def lists_something(words: Sequence[str]) -> bool:
     """Return whether a flag before the program lists metrics, sets, sections or chips."""
     return not set(LISTS).isdisjoint(GRAMMAR.own_names(words))
+
+
+def _check_report(settings: CountingSettings) -> None:
+    """Reject flags that choose launches of a run only."""
+    if settings.nvtx_include or settings.nvtx_exclude or any(settings.range_filter):
+        raise UsageError(
+            "launches of a report cannot be chosen by their NVTX ranges",
+            hint="use -k, --kernel-id, -s or -c",
+        )
 
 
 def _check(settings: CountingSettings) -> None:
@@ -301,15 +362,61 @@ def _check(settings: CountingSettings) -> None:
                 f"--steps {settings.steps} exceeds --every {settings.every}",
                 hint="use fewer steps per sample",
             )
+    _check_ranges(settings)
+    if settings.kill and not settings.launch_count:
+        raise UsageError("--kill yes requires -c", hint="use -c N --kill yes")
+    if settings.counts_windows and settings.kill:
+        raise UsageError(
+            f"--kill yes is not supported with --replay-mode {settings.replay_mode}",
+            hint=_REPLAY_HINT,
+        )
+    if settings.counts_windows and settings.cache_control is CacheControl.ALL:
+        raise UsageError(
+            f"--cache-control all is not supported with --replay-mode {settings.replay_mode}:"
+            " caches are flushed before each pass of a launch",
+            hint=_REPLAY_HINT,
+        )
+    if settings.kill and settings.filter_mode is not FilterMode.GLOBAL:
+        raise UsageError(
+            f"--kill yes and --filter-mode {settings.filter_mode} cannot be combined", hint="use one"
+        )
     ways = {
-        "--nvtx-include": settings.nvtx_include is not None,
+        "--nvtx-include": settings.window is not None,
         "--profile-from-start no": not settings.profile_from_start,
+        "--range-filter": bool(settings.range_filter[1]) and settings.profile_from_start,
         "--steps": settings.samples_steps,
     }
     chosen = [name for name, is_chosen in ways.items() if is_chosen]
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} cannot be combined", hint="use one")
+    if settings.range_filter[1]:
+        settings.profile_from_start = False
     if settings.page is Page.SOURCE:
         raise UsageError(
             "--page source: instructions are in reports of ncu only", hint="use --page raw"
+        )
+
+
+def _check_ranges(settings: CountingSettings) -> None:
+    """Reject NVTX expressions that are too many, or more than the way of counting can use."""
+    expressions = (*settings.nvtx_include, *settings.nvtx_exclude)
+    if sum(len(expression.names) for expression in expressions) > MOST_NAMES:
+        raise UsageError(f"more than {MOST_NAMES} NVTX ranges", hint="use regex:EXPRESSION")
+    if settings.range_filter[2] and not settings.nvtx_include:
+        raise UsageError(
+            "--range-filter: NVTX ranges are those of --nvtx-include",
+            hint="add --nvtx-include RANGE/",
+        )
+    if not settings.counts_windows:
+        return
+    mode = f"--replay-mode {settings.replay_mode}"
+    if settings.nvtx_exclude or settings.range_filter[2]:
+        flag = "--nvtx-exclude" if settings.nvtx_exclude else "--range-filter for NVTX ranges"
+        raise UsageError(
+            f"{flag} is not supported with {mode}", hint="name the range with --nvtx-include"
+        )
+    if len(expressions) > 1 or (expressions and not expressions[0].is_single):
+        raise UsageError(
+            f"{mode} counts one NVTX range, without nesting or expressions",
+            hint="use --nvtx-include RANGE or --nvtx-include DOMAIN@RANGE",
         )
