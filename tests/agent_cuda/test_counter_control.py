@@ -12,38 +12,40 @@ from agent_cuda import cuda_logs as logs
 from warpline.capture.session.control import ControlFile, State
 
 
-@pytest.fixture
-def controlled(run, cuda, tmp_path):
-    """Return a function that counts with CUPTI 13.4: the kernels, and what CUPTI was told."""
-    told = tmp_path / "told"
+class Controlled:
+    """Counts with CUPTI 13.4; `folder` is the last session's.
 
-    def record(
-        *words,
-        environment=None,
-        metrics=counted.LIGHT,
-        cupti=None,
-        status=0,
-        is_cut=False,
-        **keys,
+    Returns the kernels, and what the fake was told of clocks and caches. `is_cut`: the program ends
+    without its exit handlers, so that values may be missing.
+    """
+
+    def __init__(self, run, cuda, told):
+        self._run, self._cuda, self._told = run, cuda, told
+        self.folder = None
+
+    def __call__(
+        self, *words, environment=None, metrics=counted.LIGHT, cupti=None, is_cut=False, **keys
     ):
-        more = {"FAKE_CUPTI_LOG": str(told), **(environment or {})}
-        folder = run(
+        more = {"FAKE_CUPTI_LOG": str(self._told), **(environment or {})}
+        status = keys.pop("status", 0)
+        self.folder = self._run(
             "init",
             *words,
-            cupti=cupti or cuda.cupti13_4,
+            cupti=cupti or self._cuda.cupti13_4,
             environment=more,
             status=status,
             **counted.keys(metrics, **keys),
         )
-        record.folder = folder
-        kernels = counted.read(folder)
+        kernels = counted.read(self.folder)
         if not is_cut:
             counted.check_values(kernels, metrics)
-        lines = told.read_text().splitlines()
-        seen = [line for line in lines if line.startswith(("clocks", "caches"))]
-        return kernels, seen
+        lines = self._told.read_text().splitlines()
+        return kernels, [line for line in lines if line.startswith(("clocks", "caches"))]
 
-    return record
+
+@pytest.fixture
+def controlled(run, cuda, tmp_path):
+    return Controlled(run, cuda, tmp_path / "told")
 
 
 def notes(folder, kind):
@@ -170,11 +172,10 @@ PROCESSES = [
 
 @pytest.mark.parametrize(("keys", "is_counted"), PROCESSES)
 def test_processes(controlled, keys, is_counted):
-    folder_of = controlled
     kernels, _ = controlled("repeat", 2, "k1", "memory", **{"program": 0, **keys})
     assert len(kernels) == (2 if is_counted else 0)
-    assert bool(notes(folder_of.folder, logs.NOTE_NOT_CHOSEN)) is not is_counted
-    assert counted.output(folder_of.folder) == "memory 2 of 2, 0 failed\n"
+    assert bool(notes(controlled.folder, logs.NOTE_NOT_CHOSEN)) is not is_counted
+    assert counted.output(controlled.folder) == "memory 2 of 2, 0 failed\n"
 
 
 @pytest.mark.parametrize(("tree", "is_counted"), [("bash", False), ("zsh", True)])

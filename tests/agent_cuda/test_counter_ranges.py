@@ -10,23 +10,29 @@ from warpline.capture.flags.nvtx_ranges import parse_ranges
 from warpline.capture.session.control import RangeMode
 
 
-@pytest.fixture
-def chosen(run):
-    """Return a function that runs commands with expressions, and returns what was counted.
+class Chosen:
+    """Runs commands with expressions; `folder` is the last session's.
 
-    `include` and `exclude` are expressions; further keys are those of counters.
+    `include` and `exclude` are expressions; further keys are those of counters. Returns the numbers
+    of the kernels that were counted.
     """
 
-    def record(*words, include=(), exclude=(), mode=RangeMode.NONE, **more):
+    def __init__(self, run):
+        self._run = run
+        self.folder = None
+
+    def __call__(self, *words, include=(), exclude=(), mode=RangeMode.NONE, **more):
         more["nvtx_include"] = [parse_ranges("--nvtx-include", text).lines() for text in include]
         more["nvtx_exclude"] = [parse_ranges("--nvtx-exclude", text).lines() for text in exclude]
-        folder = run("init", *words, mode=mode, nvtx=1, **counted.keys(**more))
-        kernels = counted.read(folder)
+        self.folder = self._run("init", *words, mode=mode, nvtx=1, **counted.keys(**more))
+        kernels = counted.read(self.folder)
         counted.check_values(kernels)
-        record.folder = folder
         return [one.number for one in kernels]
 
-    return record
+
+@pytest.fixture
+def chosen(run):
+    return Chosen(run)
 
 
 def launch(number):
@@ -37,7 +43,8 @@ def launch(number):
 # Kernel 1 is launched in A, 2 in A/B, 3 in A/B/C, 4 in A again, 5 in none, 6 in B, 7 in B/A.
 NESTED = (
     *("push", "A", *launch(1), "push", "B", *launch(2), "push", "C", *launch(3), "pop", "pop"),
-    *(*launch(4), "pop", *launch(5), "push", "B", *launch(6), "push", "A", *launch(7), "pop", "pop"),
+    *(*launch(4), "pop", *launch(5), "push", "B", *launch(6), "push", "A", *launch(7)),
+    *("pop", "pop"),
 )
 STACKS = [
     (["A/"], [], [1, 2, 3, 4, 7]),
@@ -168,9 +175,7 @@ def test_ranges_within_capture_ranges(chosen, keys, expected):
     for i in range(1, 7):
         windows += {2: ["start"], 4: ["stop"], 5: ["start"]}.get(i, [])
         windows += ["push", "A", *launch(i), "pop"]
-    found = chosen(
-        *windows, "stop", include=["A/"], mode=RangeMode.CUDA_PROFILER_API, **keys
-    )
+    found = chosen(*windows, "stop", include=["A/"], mode=RangeMode.CUDA_PROFILER_API, **keys)
     assert found == expected
 
 
@@ -198,8 +203,8 @@ def test_ranges_that_are_not_closed(chosen):
         (NESTED, "A", "it is a push/pop range", "use --nvtx-include 'A/'"),
         (STARTED, "A/", "it is a start/end range", "use --nvtx-include 'A'"),
         (NESTED, "D@A/", "are in the default domain", "use --nvtx-include 'A/'"),
-        (("push_in", "NVTX", "A", *launch(1)), "A/", "in domain NVTX", "use --nvtx-include 'NVTX@A/'"),
-        (("push", "A", "thread_range", "B", 1), "A/", "in other threads", "use --nvtx-push-pop-scope"),
+        (("push_in", "NVTX", "A", *launch(1)), "A/", "in domain NVTX", "'NVTX@A/'"),
+        (("push", "A", "thread_range", "B", 1), "A/", "in other threads", "--nvtx-push-pop-scope"),
         (NESTED, "Z/", "no NVTX range matched --nvtx-include Z/", "warpline profile"),
     ],
 )

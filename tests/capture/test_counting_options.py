@@ -316,17 +316,20 @@ def test_nvtx_expressions_are_given_to_the_agent_in_parts() -> None:
 
 
 def test_a_range_filter_needs_ranges_of_the_profiler_only_if_it_names_them() -> None:
-    assert parse("--range-filter ::3 --nvtx-include A/ x").profile_from_start
-    assert not parse("--range-filter :3: x").profile_from_start
+    assert not parse("--range-filter ::3 --nvtx-include A/ x").has_profiler_ranges
+    settings = parse("--range-filter :3: x")
+    capture = settings.capture("out", settings.counters(METRICS, 1))
+    assert capture.capture_range is CaptureRange.CUDA_PROFILER_API
 
 
 def test_one_range_is_the_window_of_replay_by_ranges_and_steps() -> None:
     for mode in ("range", "steps"):
         for text, wanted in {"A": ("A", None), "A/": ("A", None), "D@A/": ("A", "D")}.items():
             settings = parse(f"--replay-mode {mode} --nvtx-include {text} x")
-            capture = settings.capture("out", settings.counters(METRICS, 1))
+            counters = settings.counters(METRICS, 1)
+            capture = settings.capture("out", counters)
             assert (capture.capture_range, capture.nvtx_capture) == (CaptureRange.NVTX, wanted)
-            assert "counter_nvtx_include" not in config(f"--replay-mode {mode} --nvtx-include {text} x")
+            assert not counters.ranges.include
     settings = parse("--nvtx-include A/ x")
     capture = settings.capture("out", settings.counters(METRICS, 1))
     assert (capture.capture_range, capture.trace) == (CaptureRange.NONE, ("cuda", "nvtx"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from warpline.capture.flags import counter_flags
 from warpline.capture.flags.counting import CountingSettings, MetricNames, Page, Summary, Units
-from warpline.capture.session.agent_config import Replay
+from warpline.capture.session.agent_config import Clocks, Replay
 from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
@@ -175,6 +175,10 @@ def _tell_counts(prepared: prepare.Prepared, trace: Trace) -> None:
         limits.append(f"at most {counters.sample} of each kernel and shape")
     if counters.budget_ppm:
         limits.append(f"in at most {counters.budget_ppm / 10_000:g}% of the run time")
+    if counters.clocks is not Clocks.NONE:
+        fixed = trace.columns("profiled_kernel", "has_fixed_clocks")["has_fixed_clocks"]
+        are_fixed = bool(fixed.filled(0).all())
+        limits.append(f"clocks {'' if are_fixed else 'not '}locked to {counters.clocks}")
     is_range = counters.replay is Replay.RANGE
     words = ("range",) if is_range else ("launch", "launches")
     talk.note(

@@ -211,9 +211,13 @@ bool is_filter_done(Counting& c) noexcept {
   return c.filter->is_done();
 }
 
+bool is_in_window(const Counting& c) {
+  return c.windows.is_all() || c.windows.has(g_process->windows_begun.load());
+}
+
 // Whether the thread is in the NVTX ranges, and the process in the capture ranges, that are asked for.
 bool is_in_ranges(const Counting& c) {
-  if (!c.windows.is_all() && !c.windows.has(g_process->windows_begun.load())) return false;
+  if (!is_in_window(c)) return false;
   if (!c.config.ranges.is_on()) return true;
   nvtx::RangeFilter* filter = nvtx::RangeFilter::current();
   return filter != nullptr && filter->has_launch();
@@ -241,7 +245,7 @@ ContextCounts& counts_here(Counting& c, const cupti::CallData& data) {
 
 // Begins the range of a context with the first work in it. Returns the context, or null.
 ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
-  if (!is_recording(c) || is_capturing(c)) return nullptr;
+  if (!is_recording(c) || is_capturing(c) || !is_in_window(c)) return nullptr;
   ContextCounts& counts = counts_here(c, data);
   open_range(c, *t_launch.gpu, counts, t_launch.enter_ns);
   return counts.is_open ? &counts : nullptr;
@@ -275,7 +279,7 @@ void enter_launch(Counting& c, const cupti::CallData& data) {
     return;
   }
   if (c.config.replay == CounterReplay::kSteps) {
-    if (is_recording(c) && !c.is_over && !is_capturing(c)) {
+    if (is_recording(c) && !c.is_over && !is_capturing(c) && is_in_window(c)) {
       enter_step_launch(c, counts_here(c, data), data);
     }
     return;

@@ -108,7 +108,7 @@ inline Number event_or_null(const SealedTables &, uint32_t event) {
 }
 
 // Whether the clocks were fixed, where that was asked for.
-inline Label fixed_clocks(const SealedTables &, bool is_asked, bool is_fixed) {
+inline Flag fixed_clocks(const SealedTables &, bool is_asked, bool is_fixed) {
   return {{is_fixed, is_asked}};
 }
 

@@ -9,12 +9,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpline.capture.flags import values
+from warpline.capture.flags import launches, values
+from warpline.capture.flags.counter_checks import check, check_report
 from warpline.capture.flags.counting import (
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
-    CountingSettings,
     CacheControl,
+    CountingSettings,
     MetricNames,
     NameBase,
     Page,
@@ -24,9 +25,8 @@ from warpline.capture.flags.counting import (
     TargetProcesses,
     Units,
 )
-from warpline.capture.flags.grammar import FALSE_WORDS, TRUE_WORDS, Flag, Given, Grammar, Set
+from warpline.capture.flags.grammar import Flag, Given, Grammar, Set
 from warpline.capture.flags.ncu import FOREIGN_FLAGS
-from warpline.capture.flags.nvtx_ranges import MOST_NAMES, REGEX, parse_ranges
 from warpline.capture.session.agent_config import Clocks, FilterMode
 from warpline.errors import UsageError
 
@@ -35,12 +35,7 @@ REPORT_ENDINGS = (
     *(".ncu-rep", ".ncu-repz", ".csv", ".warpline"),
     *(".nsys-rep", ".qdrep", ".sqlite", ".json", ".json.gz"),
 )
-_MOST = (1 << 63) - 1
 _REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
-_INSTANCES = re.compile(r"\d{1,18}(-\d{1,18})?(,\d{1,18}(-\d{1,18})?)*")
-_RANGE_FILTER_HINT = (
-    "use [yes|no]:INSTANCES:NVTX_INSTANCES, such as ::3 for the third NVTX range, :2-5: or :2|4:"
-)
 
 
 def _append(attribute: str) -> Set:
@@ -54,13 +49,6 @@ def _append(attribute: str) -> Set:
     return append
 
 
-def _launches(settings: CountingSettings, flag: Given) -> None:
-    text = flag.value.removeprefix("+")
-    if not (text.isascii() and text.isdecimal()) or int(text) > _MOST:
-        raise UsageError(f"{flag.name} {flag.value}: must be >= 0", hint=flag.hint)
-    setattr(settings, flag.attribute, int(text))
-
-
 def _overhead(settings: CountingSettings, flag: Given) -> None:
     try:
         percent = float(flag.value.removesuffix("%"))
@@ -69,78 +57,6 @@ def _overhead(settings: CountingSettings, flag: Given) -> None:
     if not 0 <= percent <= 100:
         raise flag.bad("a percentage from 0 (no limit) to 100")
     settings.overhead = percent
-
-
-def _name(settings: CountingSettings, flag: Given) -> None:
-    values.text(settings, flag)
-    _check_expression(flag.value)
-
-
-def _check_expression(text: str) -> None:
-    """Raise UsageError if a name is ``regex:`` and an invalid expression."""
-    if text.startswith("regex:"):
-        try:
-            re.compile(text.removeprefix("regex:"))
-        except re.error as error:
-            raise UsageError(f"invalid expression {text!r}: {error}") from None
-
-
-def _kernel_id(settings: CountingSettings, flag: Given) -> None:
-    context, _, rest = flag.value.partition(":")
-    stream, _, rest = rest.partition(":")
-    name, colon, _ = rest.rpartition(":")
-    if not colon or not all(not part or part.isdecimal() for part in (context, stream)):
-        raise UsageError(
-            f"invalid {flag.name} {flag.value!r}",
-            hint="use CONTEXT:STREAM:NAME:INVOCATION, such as ::vec_add:2; parts may be empty",
-        )
-    _check_expression(name)
-    settings.kernel_id = (*settings.kernel_id, flag.value)
-
-
-def _devices(settings: CountingSettings, flag: Given) -> None:
-    words = [word.strip() for word in flag.value.split(",") if word.strip()]
-    if not words or not all(word.isascii() and word.isdecimal() for word in words):
-        raise flag.bad("numbers of GPUs, such as 0,1")
-    settings.devices = (*settings.devices, *map(int, words))
-
-
-def _nvtx_ranges(settings: CountingSettings, flag: Given) -> None:
-    found = (*getattr(settings, flag.attribute), parse_ranges(flag.name, flag.value))
-    setattr(settings, flag.attribute, found)
-
-
-def _range_filter(settings: CountingSettings, flag: Given) -> None:
-    parts = flag.value.split(":")
-    word = parts[0].lower()
-    if len(parts) != 3 or (word and word not in TRUE_WORDS | FALSE_WORDS) or not any(parts[1:]):
-        raise UsageError(f"invalid {flag.name} {flag.value!r}", hint=_RANGE_FILTER_HINT)
-    windows, ranges = (_instances(flag, part) for part in parts[1:])
-    settings.range_filter = (word in TRUE_WORDS, windows, ranges)
-
-
-def _instances(flag: Given, text: str) -> str:
-    """Return which instances are meant, as the agent reads it; empty for all."""
-    if not text or _INSTANCES.fullmatch(text):
-        return text
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"{flag.name} {flag.value}: invalid expression {text!r}: {error}",
-            hint=_RANGE_FILTER_HINT,
-        ) from None
-    return REGEX + text
-
-
-def _processes(settings: CountingSettings, flag: Given) -> None:
-    words = [word.strip() for word in flag.value.split(",")]
-    for word in words:
-        name = word.partition(":")[2] if word.startswith(("exclude:", "exclude-tree:")) else word
-        if not name or name == REGEX:
-            raise flag.bad("NAME, regex:EXPRESSION, exclude:NAME or exclude-tree:NAME")
-        _check_expression(word)
-    settings.target_processes_filter = (*settings.target_processes_filter, *words)
 
 
 def _clock_control(settings: CountingSettings, flag: Given) -> None:
@@ -206,36 +122,36 @@ FLAGS = (
          " breakdown:NAME stands for the parts of a throughput (repeatable)", _append("metrics"),
          group=_WHAT),
     Flag(("--sample",), "N", "count N launches of each kernel and shape; 0 counts all (default:"
-         f" {DEFAULT_SAMPLE} if neither metrics nor launches are chosen, otherwise 0)", _launches,
-         group=_WHAT),
+         f" {DEFAULT_SAMPLE} if neither metrics nor launches are chosen, otherwise 0)",
+         launches.number, group=_WHAT),
     Flag(("--overhead",), "PERCENT", "share of the run time that counting may take; 0 is no limit"
          f" (default: {DEFAULT_OVERHEAD:g} if neither metrics nor launches are chosen, otherwise"
          " 0)", _overhead, group=_WHAT),
     Flag(("-k", "--kernel-name"), "NAME|regex:EXPRESSION", "launches of kernels with this name",
-         _name, group=_WHICH),
+         launches.name, group=_WHICH),
     Flag(("--kernel-name-base",), "BASE", "name that -k and --kernel-id compare: function,"
          " demangled, mangled (default: function)", values.one_of(NameBase), group=_WHICH),
     Flag(("--kernel-id",), "CONTEXT:STREAM:NAME:INVOCATION", "these launches; empty parts match"
-         " all, invocations count from 1 (repeatable)", _kernel_id, group=_WHICH),
-    Flag(("-s", "--launch-skip"), "N", "skip the first N launches", _launches, group=_WHICH),
-    Flag(("-c", "--launch-count"), "N", "at most N launches", _launches, group=_WHICH),
+         " all, invocations count from 1 (repeatable)", launches.kernel_id, group=_WHICH),
+    Flag(("-s", "--launch-skip"), "N", "skip the first N launches", launches.number, group=_WHICH),
+    Flag(("-c", "--launch-count"), "N", "at most N launches", launches.number, group=_WHICH),
     Flag(("--launch-skip-before-match",), "N", "skip the first N launches, whatever their name",
-         _launches, group=_WHICH),
+         launches.number, group=_WHICH),
     Flag(("--profile-from-start",), "BOOL", "no: only between cudaProfilerStart and"
          " cudaProfilerStop", values.boolean, group=_WHICH),
     Flag(("--nvtx",), "", "record NVTX ranges, too", values.boolean, is_switch=True, group=_WHICH),
-    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "launches in NVTX ranges: RANGE/ is a push/pop range"
-         " of the thread, RANGE a start/end range, A/*/B a range in another one, regex:EXPRESSION"
-         " (repeatable)", _nvtx_ranges, group=_WHICH),
+    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "launches in NVTX ranges: RANGE/ is a push/pop"
+         " range of the thread, RANGE a start/end range, A/*/B one in another; regex:EXPRESSION"
+         " (repeatable)", launches.nvtx_ranges, group=_WHICH),
     Flag(("--nvtx-exclude",), "[DOMAIN@]RANGE", "no launches in these NVTX ranges (repeatable)",
-         _nvtx_ranges, group=_WHICH),
-    Flag(("--nvtx-push-pop-scope",), "SCOPE", "process: push/pop ranges of all threads count, such as"
-         " those around a backward pass; thread (default): those of the launching thread",
+         launches.nvtx_ranges, group=_WHICH),
+    Flag(("--nvtx-push-pop-scope",), "SCOPE", "process: push/pop ranges of all threads count, such"
+         " as those around a backward pass; thread (default): those of the launching thread",
          values.one_of(PushPopScope), group=_WHICH),
     Flag(("--range-filter",), "[yes|no]:INSTANCES:NVTX_INSTANCES", "only these ranges of"
          " cudaProfilerStart, and these that --nvtx-include matches, counted from 1: 3, 2-5 or an"
-         " expression; yes counts NVTX ranges anew after each cudaProfilerStart", _range_filter,
-         group=_WHICH),
+         " expression; yes counts NVTX ranges anew after each cudaProfilerStart",
+         launches.range_filter, group=_WHICH),
     Flag(("--steps",), "N", "count N consecutive steps per sample; with --every",
          values.number(1, (1 << 16) - 1), group=_WHICH),
     Flag(("--every",), "N", "start a sample every N steps", values.number(1, (1 << 16) - 1),
@@ -244,24 +160,24 @@ FLAGS = (
          group=_WHICH),
     Flag(("--step-range",), "RANGE[@DOMAIN]", "NVTX range that starts a step; accepts * and ?",
          values.range_and_domain, group=_WHICH),
-    Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", _devices,
+    Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", launches.devices,
          group=_WHICH),
-    Flag(("--filter-mode",), "MODE", "per-gpu, per-launch-config: apply -s and -c to each GPU, or to"
-         " each grid, block and shared memory size (default: global)", values.one_of(FilterMode),
+    Flag(("--filter-mode",), "MODE", "per-gpu, per-launch-config: apply -s and -c to each GPU, or"
+         " to each grid, block and shared memory size (default: global)", values.one_of(FilterMode),
          group=_WHICH),
     Flag(("--target-processes",), "WHICH", "all (default): child processes, too; application-only",
          values.one_of(TargetProcesses), group=_WHICH),
     Flag(("--target-processes-filter",), "LIST", "processes by the name of their executable: NAME,"
          " regex:EXPRESSION, exclude:NAME, exclude-tree:NAME; the first that matches decides",
-         _processes, group=_WHICH),
+         launches.processes, group=_WHICH),
     Flag(("--kill",), "BOOL", "yes: stop the program when the launches of -c are counted",
          values.boolean, group=_WHICH),
     Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
          " each step is a pass, so that nothing is repeated; range: count the launches of an NVTX"
          " range or capture range as a whole, in one pass",
          _replay_mode, group=_HOW),
-    Flag(("--cache-control",), "MODE", "all: flush the GPU's caches before each pass, with CUPTI 13.4"
-         " or later; none (default)", values.one_of(CacheControl), group=_HOW),
+    Flag(("--cache-control",), "MODE", "all: flush the GPU's caches before each pass, with CUPTI"
+         " 13.4 or later; none (default)", values.one_of(CacheControl), group=_HOW),
     Flag(("--clock-control",), "MODE", "base, boost: lock the GPU's clocks, for all programs on it,"
          " with CUPTI 13.4 or later; none (default)", _clock_control, group=_HOW),
     Flag(("--graph-profiling",), "MODE", "", _only("node", otherwise="CUDA graphs are not counted"),
@@ -317,10 +233,10 @@ def parse(words: Sequence[str]) -> CountingSettings:
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if settings.imported:
         settings.imported += rest
-        _check_report(settings)
+        check_report(settings)
     else:
         settings.command = tuple(rest)
-        _check(settings)
+        check(settings)
     return settings
 
 
@@ -332,91 +248,3 @@ def is_report(word: str) -> bool:
 def lists_something(words: Sequence[str]) -> bool:
     """Return whether a flag before the program lists metrics, sets, sections or chips."""
     return not set(LISTS).isdisjoint(GRAMMAR.own_names(words))
-
-
-def _check_report(settings: CountingSettings) -> None:
-    """Reject flags that choose launches of a run only."""
-    if settings.nvtx_include or settings.nvtx_exclude or any(settings.range_filter):
-        raise UsageError(
-            "launches of a report cannot be chosen by their NVTX ranges",
-            hint="use -k, --kernel-id, -s or -c",
-        )
-
-
-def _check(settings: CountingSettings) -> None:
-    """Reject conflicting flags of a run."""
-    if not settings.command:
-        raise UsageError(
-            "missing PROGRAM or REPORT argument",
-            hint="run warpline kernels -- python train.py, or warpline kernels run.ncu-rep",
-        )
-    if settings.samples_steps:
-        if settings.every is not None and settings.duty is not None:
-            raise UsageError("--every and --duty cannot be combined", hint="use one")
-        if settings.duty is None and (settings.steps is None or settings.every is None):
-            raise UsageError(
-                "--steps and --every belong together", hint="use --steps 1 --every 100"
-            )
-        if settings.steps and settings.every and settings.steps > settings.every:
-            raise UsageError(
-                f"--steps {settings.steps} exceeds --every {settings.every}",
-                hint="use fewer steps per sample",
-            )
-    _check_ranges(settings)
-    if settings.kill and not settings.launch_count:
-        raise UsageError("--kill yes requires -c", hint="use -c N --kill yes")
-    if settings.counts_windows and settings.kill:
-        raise UsageError(
-            f"--kill yes is not supported with --replay-mode {settings.replay_mode}",
-            hint=_REPLAY_HINT,
-        )
-    if settings.counts_windows and settings.cache_control is CacheControl.ALL:
-        raise UsageError(
-            f"--cache-control all is not supported with --replay-mode {settings.replay_mode}:"
-            " caches are flushed before each pass of a launch",
-            hint=_REPLAY_HINT,
-        )
-    if settings.kill and settings.filter_mode is not FilterMode.GLOBAL:
-        raise UsageError(
-            f"--kill yes and --filter-mode {settings.filter_mode} cannot be combined", hint="use one"
-        )
-    ways = {
-        "--nvtx-include": settings.window is not None,
-        "--profile-from-start no": not settings.profile_from_start,
-        "--range-filter": bool(settings.range_filter[1]) and settings.profile_from_start,
-        "--steps": settings.samples_steps,
-    }
-    chosen = [name for name, is_chosen in ways.items() if is_chosen]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} cannot be combined", hint="use one")
-    if settings.range_filter[1]:
-        settings.profile_from_start = False
-    if settings.page is Page.SOURCE:
-        raise UsageError(
-            "--page source: instructions are in reports of ncu only", hint="use --page raw"
-        )
-
-
-def _check_ranges(settings: CountingSettings) -> None:
-    """Reject NVTX expressions that are too many, or more than the way of counting can use."""
-    expressions = (*settings.nvtx_include, *settings.nvtx_exclude)
-    if sum(len(expression.names) for expression in expressions) > MOST_NAMES:
-        raise UsageError(f"more than {MOST_NAMES} NVTX ranges", hint="use regex:EXPRESSION")
-    if settings.range_filter[2] and not settings.nvtx_include:
-        raise UsageError(
-            "--range-filter: NVTX ranges are those of --nvtx-include",
-            hint="add --nvtx-include RANGE/",
-        )
-    if not settings.counts_windows:
-        return
-    mode = f"--replay-mode {settings.replay_mode}"
-    if settings.nvtx_exclude or settings.range_filter[2]:
-        flag = "--nvtx-exclude" if settings.nvtx_exclude else "--range-filter for NVTX ranges"
-        raise UsageError(
-            f"{flag} is not supported with {mode}", hint="name the range with --nvtx-include"
-        )
-    if len(expressions) > 1 or (expressions and not expressions[0].is_single):
-        raise UsageError(
-            f"{mode} counts one NVTX range, without nesting or expressions",
-            hint="use --nvtx-include RANGE or --nvtx-include DOMAIN@RANGE",
-        )

@@ -213,7 +213,12 @@ class CountingSettings:
     @property
     def has_range(self) -> bool:
         """Whether only launches in certain ranges are counted."""
-        return bool(self.nvtx_include) or not self.profile_from_start
+        return bool(self.nvtx_include) or self.has_profiler_ranges
+
+    @property
+    def has_profiler_ranges(self) -> bool:
+        """Whether only launches between cudaProfilerStart and -Stop are counted."""
+        return not self.profile_from_start or bool(self.range_filter[1])
 
     @property
     def window(self) -> RangeExpression | None:
@@ -328,6 +333,6 @@ class CountingSettings:
         if self.window is not None:
             capture.capture_range = CaptureRange.NVTX
             capture.nvtx_capture = (self.window.names[0], self.window.domain or None)
-        elif not self.profile_from_start or (self.is_range and not self.samples_steps):
+        elif self.has_profiler_ranges or (self.is_range and not self.samples_steps):
             capture.capture_range = CaptureRange.CUDA_PROFILER_API
         return capture

@@ -40,7 +40,7 @@ def _no_window(evidence: Evidence) -> Reason | None:
     if settings.capture_range is CaptureRange.CUDA_PROFILER_API:
         return Reason(
             "the program never called cudaProfilerStart",
-            "remove --profile-from-start to count from the start",
+            "remove --profile-from-start or --range-filter to count from the start",
         )
     if settings.capture_range is CaptureRange.NVTX:
         name, domain = settings.nvtx_capture or ("", None)

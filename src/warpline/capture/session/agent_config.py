@@ -159,8 +159,8 @@ class ProcessesConfig:
     Attributes:
         only_program: Only in the process that the launcher started.
         program: That process; None before it is started.
-        filter: ``NAME``, ``regex:EXPRESSION``, ``exclude:NAME`` and ``exclude-tree:NAME``, for names
-            of executables; the first that matches decides.
+        filter: ``NAME``, ``regex:EXPRESSION``, ``exclude:NAME`` and ``exclude-tree:NAME``, for
+            names of executables; the first that matches decides.
     """
 
     only_program: bool = False
