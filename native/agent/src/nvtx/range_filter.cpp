@@ -295,9 +295,6 @@ void RangeFilter::push(const Domain& domain, std::string_view name) noexcept {
   if (!inside) return;
   try {
     const std::uint64_t names = names_of(domain, name, true);
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if ((names & bit(i)) != 0) names_[i]->pushed.fetch_add(1, std::memory_order_relaxed);
-    }
     std::optional<Lock> lock;
     if (per_process_) lock.emplace(lock_);
     Stack& stack = per_process_ ? all_ : stack_here();
@@ -306,6 +303,9 @@ void RangeFilter::push(const Domain& domain, std::string_view name) noexcept {
       return;
     }
     stack.ranges.push_back({&domain, names, per_process_ ? this_thread() : 0});
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if ((names & bit(i)) != 0) names_[i]->pushed.fetch_add(1, std::memory_order_relaxed);
+    }
     follow(stack);
     if (!per_process_) return;
     put(open_, stack_mask(), stack.open);

@@ -97,6 +97,7 @@ struct CounterConfig {
   FilterMode mode = FilterMode::kGlobal;
   bool ends_program = false;            // counter_kill: it is over once count launches are counted
   std::uint64_t sample = 0;             // of each kernel, grid and block; 0: all
+  std::uint64_t burst = 0;              // of these, in one burst (see counters/pace.h); 0: no bursts
   std::uint64_t budget_ppm = 0;         // of the process's time; 0: no limit
   std::vector<std::uint32_t> devices;   // CUDA's ordinals; empty: all
   RangeFilterConfig ranges;
