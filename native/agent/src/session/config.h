@@ -75,7 +75,7 @@ struct RangeFilterConfig {
   std::vector<std::string> exclude;
   bool per_process = false;          // counter_nvtx_scope=process: one stack for all threads
   std::string instances;             // of what matches, counted from 1; empty: all
-  bool per_window = false;           // counted anew in each capture range
+  bool per_window = false;           // the count restarts in each capture range
 
   bool is_on() const noexcept { return !include.empty() || !exclude.empty(); }
 };

@@ -150,7 +150,7 @@ FLAGS = (
          values.one_of(PushPopScope), group=_WHICH),
     Flag(("--range-filter",), "[yes|no]:INSTANCES:NVTX_INSTANCES", "only these ranges of"
          " cudaProfilerStart, and these that --nvtx-include matches, counted from 1: 3, 2-5 or an"
-         " expression; yes counts NVTX ranges anew after each cudaProfilerStart",
+         " expression; yes restarts the NVTX count at each cudaProfilerStart",
          launches.range_filter, group=_WHICH),
     Flag(("--steps",), "N", "count N consecutive steps per sample; with --every",
          values.number(1, (1 << 16) - 1), group=_WHICH),

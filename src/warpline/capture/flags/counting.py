@@ -136,8 +136,8 @@ class CountingSettings:
     Attributes:
         command: The program to run; empty if reports are read.
         imported: The reports to read.
-        range_filter: Whether NVTX ranges are counted anew in each range of cudaProfilerStart and
-            -Stop, and which instances of these and of NVTX ranges, in the agent's form.
+        range_filter: Whether the count of NVTX ranges restarts in each range of cudaProfilerStart
+            and -Stop, and which instances of these and of NVTX ranges, in the agent's form.
         ignored: Flags of ncu without effect that were given.
     """
 

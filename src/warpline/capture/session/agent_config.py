@@ -130,7 +130,7 @@ class RangesConfig:
         exclude: Expressions, none of which may hold.
         per_process: Push/pop ranges of all threads are one stack.
         instances: Which instances of what `include` matches, in the agent's form; empty for all.
-        per_window: They are counted anew in each capture range.
+        per_window: Their count restarts in each capture range.
     """
 
     include: tuple[str, ...] = ()
