@@ -140,6 +140,18 @@ def test_push_pop_ranges_of_other_threads(chosen, scope, include, expected):
     assert chosen(*words, include=[include], nvtx_scope=scope) == expected
 
 
+@pytest.mark.parametrize("scope", ["thread", "process"])
+def test_many_threads_at_once(chosen, scope):
+    words = ("range_threads", 6, 100, "memory")
+    found = chosen(*words, include=["A/*/regex", "A/"], exclude=["C/"], nvtx_scope=scope)
+    assert counted.output(chosen.folder) == "memory 600 of 600, 0 failed\n"
+    if scope == "thread":
+        assert sorted(set(found)) == [0, 2, 4]
+        assert len(found) == 300
+    else:  # any of them is in A as long as one is
+        assert len(found) >= 300
+
+
 ITERATIONS = [word for i in range(1, 7) for word in ("push", f"it_{i}", *launch(i), "pop")]
 
 

@@ -35,6 +35,8 @@
 //     range_start RANGE, range_end RANGE
 //                            NVTX ranges of the process
 //     thread_range RANGE N   a thread pushes a range, launches the kernel 5 with N grids, and pops it
+//     range_threads T N      T threads push the range A or B and another one, launch the kernel of their
+//                            number, and pop both, N times
 //     sleep MS, touch FILE, wait FILE (until it exists)
 //     fork, fork_launch N    a child that launches and exits in order
 //     time N                 N launches; prints the time of one
@@ -304,6 +306,24 @@ void run_thread_range(App& app, const std::string& range, int launches) {
   thread.join();
 }
 
+// Threads with an even number in the range A, others in B.
+void run_range_threads(App& app, int threads, int times) {
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < threads; ++thread) {
+    all.emplace_back([&app, thread, times] {
+      for (int i = 0; i < times; ++i) {
+        nvtx_push("", thread % 2 == 0 ? "A" : "B");
+        nvtx_push("", "inner" + std::to_string(i));
+        const auto grid = static_cast<std::uint32_t>(1000 * thread + i + 1);
+        app.launch_with(13, kLaunchKernel, static_cast<std::uint64_t>(thread), grid, 256);
+        nvtx_pop("");
+        nvtx_pop("");
+      }
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
 // Two threads, each of its own device: a kernel that ends when the other thread's does, and another.
 void run_collectives(App& app, std::uint32_t times) {
   std::vector<std::thread> both;
@@ -541,6 +561,8 @@ const std::map<std::string, Command>& commands() {
       {"range_end", {1, [](App&, const Words& w) { nvtx_end("", w[0]); }}},
       {"thread_range",
        {2, [](App& app, const Words& w) { run_thread_range(app, w[0], number(w[1])); }}},
+      {"range_threads",
+       {2, [](App& app, const Words& w) { run_range_threads(app, number(w[0]), number(w[1])); }}},
       {"hold", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(1); }}},
       {"release", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(0); }}},
       {"sleep",

@@ -198,12 +198,12 @@ bool is_filter_done(Counting& c) noexcept {
   return c.filter->is_done();
 }
 
-bool is_in_window(const Counting& c) {
+bool is_in_window(const Counting& c) noexcept {
   return c.windows.is_all() || c.windows.has(g_process->windows_begun.load());
 }
 
 // Whether the thread is in the NVTX ranges, and the process in the capture ranges, that are asked for.
-bool is_in_ranges(const Counting& c) {
+bool is_in_ranges(const Counting& c) noexcept {
   if (!is_in_window(c)) return false;
   if (!c.config.ranges.is_on()) return true;
   nvtx::RangeFilter* filter = nvtx::RangeFilter::current();
@@ -432,10 +432,17 @@ GpuCounts* gpu_of(Counting& c, void* context, std::uint32_t& device) noexcept {
   return device < c.gpus.size() ? &c.gpus[device] : nullptr;
 }
 
+// Whether a launch is outside the NVTX ranges that are asked for, and need not be looked at.
+bool is_elsewhere(const Counting& c) noexcept {
+  const bool is_looked_at = c.config.skip_before_match != 0;  // which counts launches everywhere
+  return c.config.ranges.is_on() && !is_looked_at && !is_in_ranges(c);
+}
+
 // Lets a launch go that will not be counted, while no counters are programmed. Most launches are such
 // where samples are taken.
 bool passes_by(const Counting& c, GpuCounts& gpu, std::uint64_t hash) noexcept {
-  const bool is_unwanted = c.pace.is_resting() || c.unwanted.has(hash, c.pace.burst());
+  const bool is_unwanted =
+      c.pace.is_resting() || c.unwanted.has(hash, c.pace.burst()) || is_elsewhere(c);
   if (!is_unwanted || c.is_ending) return false;
   gpu.in_flight.fetch_add(1);
   if (!gpu.is_programmed) return true;

@@ -72,9 +72,15 @@ Instances::Instances(std::string_view text) {
   }
 }
 
-bool Instances::has(std::uint64_t number) const {
+bool Instances::has(std::uint64_t number) const noexcept {
   if (is_all()) return true;
-  if (expression_) return std::regex_match(std::to_string(number), *expression_);
+  if (expression_) {
+    try {
+      return std::regex_match(std::to_string(number), *expression_);
+    } catch (...) {
+      return false;
+    }
+  }
   return std::any_of(spans_.begin(), spans_.end(), [number](const auto& span) {
     return span.first <= number && number <= span.second;
   });

@@ -35,7 +35,7 @@ class Instances {
   // Throws std::regex_error.
   explicit Instances(std::string_view text);
   bool is_all() const noexcept { return spans_.empty() && !expression_; }
-  bool has(std::uint64_t number) const;
+  bool has(std::uint64_t number) const noexcept;
 
  private:
   std::vector<std::pair<std::uint64_t, std::uint64_t>> spans_;

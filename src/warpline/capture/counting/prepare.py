@@ -10,7 +10,7 @@ from warpline.capture.flags.counting import CountingSettings
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.gpus import Gpu, Gpus, find_gpus
 from warpline.capture.machine.obstacles import Obstacle
-from warpline.capture.session.agent_config import CountersConfig
+from warpline.capture.session.agent_config import Clocks, CountersConfig
 from warpline.counters.host_process import HostProcess
 from warpline.counters.plan import Plan, Session, plan
 from warpline.counters.units import unit_of
@@ -108,6 +108,11 @@ def _warnings(
     settings: CountingSettings, planned: Plan, session: Session, gpus: Gpus, gpu: Gpu
 ) -> list[str]:
     found = []
+    if settings.clock_control is not Clocks.NONE:
+        found.append(
+            f"--clock-control {settings.clock_control} changes the clocks of {gpu.name} for all"
+            " programs on it"
+        )
     named = {
         name: why for name, why in planned.left_out.items() if name in settings.request.metrics
     }
