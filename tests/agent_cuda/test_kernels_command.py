@@ -69,9 +69,11 @@ def test_a_summary_of_kernels_and_shapes(kernels: Kernels, tmp_path: Path) -> No
     lines = found.out.splitlines()
     assert any(line.startswith("64 ") and line.endswith("kernel7") for line in lines)
     assert any(line.startswith("3 ") and line.endswith("kernel8") for line in lines)
-    assert found.err == (
-        "note: counted 9 launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
-        " in at most 10% of the run time\n"
+    # How many are counted in a program as short as this depends on the time that it takes.
+    assert re.fullmatch(
+        r"note: counted \d launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
+        r" in at most 5% of the run time\n",
+        found.err,
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
 
