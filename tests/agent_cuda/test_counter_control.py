@@ -96,6 +96,16 @@ def test_clocks_are_unlocked_when_all_is_counted(controlled):
     assert seen == ["clocks_lock 1", "clocks_unlock 0"]
 
 
+@pytest.mark.parametrize("function", ["cuptiRangeProfilerEnable", "cuptiRangeProfilerStart"])
+def test_clocks_are_unlocked_when_counters_cannot_be_used(controlled, function):
+    words = ("repeat", 2, "k1", "memory", "quit", 0)
+    refused = {"FAKE_COUNTERS_REFUSE": f"{function}=26"}
+    kernels, seen = controlled(*words, environment=refused, clocks="base")
+    assert kernels == []
+    assert seen == ["clocks_lock 1", "clocks_unlock 0"]
+    assert counted.output(controlled.folder) == "memory 2 of 2, 0 failed\n"
+
+
 def test_a_process_that_is_killed_leaves_a_note_of_the_lock(controlled):
     controlled("repeat", 5, "k1", "quit", 0, clocks="base", is_cut=True)
     assert notes(controlled.folder, logs.NOTE_CLOCKS_LOCKED) == ["1"]

@@ -44,9 +44,10 @@ void tell_how(Counting& c, const ContextCounts& counts, const std::string& unkno
 
 // ---- profilers of contexts
 
-void refuse(ContextCounts& counts, const std::string& reason) {
+void refuse(Counting& c, ContextCounts& counts, const std::string& reason) {
   counts.is_refused = true;
   counts.profiler.reset();
+  if (c.clocks->is_held_by(counts.context)) c.clocks->release();
   tell_counters_refused(reason);
 }
 
@@ -66,7 +67,7 @@ void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_
       counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
       c.config.flushes_caches ? cupti::CacheMode::kAll : cupti::CacheMode::kNone,
       ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
-  if (counts.profiler == nullptr) refuse(counts, counters_refused(c.base, function, result));
+  if (counts.profiler == nullptr) refuse(c, counts, counters_refused(c.base, function, result));
 }
 
 void prepare(Counting& c, ContextCounts& counts, void* context) {
@@ -74,7 +75,7 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
   std::string problem;
   counts.metrics = Metrics::make(c.base, c.functions, context, counts.device, c.config.metrics,
                                  unknown, problem);
-  if (counts.metrics == nullptr) return refuse(counts, problem);
+  if (counts.metrics == nullptr) return refuse(c, counts, problem);
   const std::size_t passes = counts.metrics->passes();
   counts.replay = c.config.replay;
   if (counts.replay == CounterReplay::kAuto) {
@@ -85,7 +86,7 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
   const bool is_one_pass =
       counts.replay == CounterReplay::kSerial || counts.replay == CounterReplay::kRange;
   if (passes > 1 && is_one_pass) {
-    return refuse(counts, "the metrics need " + std::to_string(passes) +
+    return refuse(c, counts, "the metrics need " + std::to_string(passes) +
                               " passes\tchoose fewer metrics, or kernel replay");
   }
   tell_how(c, counts, unknown);
@@ -110,7 +111,7 @@ bool stop_profiler(Counting& c, ContextCounts& counts) {
   if (!counts.is_started()) return true;
   const cupti::Result result = counts.profiler->stop();
   if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
+    refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
   }
   return result == cupti::kSuccess;
 }
@@ -121,7 +122,7 @@ void close_range(Counting& c, ContextCounts& counts) {
   counts.is_open = false;
   const cupti::Result result = counts.profiler->pop();
   if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
+    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
   }
   if (!stop_profiler(c, counts)) return;
   const std::uint32_t number = c.counted++;
@@ -146,8 +147,8 @@ void close_range(Counting& c, ContextCounts& counts) {
   hand_over(c, counts);
 }
 
-void refuse_steps(ContextCounts& counts, const char* fault) {
-  refuse(counts, std::string("steps cannot be passes: ") + fault +
+void refuse_steps(Counting& c, ContextCounts& counts, const char* fault) {
+  refuse(c, counts, std::string("steps cannot be passes: ") + fault +
                      "\tuse kernel replay, or metrics that need one pass");
 }
 
@@ -160,7 +161,7 @@ void end_step(Counting& c, ContextCounts& counts) {
     counts.profiler.reset();
     counts.has_image = false;
     counts.batch().launches.clear();
-    if (steps.most != 0 && ++steps.faults == kMostFaults) return refuse_steps(counts, kOtherKernels);
+    if (steps.most != 0 && ++steps.faults == kMostFaults) return refuse_steps(c, counts, kOtherKernels);
     steps.most = steps.at;  // the profiler is made again
     return steps.restart();
   }
@@ -168,7 +169,7 @@ void end_step(Counting& c, ContextCounts& counts) {
   if (steps.fault != nullptr) {
     counts.has_image = false;
     counts.batch().launches.clear();
-    if (++steps.faults == kMostFaults) return refuse_steps(counts, steps.fault);
+    if (++steps.faults == kMostFaults) return refuse_steps(c, counts, steps.fault);
     return steps.restart();
   }
   steps.at = 0;
@@ -254,16 +255,16 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
     CounterBatch& batch = counts.batch();
     c.evaluator->wait(batch);
     batch.launches.clear();
-    if (!counts.profiler->clear(batch.image)) return refuse(counts, "no memory for counters");
+    if (!counts.profiler->clear(batch.image)) return refuse(c, counts, "no memory for counters");
     const cupti::Result result = counts.profiler->use(batch.image);
     if (result != cupti::kSuccess) {
-      return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
+      return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
     }
     counts.has_image = true;
   }
   const cupti::Result result = counts.profiler->start();
   if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
+    refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
   }
 }
 
@@ -292,7 +293,7 @@ void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t
   if (counts.is_refused) return;
   const cupti::Result result = counts.profiler->push("range");
   if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
+    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
   }
   counts.is_open = true;
   counts.range_kernels = 0;
