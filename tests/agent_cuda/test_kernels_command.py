@@ -69,11 +69,9 @@ def test_a_summary_of_kernels_and_shapes(kernels: Kernels, tmp_path: Path) -> No
     lines = found.out.splitlines()
     assert any(line.startswith("64 ") and line.endswith("kernel7") for line in lines)
     assert any(line.startswith("3 ") and line.endswith("kernel8") for line in lines)
-    # How many are counted in a program as short as this depends on the time that it takes.
-    assert re.fullmatch(
-        r"note: counted \d launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
-        r" in at most 5% of the run time\n",
-        found.err,
+    assert found.err == (
+        "note: counted 4 launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
+        " in at most 5% of the run time\n"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
 
@@ -109,7 +107,9 @@ def test_steps_that_are_found_by_their_launches(kernels: Kernels) -> None:
     )
     assert launches is not None, said
     assert windows is not None, said
-    assert int(launches[1]) == 2 * int(windows[1]) > 0
+    # The last step may be that in which the program ended.
+    assert 2 * (int(windows[1]) - 1) <= int(launches[1]) <= 2 * int(windows[1])
+    assert int(launches[1]) > 0
 
 
 def test_a_range_as_a_whole(kernels: Kernels) -> None:
