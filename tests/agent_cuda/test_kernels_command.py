@@ -173,8 +173,9 @@ def test_the_program_is_stopped_when_the_launches_are_counted(kernels: Kernels) 
     assert "the launches of -c have been counted; stopping the program with SIGTERM" in found.err
 
 
-def test_only_the_program_or_its_children_are_counted(kernels: Kernels) -> None:
-    found = kernels("repeat", 2, "k7", flags=("--target-processes", "application-only"))
+def test_the_program_itself_is_counted(kernels: Kernels) -> None:
+    flags = ("--target-processes", "application-only", "--metrics", METRICS)
+    found = kernels("repeat", 2, "k7", flags=flags)
     assert "counted 2 launches" in found.err
 
 
