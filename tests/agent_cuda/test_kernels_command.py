@@ -30,7 +30,7 @@ from warpline.capture.counting import prepare
 from warpline.capture.machine.gpus import Gpus
 from warpline.cli import main
 prepare.HostProcess = fakes.Host
-prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI, {version})
+prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI, 130001)
 sys.exit(main(["kernels", *sys.argv[1:]]))
 """
 TESTS = str(Path(__file__).parents[1])
@@ -48,7 +48,8 @@ def kernels(tmp_path: Path, cuda: Any) -> Kernels:
         shutil.copy(cuda.cupti13_4 if version >= 130400 else cuda.cupti13, library)
         own = environment(TMPDIR=str(tmp_path))
         own["PYTHONPATH"] += f":{tmp_path / 'packages'}"
-        command = [sys.executable, "-c", CODE.format(tests=TESTS, version=version), *flags, "--"]
+        code = CODE.format(tests=TESTS).replace("130001", str(version))
+        command = [sys.executable, "-c", code, *flags, "--"]
         done = subprocess.run(
             [*command, *cuda.command("init", *words, cupti=library)],
             cwd=tmp_path,
@@ -110,6 +111,24 @@ def test_steps_that_are_found_by_their_launches(kernels: Kernels) -> None:
     # The last step may be that in which the program ended.
     assert 2 * (int(windows[1]) - 1) <= int(launches[1]) <= 2 * int(windows[1])
     assert int(launches[1]) > 0
+
+
+def test_the_drift_of_the_clock_between_passes(
+    kernels: Kernels, nvml: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = ["2000"] * 18  # both ends of nine passes
+    clocks[4] = "1500"
+    for name, value in (nvml | {"FAKE_NVML_CLOCKS": ",".join(clocks)}).items():
+        monkeypatch.setenv(name, value)
+    metrics = ("--metrics", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "--json")
+    flags = ("--replay-mode", "steps", "--profile-from-start", "off")
+    words = ("start", "repeat", 1, "k7", "stop") * 11
+    (found,) = json.loads(kernels(*words, flags=(*flags, *metrics)).out)["kernels"]
+    assert (found["passes"], found["clock_drift_ratio"]) == (9, 0.25)
+    replayed = kernels("repeat", 1, "k7", flags=metrics)
+    assert json.loads(replayed.out)["kernels"][0]["clock_drift_ratio"] == 0
+    one_pass = kernels("repeat", 1, "k7", flags=("--metrics", METRICS, "--json"))
+    assert json.loads(one_pass.out)["kernels"][0]["clock_drift_ratio"] is None
 
 
 def test_a_range_as_a_whole(kernels: Kernels) -> None:

@@ -136,7 +136,12 @@ def test_what_follows_the_program_is_the_programs() -> None:
         ("-k regex:( x", "invalid expression 'regex:('"),
         ("--overhead 200 x", "--overhead 200: expected a percentage"),
         ("--devices a x", "--devices a: expected numbers of GPUs"),
-        ("--replay-mode application x", "--replay-mode application is not supported yet"),
+        (
+            "--replay-mode application --overhead 5 x",
+            "--overhead cannot be combined with --replay-mode application: it depends on time",
+        ),
+        ("--replay-mode app-range --duty 2% x", "--duty cannot be combined with --replay-mode"),
+        ("--app-replay-match all,name x", "--app-replay-match all,name"),
         ("--cache-control some x", "--cache-control some: expected one of none, all"),
         ("--cache-control all --replay-mode range x", "--cache-control all is not supported with"),
         ("--clock-control reset x", "--clock-control reset is not supported: CUPTI releases only"),
@@ -149,6 +154,8 @@ def test_what_follows_the_program_is_the_programs() -> None:
         ("--kill yes x", "--kill yes requires -c"),
         ("--kill yes -c 2 --filter-mode per-gpu x", "--kill yes and --filter-mode per-gpu cannot"),
         ("--kill yes -c 2 --replay-mode steps x", "--kill yes is not supported with --replay-mode"),
+        ("--kill yes -c 2 --replay-mode application x", "--kill yes is not supported with"),
+        ("--cache-control all --replay-mode application x", "--cache-control all is not supported"),
         ("--graph-profiling graph x", "--graph-profiling graph is not supported"),
         ("--filter-mode per-kernel x", "--filter-mode per-kernel: expected one of global"),
         ("--range-filter :1:2 x", "--range-filter: NVTX ranges are those of --nvtx-include"),
@@ -215,7 +222,7 @@ def test_a_plain_run_counts_some_launches_within_a_budget() -> None:
     [
         *("--set light x", "--metrics a x", "--section Occupancy x", "-k foo x", "-c 3 x"),
         *("-s 1 x", "--nvtx-include A x", "--profile-from-start no x", "--kernel-id ::a:1 x"),
-        *("--steps 1 --every 9 x", "--replay-mode range x"),
+        *("--steps 1 --every 9 x", "--replay-mode range x", "--replay-mode application x"),
     ],
 )
 def test_every_launch_is_counted_if_something_is_chosen(line: str) -> None:

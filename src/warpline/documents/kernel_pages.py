@@ -372,6 +372,7 @@ class _Facts:
             table["is_range"][row],
             table["kernels"][row],
             self._passes(row, metrics),
+            table["clock_drift_ratio"][row],
             table["nvtx"][row],
             shown_metrics,
             tuple(sections),

@@ -136,7 +136,7 @@ def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
                 "nvtx": launch.nvtx,
                 "metrics": metrics,
                 "passes": launch.passes,
-                "clock_drift_ratio": None,
+                "clock_drift_ratio": launch.clock_drift_ratio,
                 "concurrent": launch.is_range,
             }
         )

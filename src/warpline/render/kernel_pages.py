@@ -7,7 +7,7 @@ from typing import TextIO
 
 from warpline.render.metric_values import column_texts, metric_text, speedup_text
 from warpline.result.kernel_pages import ProfiledLaunch, RuleMessage
-from warpline.units import plural
+from warpline.units import format_ratio, plural
 
 _LAUNCH_HEADINGS = (
     "ID",
@@ -38,6 +38,7 @@ _RULE_INDENT, _RULE_WIDTH = 5, 110
 _UNLOCKED = (
     "Data collection happened without fixed GPU frequencies. Profiling results may be inconsistent."
 )
+_DRIFT = "Metrics of different passes may not fit together."
 RULE_KINDS = {"none": "", "info": "INF", "warning": "WRN", "error": "ERR", "optimization": "OPT"}
 # Lists of the metrics that belong to others. Nsight Compute shows them nowhere.
 LISTS = ("breakdown:", "group:")
@@ -122,6 +123,9 @@ def headed(launches: Sequence[ProfiledLaunch], out: TextIO) -> Iterator[Profiled
         out.write(f"  {launch.name} {', '.join(_facts(launch))}\n")
         if launch.is_unlocked:
             out.write(f"    Warning: {_UNLOCKED}\n")
+        if launch.has_clock_drift:
+            drift = format_ratio(launch.clock_drift_ratio or 0)
+            out.write(f"    Warning: SM clock changed by {drift} between passes. {_DRIFT}\n")
         yield launch
 
 

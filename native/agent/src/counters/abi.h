@@ -12,14 +12,9 @@
 
 namespace warpline::cupti {
 
-// Results that have a cause and a cure of their own.
-inline constexpr Result kHardwareBusy = 26;
+// Results of locking clocks that have words of their own.
 inline constexpr Result kNotSupported = 27;
 inline constexpr Result kInsufficientPrivileges = 35;
-inline constexpr Result kVirtualGpu = 40;
-inline constexpr Result kConfidentialComputing = 41;
-inline constexpr Result kMiningGpu = 42;
-inline constexpr Result kMig = 43;
 
 inline constexpr std::uint32_t kVersion12_6 = 24;  // the first with these functions
 inline constexpr std::uint32_t kVersion13_4 = 130400;  // locks clocks and flushes caches

@@ -641,6 +641,7 @@ void end_counting(bool is_exit) noexcept {
       gpu.is_closed = true;
     }
     g_counting.store(nullptr, std::memory_order_release);
+    end_clock_watches();
     c.evaluator->stop();
     tell_not_chosen(c);
     if (c.evaluator->mismatches() != 0) {

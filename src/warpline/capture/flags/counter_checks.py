@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpline.capture.flags.counting import CacheControl, CountingSettings, Page
+from warpline.capture.flags.counting import CacheControl, CountingSettings, Page, ReplayMode
 from warpline.capture.flags.nvtx_ranges import MOST_NAMES
 from warpline.capture.session.agent_config import FilterMode
 from warpline.errors import UsageError
@@ -27,6 +27,7 @@ def check(settings: CountingSettings) -> None:
             hint="run warpline kernels -- python train.py, or warpline kernels run.ncu-rep",
         )
     _check_steps(settings)
+    _check_application(settings)
     _check_ranges(settings)
     _check_control(settings)
     ways = {
@@ -44,7 +45,21 @@ def check(settings: CountingSettings) -> None:
         )
 
 
+def _check_application(settings: CountingSettings) -> None:
+    """Reject what depends on time where each run must count the same launches."""
+    if not settings.is_application:
+        return
+    for name, is_given in (("--overhead", settings.overhead), ("--duty", settings.duty)):
+        if is_given:
+            raise UsageError(
+                f"{name} cannot be combined with --replay-mode {settings.replay_mode}: it depends"
+                " on time, and each run must count the same launches",
+                hint="use -c, --sample or --steps to count fewer launches",
+            )
+
+
 def _check_steps(settings: CountingSettings) -> None:
+    """Reject incomplete and conflicting ways to sample steps."""
     if settings.samples_steps:
         if settings.every is not None and settings.duty is not None:
             raise UsageError("--every and --duty cannot be combined", hint="use one")
@@ -63,12 +78,13 @@ def _check_control(settings: CountingSettings) -> None:
     """Reject control of the program or the GPU that the way of counting cannot have."""
     if settings.kill and not settings.launch_count:
         raise UsageError("--kill yes requires -c", hint="use -c N --kill yes")
-    if settings.counts_windows and settings.kill:
+    if settings.kill and (settings.counts_windows or settings.is_application):
         raise UsageError(
             f"--kill yes is not supported with --replay-mode {settings.replay_mode}",
             hint=_REPLAY_HINT,
         )
-    if settings.counts_windows and settings.cache_control is CacheControl.ALL:
+    is_replay_of_kernels = settings.replay_mode is ReplayMode.KERNEL
+    if settings.cache_control is CacheControl.ALL and not is_replay_of_kernels:
         raise UsageError(
             f"--cache-control all is not supported with --replay-mode {settings.replay_mode}:"
             " caches are flushed before each pass of a launch",

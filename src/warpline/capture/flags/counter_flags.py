@@ -21,6 +21,8 @@ from warpline.capture.flags.counting import (
     Page,
     PushPopScope,
     ReplayMode,
+    RunMatch,
+    RunMode,
     Summary,
     TargetProcesses,
     Units,
@@ -35,7 +37,6 @@ REPORT_ENDINGS = (
     *(".ncu-rep", ".ncu-repz", ".csv", ".warpline"),
     *(".nsys-rep", ".qdrep", ".sqlite", ".json", ".json.gz"),
 )
-_REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
 
 
 def _append(attribute: str) -> Set:
@@ -76,12 +77,6 @@ def _refused(reason: str, hint: str | None = None) -> Set:
         raise UsageError(f"{flag.name} is not supported: {reason}", hint=hint)
 
     return refuse
-
-
-def _replay_mode(settings: CountingSettings, flag: Given) -> None:
-    values.one_of(ReplayMode)(settings, flag)
-    if settings.replay_mode is ReplayMode.APPLICATION:
-        raise UsageError(f"{flag.name} {flag.value} is not supported yet", hint=_REPLAY_HINT)
 
 
 def _only(*accepted: str, otherwise: str, hint: str | None = None) -> Set:
@@ -173,9 +168,18 @@ FLAGS = (
     Flag(("--kill",), "BOOL", "yes: stop the program when the launches of -c are counted",
          values.boolean, group=_WHICH),
     Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
-         " each step is a pass, so that nothing is repeated; range: count the launches of an NVTX"
-         " range or capture range as a whole, in one pass",
-         _replay_mode, group=_HOW),
+         " each step is a pass, so that nothing is repeated; application: run the program once for"
+         " each pass; range: count the launches of an NVTX range or capture range as a whole, in"
+         " one pass; app-range: the same, with a run for each pass",
+         values.one_of(ReplayMode), group=_HOW),
+    Flag(("--app-replay-match",), "WHAT", "launches of several runs are the same if these are"
+         " equal, in their order: name, grid (default): name, grid and block; all: context and"
+         " stream, too", values.one_of(RunMatch), group=_HOW),
+    Flag(("--app-replay-mode",), "MODE", "strict: all launches must be in all runs; balanced"
+         " (default): keep the launches that are in all runs; relaxed: keep all, also with metrics"
+         " missing", values.one_of(RunMode), group=_HOW),
+    Flag(("--check-exit-code",), "BOOL", "yes (default): --replay-mode application ends with the"
+         " first run whose exit status is not 0", values.boolean, group=_HOW),
     Flag(("--cache-control",), "MODE", "all: flush the GPU's caches before each pass, with CUPTI"
          " 13.4 or later; none (default)", values.one_of(CacheControl), group=_HOW),
     Flag(("--clock-control",), "MODE", "base, boost: lock the GPU's clocks, for all programs on it,"
