@@ -70,8 +70,8 @@ def test_a_summary_of_kernels_and_shapes(kernels: Kernels, tmp_path: Path) -> No
     assert any(line.startswith("64 ") and line.endswith("kernel7") for line in lines)
     assert any(line.startswith("3 ") and line.endswith("kernel8") for line in lines)
     assert found.err == (
-        "note: counted 9 launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
-        " in at most 10% of the run time\n"
+        "note: counted 4 launches on GH100: 1 metric, 1 pass, at most 5 of each kernel and shape,"
+        " in at most 5% of the run time\n"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
 
@@ -107,7 +107,9 @@ def test_steps_that_are_found_by_their_launches(kernels: Kernels) -> None:
     )
     assert launches is not None, said
     assert windows is not None, said
-    assert int(launches[1]) == 2 * int(windows[1]) > 0
+    # The last step may be that in which the program ended.
+    assert 2 * (int(windows[1]) - 1) <= int(launches[1]) <= 2 * int(windows[1])
+    assert int(launches[1]) > 0
 
 
 def test_a_range_as_a_whole(kernels: Kernels) -> None:
