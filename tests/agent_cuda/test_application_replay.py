@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -126,14 +125,6 @@ def test_a_failing_run_ends_the_passes(kernels: Kernels) -> None:
         "warning: pass 2 ended with exit status 5 (use --check-exit-code no to go on):"
         " 2 metrics are missing, such as " in found.err
     )
-
-
-def test_a_run_that_dies_is_left_out(kernels: Kernels) -> None:
-    script = COUNT + 'if [ $n = 2 ]; then exec "$@" kill; fi; exec "$@"'
-    found = kernels("repeat", 2, "k7", script=script, flags=(*FLAGS, "--json"))
-    assert found.status == -signal.SIGKILL
-    assert [len(of(one)) for one in counted(found.out)] == [1, 1]
-    assert "warning: pass 2 was ended by SIGKILL: 2 metrics are missing" in found.err
 
 
 DEVIATING = COUNT + 'if [ $n = 2 ]; then exec "$@" repeat 1 k9; fi; exec "$@" repeat 2 k9'
