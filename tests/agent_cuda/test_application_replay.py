@@ -167,6 +167,13 @@ def test_ranges_of_several_passes(kernels: Kernels) -> None:
     assert (of(whole), whole["passes"], whole["concurrent"]) == (METRICS, 3, True)
 
 
+def test_runs_without_a_launch_in_common_have_a_reason(kernels: Kernels) -> None:
+    script = COUNT + '"$@" repeat 2 k$n'
+    found = kernels(script=script, flags=(*FLAGS, "--page", "summary"))
+    assert (found.status, found.out) == (0, "")
+    assert "warning: no kernel was counted: no launch is in all passes\nhint: use" in found.err
+
+
 def test_nothing_to_count_is_not_repeated(kernels: Kernels) -> None:
     found = kernels("repeat", 1, "k7", flags=(*FLAGS, "-k", "other"), input="")
     assert "pass 2" not in found.err
