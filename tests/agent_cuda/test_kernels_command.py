@@ -112,6 +112,24 @@ def test_steps_that_are_found_by_their_launches(kernels: Kernels) -> None:
     assert int(launches[1]) > 0
 
 
+def test_the_drift_of_the_clock_between_passes(
+    kernels: Kernels, nvml: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clocks = ["2000"] * 18  # both ends of nine passes
+    clocks[4] = "1500"
+    for name, value in (nvml | {"FAKE_NVML_CLOCKS": ",".join(clocks)}).items():
+        monkeypatch.setenv(name, value)
+    metrics = ("--metrics", "sm__throughput.avg.pct_of_peak_sustained_elapsed", "--json")
+    flags = ("--replay-mode", "steps", "--profile-from-start", "off")
+    words = ("start", "repeat", 1, "k7", "stop") * 11
+    (found,) = json.loads(kernels(*words, flags=(*flags, *metrics)).out)["kernels"]
+    assert (found["passes"], found["clock_drift_ratio"]) == (9, 0.25)
+    replayed = kernels("repeat", 1, "k7", flags=metrics)
+    assert json.loads(replayed.out)["kernels"][0]["clock_drift_ratio"] == 0
+    one_pass = kernels("repeat", 1, "k7", flags=("--metrics", METRICS, "--json"))
+    assert json.loads(one_pass.out)["kernels"][0]["clock_drift_ratio"] is None
+
+
 def test_a_range_as_a_whole(kernels: Kernels) -> None:
     words = ("start", "repeat", 1, "k7,k8", "stop", "repeat", 2, "k9")
     flags = ("--replay-mode", "range", "--metrics", METRICS, "--page", "raw", "--csv")
