@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from warpline import api, plugins, render
     from warpline.capture.counting import passes as counting
     from warpline.capture.counting import prepare
-    from warpline.capture.launcher import passes, program
+    from warpline.capture.launcher import passes, program, reasons
     from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_pages as documents
@@ -51,6 +51,7 @@ else:
     prepare = lazy("warpline.capture.counting.prepare")
     counting = lazy("warpline.capture.counting.passes")
     program = lazy("warpline.capture.launcher.program")
+    reasons = lazy("warpline.capture.launcher.reasons")
     counter_runs = lazy("warpline.trace.counter_runs")
     recordings = lazy("warpline.trace.recording")
     filters = lazy("warpline.documents.kernel_filters")
@@ -66,6 +67,10 @@ PARTS = (planning.PLAN,)
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
+_NOT_IN_ALL = (
+    "no launch is in all passes",
+    "use --app-replay-mode relaxed, --app-replay-match name, or --replay-mode kernel",
+)
 _EPILOG = (
     "Options of ncu without a counterpart have no effect and are named in a warning; those that"
     " would change what is counted are refused. Patterns in the output name: %p process id of the"
@@ -193,7 +198,8 @@ def _merged(
         "warnings": trace.meta.warnings,
         "lost": sum(outcome.finished.get("lost", 0) for outcome in found.outcomes),
     }
-    return prepared, dataclasses.replace(first, finished=finished)
+    reason = None if trace.row_count("profiled_kernel") else reasons.Reason(*_NOT_IN_ALL)
+    return prepared, dataclasses.replace(first, finished=finished, reason=reason)
 
 
 def _missing(why: str, missing: Sequence[str]) -> str:
