@@ -9,8 +9,7 @@ import numpy as np
 
 from warpline.derived.breakdown.partition import measured_segments, step_partition
 from warpline.derived.breakdown.segments import device_segments
-from warpline.derived.health.energy import Meter, meter_of
-from warpline.derived.health.readings import gpu_readings
+from warpline.derived.health.energy import Meter, meters
 from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.projection import projected_ranges
 from warpline.derived.steps.ranges import run_of
@@ -93,10 +92,10 @@ def energy(trace: Trace, arguments: Arguments) -> Result | Skipped:
     How it is computed: From differences of the GPU's energy counter, linear between readings. Time
         between two readings that a span covers whole counts whole; what it covers in part counts
         in proportion to time. The bounds are those of all ways to spend the energy between two
-        readings, and of a counter that is up to 100 ms old when it is read (GPUs update it every
-        20 to 100 ms). So consecutive steps are known well together, and single short ones are not:
-        where the bounds are wider than plus or minus half of the energy, none is given. A GPU
-        without a counter has power times time, without bounds.
+        readings without exceeding twice the power limit, and of a counter that is up to 100 ms old
+        when it is read (GPUs update it every 20 to 100 ms). So consecutive steps are known well
+        together, and single short ones are not: where the bounds are wider than plus or minus half
+        of the energy, none is given. A GPU without a counter has power times time, without bounds.
     Limits: The energy is that of the whole GPU, with idle time, memory, and other programs. A range
         is the time from its first GPU operation to the end of the last. How energy divides among
         kernel classes is not measured: :classes assumes that power is the same for all of them
@@ -106,11 +105,9 @@ def energy(trace: Trace, arguments: Arguments) -> Result | Skipped:
         Lack of Attention", SC 2024.
     """
     run = run_of(trace, arguments)
-    meters = [(each.of, meter_of(each)) for each in gpu_readings(trace)]
     made = [
         _row(trace, device, meter, spans)
-        for device, meter in meters
-        if meter is not None
+        for device, meter in meters(trace).items()
         for spans in _every(run, device, meter, arguments)
     ]
     if not made:

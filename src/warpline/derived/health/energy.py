@@ -2,23 +2,29 @@
 
 The energy between two readings is known, how it was spent between them is not. A span that covers
 all of the time between two readings used all of that energy, a span that covers a part of it used
-anything from none to all; in the middle is the part in proportion to time. So consecutive steps are
-known well together, and hardly one by one.
+anything from none to all; in the middle is the part in proportion to time. No part can use more
+than the GPU's power permits, nor can the rest. So consecutive steps are known well together, and
+hardly one by one.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.health.readings import Readings
+from warpline.derived.health.readings import Readings, gpu_readings
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.interval import union
+from warpline.trace import Trace
 
 # The driver updates its counter every 20 to 100 ms, depending on the GPU: a reading may be as old.
 COUNTER_AGE_NS = 100_000_000
+# A GPU keeps its power limit on average: for milliseconds, it may exceed it, by less than this.
+_OF_POWER_LIMIT = 2.0
 
 
 class Meter(NamedTuple):
@@ -29,12 +35,14 @@ class Meter(NamedTuple):
         joules: Shape (n - 1,), float64, energy from each time to the next.
         age_ns: By how much the energy at a time may be that of an earlier one.
         is_counter: Whether it is from the GPU's energy counter; otherwise from power x time.
+        most_w: The most power that the GPU can use for milliseconds; infinite if unknown.
     """
 
     at_ns: I64
     joules: F64
     age_ns: int
     is_counter: bool
+    most_w: float = math.inf
 
     @property
     def period_ns(self) -> float:
@@ -54,11 +62,13 @@ class Meter(NamedTuple):
             end_ns: Shape (n,), int64.
         """
         part = self._parts(start_ns, end_ns)
-        central = float((part * self.joules).sum())
+        central, late = float((part * self.joules).sum()), self._late(part)
+        # What the rest of the time could use more, and the spans less, or the other way round.
+        spare = np.maximum(self.most_w * np.diff(self.at_ns) / 1e9 - self.joules, 0)
         is_part = (part > 0) & (part < 1)
-        less = float((part * self.joules)[is_part].sum())
-        more = float(((1 - part) * self.joules)[is_part].sum())
-        late = self._late(part)
+        part, joules, spare = part[is_part], self.joules[is_part], spare[is_part]
+        less = float(np.minimum(part * joules, (1 - part) * spare).sum())
+        more = float(np.minimum((1 - part) * joules, part * spare).sum())
         return Estimate(max(central - less - late, 0.0), central, central + more + late)
 
     def _parts(self, start_ns: I64, end_ns: I64) -> F64:
@@ -82,7 +92,21 @@ class Meter(NamedTuple):
         return float((edges * around).sum()) * self.age_ns
 
 
-def meter_of(readings: Readings) -> Meter | None:
+def meters(trace: Trace) -> Mapping[int, Meter]:
+    """Return the energy between readings of each GPU, by row of the device table.
+
+    GPUs without two readings of energy or power have none.
+    """
+    found = {}
+    for readings in gpu_readings(trace):
+        limit = trace.columns("device", "power_limit_w")["power_limit_w"].filled(0.0)[readings.of]
+        meter = _meter(readings, _OF_POWER_LIMIT * float(limit) if limit > 0 else math.inf)
+        if meter is not None:
+            found[readings.of] = meter
+    return found
+
+
+def _meter(readings: Readings, most_w: float) -> Meter | None:
     """Return the energy between the readings of a GPU; None with fewer than two.
 
     It is from the energy counter, or where there is none, from power x time, which is linear
@@ -96,9 +120,11 @@ def meter_of(readings: Readings) -> Meter | None:
             continue
         if name == "power_w":
             seconds = np.diff(at_ns) / 1e9
-            return Meter(at_ns, (values[1:] + values[:-1]) / 2 * seconds, 0, is_counter=False)
+            joules = (values[1:] + values[:-1]) / 2 * seconds
+            return Meter(at_ns, joules, 0, is_counter=False, most_w=most_w)
         if (np.diff(values) < 0).any():
             return None
         read_ns = int((readings.end_ns - readings.start_ns).max())
-        return Meter(at_ns, np.diff(values), COUNTER_AGE_NS + read_ns, is_counter=True)
+        age_ns = COUNTER_AGE_NS + read_ns
+        return Meter(at_ns, np.diff(values), age_ns, is_counter=True, most_w=most_w)
     return None
