@@ -293,7 +293,7 @@ for row in range(100):
     subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
         env=environment(),
-        preexec_fn=limit,  # noqa: PLW1509 - no threads here
+        preexec_fn=limit,
         check=True,
     )
     found = read_readings(tmp_path, "gpu_error")

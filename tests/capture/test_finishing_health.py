@@ -163,8 +163,12 @@ def test_gpus_that_no_recorded_process_used(tmp_path: Path) -> None:
     written = {"gpu_health": [reading(0, 1, power_mw=1)], "gpu_error": []}
     trace, _ = record(tmp_path, written, gpus=[gpu(UNUSED)])
     assert not trace.has("gpu_health")
+    assert not trace.has("gpu_error")
     assert trace.row_count("device") == 2
-    trace, _ = record(tmp_path, written, made=[])
+
+
+def test_a_program_without_a_gpu(tmp_path: Path) -> None:
+    trace, _ = record(tmp_path, {"gpu_health": [reading(0, 1, power_mw=1)]}, made=[])
     assert not trace.has("gpu_health")
 
 
