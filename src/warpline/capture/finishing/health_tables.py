@@ -73,7 +73,9 @@ def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -
     if errors is not None:
         devices = _device_of(errors.facts, numbers)
         if devices:
-            kept = _sound(errors, ("time_ns",), devices)
+            sound = _sound(errors, ("time_ns",), devices)
+            known = map(UNKNOWN.__ne__, errors.columns["xid"])
+            kept = [*map(bool.__and__, sound, known)]
             made["gpu_error"] = _table("gpu_error", errors, kept, ("time_ns",), origin_ns, devices)
     if host is not None:
         made["host_health"] = _host(host, session, origin_ns)
