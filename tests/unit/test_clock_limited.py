@@ -24,6 +24,7 @@ from warpline import plugins
 from warpline.analyses.findings.clock_limited import clock_limited
 from warpline.derived.efficiency.compute_bound import compute_bound
 from warpline.derived.health.kernel_clocks import kernel_clocks
+from warpline.documents.comparison import profile
 from warpline.result import Diagnosis, Finding, Skipped
 from warpline.result.changes import ScaleOperations
 from warpline.trace import Run, Trace
@@ -214,6 +215,17 @@ def test_readings_without_a_clock() -> None:
     result = clock_limited(Run(machine.trace(H100, clock_hz=HIGHEST)))
     assert isinstance(result, Skipped)
     assert "no SM clock" in result.reason
+
+
+def test_a_comparison_has_the_clock_of_busy_gpus_and_the_power_limit() -> None:
+    def state(at: int) -> dict[str, Any]:
+        is_idle = at % (200 * MS) < 60 * MS
+        return {**at_power_limit(at), **({"clock_limits": 0x1} if is_idle else {})}
+
+    facts = profile(Run(recorded(state, power_limit_w=700))).environment
+    assert (facts["GPU clock"], facts["power limit"]) == ("1395 MHz", "700 W")
+    facts = profile(Run(program(lambda _: HIGHEST).trace(H100))).environment
+    assert (facts["GPU clock"], facts["power limit"]) == (None, None)
 
 
 def test_kernels_have_the_clock_of_the_nearest_reading_of_a_busy_gpu() -> None:

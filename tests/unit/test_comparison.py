@@ -119,6 +119,21 @@ def test_another_setting_may_be_the_reason_but_allows_a_verdict():
     assert effects["GPU"] == ""
 
 
+@pytest.mark.parametrize(
+    ("clocks", "effect"),
+    [
+        (("1980 MHz", "1950 MHz"), "information"),  # 1.5%
+        (("1980 MHz", "1935 MHz"), "may be the reason"),  # 2.3%
+        (("1980 MHz", "1980 MHz"), ""),
+        ((None, "1980 MHz"), "information"),  # read on one side only
+    ],
+)
+def test_clocks_that_differ_by_more_than_2_percent_may_be_the_reason(clocks, effect):
+    sides = [profile(SLOW, environment={**MACHINE, "GPU clock": clock}) for clock in clocks]
+    found = compare(sides[:1], sides[1:])
+    assert {fact.name: fact.effect for fact in found.environment}["GPU clock"] == effect
+
+
 def test_another_version_of_a_framework_may_be_the_reason():
     sides = [
         profile(SLOW, environment={**MACHINE, "PyTorch": version}) for version in ("2.10", "2.11")

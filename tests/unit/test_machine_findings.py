@@ -85,7 +85,7 @@ def test_unknown_values_are_no_findings() -> None:
 def test_other_processes_with_memory() -> None:
     trace = recorded({"other_processes": 2, "other_memory_bytes": 3 * GIB})
     (item,) = gpu_shared(Run(trace))
-    assert (item.severity, item.title) == ("low", "2 other processes on GPU 0")
+    assert (item.severity, item.title) == ("low", "GPU 0 is shared with 2 other processes")
     assert "2 other processes with up to 3.00 GiB of memory, in 100.0% of the reading" in item.claim
     assert "Whether they run kernels is unknown" in item.claim
 
@@ -94,7 +94,7 @@ def test_other_processes_that_work() -> None:
     machine = program(cpu_ns=10 * MS)  # busy half of the time
     read_gpu_every(machine, 20 * MS, lambda _: {"other_processes": 1, "busy_ratio": 0.9})
     (item,) = gpu_shared(Run(machine.trace()))
-    assert (item.severity, item.title) == ("medium", "1 other process on GPU 0")
+    assert (item.severity, item.title) == ("medium", "GPU 0 is shared with 1 other process")
     # 0.9 of the driver, less 10 ms of 20.01.
     assert "busy 40.0% of the time without work of the program" in item.claim
 

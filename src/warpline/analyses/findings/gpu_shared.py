@@ -61,7 +61,7 @@ def _finding(run: Run, readings: Readings) -> Finding:
     return Finding(
         NAME,
         "low" if more is None else "medium",
-        f"{many} on {gpu}",
+        f"{gpu} is shared with {many}",
         f"{gpu} has {many}{used}, in {format_ratio(len(rows) / len(readings))} of the readings."
         + works,
         (show_readings(readings, rows),),

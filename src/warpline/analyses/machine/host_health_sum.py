@@ -100,7 +100,7 @@ def _row(trace: Trace, each: Readings) -> dict[str, Any]:
         "name": None if is_machine else _name(trace, each.of),
         "readings": len(each),
         **_cores(each),
-        "cores": _last(each, "cores"),
+        "cores": _whole(_last(each, "cores")),
         "usable_cores": _last(each, "usable_cores"),
         "throttled_ratio": None if throttled is None else min(throttled / 1e9, 1.0),
         "median_cpu_clock_hz": _of(np.median, each, "cpu_clock_hz"),
