@@ -56,7 +56,7 @@ def program(clock: Callable[[int], int], *, gemm_ns: int = 2 * MS, other_ns: int
     return machine
 
 
-def recorded(state: State, period_ns: int = 50 * MS, **changed: int) -> Trace:
+def recorded(state: State, period_ns: int = 50 * MS, **changed: Any) -> Trace:
     """Return the recording of `program` at the clocks of some states, read in equal intervals."""
     machine = program(lambda at: state(at).get("sm_clock_hz", HIGHEST))
     read_gpu_every(machine, period_ns, state)

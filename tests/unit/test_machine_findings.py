@@ -11,11 +11,6 @@ from support.machine import Machine
 import warpline
 from warpline import plugins
 from warpline.analyses.findings.cpu_saturated import cpu_saturated
-from warpline.analyses.findings.gpu_errors import gpu_errors
-from warpline.analyses.findings.gpu_memory_full import gpu_memory_full
-from warpline.analyses.findings.gpu_shared import gpu_shared
-from warpline.analyses.findings.nvlink_down import nvlink_down
-from warpline.analyses.findings.pcie_link import pcie_link
 from warpline.result import RULES, Finding, Skipped
 from warpline.result.changes import ScaleOperations
 from warpline.trace import Run, Trace
@@ -43,7 +38,7 @@ def program(*, copied: int = 0, cpu_ns: int = 0) -> Machine:
     return machine
 
 
-def recorded(state: dict[str, Any], **numbers: int) -> Trace:
+def recorded(state: dict[str, Any], **numbers: Any) -> Trace:
     machine = program()
     read_gpu_every(machine, 20 * MS, lambda _: state)
     return machine.trace(**numbers)
@@ -84,7 +79,7 @@ def test_unknown_values_are_no_findings() -> None:
 
 def test_other_processes_with_memory() -> None:
     trace = recorded({"other_processes": 2, "other_memory_bytes": 3 * GIB})
-    (item,) = gpu_shared(Run(trace))
+    (item,) = found("gpu-shared", trace)
     assert (item.severity, item.title) == ("low", "GPU 0 is shared with 2 other processes")
     assert "2 other processes with up to 3.00 GiB of memory, in 100.0% of the reading" in item.claim
     assert "Whether they run kernels is unknown" in item.claim
@@ -93,7 +88,7 @@ def test_other_processes_with_memory() -> None:
 def test_other_processes_that_work() -> None:
     machine = program(cpu_ns=10 * MS)  # busy half of the time
     read_gpu_every(machine, 20 * MS, lambda _: {"other_processes": 1, "busy_ratio": 0.9})
-    (item,) = gpu_shared(Run(machine.trace()))
+    (item,) = found("gpu-shared", machine.trace())
     assert (item.severity, item.title) == ("medium", "GPU 0 is shared with 1 other process")
     # 0.9 of the driver, less 10 ms of 20.01.
     assert "busy 40.0% of the time without work of the program" in item.claim
@@ -104,7 +99,7 @@ def test_a_slow_link_during_copies() -> None:
     # An idle link has a low generation, and is no finding.
     read_gpu_every(machine, 3 * MS, lambda _: {"pcie_generation": 5, "pcie_width": 8})
     trace = machine.trace(pcie_generation=5, pcie_width=16)
-    (item,) = pcie_link(Run(trace))
+    (item,) = found("pcie-link", trace)
     assert item.title == "The PCIe link of GPU 0 is 5 x8 instead of 5 x16"
     assert "31.5 GB/s instead of 63.0 GB/s" in item.claim
     (change,) = item.changes
@@ -120,13 +115,13 @@ def test_a_link_that_is_slow_only_while_idle() -> None:
     for start, end in copies:
         read_gpu(machine, (start + end) // 2, pcie_generation=5, pcie_width=16)
         read_gpu(machine, start - MS, pcie_generation=1, pcie_width=16)
-    assert pcie_link(Run(machine.trace(pcie_generation=5, pcie_width=16))) == []
+    assert found("pcie-link", machine.trace(pcie_generation=5, pcie_width=16)) == []
 
 
 def test_a_link_that_nobody_saw_during_copies_is_unknown() -> None:
     machine = program()
     read_gpu_every(machine, 20 * MS, lambda _: {"pcie_generation": 1, "pcie_width": 16})
-    assert pcie_link(Run(machine.trace(pcie_generation=5, pcie_width=16))) == []
+    assert found("pcie-link", machine.trace(pcie_generation=5, pcie_width=16)) == []
 
 
 def test_fewer_links_than_other_gpus() -> None:
@@ -134,7 +129,7 @@ def test_fewer_links_than_other_gpus() -> None:
     for at_ns in range(machine.begun_ns[0], machine.now, 50 * MS):
         read_gpu(machine, at_ns, 0, nvlinks=18)
         read_gpu(machine, at_ns, 1, nvlinks=17)
-    (item,) = nvlink_down(Run(machine.trace()))
+    (item,) = found("nvlink-down", machine.trace())
     assert item.title == "GPU 1 has 17 of 18 NVLinks"
     assert "18 on other GPUs of its model" in item.claim
 
@@ -143,24 +138,24 @@ def test_a_link_that_fails_meanwhile() -> None:
     machine = program()
     for number, at_ns in enumerate(range(machine.begun_ns[0], machine.now, 50 * MS)):
         read_gpu(machine, at_ns, nvlinks=18 if number < 2 else 16)
-    (item,) = nvlink_down(Run(machine.trace()))
+    (item,) = found("nvlink-down", machine.trace())
     assert "16 active NVLinks, 18 at other times" in item.claim
 
 
 def test_full_memory_is_information_unless_allocations_fail() -> None:
     machine = program()
     read_gpu_every(machine, 20 * MS, lambda _: {"used_memory_bytes": 77 * GIB})
-    (item,) = gpu_memory_full(Run(machine.trace(memory_bytes=80 * GIB)))
+    (item,) = found("gpu-memory-full", machine.trace(memory_bytes=80 * GIB))
     assert (item.severity, item.title) == ("info", "The memory of GPU 0 is 96.2% full")
     for call in machine.program.rows["api_call"]:
         call["return_value"] = 0
     for number in range(3):
         machine.call("cudaMalloc_v3020", MS)
         machine.program.rows["api_call"][-1]["return_value"] = 2 if number else 0
-    (item,) = gpu_memory_full(Run(machine.trace(memory_bytes=80 * GIB)))
+    (item,) = found("gpu-memory-full", machine.trace(memory_bytes=80 * GIB))
     assert item.severity == "medium"
     assert "2 allocations failed" in item.claim
-    assert gpu_memory_full(Run(machine.trace(memory_bytes=90 * GIB))) == []
+    assert found("gpu-memory-full", machine.trace(memory_bytes=90 * GIB)) == []
 
 
 def saturated(*, used: float = 8.0, stopped: float = 0.0, own: float = 0.0) -> Trace:
@@ -219,7 +214,7 @@ def test_errors_by_number_and_gpu() -> None:
     machine = program()
     for time_ns, device, xid in ((5 * MS, 0, 31), (6 * MS, 1, 79), (7 * MS, 0, 31)):
         machine.program.add("gpu_error", time_ns=time_ns, device_id=device, xid=xid)
-    first, second = gpu_errors(Run(machine.trace()))
+    first, second = found("gpu-errors", machine.trace())
     assert (first.title, first.severity) == ("Xid 31 on GPU 0", "medium")
     assert "2 times: an access to an invalid address." in first.claim
     assert "compute-sanitizer" in first.fix
@@ -231,7 +226,7 @@ def test_memory_errors_count_from_the_first_reading() -> None:
     machine = program()
     for number, at_ns in enumerate(range(machine.begun_ns[0], machine.now, 50 * MS)):
         read_gpu(machine, at_ns, ecc_uncorrected=7 + (number > 1))
-    (item,) = gpu_errors(Run(machine.trace()))
+    (item,) = found("gpu-errors", machine.trace())
     assert (item.severity, item.title) == (
         "high",
         "1 memory error on GPU 0 that ECC could not correct",

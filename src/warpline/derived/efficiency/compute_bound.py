@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 
-from warpline.derived import derived
 from warpline.derived.efficiency.product_shapes import products_bound_by_memory
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.kernels.named import kernels_named
@@ -26,7 +25,6 @@ _READS_MOST = lazy_pattern(
 )
 
 
-@derived
 def compute_bound(trace: Trace) -> BoolArray:
     """Return which operations are kernels bound by arithmetic, shape (operations,).
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived import derived
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.efficiency.compute_bound import compute_bound
 from warpline.derived.efficiency.peaks import peaks_of_devices
@@ -71,7 +70,6 @@ class KernelClocks(NamedTuple):
         return float(np.average(self.clock_hz, weights=self.ns)) if self.total_ns else 0.0
 
 
-@derived
 def kernel_clocks(run: Run) -> tuple[KernelClocks, ...]:
     """Return the clocks of compute-bound kernels, for each GPU that has readings of its clock.
 
