@@ -34,16 +34,18 @@ def gpu_shared(run: Run) -> list[Finding]:
     What to do: Run alone, or on another GPU.
     Limits: Needs readings of the GPU's state. In most containers the driver does not show processes
         of others: then nothing is found. Without much more utilization it is unknown whether others
-        run kernels. No saving is estimated.
+        run kernels. In several recordings together, processes that only some of them report are
+        taken to be those of the other recordings. No saving is estimated.
     Source: NVML API reference.
     """
-    findings = []
+    # In each of several recordings, the processes of the others are not the program's.
+    is_one = len(run.trace.meta.paths) <= 1
+    found = []
     for readings in measured_readings(run):
         others = readings.known("other_processes").values
-        if not len(others) or others.max() <= 0:
-            continue
-        findings.append(_finding(run, readings))
-    return findings
+        if len(others) and (others.max() if is_one else others.min()) > 0:
+            found.append(_finding(run, readings))
+    return found
 
 
 def _finding(run: Run, readings: Readings) -> Finding:

@@ -110,7 +110,8 @@ def _meter(readings: Readings, most_w: float) -> Meter | None:
     """Return the energy between the readings of a GPU; None with fewer than two.
 
     It is from the energy counter, or where there is none, from power x time, which is linear
-    between readings. None also if the counter fell, as when a driver is loaded again.
+    between readings. None also if the counter falls below its first value, as when a driver is
+    loaded again. Smaller falls come from several recordings of a GPU, whose clocks differ a little.
     """
     for name in ("energy_j", "power_w"):
         known = readings.known(name)
@@ -122,8 +123,9 @@ def _meter(readings: Readings, most_w: float) -> Meter | None:
             seconds = np.diff(at_ns) / 1e9
             joules = (values[1:] + values[:-1]) / 2 * seconds
             return Meter(at_ns, joules, 0, is_counter=False, most_w=most_w)
-        if (np.diff(values) < 0).any():
+        if (values[0] - values).max() > 0:
             return None
+        values = np.maximum.accumulate(values)
         read_ns = int((readings.end_ns - readings.start_ns).max())
         age_ns = COUNTER_AGE_NS + read_ns
         return Meter(at_ns, np.diff(values), age_ns, is_counter=True, most_w=most_w)

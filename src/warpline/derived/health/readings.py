@@ -101,8 +101,15 @@ def gpu_readings(trace: Trace) -> tuple[Readings, ...]:
 
 @derived
 def host_readings(trace: Trace) -> tuple[Readings, ...]:
-    """Return the readings of the machine, and then those of each process."""
-    return _readings(trace, "host_health", "process_id")
+    """Return the readings of the machine, and then those of each process.
+
+    Files from several machines do not show which one a reading is of: then those of the machines
+    are left out.
+    """
+    every = _readings(trace, "host_health", "process_id")
+    host, is_one_file = trace.meta.host, len(trace.meta.paths) <= 1
+    is_one_machine = is_one_file or (host is not None and ", " not in host)
+    return every if is_one_machine else tuple(each for each in every if each.of != MACHINE)
 
 
 def machine_readings(trace: Trace) -> Readings | None:
