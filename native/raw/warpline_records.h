@@ -83,6 +83,10 @@ enum class Kind : std::uint8_t {
     // all logs of a process. aux: [metric] words: [zero][bytes][name]
   kCountedKernel = 87,
   kCounterValue = 88,
+  kDeviceAttribute = 90,
+    // An attribute of a GPU and its value, signed. Names are those of CUdevice_attribute, in lower
+    // case and without the prefix. Where counters are collected, once per device. aux: [device]
+    // words: [value][bytes][name]
 };
 
 // The kind of a Note record.
