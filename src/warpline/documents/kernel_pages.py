@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.counters.launch_metrics import launch_metrics
-from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
+from warpline.documents.launch_tables import layouts_of, metric_columns
 from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
+from warpline.ops.arrays import I64
 from warpline.result.kernel_pages import (
     Instruction,
-    KernelMetric,
     LaunchGroup,
+    LaunchTable,
     Listing,
+    MetricColumn,
     MetricNumber,
-    PageSection,
     PageTable,
     ProfiledLaunch,
-    RuleMessage,
     Spread,
 )
 from warpline.trace import Trace
@@ -38,16 +37,13 @@ _OF_DEVICE = (
 )
 
 
-def launches(
-    trace: Trace, choice: Choice, *, shown_name: str = "demangled", with_instances: bool = False
-) -> list[ProfiledLaunch]:
+def launches(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> LaunchTable:
     """Return the chosen launches, by report and ID.
 
     Args:
         trace: The trace.
         choice: Which launches.
         shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
-        with_instances: Whether to return the values of instances, too.
 
     Raises:
         MissingTableError: The trace has no profiled launches.
@@ -56,20 +52,27 @@ def launches(
     _require(trace)
     table = Rows(trace, "profiled_kernel")
     rows = chosen_rows(trace, table, choice)
-    metrics = _metrics(trace, rows, with_instances=with_instances)
-    sections = _sections(trace, metrics, any_of(choice.sections))
+    columns = metric_columns(trace, rows)
+    layouts, codes = layouts_of(trace, rows, columns, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
-    named, facts = _named(trace, table, shown_name), _Facts(trace, table)
-    return [
-        facts.launch(
-            row,
-            named[row],
-            metrics[row],
-            {name: metric for name, metric in metrics[row].items() if is_taken(name)},
-            sections.get(row, ()),
-        )
-        for row in rows
-    ]
+    facts = _Facts(trace, table, shown_name, _passes(columns, len(rows)))
+    return LaunchTable(
+        tuple(facts.launch(place, row) for place, row in enumerate(rows)),
+        columns,
+        tuple(name for name in columns if is_taken(name)),
+        layouts,
+        codes,
+    )
+
+
+def _passes(columns: Mapping[str, MetricColumn], count: int) -> list[MetricNumber]:
+    """Return how many passes launches took by their metrics; None without that metric."""
+    found: list[MetricNumber] = [None] * count
+    column = columns.get(_PASSES)
+    if column is not None:
+        for place, value in zip(column.launches.tolist(), column.values.tolist(), strict=True):
+            found[place] = value
+    return found
 
 
 class _Named(NamedTuple):
@@ -91,162 +94,77 @@ def _named(trace: Trace, table: Rows, shown_name: str) -> dict[int, _Named]:
     return found
 
 
-def _metrics(
-    trace: Trace, rows: Sequence[int], *, with_instances: bool
-) -> dict[int, dict[str, KernelMetric]]:
-    """Return launch -> name -> metric."""
-    found: dict[int, dict[str, KernelMetric]] = {row: {} for row in rows}
-    table = Rows(trace, "kernel_metric")
-    instances = _instances(trace) if with_instances else {}
-    named = zip(
-        table["profiled_kernel_id"],
-        table["name"],
-        table["unit"],
-        values_of(table),
-        table["instances"],
-        strict=True,
+def with_metric_names(table: LaunchTable) -> LaunchTable:
+    """Return launches whose sections have the names of metrics in place of their labels."""
+    layouts = tuple(
+        tuple(
+            replace(section, lines=tuple((name, name) for _, name in section.lines))
+            for section in layout
+        )
+        for layout in table.layouts
     )
-    for place, (row, name, unit, value, count) in enumerate(named):
-        if row in found:
-            found[row][name] = KernelMetric(
-                name, unit or "", value, count, instances.get(place, ())
-            )
-    for metric in launch_metrics(trace):
-        name, numbers = metric.name, metric.values.tolist()
-        is_known = metric.is_known.tolist()
-        for row in rows:
-            if is_known[row] and name not in found[row]:
-                found[row][name] = KernelMetric(name, metric.unit, numbers[row], 0)
-    return found
+    return replace(table, layouts=layouts)
 
 
-def _instances(
-    trace: Trace,
-) -> dict[int, tuple[tuple[int | str | None, MetricNumber], ...]]:
-    table = Rows(trace, "metric_instance")
-    owners = np.array(table["kernel_metric_id"], np.int64)
-    keys = [
-        number if text is None else text
-        for number, text in zip(table["key"], table["key_text"], strict=True)
-    ]
-    pairs = list(zip(keys, values_of(table), strict=True))
-    starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
-    ends = [*starts[1:], len(pairs)] if starts else []
-    return {
-        int(owners[start]): tuple(pairs[start:end]) for start, end in zip(starts, ends, strict=True)
-    }
-
-
-def _sections(
-    trace: Trace, metrics: dict[int, dict[str, KernelMetric]], is_taken: Callable[[str], bool]
-) -> dict[int, list[PageSection]]:
-    """Return launch -> the sections that are taken, in their order, also those of rules only."""
-    sections, lines, rules = (
-        Rows(trace, name) for name in ("kernel_section", "section_metric", "kernel_rule")
-    )
-    of_section: dict[int, list[tuple[str, KernelMetric]]] = {}
-    for section, label, name in zip(
-        lines["kernel_section_id"], lines["label"], lines["name"], strict=True
-    ):
-        metric = metrics.get(sections["profiled_kernel_id"][section], {}).get(name)
-        if metric is not None:
-            of_section.setdefault(section, []).append((label, metric))
-    said: dict[tuple[int, str], list[RuleMessage]] = {}
-    for row in range(len(rules)):
-        key = rules["profiled_kernel_id"][row], rules["section"][row] or ""
-        said.setdefault(key, []).append(
-            RuleMessage(
-                rules["rule"][row],
-                rules["kind"][row],
-                rules["text"][row],
-                rules["speedup_kind"][row],
-                rules["speedup_percent"][row],
-            )
-        )
-    found: dict[int, list[PageSection]] = {}
-    for row, (launch, identifier, title) in enumerate(
-        zip(
-            sections["profiled_kernel_id"],
-            sections["identifier"],
-            sections["title"],
-            strict=True,
-        )
-    ):
-        found.setdefault(launch, []).append(
-            PageSection(
-                identifier or "",
-                title or "",
-                tuple(of_section.get(row, ())),
-                tuple(said.pop((launch, identifier or ""), ())),
-            )
-        )
-    for (launch, identifier), messages in said.items():
-        found.setdefault(launch, []).append(
-            PageSection(identifier, identifier, (), tuple(messages))
-        )
-    for launch, of_launch in metrics.items():
-        if launch not in found:
-            found[launch] = _derived_sections(of_launch)
-    return {
-        launch: [section for section in of_launch if is_taken(section.identifier)]
-        for launch, of_launch in found.items()
-    }
-
-
-def _derived_sections(metrics: Mapping[str, KernelMetric]) -> list[PageSection]:
-    """Return the sections of a launch whose recording has none."""
-    found = []
-    for section in sections_of(frozenset(metrics)):
-        labels, names = zip(*section.lines, strict=True)
-        lines = zip(labels, map(metrics.__getitem__, names), strict=True)
-        found.append(PageSection(section.identifier, section.title, tuple(lines), ()))
-    return found
-
-
-def with_metric_names(launch: ProfiledLaunch) -> ProfiledLaunch:
-    """Return a launch whose sections have the names of metrics in place of their labels."""
-    sections = [
-        replace(section, metrics=tuple((metric.name, metric) for _, metric in section.metrics))
-        for section in launch.sections
-    ]
-    return replace(launch, sections=tuple(sections))
-
-
-def summaries(
-    launches: Sequence[ProfiledLaunch], *, by_kernel: bool, is_raw: bool
-) -> list[LaunchGroup]:
+def summaries(table: LaunchTable, *, by_kernel: bool, is_raw: bool) -> list[LaunchGroup]:
     """Return minimum, maximum and mean of the metrics of launches.
 
     Args:
-        launches: The launches.
+        table: The launches.
         by_kernel: Whether launches of one kernel and shape are a group; else those on one GPU.
         is_raw: Whether to summarize all metrics; else those that sections list.
     """
-    groups: dict[tuple[object, ...], list[ProfiledLaunch]] = {}
-    for launch in launches:
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for place, launch in enumerate(table.launches):
         shape = (launch.name, launch.grid, launch.block) if by_kernel else ()
-        groups.setdefault((launch.pid, launch.device, *shape), []).append(launch)
+        groups.setdefault((launch.pid, launch.device, *shape), []).append(place)
     return [
-        LaunchGroup(tuple(group), by_kernel, tuple(_spreads(group, is_raw=is_raw)))
-        for group in groups.values()
+        LaunchGroup(
+            tuple(table.launches[place] for place in places),
+            by_kernel,
+            tuple(_spreads(table, np.array(places, np.int64), is_raw=is_raw)),
+        )
+        for places in groups.values()
     ]
 
 
-def _spreads(launches: Sequence[ProfiledLaunch], *, is_raw: bool) -> Iterator[Spread]:
-    listed: dict[tuple[str, str], list[KernelMetric]] = {}
-    for launch in launches:
-        if is_raw:
-            for name, metric in sorted(launch.metrics.items()):
-                listed.setdefault(("", name), []).append(metric)
-        else:
-            for section in launch.sections:
-                for label, metric in section.metrics:
-                    listed.setdefault((section.title, label), []).append(metric)
-    for (section_title, label), metrics in listed.items():
-        numbers = [m.value for m in metrics if isinstance(m.value, int | float)]
+def _spreads(table: LaunchTable, places: I64, *, is_raw: bool) -> Iterator[Spread]:
+    """Yield the spread of each metric over launches at some places."""
+    for (title, label), sources in _listed(table, places, is_raw=is_raw).items():
+        parts = [table.columns[name].among(of) for name, of in sources]
+        order = np.argsort(np.concatenate([part.launches for part in parts]), kind="stable")
+        values = [value for part in parts for value in part.values.tolist()]
+        numbers = [values[at] for at in order.tolist() if isinstance(values[at], int | float)]
         if numbers:
             mean = math.fsum(numbers) / len(numbers)
-            yield Spread(section_title, label, metrics[0].unit, min(numbers), max(numbers), mean)
+            first = min(parts, key=lambda part: part.launches[0])
+            unit = first.units.values[first.units.codes[0]]
+            yield Spread(title, label, unit, min(numbers), max(numbers), mean)
+
+
+def _listed(
+    table: LaunchTable, places: I64, *, is_raw: bool
+) -> dict[tuple[str, str], list[tuple[str, I64]]]:
+    """Return title and label -> names of metrics, and the launches in which they are listed so.
+
+    They are in the order in which the launches list them.
+    """
+    if is_raw:
+        firsts = {}
+        for name in table.shown:
+            at = table.columns[name].among(places).launches
+            if len(at):
+                firsts[name] = at[0]
+        return {("", name): [(name, places)] for name in sorted(firsts, key=firsts.__getitem__)}
+    found: dict[tuple[str, str], list[tuple[str, I64]]] = {}
+    codes = table.layout_codes[places]
+    distinct, first = np.unique(codes, return_index=True)
+    for code in distinct[np.argsort(first)].tolist():
+        at = places[codes == code]
+        for section in table.layouts[code]:
+            for label, name in section.lines:
+                found.setdefault((section.title, label), []).append((name, at))
+    return found
 
 
 def session(trace: Trace) -> list[PageTable]:
@@ -299,7 +217,7 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
         MissingTableError: The trace has no profiled launches.
         UsageError: A filter is malformed.
     """
-    chosen = launches(trace, choice, shown_name=shown_name, with_instances=True)
+    chosen = launches(trace, choice, shown_name=shown_name)
     table = Rows(trace, "profiled_kernel")
     functions: dict[tuple[int, str], list[Instruction]] = {}
     code = Rows(trace, "kernel_instruction")
@@ -310,19 +228,41 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
                 code["address"][row], code["encoding"][row], code["file"][row], code["line"][row]
             )
         )
+    instances = _instances(trace, {*chosen.shown})
     found = []
-    for row, launch in zip(chosen_rows(trace, table, choice), chosen, strict=True):
+    for row, launch in zip(chosen_rows(trace, table, choice), chosen.launches, strict=True):
         key = table["process_id"][row], table["mangled_name"][row] or table["short_name"][row]
         instructions = functions.get(key, [])
         addresses = {instruction.address for instruction in instructions}
         values: dict[str, dict[int | str | None, MetricNumber]] = {}
-        for name, metric in sorted(launch.metrics.items()):
-            at: dict[int | str | None, MetricNumber] = {
-                place: value for place, value in metric.values if place in addresses
-            }
+        for name, pairs in sorted(instances.get(row, {}).items()):
+            at = {place: value for place, value in pairs if place in addresses}
             if at:
                 values[name] = at
         found.append(Listing(launch, tuple(instructions), values))
+    return found
+
+
+_Instances = Sequence[tuple[int | str | None, MetricNumber]]
+
+
+def _instances(trace: Trace, names: Container[str]) -> dict[int, dict[str, _Instances]]:
+    """Return row of the launch -> name of the metric -> keys and values of its instances."""
+    table, metrics = Rows(trace, "metric_instance"), Rows(trace, "kernel_metric")
+    owners = np.array(table["kernel_metric_id"], np.int64)
+    keys = [
+        number if text is None else text
+        for number, text in zip(table["key"], table["key_text"], strict=True)
+    ]
+    pairs = list(zip(keys, values_of(table), strict=True))
+    starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
+    ends = [*starts[1:], len(pairs)] if starts else []
+    found: dict[int, dict[str, _Instances]] = {}
+    for start, end in zip(starts, ends, strict=True):
+        metric = int(owners[start])
+        name = metrics["name"][metric]
+        if name in names:
+            found.setdefault(metrics["profiled_kernel_id"][metric], {})[name] = pairs[start:end]
     return found
 
 
@@ -335,24 +275,28 @@ def _require(trace: Trace) -> None:
 
 
 class _Facts:
-    """The rows that a launch refers to."""
+    """The rows that a launch refers to.
 
-    def __init__(self, trace: Trace, table: Rows) -> None:
-        self._table = table
+    Args:
+        trace: The trace.
+        table: Its launches.
+        shown_name: The name to show.
+        passes: The passes of the chosen launches by their metrics.
+    """
+
+    def __init__(
+        self, trace: Trace, table: Rows, shown_name: str, passes: Sequence[MetricNumber]
+    ) -> None:
+        self._table, self._passes = table, passes
+        self._named = _named(trace, table, shown_name)
         self._processes, self._devices = Rows(trace, "process"), Rows(trace, "device")
         self._contexts, self._streams = Rows(trace, "context"), Rows(trace, "stream")
 
-    def launch(
-        self,
-        row: int,
-        named: _Named,
-        metrics: Mapping[str, KernelMetric],
-        shown_metrics: Mapping[str, KernelMetric],
-        sections: Sequence[PageSection],
-    ) -> ProfiledLaunch:
-        """Return the launch in a row."""
+    def launch(self, place: int, row: int) -> ProfiledLaunch:
+        """Return the launch at a place among the chosen ones, which is in a row."""
         table, owner, gpu = self._table, self._processes, self._devices
         process, device = table["process_id"][row], table["device_id"][row]
+        passes = table["passes"][row]
         capability = ""
         if device is not None and gpu["compute_major"][device] is not None:
             capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
@@ -361,7 +305,7 @@ class _Facts:
             owner["pid"][process],
             PurePath(owner["name"][process] or "").name,
             owner["host"][process] or "",
-            *named,
+            *self._named[row],
             _native_id(self._contexts, table["context_id"][row]),
             _native_id(self._streams, table["stream_id"][row]),
             (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
@@ -371,16 +315,9 @@ class _Facts:
             table["has_fixed_clocks"][row] is False,
             table["is_range"][row],
             table["kernels"][row],
-            self._passes(row, metrics),
+            self._passes[place] if passes is None else passes,
             table["nvtx"][row],
-            shown_metrics,
-            tuple(sections),
         )
-
-    def _passes(self, row: int, metrics: Mapping[str, KernelMetric]) -> MetricNumber:
-        passes = self._table["passes"][row]
-        is_metric = passes is None and _PASSES in metrics
-        return metrics[_PASSES].value if is_metric else passes
 
 
 def _native_id(table: Rows, row: int | None) -> int | None:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import TextIO
 
-from warpline.render.kernel_pages import LISTS, dimensions, headed, quoted, write_table
+from warpline.render.kernel_pages import (
+    blocks,
+    dimensions,
+    heading,
+    quoted,
+    shown_names,
+    write_table,
+)
 from warpline.render.metric_values import spread_texts
 from warpline.result.kernel_pages import (
     LaunchGroup,
+    LaunchTable,
     Listing,
+    MetricColumn,
     MetricNumber,
     PageTable,
     ProfiledLaunch,
 )
 
 _SPREAD_HEADINGS = ("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average")
+_JSON_KEYS = (
+    *("id", "name", "grid", "block", "invocation", "context", "stream", "device", "nvtx"),
+    *("metrics", "passes", "clock_drift_ratio", "concurrent"),
+)
 _GROUP_HEADINGS = (
     "Process ID",
     "Process Name",
@@ -109,48 +122,67 @@ def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> N
             out.write(quoted(["Kernel Name", listing.launch.name]) + "\n")
             out.writelines(quoted(row) + "\n" for row in ([*headings, *listing.values], *rows))
         else:
-            list(headed([listing.launch], out))
+            launch = listing.launch
+            out.write(f"[{launch.pid}] {launch.process}@{launch.host}\n{heading(launch)}")
             write_table([*headings, *listing.values], rows, out)
         out.write("\n")
 
 
-def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
+def write_json(table: LaunchTable, out: TextIO) -> None:
     """Write launches and their metrics as JSON, in base units. What is not recorded is null."""
-    kernels = []
-    for launch in launches:
-        metrics = {
-            name: _json_number(metric.value)
-            for name, metric in sorted(launch.metrics.items())
-            if metric.value is not None and not name.startswith(LISTS)
-        }
-        kernels.append(
-            {
-                "id": launch.number,
-                "name": launch.name,
-                "grid": None if launch.is_range else launch.grid,
-                "block": None if launch.is_range else launch.block,
-                "invocation": launch.invocation,
-                "context": launch.context,
-                "stream": launch.stream,
-                "device": launch.device,
-                "nvtx": launch.nvtx,
-                "metrics": metrics,
-                "passes": launch.passes,
-                "clock_drift_ratio": None,
-                "concurrent": launch.is_range,
-            }
+    devices = {launch.device for launch in table.launches} - {None}
+    device = devices.pop() if len(devices) == 1 else None
+    out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
+    columns = {name: table.columns[name] for name in shown_names(table)}
+    for places in blocks(table):
+        cells = [_json_cells(column, places) for column in columns.values()]
+        rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
+        if not cells:
+            rows = [()] * (places.stop - places.start)
+        launches = zip(table.launches[places], rows, strict=True)
+        kernels = ",".join(
+            _json_launch(launch, [cell for cell in row if cell]) for launch, row in launches
         )
-    devices = sorted({launch.device for launch in launches if launch.device is not None})
-    document = {
-        "schema_version": 1,
-        "device": devices[0] if len(devices) == 1 else None,
-        "kernels": kernels,
+        out.write(f",{kernels}" if places.start else kernels)
+    out.write("\n ]\n}" if table.launches else "]\n}")
+
+
+def _json_cells(column: MetricColumn, places: slice) -> list[str]:
+    """Return the members that a metric adds to launches; empty for those that have no value."""
+    part = column.part(places)
+    name = json.dumps(column.name)
+    cells = [""] * (places.stop - places.start)
+    at = (part.launches - places.start).tolist()
+    for place, value in zip(at, part.values.tolist(), strict=True):
+        if isinstance(value, float):
+            cells[place] = f"\n    {name}: {value!r}" if isfinite(value) else f"\n    {name}: null"
+        elif value is not None:
+            cells[place] = f"\n    {name}: {json.dumps(value)}"
+    return cells
+
+
+def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
+    """Return a launch as the standard library writes it with an indent of one."""
+
+    def sizes(of: tuple[int, int, int]) -> str:
+        return "null" if launch.is_range else "[\n    {},\n    {},\n    {}\n   ]".format(*of)
+
+    members = {
+        "id": launch.number,
+        "name": launch.name,
+        "invocation": launch.invocation,
+        "context": launch.context,
+        "stream": launch.stream,
+        "device": launch.device,
+        "nvtx": launch.nvtx,
+        "passes": launch.passes,
+        "clock_drift_ratio": None,
+        "concurrent": launch.is_range,
     }
-    json.dump(document, out, indent=1)
-
-
-def _json_number(value: MetricNumber) -> MetricNumber:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    texts = {key: json.dumps(value) for key, value in members.items()}
+    texts |= {"grid": sizes(launch.grid), "block": sizes(launch.block)}
+    texts["metrics"] = "{" + ",".join(metrics) + ("\n   }" if metrics else "}")
+    return "\n  {" + ",".join(f'\n   "{key}": {texts[key]}' for key in _JSON_KEYS) + "\n  }"
 
 
 def _cell(value: MetricNumber) -> str:
