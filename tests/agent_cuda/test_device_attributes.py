@@ -1,4 +1,4 @@
-"""Attributes of GPUs: the fake driver gives each its number below zero, but knows no multiple of 10.
+"""Attributes of GPUs: the fake driver gives each its number below zero, but no multiple of ten.
 
 Its PCI address is another value.
 """

@@ -299,4 +299,6 @@ class _Output(io.StringIO):
     def _opened(self) -> Clean | TextIO:
         if self._name == "stdout":
             return Clean()
-        return sys.stderr if self._name == "stderr" else open(self._name, "w", encoding="utf-8")
+        if self._name == "stderr":
+            return sys.stderr
+        return Path(self._name).open("w", encoding="utf-8")

@@ -53,7 +53,8 @@ class Clean:
         self._last = text[-1]
         if not _is_plain(text):
             lines = map(talk.printable, text.split("\n"))
-            text = "\n".join(lines).encode(self._encoding, "backslashreplace").decode(self._encoding)
+            encoded = "\n".join(lines).encode(self._encoding, "backslashreplace")
+            text = encoded.decode(self._encoding)
         sys.stdout.write(text)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -55,9 +56,9 @@ def launches(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
     columns = metric_columns(trace, rows)
     layouts, codes = layouts_of(trace, rows, columns, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
-    facts = _Facts(trace, table, shown_name, _passes(columns, len(rows)))
+    named, passes = _named(trace, table, shown_name), _passes(columns, len(rows))
     return LaunchTable(
-        tuple(facts.launch(place, row) for place, row in enumerate(rows)),
+        tuple(_launches(trace, table, rows, named, passes)),
         columns,
         tuple(name for name in columns if is_taken(name)),
         layouts,
@@ -85,12 +86,13 @@ class _Named(NamedTuple):
 def _named(trace: Trace, table: Rows, shown_name: str) -> dict[int, _Named]:
     """Return row -> name and invocation of every launch."""
     calls: Counter[tuple[int, str]] = Counter()
+    show = cache(shown)
+    of_rows = zip(table["process_id"], table[NAMES[shown_name]], table["name"], strict=True)
+    keys = [(process, show(name or full)) for process, name, full in of_rows]
     found = {}
     for row in chosen_rows(trace, table, Choice()):
-        name = shown(table[NAMES[shown_name]][row] or table["name"][row])
-        key = table["process_id"][row], name
-        calls[key] += 1
-        found[row] = _Named(name, calls[key])
+        calls[keys[row]] += 1
+        found[row] = _Named(keys[row][1], calls[keys[row]])
     return found
 
 
@@ -236,7 +238,9 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
         addresses = {instruction.address for instruction in instructions}
         values: dict[str, dict[int | str | None, MetricNumber]] = {}
         for name, pairs in sorted(instances.get(row, {}).items()):
-            at = {place: value for place, value in pairs if place in addresses}
+            at: dict[int | str | None, MetricNumber] = {
+                place: value for place, value in pairs if place in addresses
+            }
             if at:
                 values[name] = at
         found.append(Listing(launch, tuple(instructions), values))
@@ -274,52 +278,70 @@ def _require(trace: Trace) -> None:
         )
 
 
-class _Facts:
-    """The rows that a launch refers to.
-
-    Args:
-        trace: The trace.
-        table: Its launches.
-        shown_name: The name to show.
-        passes: The passes of the chosen launches by their metrics.
-    """
-
-    def __init__(
-        self, trace: Trace, table: Rows, shown_name: str, passes: Sequence[MetricNumber]
-    ) -> None:
-        self._table, self._passes = table, passes
-        self._named = _named(trace, table, shown_name)
-        self._processes, self._devices = Rows(trace, "process"), Rows(trace, "device")
-        self._contexts, self._streams = Rows(trace, "context"), Rows(trace, "stream")
-
-    def launch(self, place: int, row: int) -> ProfiledLaunch:
-        """Return the launch at a place among the chosen ones, which is in a row."""
-        table, owner, gpu = self._table, self._processes, self._devices
-        process, device = table["process_id"][row], table["device_id"][row]
-        passes = table["passes"][row]
-        capability = ""
-        if device is not None and gpu["compute_major"][device] is not None:
-            capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
-        return ProfiledLaunch(
-            table["launch_number"][row],
-            owner["pid"][process],
-            PurePath(owner["name"][process] or "").name,
-            owner["host"][process] or "",
-            *self._named[row],
-            _native_id(self._contexts, table["context_id"][row]),
-            _native_id(self._streams, table["stream_id"][row]),
-            (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
-            (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
-            None if device is None else gpu["gpu_index"][device],
+def _launches(
+    trace: Trace,
+    table: Rows,
+    rows: Sequence[int],
+    named: Mapping[int, _Named],
+    passes: Sequence[MetricNumber],
+) -> Iterator[ProfiledLaunch]:
+    """Yield the launches in some rows, whose passes are known by their metrics if at all."""
+    processes, contexts, streams = (Rows(trace, name) for name in ("process", "context", "stream"))
+    owners = [
+        (pid, PurePath(name or "").name, host or "")
+        for pid, name, host in zip(
+            processes["pid"], processes["name"], processes["host"], strict=True
+        )
+    ]
+    gpus = _gpus(trace)
+    columns = [table[name] for name in _OF_LAUNCH]
+    sizes = [
+        list(zip(*(table[f"{of}_{axis}"] for axis in "xyz"), strict=True))
+        for of in ("grid", "block")
+    ]
+    for place, row in enumerate(rows):
+        number, process, context, stream, device, has_fixed_clocks, *more = (
+            column[row] for column in columns
+        )
+        is_range, kernels, stored_passes, nvtx = more
+        grid, block = (of[row] for of in sizes)
+        pid, executable, host = owners[process]
+        name, invocation = named[row]
+        index, capability = gpus[device]
+        yield ProfiledLaunch(
+            number,
+            pid,
+            executable,
+            host,
+            name,
+            invocation,
+            None if context is None else contexts["native_id"][context],
+            None if stream is None else streams["native_id"][stream],
+            grid,
+            block,
+            index,
             capability,
-            table["has_fixed_clocks"][row] is False,
-            table["is_range"][row],
-            table["kernels"][row],
-            self._passes[place] if passes is None else passes,
-            table["nvtx"][row],
+            has_fixed_clocks is False,
+            is_range,
+            kernels,
+            passes[place] if stored_passes is None else stored_passes,
+            nvtx,
         )
 
 
-def _native_id(table: Rows, row: int | None) -> int | None:
-    """Return CUDA's id of a context or a stream; None without a row."""
-    return None if row is None else table["native_id"][row]
+_OF_LAUNCH = (
+    *("launch_number", "process_id", "context_id", "stream_id", "device_id", "has_fixed_clocks"),
+    *("is_range", "kernels", "passes", "nvtx"),
+)
+
+
+def _gpus(trace: Trace) -> dict[int | None, tuple[int | None, str]]:
+    """Return row of the device -> its index and compute capability; None has neither."""
+    devices = Rows(trace, "device")
+    facts = zip(
+        *(devices[name] for name in ("gpu_index", "compute_major", "compute_minor")), strict=True
+    )
+    found: dict[int | None, tuple[int | None, str]] = {None: (None, "")}
+    for row, (index, major, minor) in enumerate(facts):
+        found[row] = index, "" if major is None else f"{major}.{minor or 0}"
+    return found

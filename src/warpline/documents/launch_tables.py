@@ -85,7 +85,8 @@ def _last_of_each(launches: I64) -> slice | I64:
         return slice(None)
     order = np.argsort(launches, kind="stable")
     ordered = launches[order]
-    return order[np.append(ordered[1:] != ordered[:-1], True)]
+    lasts: I64 = order[np.append(ordered[1:] != ordered[:-1], True)]
+    return lasts
 
 
 def _values(
@@ -100,9 +101,7 @@ def _values(
         return numbers
     if (kinds == _INTEGER).all():
         return integers
-    every = zip(
-        kinds.tolist(), numbers.tolist(), integers.tolist(), texts.tolist(), strict=True
-    )
+    every = zip(kinds.tolist(), numbers.tolist(), integers.tolist(), texts.tolist(), strict=True)
     return _objects(
         number
         if kind == _NUMBER

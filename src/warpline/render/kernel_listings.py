@@ -27,10 +27,6 @@ from warpline.result.kernel_pages import (
 )
 
 _SPREAD_HEADINGS = ("Metric Name", "Metric Unit", "Minimum", "Maximum", "Average")
-_JSON_KEYS = (
-    *("id", "name", "grid", "block", "invocation", "context", "stream", "device", "nvtx"),
-    *("metrics", "passes", "clock_drift_ratio", "concurrent"),
-)
 _GROUP_HEADINGS = (
     "Process ID",
     "Process Name",
@@ -150,15 +146,20 @@ def write_json(table: LaunchTable, out: TextIO) -> None:
 def _json_cells(column: MetricColumn, places: slice) -> list[str]:
     """Return the members that a metric adds to launches; empty for those that have no value."""
     part = column.part(places)
-    name = json.dumps(column.name)
+    key = f"\n    {json.dumps(column.name)}: "
     cells = [""] * (places.stop - places.start)
     at = (part.launches - places.start).tolist()
     for place, value in zip(at, part.values.tolist(), strict=True):
-        if isinstance(value, float):
-            cells[place] = f"\n    {name}: {value!r}" if isfinite(value) else f"\n    {name}: null"
-        elif value is not None:
-            cells[place] = f"\n    {name}: {json.dumps(value)}"
+        if value is not None:
+            cells[place] = key + _json(value)
     return cells
+
+
+def _json(value: MetricNumber) -> str:
+    """Return a value as JSON; numbers that JSON lacks are null."""
+    if isinstance(value, float):
+        return repr(value) if isfinite(value) else "null"
+    return str(value) if type(value) is int else json.dumps(value)
 
 
 def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
@@ -168,21 +169,21 @@ def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
         return "null" if launch.is_range else "[\n    {},\n    {},\n    {}\n   ]".format(*of)
 
     members = {
-        "id": launch.number,
-        "name": launch.name,
-        "invocation": launch.invocation,
-        "context": launch.context,
-        "stream": launch.stream,
-        "device": launch.device,
-        "nvtx": launch.nvtx,
-        "passes": launch.passes,
-        "clock_drift_ratio": None,
-        "concurrent": launch.is_range,
+        "id": _json(launch.number),
+        "name": _json(launch.name),
+        "grid": sizes(launch.grid),
+        "block": sizes(launch.block),
+        "invocation": _json(launch.invocation),
+        "context": _json(launch.context),
+        "stream": _json(launch.stream),
+        "device": _json(launch.device),
+        "nvtx": _json(launch.nvtx),
+        "metrics": "{" + ",".join(metrics) + ("\n   }" if metrics else "}"),
+        "passes": _json(launch.passes),
+        "clock_drift_ratio": "null",
+        "concurrent": _json(launch.is_range),
     }
-    texts = {key: json.dumps(value) for key, value in members.items()}
-    texts |= {"grid": sizes(launch.grid), "block": sizes(launch.block)}
-    texts["metrics"] = "{" + ",".join(metrics) + ("\n   }" if metrics else "}")
-    return "\n  {" + ",".join(f'\n   "{key}": {texts[key]}' for key in _JSON_KEYS) + "\n  }"
+    return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"
 
 
 def _cell(value: MetricNumber) -> str:

@@ -12,8 +12,8 @@ from warpline.ops.arrays import I64
 from warpline.ops.group import distinct_values
 from warpline.render.metric_values import RawCells, metric_texts, speedup_text
 from warpline.result.kernel_pages import (
-    Layout,
     LaunchTable,
+    Layout,
     ProfiledLaunch,
     RuleMessage,
     by_names,
@@ -93,7 +93,7 @@ def _detail_rows(
         for label, name in section.lines:
             column = table.columns[name].among(at)
             texts = metric_texts(column, is_scaled=is_scaled)
-            template.append(f"%s,{_fixed(quoted([section.title, label]))},\"%s\",\"%s\",\n")
+            template.append(f'%s,{_fixed(quoted([section.title, label]))},"%s","%s",\n')
             cells += [heads, *map(escaped, texts)]
         for rule in section.rules:
             speedup = rule.speedup_kind or "", speedup_text(rule.speedup_percent)
@@ -101,18 +101,13 @@ def _detail_rows(
             row = quoted([section.identifier, "", "", "", *said])
             template.append(f"%s,{_fixed(row)}\n")
             cells.append(heads)
-    return _filled("".join(template), cells, len(heads))
+    filled = "".join(template)
+    return [filled % row for row in _rows(cells, len(heads))]
 
 
 def _fixed(text: str) -> str:
     """Return what makes a text in a template."""
     return text.replace("%", "%%")
-
-
-def _filled(template: str, cells: Sequence[Sequence[str]], count: int) -> list[str]:
-    """Return a text for each launch: a template with what each column of cells has for it."""
-    rows = zip(*cells, strict=True) if cells else [()] * count
-    return [template % row for row in rows]
 
 
 def escaped(cells: Sequence[str]) -> Sequence[str]:
@@ -184,7 +179,7 @@ def _write_launches(
 
 
 def process_of(launch: ProfiledLaunch) -> tuple[object, ...]:
-    """Return what tells the process of a launch from others."""
+    """Return pid, executable and host of the process of a launch."""
     return launch.pid, launch.process, launch.host
 
 
@@ -230,6 +225,7 @@ def _tables(
 
 
 def _rows(columns: Sequence[Sequence[str]], count: int) -> Iterable[tuple[str, ...]]:
+    """Return the rows of columns, if there are any, else as many empty ones."""
     return zip(*columns, strict=True) if columns else [()] * count
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,9 +59,9 @@ class RawCells:
         self._column = column
         self._unit = column.units.values[column.units.codes[0]]
         self._largest = _largest(column.values)
-        whole = self._unit, 1
-        shown, self._divisor = scaled_unit(self._unit, self._largest) if is_scaled else whole
-        self.unit = shown
+        self.unit, self._divisor = self._unit, 1.0
+        if is_scaled:
+            self.unit, self._divisor = scaled_unit(self._unit, self._largest)
 
     def texts(self, places: slice) -> list[str]:
         """Return the cells of launches at some places, empty for those that lack the metric."""
@@ -78,7 +78,9 @@ class RawCells:
         is_zero = self._largest <= 0
         if part.values.dtype.kind == "f" and self._unit and not is_zero:
             return [f"{value:.6f}" for value in (part.values / self._divisor).tolist()]
-        return _each(part, lambda _, value: self._text(value, is_zero=is_zero))
+        return _each(
+            part, lambda _, value: self._text(value, is_zero=is_zero), lambda _, text: text
+        )
 
     def _text(self, value: int | float, *, is_zero: bool) -> str:
         if not self._unit:
@@ -103,20 +105,13 @@ def metric_texts(column: MetricColumn, *, is_scaled: bool) -> tuple[list[str], l
     unit = column.unit
     if unit is not None and column.values.dtype.kind == "f":
         return _float_texts(unit, column.values, is_scaled=is_scaled)
-    units = [unit or "" for unit in column.units.to_list()]
 
-    def scaled(unit: str, value: int | float) -> tuple[str, float]:
-        return scaled_unit(unit, value) if is_scaled else (unit, 1)
+    def texts(unit: str, value: int | float) -> tuple[str, str]:
+        shown, divisor = scaled_unit(unit, value) if is_scaled else (unit, 1)
+        return shown, grouped(value if divisor == 1 else value / divisor)
 
-    def text(unit: str, value: int | float) -> str:
-        _, divisor = scaled(unit, value)
-        return grouped(value if divisor == 1 else value / divisor)
-
-    shown = [
-        scaled(unit, value)[0] if isinstance(value, int | float) else unit
-        for unit, value in zip(units, column.values.tolist(), strict=True)
-    ]
-    return shown, _each(column, text)
+    found = _each(column, texts, lambda unit, text: (unit, text))
+    return [unit for unit, _ in found], [text for _, text in found]
 
 
 def _float_texts(
@@ -135,24 +130,32 @@ def _float_texts(
     return [steps[place] for place in places.tolist()], texts
 
 
-def _each(column: MetricColumn, text_of: Callable[[str, int | float], str]) -> list[str]:
-    """Return a text for each value, of which numbers are made by a function, also of the unit."""
-    known: dict[tuple[type, int | float, int], str] = {}  # most launches are alike
-    texts = []
-    for value, unit, instances in zip(
-        column.values.tolist(), column.units.codes.tolist(), column.instances.tolist(), strict=True
+_Made = TypeVar("_Made")
+
+
+def _each(
+    column: MetricColumn,
+    of_number: Callable[[str, int | float], _Made],
+    of_text: Callable[[str, str], _Made],
+) -> list[_Made]:
+    """Return what functions make of each value and its unit."""
+    known: dict[tuple[type, MetricNumber, int, bool], _Made] = {}  # most launches are alike
+    found = []
+    has_instances = (column.instances > 0).tolist()
+    for value, code, has in zip(
+        column.values.tolist(), column.units.codes.tolist(), has_instances, strict=True
     ):
-        if value is None:
-            texts.append("" if instances else NO_DATA)
-        elif isinstance(value, str):
-            texts.append(value)
-        else:
-            key = type(value), value, unit
-            text = known.get(key)
-            if text is None:
-                text = known[key] = text_of(column.units.values[unit], value)
-            texts.append(text)
-    return texts
+        key = type(value), value, code, has
+        made = known.get(key)
+        if made is None:
+            unit = column.units.values[code]
+            if isinstance(value, int | float):
+                made = of_number(unit, value)
+            else:
+                made = of_text(unit, value or ("" if value == "" or has else NO_DATA))
+            known[key] = made
+        found.append(made)
+    return found
 
 
 def spread_texts(spread: Spread, *, is_scaled: bool) -> tuple[str, str, str, str]:
