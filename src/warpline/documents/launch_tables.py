@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warpline.derived.counters.launch_metrics import LaunchMetric, launch_metrics
+from warpline.derived.counters.formulas import added_metrics
+from warpline.derived.counters.launch_metrics import LaunchMetric
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.table_rows import Rows
 from warpline.ops.arrays import I64
@@ -39,7 +40,7 @@ def metric_columns(trace: Trace, rows: Sequence[int]) -> dict[str, MetricColumn]
     places = np.full(trace.row_count("profiled_kernel"), -1, np.int64)
     places[rows] = np.arange(len(rows))
     found = _stored_columns(trace, places) if trace.has("kernel_metric") else {}
-    for metric in launch_metrics(trace):
+    for metric in added_metrics(trace):
         _add(found, metric, np.array(rows, np.int64))
     return dict(sorted(found.items()))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from warpline.derived.counters import launch_columns, text_column
-from warpline.derived.counters.launch_metrics import launch_metrics
+from warpline.derived.counters.formulas import added_metrics
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
@@ -48,7 +48,7 @@ def kernel_metrics(trace: Trace, arguments: Arguments) -> Result:
     """
     columns = trace.columns("kernel_metric", "profiled_kernel_id", "value")
     value = columns["value"]
-    added = launch_metrics(trace)
+    added = added_metrics(trace)
     rows = [np.flatnonzero(metric.is_known) for metric in added]
     counts = [len(of_metric) for of_metric in rows]
     numbers = [metric.values[of] for metric, of in zip(added, rows, strict=True)]

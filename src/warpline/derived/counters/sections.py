@@ -35,7 +35,11 @@ _OF_LAUNCH = {
 }
 _MOST_IMPORTANT = 4  # metrics of a section that has them by priority
 _OF_PEAK = ".pct_of_peak_sustained_"
-_WITHOUT_COUNTERS = ("launch__", "profiler__", "sm__maximum_warps_")
+# Names of what is no counter, but follows from the launch, the GPU, and counters.
+_WITHOUT_COUNTERS = (
+    *("launch__", "profiler__", "sm__maximum_warps_", "smsp__maximum_warps_"),
+    *("device__attribute_", "derived__", "sass__inst_executed_", "inst_executed"),
+)
 
 
 @frozen
