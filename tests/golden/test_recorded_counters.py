@@ -16,6 +16,7 @@ import pytest
 from capture.cuda_writer import NONE, CudaLog
 from capture.finished import read
 from support import ncu_captures
+from support.recorded_reports import WITHOUT_COUNTERS, recorded
 
 import warpline
 from warpline import native
@@ -30,45 +31,7 @@ from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
-# What counters do not give: properties of the launch and the GPU, and Nsight Compute's own.
-_WITHOUT_COUNTERS = ("launch__", "device__", "derived_", "profiler__", "sm__maximum_warps_")
 _LIMITED_BY_SHARED_MEMORY = "launch__occupancy_limit_shared_mem"
-
-
-def recorded(report: Trace, folder: Path) -> Trace:
-    """Return a recording of the launches of a report and of the values of its counters."""
-    log = CudaLog(100, executable="/usr/bin/target")
-    log.device(name="NVIDIA H200")
-    log.context()
-    log.push(1, "step")
-    metrics = report["kernel_metric"].filter(
-        pl.col("value").is_not_null()
-        & pl.col("integer").is_null()
-        & pl.col("name").str.contains("__")
-        & ~pl.any_horizontal(pl.col("name").str.starts_with(s) for s in _WITHOUT_COUNTERS)
-    )
-    units = dict(metrics.select("name", "unit").sort("name").iter_rows())
-    numbers = {name: number for number, name in enumerate(units)}
-    for name, number in numbers.items():
-        log.counter_name(number, f"{name} {units[name] or ''}")
-    streams = report["stream"]["native_id"].to_list()
-    for launch, row in enumerate(report["profiled_kernel"].iter_rows(named=True)):
-        log.counted(
-            row["mangled_name"],
-            launch,
-            10 * launch + 2,
-            10 * launch + 9,
-            stream=streams[row["stream_id"]],
-            grid=tuple(row[f"grid_{axis}"] for axis in "xyz"),
-            block=tuple(row[f"block_{axis}"] for axis in "xyz"),
-            registers=row["registers_per_thread"],
-            shared=(row["static_shared_bytes"], row["dynamic_shared_bytes"]),
-            passes=row["passes"],
-        )
-    for launch, name, value in metrics.select("profiled_kernel_id", "name", "value").iter_rows():
-        log.counter_value(numbers[name], launch, value)
-    log.pop(900)
-    return read(folder, log, collected=["nvtx", "counters"])[0]
 
 
 @pytest.fixture(scope="module", params=ncu_captures.NAMES)
@@ -102,6 +65,7 @@ def test_the_raw_page_is_what_ncu_printed(name: str, trace: Trace) -> None:
         del ours[fact]
     ours.pop(_LIMITED_BY_SHARED_MEMORY, None)
     assert len(ours) > 500
+    assert sum(fact.startswith("device__attribute_") for fact in ours) == 144
     assert ours == {heading: theirs[heading] for heading in ours}
 
 
@@ -279,7 +243,7 @@ def test_sections_are_those_that_were_collected_as_a_whole() -> None:
 def test_headings_and_labels_are_of_sections_and_their_metrics() -> None:
     assert {section.name for section in SECTIONS} == {*HEADINGS}
     metrics = {name for section in SECTIONS for choice in section.requests() for name in choice}
-    without_counters = {name for name in LABELS if name.startswith(_WITHOUT_COUNTERS)}
+    without_counters = {name for name in LABELS if name.startswith(WITHOUT_COUNTERS)}
     assert {*LABELS} - without_counters <= metrics
     assert {name for choice in LIGHT.requests() for name in choice} <= {*LABELS}
 

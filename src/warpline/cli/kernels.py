@@ -208,7 +208,8 @@ def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
 def _choice(chosen: CountingSettings) -> filters.Choice:
     """Return the launches to print; of a program, those that were counted."""
     if chosen.command:
-        return filters.Choice()
+        return filters.Choice(attributes=chosen.request.metrics)
+    metrics = tuple(name for names in chosen.metrics for name in names.split(",") if name)
     return filters.Choice(
         name=chosen.kernel_name,
         name_base=chosen.kernel_name_base,
@@ -217,7 +218,8 @@ def _choice(chosen: CountingSettings) -> filters.Choice:
         count=chosen.launch_count,
         skip_before_match=chosen.launch_skip_before_match,
         sections=chosen.section,
-        metrics=tuple(name for names in chosen.metrics for name in names.split(",") if name),
+        metrics=metrics,
+        attributes=metrics,
     )
 
 

@@ -31,6 +31,7 @@ class Choice:
         skip_before_match: ``--launch-skip-before-match``: launches to skip, whatever their name.
         sections: ``--section``: identifiers of sections to show; empty takes all.
         metrics: ``--metrics``: names of metrics to return; empty takes all.
+        attributes: Attributes of the GPU to return, by name, wherever they are recorded.
     """
 
     name: str | None = None
@@ -41,6 +42,7 @@ class Choice:
     skip_before_match: int = 0
     sections: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
 
 def chosen_rows(trace: Trace, table: Rows, choice: Choice) -> list[int]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.counters.gpu_attributes import PREFIX, gpu_attributes
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
 from warpline.documents.launch_tables import layouts_of, metric_columns
 from warpline.documents.table_rows import Rows, values_of
@@ -32,8 +33,10 @@ from warpline.trace import Trace
 
 _PASSES = "profiler__replayer_passes"
 # Shown of a GPU whose attributes are not recorded.
+_IDENTITY = ("uuid", "bus")  # shown beside attributes
 _OF_DEVICE = (
-    *("uuid", "bus", "sm_count", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "clock_hz"),
+    *_IDENTITY,
+    *("sm_count", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "clock_hz"),
     *("compute_major", "compute_minor"),
 )
 
@@ -53,7 +56,8 @@ def launches(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
     _require(trace)
     table = Rows(trace, "profiled_kernel")
     rows = chosen_rows(trace, table, choice)
-    columns = metric_columns(trace, rows)
+    asked_for = any_of(choice.attributes) if choice.attributes else lambda _: False
+    columns = metric_columns(trace, rows, asked_for)
     layouts, codes = layouts_of(trace, rows, columns, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
     named, passes = _named(trace, table, shown_name), _passes(columns, len(rows))
@@ -191,9 +195,14 @@ def session(trace: Trace) -> list[PageTable]:
         attributes["device_id"], attributes["name"], values_of(attributes), strict=True
     ):
         named.setdefault(device, []).append((name.removeprefix("device__attribute_"), value))
-    for row in range(len(devices)):
-        values = [(name, devices[name][row]) for name in _OF_DEVICE]
-        named.setdefault(row, [(name, value) for name, value in values if value is not None])
+    for row, of_gpu in enumerate(gpu_attributes(trace)):
+        if row in named and not of_gpu:  # of a report
+            continue
+        values: list[tuple[str, MetricNumber]] = [
+            (name, devices[name][row]) for name in (_IDENTITY if of_gpu else _OF_DEVICE)
+        ]
+        values += [(name.removeprefix(PREFIX), value) for name, value in of_gpu.items()]
+        named[row] = [(name, value) for name, value in values if value is not None]
     known = [(name, str(value)) for name, value in facts.items() if value]
     started = list(zip(processes["pid"], processes["name"], strict=True))
     return [

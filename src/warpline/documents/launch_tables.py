@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import starmap
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from warpline.counters.sets import LAUNCH_STATS
 from warpline.derived.counters.formulas import added_metrics
+from warpline.derived.counters.gpu_attributes import attribute_metrics
 from warpline.derived.counters.launch_metrics import LaunchMetric
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.table_rows import Rows
@@ -26,22 +29,35 @@ from warpline.result.kernel_pages import (
 from warpline.schema import TABLES
 from warpline.trace import Trace
 
+((_LAUNCH_STATS,),) = LAUNCH_STATS.requests()
 _NO_VALUE, _NUMBER, _INTEGER, _TEXT = range(4)  # what a value is
 _VALUES = ("value", "integer", "text_id")
 
 
-def metric_columns(trace: Trace, rows: Sequence[int]) -> dict[str, MetricColumn]:
+def metric_columns(
+    trace: Trace, rows: Sequence[int], is_asked_for: Callable[[str], bool]
+) -> dict[str, MetricColumn]:
     """Return the metrics of launches, by name in alphabetical order.
+
+    Attributes of the GPU are among them if they are asked for, and where the section LaunchStats
+    was collected, as in the sets that ncu has, too.
 
     Args:
         trace: The trace.
         rows: Rows of the launches in `profiled_kernel`; places count in this order.
+        is_asked_for: Whether an attribute of the GPU is asked for, by name.
     """
     places = np.full(trace.row_count("profiled_kernel"), -1, np.int64)
     places[rows] = np.arange(len(rows))
     found = _stored_columns(trace, places) if trace.has("kernel_metric") else {}
     for metric in added_metrics(trace):
         _add(found, metric, np.array(rows, np.int64))
+    with_stats = np.zeros(places.shape, np.bool_)
+    if _LAUNCH_STATS in found:
+        with_stats[np.array(rows)[found[_LAUNCH_STATS].launches]] = True
+    for attribute in attribute_metrics(trace):
+        is_shown = attribute.is_known & (is_asked_for(attribute.name) | with_stats)
+        _add(found, replace(attribute, is_known=is_shown), np.array(rows, np.int64))
     return dict(sorted(found.items()))
 
 

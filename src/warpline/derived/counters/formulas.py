@@ -86,5 +86,5 @@ def counter_formulas(trace: Trace) -> tuple[LaunchMetric, ...]:
 
 @derived
 def added_metrics(trace: Trace) -> tuple[LaunchMetric, ...]:
-    """Return all metrics that follow from the launch and its counters, for launches without them."""
+    """Return all metrics that follow from the launch and its counters."""
     return (*launch_metrics(trace), *counter_formulas(trace))

@@ -6,7 +6,10 @@ here, by CUDA's rules of occupancy, with Nsight Compute's names and units.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from warpline.derived import derived
 from warpline.frozen import frozen
@@ -24,13 +27,13 @@ class LaunchMetric:
     Attributes:
         name: Name, as in ncu.
         unit: Base unit; empty without one.
-        values: Shape (launches,), int64 for integers, else float64.
+        values: Shape (launches,), int64 for integers, float64, or objects if they are texts.
         is_known: Which launches have it, shape (launches,).
     """
 
     name: str
     unit: str
-    values: I64 | F64
+    values: NDArray[Any]
     is_known: BoolArray
 
 

@@ -30,5 +30,5 @@ def stored_numbers(trace: Trace, name: str) -> tuple[F64, BoolArray]:
 
 
 def is_own(trace: Trace) -> BoolArray:
-    """Return which launches Warpline counted, shape (launches,): reports of ncu have all metrics."""
+    """Return which launches Warpline counted and no report has, shape (launches,)."""
     return trace.columns("profiled_kernel", "is_range")["is_range"].is_valid()
