@@ -170,6 +170,56 @@ def test_the_details_page(small: Trace) -> None:
         assert out.getvalue() == expected
 
 
+def test_what_follows_from_requested_counters_is_listed_with_them(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device()
+    log.counter_name(0, "smsp__inst_executed_op_branch.sum inst")
+    log.counter_name(1, "smsp__inst_executed.sum inst")
+    log.counted("_Z1av", 0, 1, 2)
+    log.counter_value(0, 0, 25.0)
+    log.counter_value(1, 0, 200.0)
+    trace, _ = read(tmp_path, log, collected=["counters"])
+    table = launches(trace, Choice())
+    metrics = table.metrics(0)
+    assert (metrics["derived__smsp__inst_executed_op_branch_pct"], metrics["inst_executed"]) == (
+        *(0.125, 200),
+    )
+    (*_, requested) = table.layouts[0]
+    assert [name for _, name in requested.lines] == [
+        "derived__smsp__inst_executed_op_branch_pct",
+        "smsp__inst_executed.sum",
+        "smsp__inst_executed_op_branch.sum",
+    ]
+
+
+def test_attributes_of_the_gpu_are_shown_with_a_section_or_by_name(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device(name="NVIDIA H100")
+    log.device_attribute("warp_size", 32)
+    log.counter_name(0, "sm__cycles_active.avg cycle")
+    log.counter_name(1, "sm__inst_executed.sum inst")
+    for launch in range(2):
+        log.counted("_Z1av", launch, 1 + launch, 5)
+        log.counter_value(launch, launch, 100.0)
+    log.counted("_Z1av", 2, 3, 4, device=7)
+    trace, _ = read(tmp_path, log, collected=["counters"])
+    name, warps = "device__attribute_display_name", "device__attribute_warp_size"
+    choices = Choice(), Choice(attributes=(name,))
+    shown = [launches(trace, choice).columns[name].launches.tolist() for choice in choices]
+    assert shown == [[0], [0, 1]]
+    table = launches(trace, Choice(attributes=("regex:^device__",)))
+    assert table.metrics(1)[name] == "NVIDIA H100"
+    assert table.metrics(1)[warps] == 32
+    assert warps not in table.metrics(2)
+    out = io.StringIO()
+    pages.write_raw_csv(table, out, is_scaled=True)
+    assert cells(rows_of(out.getvalue()))[name] == ["", "NVIDIA H100", "NVIDIA H100", ""]
+    *_, device, _ = session(trace)
+    assert ("warp_size", 32) in device.rows
+    assert ("display_name", "NVIDIA H100") in device.rows
+    assert ("uuid", "01010101-0101-0101-0101-010101010101") in device.rows
+
+
 def test_json(small: Trace) -> None:
     out = io.StringIO()
     listings.write_json(launches(small, Choice()), out)

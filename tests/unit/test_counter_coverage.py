@@ -13,6 +13,7 @@ from support.recorded_reports import recorded
 
 import warpline
 from warpline import native
+from warpline.counters.formulas import FORMULAS
 from warpline.counters.host_process import HostProcess
 from warpline.counters.names import source_of
 from warpline.counters.plan import catalogue, plan
@@ -76,6 +77,12 @@ def test_nine_tenths_of_ncus_names_are_given(report, names, tmp_path):
     assert len(given) > 0.9 * len(names)
     missing = Counter(_kind(name) for name in names - given)
     assert missing == NOT_GIVEN
+
+
+def test_what_follows_from_counters_is_planned_as_these(host):
+    for formula in FORMULAS.values():
+        found = plan(host, CHIP, words=[formula.name])
+        assert [metric.name for metric in found.metrics] == formula.counters
 
 
 def _kind(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from warpline.counters.formulas import FORMULAS
 from warpline.counters.labels import HEADINGS, LABELS
 from warpline.counters.sets import LAUNCH_STATS, LIGHT, OCCUPANCY, SECTIONS, SPEED_OF_LIGHT, Section
 from warpline.frozen import frozen
@@ -35,10 +36,10 @@ _OF_LAUNCH = {
 }
 _MOST_IMPORTANT = 4  # metrics of a section that has them by priority
 _OF_PEAK = ".pct_of_peak_sustained_"
-# Names of what is no counter, but follows from the launch, the GPU, and counters.
+# Names of what was not requested, but follows from the launch, the GPU, or the same counter.
 _WITHOUT_COUNTERS = (
     *("launch__", "profiler__", "sm__maximum_warps_", "smsp__maximum_warps_"),
-    *("device__attribute_", "derived__", "sass__inst_executed_", "inst_executed"),
+    *("device__attribute_", "inst_executed"),
 )
 
 
@@ -116,6 +117,7 @@ def _collected(requests: list[tuple[str, ...]], names: frozenset[str]) -> Iterat
 
 
 def _counter(name: str) -> str:
-    """Return the counter that a metric is a rollup or a ratio of."""
+    """Return the counter that a metric is a rollup, a ratio or a multiple of."""
+    name = FORMULAS[name].source if name in FORMULAS else name
     end = name.find(".", name.find("__"))
     return name if end < 0 else name[:end]
