@@ -323,6 +323,20 @@ def test_a_budget(run):
     assert counted.output(folder) == "memory 150 of 150, 0 failed\n"
 
 
+def test_samples_come_in_bursts(run):
+    folder = run(
+        *("init", "repeat", 50, "k1,k1,k2g2,k3g3", "memory"),
+        **counted.keys(sample=5, burst=2),
+    )
+    kernels = counted.read(folder)
+    counted.check_values(kernels)
+    items = [one.item for one in kernels]
+    # The first two of each, and of what runs after the first second no more than is wanted.
+    assert items[:5] == ["k1g1", "k1g1", "k2g2", "k3g3", "k2g2"]
+    assert all(2 <= items.count(item) <= 5 for item in ("k1g1", "k2g2", "k3g3"))
+    assert counted.output(folder) == "memory 200 of 200, 0 failed\n"
+
+
 # ---- ends of the program
 
 

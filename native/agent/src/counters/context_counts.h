@@ -13,6 +13,7 @@
 #include "counters/evaluator.h"
 #include "counters/launch_filter.h"
 #include "counters/metrics.h"
+#include "counters/pace.h"
 #include "counters/range_profiler.h"
 #include "cupti/abi.h"
 #include "session/config.h"
@@ -83,22 +84,6 @@ struct GpuCounts {
   bool is_any_started() const noexcept;
 };
 
-// Launches that will not be wanted, by a hash of kernel, grid and block: they need no lock. An entry may be
-// lost to another; then the filter is asked again.
-class NeverWanted {
- public:
-  bool has(std::uint64_t hash) const noexcept { return at(hash).load() == hash; }
-  void add(std::uint64_t hash) noexcept { at(hash).store(hash); }
-
- private:
-  static constexpr std::size_t kPlaces = 4096;
-  std::atomic<std::uint64_t>& at(std::uint64_t hash) noexcept { return hashes_[hash % kPlaces]; }
-  const std::atomic<std::uint64_t>& at(std::uint64_t hash) const noexcept {
-    return hashes_[hash % kPlaces];
-  }
-  std::array<std::atomic<std::uint64_t>, kPlaces> hashes_{};
-};
-
 // Counting of a session in this process. Never freed: a thread may be in a launch.
 struct Counting {
   static constexpr std::size_t kMostGpus = 64;
@@ -108,14 +93,13 @@ struct Counting {
   cupti::Functions base{};
   cupti::CounterFunctions functions{};
   std::unique_ptr<Evaluator> evaluator;
-  std::int64_t began_ns = 0;
+  Pace pace;
   std::array<GpuCounts, kMostGpus> gpus;  // by CUDA's ordinal
 
-  NeverWanted never_wanted;
+  Unwanted unwanted;
   std::atomic<std::uint32_t> contexts_ended{0};  // a context's address may be another's after that
   std::atomic<std::uint32_t> seen{0};     // kernels launched
   std::atomic<std::uint32_t> counted{0};
-  std::atomic<std::int64_t> spent_ns{0};
   std::atomic<bool> is_over{false};       // all that was asked for is counted
   std::atomic<bool> is_ending{false};     // launches wait until their GPU is closed
   std::atomic<bool> has_written_names{false};

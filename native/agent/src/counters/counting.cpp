@@ -30,8 +30,6 @@ constexpr std::uint32_t kMostCalls = 2048;  // ids of the driver's domain; CUDA 
 // Programming the counters takes as long as some fifty counted launches (H100, CUPTI 13.0): they stay
 // programmed over fewer launches that are not wanted.
 constexpr std::uint32_t kMostUnwanted = 40;
-constexpr std::int64_t kFirstBudgetNs = 500'000'000;  // for programs that are over soon
-constexpr std::int64_t kBurstNs = 200'000'000;        // programming counters pays for no less
 constexpr std::int64_t kSettleNs = 100'000'000;
 constexpr std::int64_t kPatienceNs = 2'000'000'000;  // for who counts on a GPU
 // What a call means for counting; launches are the first, up to kUncountable.
@@ -124,12 +122,6 @@ bool is_recording(const Counting& c) noexcept {
          recording_state(*c.session).is_on;
 }
 
-std::int64_t unspent_ns(const Counting& c) noexcept {
-  const std::int64_t run_ns = now_ns() - c.began_ns;
-  const auto share = static_cast<double>(c.config.budget_ppm) * 1e-6;
-  return kFirstBudgetNs + static_cast<std::int64_t>(share * static_cast<double>(run_ns)) - c.spent_ns;
-}
-
 // Waits for launches of other threads that have begun. Returns false if they take long.
 bool settle(const GpuCounts& gpu) noexcept {
   for (const std::int64_t until = now_ns() + kSettleNs; gpu.in_flight.load() != 0;) {
@@ -146,11 +138,6 @@ bool start_settled(Counting& c, ContextCounts& counts) {
   if (!counts.is_refused && !counts.is_started() && !settle(gpu)) return false;
   start(c, gpu, counts);
   return !counts.is_refused;
-}
-
-// Whether the budget allows to count the next launch; to program the counters takes more of it.
-bool can_afford(const Counting& c, bool is_started) noexcept {
-  return c.config.budget_ppm == 0 || unspent_ns(c) > (is_started ? 0 : kBurstNs);
 }
 
 Launch launch_of(Role role, std::uint32_t id, const cupti::CallData& data) noexcept {
@@ -216,7 +203,7 @@ Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
   std::copy_n(launch.grid, 3, facts.grid);
   std::copy_n(launch.block, 3, facts.block);
   const Lock lock(c.shared);
-  return c.captures.empty() ? c.filter->choose(facts) : Choice::kSkip;
+  return c.captures.empty() ? c.filter->choose(facts, c.pace.burst()) : Choice::kSkip;
 }
 
 ContextCounts& counts_here(Counting& c, const cupti::CallData& data) {
@@ -266,9 +253,10 @@ void enter_launch(Counting& c, const cupti::CallData& data) {
   }
   ContextCounts* known = t_launch.gpu->find(data.context);
   const bool is_started = known != nullptr && known->is_started();
-  const bool is_affordable = can_afford(c, is_started);
+  const bool is_affordable = c.pace.can_afford(is_started, t_launch.enter_ns);
   const Choice choice = is_affordable ? choose(c, t_launch.launch, data) : Choice::kSkip;
-  if (choice == Choice::kNever || choice == Choice::kExclude) c.never_wanted.add(t_launch.hash);
+  if (choice == Choice::kNever || choice == Choice::kExclude) c.unwanted.add(t_launch.hash, kForever);
+  if (choice == Choice::kLater) c.unwanted.add(t_launch.hash, c.pace.burst());
   if (choice == Choice::kCount) {
     ContextCounts& counts = counts_here(c, data);
     counts.unwanted = 0;
@@ -353,7 +341,7 @@ void leave_launch(Counting& c, const cupti::CallData& data) {
     if (t_launch.is_counted) {
       number = c.counted++;
       write_launch(c, counts, data, number);
-      if (number == 0) c.spent_ns = t_launch.enter_ns - now_ns();  // setting up is no running cost
+      if (number == 0) c.pace.begin(t_launch.enter_ns, now_ns());
     }
     if (counts.replay != CounterReplay::kSteps || counts.steps.done == 0) {
       counts.batch().launches.push_back(number);
@@ -423,10 +411,11 @@ GpuCounts* gpu_of(Counting& c, void* context, std::uint32_t& device) noexcept {
   return device < c.gpus.size() ? &c.gpus[device] : nullptr;
 }
 
-// Lets a launch go that will not be wanted, while no counters are programmed. Most launches are such
+// Lets a launch go that will not be counted, while no counters are programmed. Most launches are such
 // where samples are taken.
 bool passes_by(const Counting& c, GpuCounts& gpu, std::uint64_t hash) noexcept {
-  if (!c.never_wanted.has(hash) || c.is_ending) return false;
+  const bool is_unwanted = c.pace.is_resting() || c.unwanted.has(hash, c.pace.burst());
+  if (!is_unwanted || c.is_ending) return false;
   gpu.in_flight.fetch_add(1);
   if (!gpu.is_programmed) return true;
   gpu.in_flight.fetch_sub(1);
@@ -483,7 +472,7 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
   } catch (...) {
   }
   if (role == Role::kUncountable || t_launch.is_ranged) return;
-  c.spent_ns += now_ns() - t_launch.enter_ns;
+  c.pace.spend(now_ns() - t_launch.enter_ns);
   t_launch.has_gate = false;
   release(*gpu);
 }
@@ -500,7 +489,7 @@ void leave(const cupti::CallData& data) noexcept {
     leave_launch(c, data);
   } catch (...) {
   }
-  if (t_launch.is_ranged) c.spent_ns += now_ns() - t_launch.enter_ns;
+  if (t_launch.is_ranged) c.pace.spend(now_ns() - t_launch.enter_ns);
   t_launch.gpu->is_programmed = t_launch.gpu->is_any_started();
   pthread_mutex_unlock(&t_launch.gpu->gate);
 }
@@ -539,7 +528,7 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
     made->config = session.config.counters;
     made->session = &session;
     made->base = library.functions;
-    made->began_ns = now_ns();
+    made->pace.configure(made->config.budget_ppm, made->config.burst, now_ns());
     if (const char* missing = load_counter_functions(library, made->functions)) {
       return tell_counters_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
     }
@@ -589,6 +578,10 @@ void switch_counting(bool is_on) noexcept {
     } catch (...) {
     }
   }
+}
+
+void tick_counting() noexcept {
+  if (Counting* c = g_counting.load(std::memory_order_acquire)) c->pace.tick(now_ns());
 }
 
 void forget_context(void* context) noexcept {

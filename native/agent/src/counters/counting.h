@@ -27,6 +27,10 @@ void end_counting(bool is_exit) noexcept;
 // Follows recording: whether launches are counted from now on. Any thread.
 void switch_counting(bool is_on) noexcept;
 
+// Lets time pass: counting rests where it has taken its share, and goes on later. A few times a second or
+// more, from a thread of the agent.
+void tick_counting() noexcept;
+
 // Takes a callback of the driver's domain; does nothing for calls that do not concern it.
 void count_call(std::uint32_t id, const cupti::CallData& data) noexcept;
 

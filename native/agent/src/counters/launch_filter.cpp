@@ -66,6 +66,7 @@ std::unique_ptr<LaunchFilter> LaunchFilter::make(const CounterConfig& config,
   filter->skip_ = config.skip;
   filter->count_ = config.count;
   filter->sample_ = config.sample;
+  filter->sample_of_burst_ = config.burst;
   return filter;
 }
 
@@ -95,7 +96,7 @@ bool LaunchFilter::matches_id(const Kernel& kernel, const LaunchFacts& launch) {
   return is_any;
 }
 
-Choice LaunchFilter::choose(const LaunchFacts& launch) {
+Choice LaunchFilter::choose(const LaunchFacts& launch, std::uint32_t burst) {
   const Kernel& kernel = kernel_of(launch.mangled);
   if (kernel.is_excluded) return Choice::kExclude;
   if (skip_before_match_ > 0) {
@@ -112,9 +113,13 @@ Choice LaunchFilter::choose(const LaunchFacts& launch) {
     std::string key(reinterpret_cast<const char*>(launch.grid), sizeof launch.grid);
     key.append(reinterpret_cast<const char*>(launch.block), sizeof launch.block);
     key += launch.mangled;
-    std::uint64_t& taken = samples_[key];
-    if (taken >= sample_) return Choice::kNever;
-    ++taken;
+    Samples& samples = samples_[key];
+    if (samples.taken >= sample_) return Choice::kNever;
+    if (samples.burst != burst) samples.in_burst = 0;
+    if (sample_of_burst_ != 0 && samples.in_burst >= sample_of_burst_) return Choice::kLater;
+    samples.burst = burst;
+    ++samples.in_burst;
+    ++samples.taken;
   }
   ++taken_;
   return Choice::kCount;

@@ -26,6 +26,7 @@ struct LaunchFacts {
 enum class Choice : std::uint8_t {
   kCount,
   kSkip,     // not wanted, but no harm if it is counted with others
+  kLater,    // the same, and no launch of this kernel, grid and block will be wanted in this burst
   kNever,    // the same, and no launch of this kernel, grid and block will be wanted
   kExclude,  // never to be counted: it may wait for another kernel
 };
@@ -36,8 +37,8 @@ class LaunchFilter {
   // Returns null, and the reason, if an expression is invalid.
   static std::unique_ptr<LaunchFilter> make(const CounterConfig& config, std::string& problem);
 
-  // Chooses; each launch once, in order.
-  Choice choose(const LaunchFacts& launch);
+  // Chooses; each launch once, in order. Bursts have numbers from 1.
+  Choice choose(const LaunchFacts& launch, std::uint32_t burst);
 
   // Whether no launch will be counted any more.
   bool is_done() const noexcept { return count_ != 0 && taken_ >= count_; }
@@ -64,6 +65,12 @@ class LaunchFilter {
     bool matches_name = false;
   };
 
+  struct Samples {
+    std::uint64_t taken = 0;
+    std::uint32_t burst = 0;  // of the last one
+    std::uint64_t in_burst = 0;
+  };
+
   static Matcher matcher_of(std::string_view text);
   static KernelId id_of(std::string_view text);
   const Kernel& kernel_of(const char* mangled);
@@ -77,9 +84,10 @@ class LaunchFilter {
   std::uint64_t skip_ = 0;
   std::uint64_t count_ = 0;
   std::uint64_t sample_ = 0;
+  std::uint64_t sample_of_burst_ = 0;
   std::uint64_t taken_ = 0;
   std::unordered_map<std::string, Kernel> kernels_;         // by mangled name
-  std::unordered_map<std::string, std::uint64_t> samples_;  // by kernel, grid and block
+  std::unordered_map<std::string, Samples> samples_;  // by kernel, grid and block
 };
 
 }  // namespace warpline::agent

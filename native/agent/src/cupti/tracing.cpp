@@ -493,6 +493,7 @@ void* watch(void* flush_ns_pointer) {
       continue;
     }
     tick_launch_watch();
+    tick_counting();
     follow_recording_state();
     g_pool.keep_ready(kReadyBuffers);
     detach_if_due();

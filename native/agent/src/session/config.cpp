@@ -114,6 +114,7 @@ constexpr CounterNumber kCounterNumbers[] = {
     {"counter_skip", &CounterConfig::skip},
     {"counter_count", &CounterConfig::count},
     {"counter_sample", &CounterConfig::sample},
+    {"counter_burst", &CounterConfig::burst},
     {"counter_budget_ppm", &CounterConfig::budget_ppm},
 };
 struct CounterText {

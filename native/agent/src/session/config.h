@@ -67,6 +67,7 @@ struct CounterConfig {
   std::uint64_t skip = 0;               // launches that match
   std::uint64_t count = 0;              // launches to count after them; 0: all
   std::uint64_t sample = 0;             // of each kernel, grid and block; 0: all
+  std::uint64_t burst = 0;              // of these, in one burst (see counters/pace.h); 0: no bursts
   std::uint64_t budget_ppm = 0;         // of the process's time; 0: no limit
   std::vector<std::uint32_t> devices;   // CUDA's ordinals; empty: all
 };

@@ -12,7 +12,8 @@ from warpline.capture.session.agent_config import CountersConfig, Replay
 from warpline.counters.request import Request
 from warpline.errors import UsageError
 
-DEFAULT_SAMPLE, DEFAULT_OVERHEAD = 5, 10.0
+DEFAULT_SAMPLE, DEFAULT_OVERHEAD = 5, 5.0
+_BURST = 2  # of these samples, at first and after each doubling of the time
 
 # Kernels that wait for other GPUs or the CPU: if launches are serialized or repeated, they wait
 # forever. Parts of mangled names.
@@ -199,9 +200,9 @@ class CountingSettings:
         """
         is_expression = (self.kernel_name or "").startswith(_REGEX)
         expression = (self.kernel_name or "").removeprefix(_REGEX)
-        sample, overhead = self.sample, self.overhead
+        sample, overhead, burst = self.sample, self.overhead, 0
         if self.is_overview and sample is None:
-            sample = DEFAULT_SAMPLE
+            sample, burst = DEFAULT_SAMPLE, _BURST
             overhead = DEFAULT_OVERHEAD if overhead is None else overhead
         return CountersConfig(
             metrics,
@@ -216,6 +217,7 @@ class CountingSettings:
             count=self.launch_count or 0,
             exclude=None if self.is_range else THAT_WAIT,
             sample=sample or 0,
+            burst=burst,
             budget_ppm=round((overhead or 0) * 10_000),
             devices=self.devices,
         )

@@ -122,6 +122,8 @@ class CountersConfig:
         count: Launches to count after them; 0: no limit.
         exclude: Never count kernels in whose mangled name this expression is found; None for none.
         sample: Launches to count of each kernel and shape; 0: all.
+        burst: How many of these at most before time has passed, so that they are spread over the run;
+            0: no limit.
         budget_ppm: Share of a process's time that counting may take; 0: no limit.
         devices: CUDA ordinals of the GPUs; empty for all.
     """
@@ -138,6 +140,7 @@ class CountersConfig:
     count: int = 0
     exclude: str | None = None
     sample: int = 0
+    burst: int = 0
     budget_ppm: int = 0
     devices: tuple[int, ...] = ()
 
@@ -160,6 +163,7 @@ class CountersConfig:
             ("counter_skip", str(self.skip)),
             ("counter_count", str(self.count)),
             ("counter_sample", str(self.sample)),
+            ("counter_burst", str(self.burst)),
             ("counter_budget_ppm", str(self.budget_ppm)),
         ]
         if self.devices:
