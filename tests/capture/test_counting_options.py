@@ -273,3 +273,14 @@ def test_lists_are_asked_for_before_the_program(line: str, is_list: bool) -> Non
 def test_pages() -> None:
     assert parse("--page RAW x").page is Page.RAW
     assert parse("x").page is None
+
+
+def test_sections_come_without_the_other_rollups_on_request() -> None:
+    usual, exact = (
+        parse(f"--section WarpStateStats {flag} ./x").request
+        for flag in ("", "--disable-extra-suffixes")
+    )
+    assert [section.is_exact for section in usual.sections()] == [False]
+    assert [section.is_exact for section in exact.sections()] == [True]
+    (one,), (other,) = usual.sections(), exact.sections()
+    assert one.requests() == other.requests()

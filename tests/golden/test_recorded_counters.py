@@ -24,7 +24,7 @@ from warpline.counters.labels import HEADINGS, LABELS
 from warpline.counters.sets import LIGHT, SECTIONS
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import Choice
-from warpline.documents.kernel_pages import launches, session
+from warpline.documents.kernel_pages import launches, session, summaries
 from warpline.render import kernel_listings as listings
 from warpline.render import kernel_pages as pages
 from warpline.trace import Trace
@@ -218,6 +218,31 @@ def test_attributes_of_the_gpu_are_shown_with_a_section_or_by_name(tmp_path: Pat
     assert ("warp_size", 32) in device.rows
     assert ("display_name", "NVIDIA H100") in device.rows
     assert ("uuid", "01010101-0101-0101-0101-010101010101") in device.rows
+
+
+def test_a_summary_by_nvtx_ranges(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device()
+    log.push(1, "step")
+    log.counter_name(0, "gpu__time_duration.sum ns")
+    for launch, time in enumerate((10, 20, 90)):
+        log.counted(f"_Z1{'abc'[launch]}v", launch, time, time + 5)
+        log.counter_value(0, launch, 100.0 * (launch + 1))
+    log.pop(50)
+    trace, _ = read(tmp_path, log, collected=["nvtx", "counters"])
+    table = launches(trace, Choice(metrics=("gpu__time_duration.sum",)))
+    groups = summaries(table, by="nvtx", is_raw=True)
+    found = [(group.launches[0].nvtx, len(group.launches), group.spreads[0]) for group in groups]
+    assert [(nvtx, count, spread.mean) for nvtx, count, spread in found] == [
+        ("step", 2, 150.0),
+        (None, 1, 300.0),
+    ]
+    text, table_text = io.StringIO(), io.StringIO()
+    listings.write_summaries(groups, text, is_scaled=True, as_csv=False)
+    assert "  step, Device 0, CC 9.0, Invocations 2\n" in text.getvalue()
+    assert "  no NVTX range, Device 0, CC 9.0, Invocations 1\n" in text.getvalue()
+    listings.write_summaries(groups, table_text, is_scaled=True, as_csv=True)
+    assert cells(rows_of(table_text.getvalue()))["NVTX"] == ["step", ""]
 
 
 def test_json(small: Trace) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
     from warpline.result import Document
+    from warpline.result.kernel_pages import GroupedBy
     from warpline.trace import Trace
 else:
     contextlib = lazy("contextlib")
@@ -58,6 +59,11 @@ NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
 PARTS = (planning.PLAN,)
+_GROUPED_BY: Mapping[Summary, GroupedBy] = {
+    Summary.PER_GPU: "gpu",
+    Summary.PER_KERNEL: "kernel",
+    Summary.PER_NVTX: "nvtx",
+}
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _TEMPORARY = "kernels.warpline"
@@ -241,7 +247,7 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,
-            by_kernel=chosen.print_summary is Summary.PER_KERNEL,
+            by=_GROUPED_BY[chosen.print_summary],
             is_raw=page is Page.RAW,
         )
         listings.write_summaries(groups, out, is_scaled=is_scaled, as_csv=chosen.csv)

@@ -19,6 +19,7 @@ from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
 from warpline.ops.arrays import I64
 from warpline.result.kernel_pages import (
+    GroupedBy,
     Instruction,
     LaunchGroup,
     LaunchTable,
@@ -112,22 +113,26 @@ def with_metric_names(table: LaunchTable) -> LaunchTable:
     return replace(table, layouts=layouts)
 
 
-def summaries(table: LaunchTable, *, by_kernel: bool, is_raw: bool) -> list[LaunchGroup]:
+def summaries(table: LaunchTable, *, by: GroupedBy, is_raw: bool) -> list[LaunchGroup]:
     """Return minimum, maximum and mean of the metrics of launches.
 
     Args:
         table: The launches.
-        by_kernel: Whether launches of one kernel and shape are a group; else those on one GPU.
+        by: What the launches of a group have in common, beside process and GPU.
         is_raw: Whether to summarize all metrics; else those that sections list.
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     for place, launch in enumerate(table.launches):
-        shape = (launch.name, launch.grid, launch.block) if by_kernel else ()
-        groups.setdefault((launch.pid, launch.device, *shape), []).append(place)
+        shared: tuple[object, ...] = ()
+        if by == "kernel":
+            shared = launch.name, launch.grid, launch.block
+        elif by == "nvtx":
+            shared = (launch.nvtx,)
+        groups.setdefault((launch.pid, launch.device, *shared), []).append(place)
     return [
         LaunchGroup(
             tuple(table.launches[place] for place in places),
-            by_kernel,
+            by,
             tuple(_spreads(table, np.array(places, np.int64), is_raw=is_raw)),
         )
         for places in groups.values()

@@ -45,20 +45,26 @@ def write_summaries(
 ) -> None:
     """Write minimum, maximum and mean of the metrics of groups of launches."""
     if as_csv:
-        out.write(quoted([*_GROUP_HEADINGS, "Section Name", *_SPREAD_HEADINGS]) + "\n")
+        by_nvtx = any(group.by == "nvtx" for group in groups)
+        headings = [*_GROUP_HEADINGS, *(["NVTX"] if by_nvtx else []), "Section Name"]
+        out.write(quoted([*headings, *_SPREAD_HEADINGS]) + "\n")
     for group in groups:
         cells = _group_cells(group)
+        nvtx = group.launches[0].nvtx
         rows = [(spread, spread_texts(spread, is_scaled=is_scaled)) for spread in group.spreads]
         if as_csv:
+            of_nvtx = [nvtx or ""] if group.by == "nvtx" else []
             out.writelines(
-                quoted([*cells, spread.section, spread.label, *texts]) + "\n"
+                quoted([*cells, *of_nvtx, spread.section, spread.label, *texts]) + "\n"
                 for spread, texts in rows
             )
             continue
         pid, process, host, name, block, grid, device, capability, count = cells
-        shape = f"{name} {grid}x{block}, " if group.is_kernel else ""
+        shared = f"{name} {grid}x{block}, " if group.by == "kernel" else ""
+        if group.by == "nvtx":
+            shared = f"{nvtx or 'no NVTX range'}, "
         out.write(f"[{pid}] {process}@{host}\n")
-        out.write(f"  {shape}Device {device}, CC {capability}, Invocations {count}\n")
+        out.write(f"  {shared}Device {device}, CC {capability}, Invocations {count}\n")
         for section in dict.fromkeys(spread.section for spread, _ in rows):
             if section:
                 out.write(f"    Section: {section}\n")
@@ -71,7 +77,7 @@ def write_summaries(
 
 def _group_cells(group: LaunchGroup) -> list[str]:
     first = group.launches[0]
-    is_kernel = group.is_kernel
+    is_kernel = group.by == "kernel"
     return [
         str(first.pid),
         first.process,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,18 +214,22 @@ class Spread:
     mean: float
 
 
+GroupedBy = Literal["gpu", "kernel", "nvtx"]
+"""What groups of launches have in common: nothing more, kernel and shape, or open NVTX ranges."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchGroup:
     """Launches that are summarized together.
 
     Attributes:
         launches: The launches; at least one.
-        is_kernel: Whether they are of one kernel and shape, not all on one GPU.
+        by: What they have in common beside process and GPU.
         spreads: Their metrics.
     """
 
     launches: tuple[ProfiledLaunch, ...]
-    is_kernel: bool
+    by: GroupedBy
     spreads: tuple[Spread, ...]
 
 

@@ -84,6 +84,7 @@ class Summary(enum.StrEnum):
     NONE = "none"
     PER_GPU = "per-gpu"
     PER_KERNEL = "per-kernel"
+    PER_NVTX = "per-nvtx"
 
 
 class Units(enum.StrEnum):
@@ -113,6 +114,7 @@ class CountingSettings:
     sets: tuple[str, ...] = ()
     section: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    disable_extra_suffixes: bool = False
     sample: int | None = None
     overhead: float | None = None
     kernel_name: str | None = None
@@ -155,7 +157,9 @@ class CountingSettings:
     @property
     def request(self) -> Request:
         """What to count."""
-        return Request.of(self.sets, self.section, self.metrics)
+        return Request.of(
+            self.sets, self.section, self.metrics, is_exact=self.disable_extra_suffixes
+        )
 
     @property
     def has_filter(self) -> bool:

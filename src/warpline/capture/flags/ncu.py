@@ -53,7 +53,6 @@ _IGNORED = (
 )
 _IGNORED_SWITCHES = (
     "call-stack",
-    "disable-extra-suffixes",
     "disable-profiler-start-stop",
     "forward-signals",
     "null-stdin",
