@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from warpline.capture.flags import counter_flags
-from warpline.capture.flags.counting import CountingSettings, MetricNames, Page, Summary, Units
+from warpline.capture.flags.counting import (
+    CountingSettings,
+    Instances,
+    MetricNames,
+    Page,
+    Summary,
+    Units,
+)
 from warpline.capture.session.agent_config import Replay
 from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
@@ -63,6 +70,11 @@ _GROUPED_BY: Mapping[Summary, GroupedBy] = {
     Summary.PER_GPU: "gpu",
     Summary.PER_KERNEL: "kernel",
     Summary.PER_NVTX: "nvtx",
+}
+_INSTANCES: Mapping[Instances, documents.ShownInstances] = {
+    Instances.NONE: "none",
+    Instances.VALUES: "values",
+    Instances.DETAILS: "details",
 }
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
@@ -231,7 +243,12 @@ def _choice(chosen: CountingSettings) -> filters.Choice:
 
 def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: TextIO) -> None:
     """Write the page details or raw, or a summary of it."""
-    launches = documents.launches(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+    launches = documents.launches(
+        trace,
+        _choice(chosen),
+        shown_name=chosen.print_kernel_base,
+        shown_instances=_INSTANCES[chosen.print_metric_instances],
+    )
     if chosen.print_metric_name is MetricNames.NAME:
         launches = documents.with_metric_names(launches)
     if not len(launches) and not chosen.quiet:

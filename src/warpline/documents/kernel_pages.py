@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,13 @@ from warpline.result.kernel_pages import (
     MetricColumn,
     MetricNumber,
     PageTable,
+    Pairs,
     ProfiledLaunch,
     Spread,
 )
 from warpline.trace import Trace
 
+ShownInstances = Literal["none", "values", "details"]
 _PASSES = "profiler__replayer_passes"
 # Shown of a GPU whose attributes are not recorded.
 _IDENTITY = ("uuid", "bus")  # shown beside attributes
@@ -42,13 +44,20 @@ _OF_DEVICE = (
 )
 
 
-def launches(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> LaunchTable:
+def launches(
+    trace: Trace,
+    choice: Choice,
+    *,
+    shown_name: str = "demangled",
+    shown_instances: ShownInstances = "none",
+) -> LaunchTable:
     """Return the chosen launches, by report and ID.
 
     Args:
         trace: The trace.
         choice: Which launches.
         shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
+        shown_instances: What to show of the instances of metrics: their values, also their keys.
 
     Raises:
         MissingTableError: The trace has no profiled launches.
@@ -59,6 +68,8 @@ def launches(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
     rows = chosen_rows(trace, table, choice)
     asked_for = any_of(choice.attributes) if choice.attributes else lambda _: False
     columns = metric_columns(trace, rows, asked_for)
+    if shown_instances != "none":
+        columns = _with_instances(trace, rows, columns, has_keys=shown_instances == "details")
     layouts, codes = layouts_of(trace, rows, columns, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
     named, passes = _named(trace, table, shown_name), _passes(columns, len(rows))
@@ -69,6 +80,18 @@ def launches(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
         layouts,
         codes,
     )
+
+
+def _with_instances(
+    trace: Trace, rows: Sequence[int], columns: Mapping[str, MetricColumn], *, has_keys: bool
+) -> dict[str, MetricColumn]:
+    """Return metrics whose instances are shown with their values."""
+    shown: dict[str, dict[int, Pairs]] = {name: {} for name in columns}
+    instances = _instances(trace, columns)
+    for place, row in enumerate(rows):
+        for name, pairs in instances.get(row, {}).items():
+            shown[name][place] = pairs if has_keys else [(None, value) for _, value in pairs]
+    return {name: replace(column, pairs=shown[name]) for name, column in columns.items()}
 
 
 def _passes(columns: Mapping[str, MetricColumn], count: int) -> list[MetricNumber]:
@@ -261,10 +284,7 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
     return found
 
 
-_Instances = Sequence[tuple[int | str | None, MetricNumber]]
-
-
-def _instances(trace: Trace, names: Container[str]) -> dict[int, dict[str, _Instances]]:
+def _instances(trace: Trace, names: Container[str]) -> dict[int, dict[str, Pairs]]:
     """Return row of the launch -> name of the metric -> keys and values of its instances."""
     table, metrics = Rows(trace, "metric_instance"), Rows(trace, "kernel_metric")
     owners = np.array(table["kernel_metric_id"], np.int64)
@@ -275,7 +295,7 @@ def _instances(trace: Trace, names: Container[str]) -> dict[int, dict[str, _Inst
     pairs = list(zip(keys, values_of(table), strict=True))
     starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
     ends = [*starts[1:], len(pairs)] if starts else []
-    found: dict[int, dict[str, _Instances]] = {}
+    found: dict[int, dict[str, Pairs]] = {}
     for start, end in zip(starts, ends, strict=True):
         metric = int(owners[start])
         name = metrics["name"][metric]

@@ -67,6 +67,9 @@ class RawCells:
         """Return the cells of launches at some places, empty for those that lack the metric."""
         part = self._column.part(places)
         found = self._texts(part)
+        if part.pairs:
+            units = [self.unit] * len(found)
+            found = _with_pairs(part, found, units, lambda n, _: self._text(n, is_zero=False))
         if len(found) == places.stop - places.start:
             return found
         cells = [""] * (places.stop - places.start)
@@ -104,8 +107,43 @@ def metric_texts(column: MetricColumn, *, is_scaled: bool) -> tuple[list[str], l
     """Return units and values of one metric, each as fits the value, as on the details page."""
     unit = column.unit
     if unit is not None and column.values.dtype.kind == "f":
-        return _float_texts(unit, column.values, is_scaled=is_scaled)
+        units, texts = _float_texts(unit, column.values, is_scaled=is_scaled)
+    else:
+        units, texts = _mixed_texts(column, is_scaled=is_scaled)
+    if column.pairs:
+        texts = _with_pairs(column, texts, units, lambda n, divisor: grouped(n / divisor))
+    return units, texts
 
+
+def _with_pairs(
+    column: MetricColumn,
+    texts: Sequence[str],
+    units: Sequence[str],
+    text_of: Callable[[int | float, float], str],
+) -> list[str]:
+    """Return texts of values, each followed by the instances in parentheses.
+
+    Args:
+        column: The metric.
+        texts: What is shown of its values.
+        units: The units that these are in.
+        text_of: Returns what is shown of the number of an instance, which has the base unit.
+            Its second argument is the divisor for the shown unit.
+    """
+    found = []
+    bases = column.units.to_list()
+    for place, text, shown, base in zip(column.launches.tolist(), texts, units, bases, strict=True):
+        divisor = float(_THOUSAND ** list(unit_steps(base or "")).index(shown))
+        pairs = [
+            ("" if key is None else f"{key}: ")
+            + (text_of(value, divisor) if isinstance(value, int | float) else value or "")
+            for key, value in column.pairs.get(place, ())
+        ]
+        found.append(f"{text} ({'; '.join(pairs)})".lstrip() if pairs else text)
+    return found
+
+
+def _mixed_texts(column: MetricColumn, *, is_scaled: bool) -> tuple[list[str], list[str]]:
     def texts(unit: str, value: int | float) -> tuple[str, str]:
         shown, divisor = scaled_unit(unit, value) if is_scaled else (unit, 1)
         return shown, grouped(value if divisor == 1 else value / divisor)

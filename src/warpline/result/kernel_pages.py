@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Literal
 
@@ -17,6 +17,10 @@ MetricNumber = float | int | str | None
 """The value of a metric; an int is exact. None if it has only instances, or was not collected."""
 
 
+Pairs = Sequence[tuple[int | str | None, MetricNumber]]
+"""Keys and values of the instances of a metric."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricColumn:
     """One metric of the launches of a table.
@@ -28,6 +32,8 @@ class MetricColumn:
         values: Values in base units, shape (n,): float64, int64 for exact integers, or objects that
             are a `MetricNumber` each.
         instances: Numbers of instances, shape (n,).
+        pairs: Place -> keys and values of instances that are shown with the value; a key may be
+            None.
     """
 
     name: str
@@ -35,6 +41,7 @@ class MetricColumn:
     units: Texts
     values: NDArray[Any]
     instances: Integers
+    pairs: Mapping[int, Pairs] = field(default_factory=dict)
 
     def part(self, places: slice) -> MetricColumn:
         """Return what launches at some places have."""
@@ -60,6 +67,7 @@ class MetricColumn:
             Texts(self.units.codes[rows], self.units.values),
             self.values[rows],
             self.instances[rows],
+            self.pairs,
         )
 
     @property

@@ -14,6 +14,7 @@ from warpline.capture.flags.counting import (
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
     CountingSettings,
+    Instances,
     MetricNames,
     NameBase,
     Page,
@@ -234,6 +235,9 @@ FLAGS = (
          " demangled)", values.one_of(NameBase), group=_PRINT),
     Flag(("--print-metric-name",), "WHICH", "print metrics of the details page with their label or"
          " their name (default: label)", values.one_of(MetricNames), group=_PRINT),
+    Flag(("--print-metric-instances",), "WHAT", "print the values of instances after that of their"
+         " metric, such as those of instructions: none, values, or details, with what each belongs"
+         " to (default: none)", values.one_of(Instances), group=_PRINT),
     Flag(("--print-summary",), "BY", "per-gpu, per-kernel or per-nvtx: print minimum, maximum and"
          " mean of the launches (default: none)", values.one_of(Summary), group=_PRINT),
     Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"

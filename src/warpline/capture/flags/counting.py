@@ -94,6 +94,14 @@ class Units(enum.StrEnum):
     BASE = "base"
 
 
+class Instances(enum.StrEnum):
+    """What is shown of the instances of a metric beside its value."""
+
+    NONE = "none"
+    VALUES = "values"
+    DETAILS = "details"
+
+
 class MetricNames(enum.StrEnum):
     """What metrics are called on the details page."""
 
@@ -140,6 +148,7 @@ class CountingSettings:
     print_units: Units = Units.AUTO
     print_kernel_base: NameBase = NameBase.DEMANGLED
     print_metric_name: MetricNames = MetricNames.LABEL
+    print_metric_instances: Instances = Instances.NONE
     print_summary: Summary = Summary.NONE
     log_file: str | None = None
     quiet: bool = False

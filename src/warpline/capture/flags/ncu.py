@@ -34,7 +34,6 @@ _IGNORED = (
     "pm-sampling-max-passes",
     "port",
     "print-details",
-    "print-metric-instances",
     "print-nvtx-rename",
     "print-source",
     "range-replay-options",
