@@ -29,6 +29,11 @@ class Formula:
     is_integer: bool = False
 
     @property
+    def is_equal(self) -> bool:
+        """Whether it is another name of its counter."""
+        return self.factor == 1 and not self.divisor
+
+    @property
     def counters(self) -> list[str]:
         """The counters that it follows from."""
         return [self.source, self.divisor] if self.divisor else [self.source]

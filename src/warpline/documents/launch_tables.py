@@ -201,12 +201,19 @@ def layouts_of(
     if len(stored) < len(rows):
         is_without = np.ones(len(rows), np.bool_)
         is_without[[*stored]] = False
+        following = _following(trace)
         for names, places in by_names(columns, slice(0, len(rows))):
             codes[places[is_without[places]]] = code_of(
                 PageSection(section.identifier, section.title, section.lines, ())
-                for section in sections_of(frozenset(names))
+                for section in sections_of(frozenset(names), following)
             )
     return tuple(known), codes
+
+
+def _following(trace: Trace) -> frozenset[str]:
+    """Return the names of metrics that were not collected, but follow from what was."""
+    added = (*added_metrics(trace), *attribute_metrics(trace))
+    return frozenset(metric.name for metric in added if metric.is_known.any())
 
 
 def _stored_sections(

@@ -36,11 +36,7 @@ _OF_LAUNCH = {
 }
 _MOST_IMPORTANT = 4  # metrics of a section that has them by priority
 _OF_PEAK = ".pct_of_peak_sustained_"
-# Names of what was not requested, but follows from the launch, the GPU, or the same counter.
-_WITHOUT_COUNTERS = (
-    *("launch__", "profiler__", "sm__maximum_warps_", "smsp__maximum_warps_"),
-    *("device__attribute_", "inst_executed"),
-)
+_WITHOUT_COUNTERS = ("launch__", "profiler__", "sm__maximum_warps_")
 
 
 @frozen
@@ -59,13 +55,20 @@ class ShownSection:
 
 
 @lru_cache(maxsize=64)  # launches most often have the same metrics
-def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
+def sections_of(
+    names: frozenset[str], following: frozenset[str] = frozenset()
+) -> tuple[ShownSection, ...]:
     """Return the sections that show the metrics of a launch.
 
     A section is shown if at least half of its metrics were collected, or the most important ones,
     if they have an order: others were requested one by one. It lists the metrics that have a label,
     each in the first section that has it; the page raw has all. What belongs to no such section was
     requested by name, and is listed last.
+
+    Args:
+        names: Names of the metrics.
+        following: Those that were not collected. Multiples and ratios of counters that were
+            requested by name are listed with these.
     """
     wholes = [section for section in SECTIONS if _is_collected(section, names)]
     if SPEED_OF_LIGHT in wholes:  # it has all that the summary of one pass has
@@ -91,6 +94,7 @@ def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
         name
         for name in names
         if _counter(name) not in counted
+        and not (name in following and not _is_news(name, counted))
         and not name.startswith((_LIST, *_WITHOUT_COUNTERS))
         and not (has_parts and _OF_PEAK in name)
     )
@@ -117,7 +121,12 @@ def _collected(requests: list[tuple[str, ...]], names: frozenset[str]) -> Iterat
 
 
 def _counter(name: str) -> str:
-    """Return the counter that a metric is a rollup, a ratio or a multiple of."""
-    name = FORMULAS[name].source if name in FORMULAS else name
+    """Return the counter that a metric is a rollup or a ratio of."""
     end = name.find(".", name.find("__"))
     return name if end < 0 else name[:end]
+
+
+def _is_news(name: str, counted: set[str]) -> bool:
+    """Return whether a metric that follows from others is more than another name of a counter."""
+    formula = FORMULAS.get(name)
+    return formula is not None and not formula.is_equal and _counter(formula.source) not in counted

@@ -18,10 +18,13 @@ def stored_numbers(trace: Trace, name: str) -> tuple[F64, BoolArray]:
     """
     count = trace.row_count("profiled_kernel")
     values, is_known = np.zeros(count), np.zeros(count, np.bool_)
-    row = trace.strings.find(name) if trace.has("kernel_metric") else None
+    if not trace.has("kernel_metric"):
+        return values, is_known
+    # Names of some formats are known only once they are read.
+    columns = trace.columns("kernel_metric", "profiled_kernel_id", "name_id", "value")
+    row = trace.strings.find(name)
     if row is None:
         return values, is_known
-    columns = trace.columns("kernel_metric", "profiled_kernel_id", "name_id", "value")
     chosen = columns["name_id"].values == row
     chosen &= columns["value"].is_valid() & (np.abs(columns["value"].values) < _LARGEST)
     launches = columns["profiled_kernel_id"].values[chosen]
