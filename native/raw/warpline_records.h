@@ -83,6 +83,7 @@ enum class Kind : std::uint8_t {
     // all logs of a process. aux: [metric] words: [zero][bytes][name]
   kCountedKernel = 87,
   kCounterValue = 88,
+  kPassClock = 89,
   kDeviceAttribute = 90,
     // An attribute of a GPU and its value, signed. Names are those of CUdevice_attribute, in lower
     // case and without the prefix. Where counters are collected, once per device. aux: [device]
@@ -128,7 +129,8 @@ enum class CudaNote : std::uint32_t {
   kShared = 69,
   // counters are collected; text: chip, passes and how
   kCounters = 70,
-  // counters cannot be collected; text: the reason
+  // counters cannot be collected; text: the reason, a tab, and what to do or CUPTI's result, a
+  // number
   kNoCounters = 71,
   // they are, with a known limitation; text: which
   kCountersDoubt = 72,
@@ -1743,6 +1745,38 @@ struct CounterValue {
     metric = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
     launch = static_cast<std::uint64_t>(record[1]);
     value = std::bit_cast<double>(record[2]);
+    return true;
+  }
+};
+
+// The lowest and highest SM clock of the GPU while the passes of a CountedKernel of this process
+// were made. In any log of the process; missing if it needed one pass, or if the clock is unknown.
+struct PassClock {
+  static constexpr Kind kKind = Kind::kPassClock;
+  static constexpr bool kIsCounted = false;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t launch = 0;  // aux
+  std::uint32_t lowest_mhz = 0;
+  std::uint32_t highest_mhz = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{launch});
+  }
+  constexpr std::size_t words() const {
+    return 2u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = std::uint64_t{lowest_mhz} | std::uint64_t{highest_mhz} << 32;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    launch = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    lowest_mhz = static_cast<std::uint32_t>(bits_of<32>(record[1], 0));
+    highest_mhz = static_cast<std::uint32_t>(bits_of<32>(record[1], 32));
     return true;
   }
 };

@@ -942,6 +942,8 @@ struct ProfiledKernelRow {
   std::uint32_t place = 0;
   std::uint32_t thread = 0;
   std::int32_t nvtx = -1;
+  std::uint32_t lowest_mhz = 0;
+  std::uint32_t highest_mhz = 0;
   std::int32_t name = -1;
   std::uint32_t correlation = 0;
   std::uint32_t launch = 0;
@@ -1060,6 +1062,9 @@ struct ColumnsOf<ProfiledKernelRow> {
     });
     visitor("passes", [](const auto &in, const ProfiledKernelRow &row) {
       return number(in, row.passes);
+    });
+    visitor("clock_drift_ratio", [](const auto &in, const ProfiledKernelRow &row) {
+      return clock_drift(in, row.lowest_mhz, row.highest_mhz);
     });
     visitor("is_range", [](const auto &in, const ProfiledKernelRow &row) {
       return flag(in, row.has(raw::CountedKernel::kIsRange));

@@ -93,6 +93,13 @@ def session(tmp_path: Path) -> Callable[..., Session]:
 
 
 @pytest.fixture
+def nvml(cuda: FakeCuda) -> dict[str, str]:
+    """The environment in which the fake library for managing GPUs is found; it knows device 1."""
+    folder = cuda.program.parent / "nvml"
+    return {"LD_LIBRARY_PATH": str(folder), "FAKE_NVML_PLACE": "00000001:ab:01.0"}
+
+
+@pytest.fixture
 def run(cuda: FakeCuda, session: Callable[..., Session]) -> Run:
     """Return a function that records the program and returns the session's folder.
 

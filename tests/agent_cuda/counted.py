@@ -31,11 +31,15 @@ def value(metric: str, grid: int, number: int) -> float:
 
 @dataclass
 class Counted:
-    """A counted kernel: its record, the process's ID, and its values by metric."""
+    """A counted kernel: its record, the process's ID, its values by metric, and its clock.
+
+    The clock is the lowest and the highest one during its passes, in MHz; None if it has none.
+    """
 
     record: logs.Found
     pid: int
     values: dict[str, float] = field(default_factory=dict)
+    clock: tuple[int, int] | None = None
 
     @property
     def number(self) -> int:
@@ -53,11 +57,11 @@ def read(folder: Path) -> list[Counted]:
     """Return the counted kernels in the order of their launches, process by process.
 
     Asserts what is true of every session: metrics have one number in a process, launches are
-    numbered from 0, and each value is one of a launch and has been written once.
+    numbered from 0, and each value or clock is one of a launch and has been written once.
     """
     names: dict[tuple[int, int], str] = {}
     kernels: dict[tuple[int, int], Counted] = {}
-    values = []
+    values, clocks = [], []
     for log in logs.read(folder):
         for one in log.found:
             if one.kind == logs.COUNTER_NAME:
@@ -68,10 +72,15 @@ def read(folder: Path) -> list[Counted]:
                 kernels[log.pid, one.launch] = Counted(one, log.pid)
             elif one.kind == logs.COUNTER_VALUE:
                 values.append((log.pid, one))
+            elif one.kind == logs.PASS_CLOCK:
+                clocks.append((log.pid, one))
     for pid, one in values:
         has = kernels[pid, one.launch].values
         assert names[pid, one.metric] not in has
         has[names[pid, one.metric]] = one.value
+    for pid, one in clocks:
+        assert kernels[pid, one.launch].clock is None
+        kernels[pid, one.launch].clock = one.mhz
     for pid in {pid for pid, _ in kernels}:
         launches = sorted(launch for of, launch in kernels if of == pid)
         assert launches == list(range(len(launches)))

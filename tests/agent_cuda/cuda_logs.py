@@ -12,7 +12,7 @@ from typing import Any
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY = range(64, 74)
 POOL, OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CLOCK, COLLECTING = range(74, 84)
 CHAIN, MODULE = 84, 85
-COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE = 86, 87, 88
+COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = 86, 87, 88, 89
 DEVICE_ATTRIBUTE = 90
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
@@ -348,12 +348,16 @@ class _Reader:
         (real,) = struct.unpack("<d", struct.pack("<Q", value))
         return {"metric": aux, "launch": launch, "value": real}
 
+    def _pass_clock(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        return {"launch": aux, "mhz": _pair(words.pop(0))}
+
 
 _METHODS = {
     COUNTER_NAME: "counter_name",
     COUNTED_KERNEL: "counted",
     DEVICE_ATTRIBUTE: "device_attribute",
     COUNTER_VALUE: "counter_value",
+    PASS_CLOCK: "pass_clock",
     CHAIN: "chain",
     MODULE: "module",
     CALL: "call",

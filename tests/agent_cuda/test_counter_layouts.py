@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from agent_cuda.cupti_headers import CUDA_INCLUDE, SOURCES, compile_against, header_folders
 
+from warpline.capture.machine.obstacles import CuptiResult
+
 ABI = SOURCES / "counters" / "abi.h"
 HEADERS = (
     *("cupti_result.h", "cupti_activity.h", "cupti_profiler_target.h", "cupti_profiler_host.h"),
@@ -105,18 +107,17 @@ FUNCTIONS = {
     ),
 }
 CONSTANTS = {
-    "kHardwareBusy": "CUPTI_ERROR_HARDWARE_BUSY",
-    "kInsufficientPrivileges": "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
-    "kVirtualGpu": "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES",
-    "kConfidentialComputing": "CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED",
-    "kMiningGpu": "CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED",
-    "kMig": "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED",
     "kForRanges": "CUPTI_PROFILER_TYPE_RANGE_PROFILER",
     "RangeKind::kEachKernel": "CUPTI_AutoRange",
     "RangeKind::kPushed": "CUPTI_UserRange",
     "ReplayKind::kApplication": "CUPTI_ApplicationReplay",
     "ReplayKind::kKernel": "CUPTI_KernelReplay",
     "ReplayKind::kUser": "CUPTI_UserReplay",
+}
+LATER_RESULTS = {  # of 12.8 and later
+    CuptiResult.MIG_DEVICE_NOT_SUPPORTED,
+    CuptiResult.SLI_DEVICE_NOT_SUPPORTED,
+    CuptiResult.WSL_DEVICE_NOT_SUPPORTED,
 }
 LAUNCHES = {
     "LaunchParameters": (
@@ -190,9 +191,11 @@ def _lines(folder: Path) -> list[str]:
             f"static_assert(CUPTI_API_VERSION == 24 ? {extent} == {size} : {extent} <= {size});"
         )
     for ours, theirs in CONSTANTS.items():
-        if theirs == "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED" and theirs not in text:
-            continue  # from 12.8 on
         lines.append(f"static_assert(static_cast<long>(ours::{ours}) == {theirs});")
+    for result in CuptiResult:
+        name = f"CUPTI_ERROR_{result.name}"
+        if name in text or result not in LATER_RESULTS:
+            lines.append(f"static_assert({result.value} == {name});")
     return lines
 
 

@@ -7,8 +7,6 @@ import subprocess
 import pytest
 from agent_cuda import cuda_logs as logs
 
-PLACE = "00000001:ab:01.0"  # of the fake driver's device 1, which the fake CUPTI lists
-
 
 def _number(folder):
     (device,) = {found.id: found for found in logs.found(folder, logs.DEVICE)}.values()
@@ -17,10 +15,9 @@ def _number(folder):
 
 
 @pytest.fixture
-def nvml(cuda):
-    """The environment in which the library for managing GPUs is found."""
-    folder = cuda.program.parent / "nvml"
-    return {"LD_LIBRARY_PATH": str(folder), "FAKE_NVML_PLACE": PLACE, "FAKE_NVML_INDEX": "6"}
+def nvml(nvml):
+    """The same library, which knows the number of the device that the fake CUPTI lists."""
+    return {**nvml, "FAKE_NVML_INDEX": "6"}
 
 
 def test_the_management_library_knows(run, nvml):

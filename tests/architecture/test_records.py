@@ -16,7 +16,12 @@ from support import raw_logs
 from warpline.schema import TABLES, DType
 
 # What a function of conversions.h returns, and the kinds of parts that one is named after.
-TYPES = {"Number": DType.INT64, "Label": DType.INT32, "Flag": DType.BOOL}
+TYPES = {
+    "Number": DType.INT64,
+    "Real": DType.FLOAT64,
+    "Label": DType.INT32,
+    "Flag": DType.BOOL,
+}
 KINDS = {"text": DType.INT32, "label": DType.INT32, "flag": DType.BOOL, "f64": DType.FLOAT64}
 OWNERS = {
     "process": {"process_id"},

@@ -17,7 +17,7 @@ from capture.raw_writer import ORIGIN_NS, Log, text_body, write_session
 
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY, POOL = range(64, 75)
 OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CUDA_CLOCK, COLLECTING = range(75, 84)
-COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE = range(86, 89)
+COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = range(86, 90)
 DEVICE_ATTRIBUTE = 90
 IS_RANGE, IS_FAILED = 1, 2
 NONE = 0xFFFFFFFF
@@ -212,6 +212,9 @@ class CudaLog(Log):
 
     def counter_value(self, metric: int, launch: int, value: float) -> None:
         self.add(COUNTER_VALUE, metric, body=struct.pack("<Qd", launch, value))
+
+    def pass_clock(self, launch: int, lowest_mhz: int, highest_mhz: int) -> None:
+        self.add(PASS_CLOCK, launch, body=struct.pack("<II", lowest_mhz, highest_mhz))
 
     def collecting(self, time: int, kinds: int = ALL_KINDS) -> None:
         self.add(COLLECTING, kinds, body=struct.pack("<Q", ORIGIN_NS + time))

@@ -136,7 +136,12 @@ def test_what_follows_the_program_is_the_programs() -> None:
         ("-k regex:( x", "invalid expression 'regex:('"),
         ("--overhead 200 x", "--overhead 200: expected a percentage"),
         ("--devices a x", "--devices a: expected numbers of GPUs"),
-        ("--replay-mode application x", "--replay-mode application is not supported yet"),
+        (
+            "--replay-mode application --overhead 5 x",
+            "--overhead cannot be combined with --replay-mode application: it depends on time",
+        ),
+        ("--replay-mode app-range --duty 2% x", "--duty cannot be combined with --replay-mode"),
+        ("--app-replay-match all,name x", "--app-replay-match all,name"),
         ("--cache-control all x", "--cache-control all is not supported: CUPTI before 13.4"),
         ("--clock-control base x", "--clock-control base is not supported: CUPTI before 13.4"),
         ("--target-processes application-only x", "--target-processes application-only is not"),
@@ -191,7 +196,7 @@ def test_a_plain_run_counts_some_launches_within_a_budget() -> None:
     [
         *("--set light x", "--metrics a x", "--section Occupancy x", "-k foo x", "-c 3 x"),
         *("-s 1 x", "--nvtx-include A x", "--profile-from-start no x", "--kernel-id ::a:1 x"),
-        *("--steps 1 --every 9 x", "--replay-mode range x"),
+        *("--steps 1 --every 9 x", "--replay-mode range x", "--replay-mode application x"),
     ],
 )
 def test_every_launch_is_counted_if_something_is_chosen(line: str) -> None:

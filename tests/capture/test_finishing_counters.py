@@ -12,6 +12,7 @@ from capture.raw_writer import Log
 
 from warpline import native
 from warpline.capture.finishing.finish import Finished
+from warpline.capture.machine.obstacles import obstacle
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -83,6 +84,7 @@ def test_a_launch_has_the_facts_of_its_record(tmp_path: Path) -> None:
         "nvtx": None,
         "has_fixed_clocks": None,
         "passes": 9,
+        "clock_drift_ratio": None,
         "is_range": False,
         "kernels": 1,
     }
@@ -122,6 +124,32 @@ def test_values_without_a_launch_are_counted(tmp_path: Path) -> None:
     assert finished.lost == 5
     assert "no counters for 1 kernel launch: the profiler failed" in trace.meta.warnings
     assert rows(trace, "profiled_kernel", "launch_number") == [(0,), (1,)]
+
+
+def test_the_drift_of_the_clock_between_passes(tmp_path: Path) -> None:
+    log = counting()
+    for launch in range(6):
+        log.counted("_Z1av", launch, 10 * launch, 10 * launch + 5, passes=9)
+    log.counted("_Z1av", 6, 70, 75, passes=9, failed=True)
+    evaluating = CudaLog(100, tid=101, number=1)
+    evaluating.pass_clock(1, 1500, 2000)
+    evaluating.pass_clock(0, 1980, 1980)
+    evaluating.pass_clock(3, 0, 1980)  # what follows is in a damaged log only
+    evaluating.pass_clock(4, 1981, 1980)
+    for lowest, highest in ((1900, 2000), (1600, 1700), (0, 2100)):
+        evaluating.pass_clock(5, lowest, highest)
+    for launch in (6, 7, 2**32 - 1):
+        evaluating.pass_clock(launch, 1, 2)
+    other = counting(200, incarnation=2)
+    other.counted("_Z1av", 2, 22, 24)
+    other.pass_clock(2, 1, 4)
+    trace, finished = read_counters(tmp_path, log, evaluating, other)
+    found = rows(trace, "profiled_kernel", "launch_number", "process_id", "clock_drift_ratio")
+    assert found == [
+        *((0, 0, 0.0), (1, 0, 0.25), (2, 0, None), (2, 1, 0.75), (3, 0, None), (4, 0, None)),
+        *((5, 0, 0.2), (6, 0, None)),
+    ]
+    assert finished.damaged_logs == finished.lost == 0
 
 
 def test_processes_have_their_own_launches_and_metrics(tmp_path: Path) -> None:
@@ -235,6 +263,28 @@ def test_why_there_are_no_counters(tmp_path: Path) -> None:
     assert trace["diagnostic"]["text"].to_list() == [said]
     assert finished.unrecorded == (reason,)
     assert finished.is_empty
+
+
+REFUSED = "cuptiRangeProfilerStart: CUPTI_ERROR ({0})\t{0}"
+
+
+@pytest.mark.parametrize("result", [26, 35, 39, 40, 41, 42, 43])
+def test_the_cause_and_cure_of_cupti_results(tmp_path: Path, result: int) -> None:
+    log = counting()
+    log.note(5, NO_COUNTERS, REFUSED.format(result))
+    trace, finished = read_counters(tmp_path, log)
+    known = obstacle(result)
+    assert known is not None
+    (cause,) = trace.meta.unrecorded
+    assert (cause.why, cause.hint) == (known.cause, known.cure)
+    assert finished.unrecorded == (f"{known.cause}; {known.cure}",)
+
+
+def test_results_of_unknown_cause_are_in_the_words_of_cupti(tmp_path: Path) -> None:
+    log = counting()
+    log.note(5, NO_COUNTERS, REFUSED.format(999))
+    _, finished = read_counters(tmp_path, log)
+    assert finished.unrecorded == ("cuptiRangeProfilerStart: CUPTI_ERROR (999)",)
 
 
 def test_notes_about_counters(tmp_path: Path) -> None:

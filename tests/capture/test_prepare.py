@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from support import counter_host
 from support.counter_host import FakeHost
 
 from warpline.capture.counting import prepare as preparing
@@ -13,6 +14,7 @@ from warpline.capture.counting.prepare import Prepared, prepare
 from warpline.capture.flags import counter_flags
 from warpline.capture.machine.gpus import Gpu, Gpus
 from warpline.capture.machine.obstacles import Obstacle, obstacle
+from warpline.counters.host_process import RefusedError
 from warpline.errors import CounterError, UsageError
 
 CUPTI = Path("/opt/libcupti.so.13")
@@ -104,6 +106,44 @@ def test_what_cannot_be_counted_is_an_error(line: str, message: str) -> None:
         prepared(line)
     assert caught.value.message.startswith(message)
     assert caught.value.hint
+
+
+def test_runs_of_application_replay_count_one_pass_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter_host, "COUNTERS", counter_host.COUNTERS | counter_host.CLOCK)
+    found = prepared(f"--replay-mode application --metrics {TWO_PASSES},pcie__read_bytes.sum x")
+    assert found.counters is not None
+    common = ("gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second")
+    named = [[name for name, _ in run.metrics] for run in found.runs]
+    assert named == [*([*common, name] for name in TWO_PASSES.split(",")), ["pcie__read_bytes.sum"]]
+    assert {(run.replay, run.passes) for run in found.runs} == {("serial", 1)}
+    assert [name for name, _ in found.counters.metrics] == [
+        *TWO_PASSES.split(","),
+        "pcie__read_bytes.sum",
+    ]
+    assert (found.counters.passes, found.warnings) == (4, ())
+
+
+def test_metrics_of_several_passes_of_a_launch_are_left_out_of_runs() -> None:
+    several = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+    found = prepared(f"--replay-mode application --metrics sm__inst_executed.sum,{several} x")
+    assert [[name for name, _ in run.metrics] for run in found.runs] == [["sm__inst_executed.sum"]]
+    (warning,) = found.warnings
+    assert warning == (
+        f"not counted, because they need several passes of one launch: {several};"
+        " --replay-mode kernel counts them"
+    )
+    with pytest.raises(UsageError, match="each of these metrics needs several passes"):
+        prepared(f"--replay-mode app-range --metrics {several} x")
+
+
+def test_old_cupti_cannot_group_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> list[list[str]]:
+        raise RefusedError("refused", 27)
+
+    monkeypatch.setattr(Host, "one_pass_groups", refuse)
+    with pytest.raises(CounterError, match=r"needs CUPTI 12\.9 or later"):
+        prepared(f"--replay-mode application --metrics {TWO_PASSES} x")
+    assert prepared("--replay-mode application --metrics sm__inst_executed.sum x").runs
 
 
 def test_ranges_of_one_pass_are_counted() -> None:

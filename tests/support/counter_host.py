@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from warpline.capture.machine.cupti import find_cupti
 from warpline.counters.host_process import PROFILING, HostProcess, Metric, Passes, RefusedError
 from warpline.counters.names import split
+from warpline.counters.one_pass import Counters, one_pass_groups
 from warpline.errors import CounterError
 
 _UNSUPPORTED, _INVALID = 27, 1
 _PER_PASS = 2  # counters of one part of the GPU
 
 SUB_METRICS = {
-    "counter": (".avg", ".max", ".min", ".sum", ".sum.per_second"),
+    "counter": (".avg", ".max", ".min", ".sum", ".avg.per_second", ".sum.per_second"),
     "ratio": (".pct", ".ratio"),
     "throughput": (".avg.pct_of_peak_sustained_elapsed", ".sum.pct_of_peak_sustained_elapsed"),
 }
@@ -32,6 +34,11 @@ COUNTERS = {
     "lts__t_hit_rate": ("ratio", ("sectors", "hits")),
     "pcie__read_bytes": ("counter", ("pcie",)),
     "sm__broken": ("counter", ()),  # listed, but no counter is known for it
+}
+# Those of the clock, for tests that add them: set light has no others of this GPU.
+CLOCK = {
+    "gpu__time_duration": ("counter", ("ns",)),
+    "sm__cycles_elapsed": ("counter", ("cycles",)),
 }
 PARTS = {"sm__throughput": ["sm__inst_executed", "sm__inst_issued", "sm__warps_active"]}
 CHIPS = ["GA100", "GH100"]
@@ -79,9 +86,36 @@ class FakeHost:
         count = max(place.values()) + 1
         return Passes(count, indices, tuple([*place.values()].count(n) for n in range(count)))
 
+    def one_pass_groups(
+        self, chip: str, names: Sequence[str], common: Sequence[str]
+    ) -> list[list[str]]:
+        """Return groups of metrics that take one pass each."""
+        needs = {
+            name: frozenset(
+                f"{_unit(name)} {need}".encode() for need in COUNTERS[split(name)[0]][1]
+            )
+            for name in [*names, *common]
+        }
+        return one_pass_groups(needs, common, FakePass)
+
     def breakdown(self, chip: str, throughput: str) -> list[str] | None:
         """Return the parts of the one throughput."""
         return PARTS.get(throughput)
+
+
+class FakePass:
+    """A pass of the made-up GPU."""
+
+    def __init__(self) -> None:
+        self._units: Counter[bytes] = Counter()
+
+    def add(self, counters: Counters) -> bool:
+        """Add counters, if each part of the GPU has no more than fit."""
+        units = self._units + Counter(counter.partition(b" ")[0] for counter in counters)
+        if units and max(units.values()) > _PER_PASS:
+            return False
+        self._units = units
+        return True
 
 
 def _unit(name: str) -> str:

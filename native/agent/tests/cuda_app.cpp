@@ -32,6 +32,8 @@
 //     hold, release          keep buffers incomplete, and no longer
 //     sleep MS, touch FILE, wait FILE (until it exists)
 //     fork, fork_launch N    a child that launches and exits in order
+//     fork_meanwhile         while a thread launches a kernel, children one after another, each of which
+//                            asks the library for managing GPUs
 //     time N                 N launches; prints the time of one
 //     repeat N PATTERN       N times what a pattern says, items with commas between them: k7 launches
 //                            the kernel 7, k7x3 three times, k7g2 with a grid of 2, k7b64 with a
@@ -339,6 +341,35 @@ void fork_and_wait(const std::function<void()>& in_child) {
   std::fflush(stdout);
 }
 
+// Children for which another thread's use of the library must not matter, whenever they are forked.
+void fork_meanwhile(App& app) {
+  std::atomic<bool> is_over{false};
+  std::thread thread([&] {
+    app.launch();
+    is_over = true;
+  });
+  int failed = 0;
+  while (!is_over && failed == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);  // for a lock that nobody will release
+      void* library = dlopen("libnvidia-ml.so.1", RTLD_LAZY);
+      void* device = nullptr;
+      if (library != nullptr) {
+        find<int (*)()>(library, "nvmlInit_v2")();
+        find<int (*)(const char*, void**)>(library, "nvmlDeviceGetHandleByPciBusId_v2")("", &device);
+      }
+      std::exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    failed += status != 0;
+  }
+  thread.join();
+  std::printf("%d children failed\n", failed);
+  std::fflush(stdout);
+}
+
 void wait_for(const std::string& path) {
   struct stat found;
   while (stat(path.c_str(), &found) != 0) usleep(1000);
@@ -527,6 +558,7 @@ const std::map<std::string, Command>& commands() {
        {1, [](App& app, const Words& w) {
           fork_and_wait([&] { repeat(number(w[0]), [&] { app.launch(); }); });
         }}},
+      {"fork_meanwhile", {0, [](App& app, const Words&) { fork_meanwhile(app); }}},
       {"time", {1, [](App& app, const Words& w) { time_launches(app, number(w[0])); }}},
       {"repeat",
        {2, [](App& app, const Words& w) {

@@ -14,9 +14,11 @@
 // evaluated), FAKE_COUNTERS_RANGE_BYTES (of each range in an image), FAKE_COUNTERS_LATE (a number of a
 // kernel: its first launch runs when a profiler is started, or after a while),
 // FAKE_COUNTERS_COLLECTIVE (a number of a kernel: one in a context ends when there is one in the
-// other, too; a kernel that is counted waits for those before it).
+// other, too; a kernel that is counted waits for those before it), FAKE_COUNTERS_READINGS (a number:
+// a launch that is replayed goes on until the fake NVML was asked so often for clocks).
 #include "fake_counters.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -318,6 +320,21 @@ void wait_for_collectives(const FakeLaunch& launch, std::unique_lock<std::mutex>
   }
 }
 
+// A launch that is replayed many times takes long.
+void wait_for_readings(const Profiler& profiler, std::unique_lock<std::mutex>& lock) {
+  const char* wanted = std::getenv("FAKE_COUNTERS_READINGS");
+  if (wanted == nullptr || profiler.replay != kKernelReplay) return;
+  void* library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  auto* readings = library == nullptr
+                       ? nullptr
+                       : reinterpret_cast<int (*)()>(dlsym(library, "fake_nvml_readings"));
+  lock.unlock();
+  int left = 20'000;
+  for (; left > 0 && readings != nullptr && readings() < std::atoi(wanted); --left) usleep(1000);
+  lock.lock();
+  if (left == 0 || readings == nullptr) tell("a replay", "in which no clock is read", 0);
+}
+
 void end_start(Profiler& profiler) {
   profiler.is_started = false;
   --g_started;
@@ -349,6 +366,7 @@ int run(const FakeLaunch& launch) {
   if (profiler == nullptr) {
     execute(launch);
   } else {
+    wait_for_readings(*profiler, lock);
     run_counted(*profiler, launch);
   }
   return 0;

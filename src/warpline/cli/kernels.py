@@ -29,7 +29,7 @@ from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Clean
-from warpline.errors import WarplineError
+from warpline.errors import CounterError, WarplineError
 from warpline.units import plural
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     import dataclasses
 
     from warpline import api, plugins, render
+    from warpline.capture.counting import passes as counting
     from warpline.capture.counting import prepare
-    from warpline.capture.launcher import program
+    from warpline.capture.launcher import passes, program
     from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_pages as documents
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from warpline.render import kernel_pages as pages
     from warpline.result import Document
     from warpline.result.kernel_pages import GroupedBy
-    from warpline.trace import Trace
+    from warpline.trace import Trace, counter_runs
+    from warpline.trace import recording as recordings
 else:
     contextlib = lazy("contextlib")
     dataclasses = lazy("dataclasses")
@@ -55,7 +57,10 @@ else:
     plugins = lazy("warpline.plugins")
     render = lazy("warpline.render")
     prepare = lazy("warpline.capture.counting.prepare")
+    counting = lazy("warpline.capture.counting.passes")
     program = lazy("warpline.capture.launcher.program")
+    counter_runs = lazy("warpline.trace.counter_runs")
+    recordings = lazy("warpline.trace.recording")
     filters = lazy("warpline.documents.kernel_filters")
     documents = lazy("warpline.documents.kernel_pages")
     sums = lazy("warpline.documents.kernel_sums")
@@ -79,6 +84,7 @@ _INSTANCES: Mapping[Instances, documents.ShownInstances] = {
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _TEMPORARY = "kernels.warpline"
+_KEEP_HINT = "use -o NAME to keep the recording"
 _EPILOG = (
     "Options of ncu without a counterpart have no effect and are named in a warning; those that"
     " would change what is counted are refused. Patterns in the output name: %p process id of the"
@@ -140,12 +146,85 @@ def _count(chosen: CountingSettings) -> int:
         output = chosen.output
         if output is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
-            output = str(Path(folder, _TEMPORARY)).replace("%", "%%")
+            output = _in(folder, _TEMPORARY)
+        # Directories go before this process ends, perhaps by a signal: the stack is closed then.
+        if len(prepared.runs) > 1:
+            return _count_in_passes(chosen, prepared, output, stack)
         return running.run_program(
             chosen.capture(output, prepared.counters),
-            # The directory goes before this process ends, perhaps by a signal.
             lambda outcome: _afterwards(chosen, prepared, outcome, stack),
         )
+
+
+def _count_in_passes(
+    chosen: CountingSettings, prepared: prepare.Prepared, output: str, stack: contextlib.ExitStack
+) -> int:
+    """Run the program once for each pass, and print the result.
+
+    The first run makes the recording, to which the metrics of the others are added.
+    """
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
+    outputs = [output, *(_in(folder, f"pass{n}") for n in range(2, len(prepared.runs) + 1))]
+    runs = [chosen.capture(*run) for run in zip(outputs, prepared.runs, strict=True)]
+
+    def afterwards(found: passes.Passes) -> None:
+        with stack, running.keeping_status(_KEEP_HINT):
+            _afterwards(chosen, *_merged(chosen, prepared, found), stack)
+
+    return running.run_passes(runs, afterwards, goes_on_after_failure=not chosen.check_exit_code)
+
+
+def _merged(
+    chosen: CountingSettings, prepared: prepare.Prepared, found: passes.Passes
+) -> tuple[prepare.Prepared, Outcome]:
+    """Write what the runs counted to one recording; return what was counted, and the outcome."""
+    first = dataclasses.replace(found.outcomes[0], ending=found.last)
+    assert prepared.counters is not None
+    counted = {name for run in prepared.runs[: len(found.outcomes)] for name, _ in run.metrics}
+    wanted = prepared.counters.metrics
+    counters = dataclasses.replace(
+        prepared.counters,
+        metrics=tuple(metric for metric in wanted if metric[0] in counted),
+        passes=len(found.outcomes),
+    )
+    prepared = dataclasses.replace(prepared, counters=counters)
+    warnings = []
+    if found.why_ended is not None:
+        missing = [name for name, _ in wanted if name not in counted]
+        warnings.append(_missing(found.why_ended, missing))
+    if first.reason is not None:
+        return prepared, first
+    try:
+        trace = counter_runs.merge_runs(
+            [api.open(outcome.output) for outcome in found.outcomes],
+            [name for name, _ in counters.metrics],
+            clock=counting.CLOCK,
+            match=chosen.app_replay_match,
+            mode=chosen.app_replay_mode,
+            warnings=warnings,
+        )
+    except CounterError:
+        first.output.unlink(missing_ok=True)  # it has the metrics of one pass
+        raise
+    recordings.write_recording(trace, first.output)
+    finished = {
+        **first.finished,
+        "warnings": trace.meta.warnings,
+        "lost": sum(outcome.finished.get("lost", 0) for outcome in found.outcomes),
+    }
+    return prepared, dataclasses.replace(first, finished=finished)
+
+
+def _missing(why: str, missing: Sequence[str]) -> str:
+    if not missing:
+        return why
+    are = "is" if len(missing) == 1 else "are"
+    return f"{why}: {plural(len(missing), 'metric')} {are} missing, such as {missing[0]}"
+
+
+def _in(folder: str, name: str) -> str:
+    """Return the name of a recording in a directory, without patterns."""
+    return str(Path(folder, name)).replace("%", "%%")
 
 
 def _afterwards(
@@ -161,7 +240,7 @@ def _afterwards(
     name = running.short(outcome.output)
     is_kept = chosen.output is not None
     is_wanted = not is_kept or chosen.page is not None or chosen.json
-    with stack, running.keeping_status("use -o NAME to keep the recording"):
+    with stack, running.keeping_status(_KEEP_HINT):
         if outcome.reason is None and (is_wanted or not chosen.quiet):
             trace = api.open(outcome.output)
             if prepared.counters is None:
@@ -258,6 +337,9 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
             if is_empty
             else "the filters exclude all launches"
         )
+    drift = sums.drift_note(trace)
+    if drift is not None and not chosen.quiet:
+        talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
         listings.write_json(launches, out)

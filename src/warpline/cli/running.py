@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from warpline.capture.flags.grammar import Flag
     from warpline.capture.flags.settings import CaptureSettings
-    from warpline.capture.launcher import launch
+    from warpline.capture.launcher import launch, passes
     from warpline.capture.launcher.launch import Outcome
 else:
     launch = lazy("warpline.capture.launcher.launch")
+    passes = lazy("warpline.capture.launcher.passes")
 
 
 def add_flags(parser: ArgumentParser, flags: Iterable[Flag]) -> None:
@@ -49,22 +50,58 @@ def run_program(settings: CaptureSettings, afterwards: Callable[[Outcome], None]
         settings: The settings of the recording.
         afterwards: Prints the result. Its errors do not change the exit status.
     """
+    try:
+        outcome = launch.launch(settings, _talk_of(settings))
+    except launch.UnfinishedError as error:
+        return _unfinished(settings, error)
+    _hide_progress(is_quiet=settings.quiet)
+    afterwards(outcome)
+    _flush()
+    return launch.end_like(outcome.ending)
+
+
+def run_passes(
+    runs: Sequence[CaptureSettings],
+    afterwards: Callable[[passes.Passes], None],
+    *,
+    goes_on_after_failure: bool,
+) -> int:
+    """Run and record a program once for each pass, and return, or end by, what its last run did.
+
+    Args:
+        runs: The settings of each recording.
+        afterwards: Prints the result. Its errors do not change the exit status.
+        goes_on_after_failure: Whether runs follow one whose exit status is not 0.
+    """
+    settings = runs[0]
+    try:
+        found = passes.launch_passes(
+            runs, _talk_of(settings), goes_on_after_failure=goes_on_after_failure
+        )
+    except launch.UnfinishedError as error:
+        return _unfinished(settings, error)
+    _hide_progress(is_quiet=settings.quiet)
+    if found.error is not None:
+        talk.failure(found.error.message, found.error.hint, debug=False)
+    afterwards(found)
+    _flush()
+    return launch.end_like(found.last)
+
+
+def _talk_of(settings: CaptureSettings) -> launch.Talk:
     is_quiet = settings.quiet
-    says = launch.Talk(
+    return launch.Talk(
         warn=_nothing if is_quiet else talk.warning,
         note=_nothing if is_quiet else talk.note,
         progress=_nothing if is_quiet else _show_progress,
     )
-    try:
-        outcome = launch.launch(settings, says)
-    except launch.UnfinishedError as error:
-        _hide_progress(is_quiet=is_quiet)
-        talk.failure(error.message, error.hint, debug=False)
-        return launch.end_like(error.ending) or 1
-    _hide_progress(is_quiet=is_quiet)
-    afterwards(outcome)
-    _flush()
-    return launch.end_like(outcome.ending)
+
+
+def _unfinished(settings: CaptureSettings, error: launch.UnfinishedError) -> int:
+    """Print why there is no recording, and return the program's exit status, or end like it."""
+    _hide_progress(is_quiet=settings.quiet)
+    talk.failure(error.message, error.hint, debug=False)
+    return launch.end_like(error.ending) or 1
 
 
 @contextlib.contextmanager

@@ -149,6 +149,17 @@ class HostProcess:
             None if counters is None else tuple(counters),
         )
 
+    def one_pass_groups(
+        self, chip: str, names: Sequence[str], common: Sequence[str]
+    ) -> list[list[str]]:
+        """Return groups of metrics that take one pass each, see `one_pass`.
+
+        Raises:
+            RefusedError: CUPTI before 12.9.
+        """
+        found: list[list[str]] = self._ask("one_pass_groups", chip, list(names), list(common))
+        return found
+
     def breakdown(self, chip: str, throughput: str) -> list[str] | None:
         """Return the base metrics that a throughput is the maximum of; None if unknown."""
         found: list[str] | None = self._ask("breakdown", chip, throughput)

@@ -289,6 +289,19 @@ class AddCounters(ctypes.Structure):
     )
 
 
+class AreSchedulable(ctypes.Structure):
+    """``NVPW_RawCounterConfig_AreRawCountersSchedulable_Params``."""
+
+    _fields_ = (
+        *_CONFIG,
+        ("rawCounterRequestStructSize", c_size_t),
+        ("numRawCounterRequests", c_size_t),
+        ("pRawCounterRequests", POINTER(RawRequest)),
+        ("disallowAddingExtraPasses", c_uint8),
+        ("schedulable", c_uint8),
+    )
+
+
 class GenerateImage(ctypes.Structure):
     """``NVPW_RawCounterConfig_GenerateConfigImage_Params``."""
 
@@ -350,6 +363,7 @@ _STRUCTURES: tuple[type[ctypes.Structure], ...] = (
     BeginPassGroup,
     EndPassGroup,
     AddCounters,
+    AreSchedulable,
     GenerateImage,
     Image,
     NumPasses,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from ctypes import c_uint32, c_void_p
 from typing import Any
 
-from warpline.counters import nvperf
+from warpline.counters import nvperf, one_pass
 from warpline.counters.evaluator import Evaluator, passes_of, text
 from warpline.counters.nvperf import NvPerf
 
@@ -119,6 +119,17 @@ class NvPerfHost:
         with Evaluator(self._library, chip) as evaluator:
             return evaluator.breakdown(throughput)
 
+    def one_pass_groups(
+        self, chip: str, names: Sequence[str], common: Sequence[str]
+    ) -> list[list[str]]:
+        """Return groups of metrics that take one pass each, see `one_pass`."""
+        with Evaluator(self._library, chip) as evaluator:
+            needs = {name: frozenset(evaluator.counters_of(name)) for name in [*names, *common]}
+        with ExitStack() as stack:
+            return one_pass.one_pass_groups(
+                needs, common, lambda: _Pass(self._library, stack.enter_context(self._config(chip)))
+            )
+
     @contextmanager
     def _config(self, chip: str) -> Iterator[c_void_p]:
         made = nvperf.CreateConfig(activityKind=_PROFILER, pChipName=chip.encode())
@@ -131,28 +142,9 @@ class NvPerfHost:
 
     def _schedule(self, config: c_void_p, counters: Sequence[bytes]) -> None:
         call = self._library.call
-        found = nvperf.Domains(pRawCounterConfig=config)
-        call(found)
-        domains = (c_uint32 * found.numAvailableDomains)()
-        found.pAvailableDomains = domains
-        call(found)
-        group = {
-            "pRawCounterConfig": config,
-            "numDomains": found.numAvailableDomains,
-            "pDomains": domains,
-        }
-        requests = (nvperf.RawRequest * len(counters))()
-        for request, counter in zip(requests, counters, strict=True):
-            request.pRawCounterName = counter
+        group = _pass_group(self._library, config)
         call(nvperf.BeginPassGroup(**group))
-        call(
-            nvperf.AddCounters(
-                pRawCounterConfig=config,
-                rawCounterRequestStructSize=nvperf.size_of(nvperf.RawRequest),
-                numRawCounterRequests=len(requests),
-                pRawCounterRequests=requests,
-            )
-        )
+        call(nvperf.AddCounters(**_requests(config, counters)))
         call(nvperf.EndPassGroup(**group))
         call(nvperf.GenerateImage(pRawCounterConfig=config))
 
@@ -163,6 +155,51 @@ class NvPerfHost:
         call.bytesAllocated, call.pBuffer = len(image), ctypes.cast(image, c_void_p)
         self._library.call(call)
         return image
+
+
+class _Pass:
+    """A pass that counters are added to: a configuration whose only group stays open."""
+
+    def __init__(self, library: NvPerf, config: c_void_p) -> None:
+        self._call = library.call
+        self._config = config
+        self._call(nvperf.BeginPassGroup(**_pass_group(library, config)))
+
+    def add(self, counters: frozenset[bytes]) -> bool:
+        """Add counters, if no other pass is needed for them; return whether that is so."""
+        requests = _requests(self._config, sorted(counters))
+        asked = nvperf.AreSchedulable(**requests, disallowAddingExtraPasses=1)
+        self._call(asked)
+        if asked.schedulable:
+            self._call(nvperf.AddCounters(**requests))
+        return bool(asked.schedulable)
+
+
+def _pass_group(library: NvPerf, config: c_void_p) -> dict[str, Any]:
+    """Return the parameters of a group of passes with counters of all kinds."""
+    found = nvperf.Domains(pRawCounterConfig=config)
+    library.call(found)
+    domains = (c_uint32 * found.numAvailableDomains)()
+    found.pAvailableDomains = domains
+    library.call(found)
+    return {
+        "pRawCounterConfig": config,
+        "numDomains": found.numAvailableDomains,
+        "pDomains": domains,
+    }
+
+
+def _requests(config: c_void_p, counters: Sequence[bytes]) -> dict[str, Any]:
+    """Return the parameters that name counters."""
+    requests = (nvperf.RawRequest * len(counters))()
+    for request, counter in zip(requests, counters, strict=True):
+        request.pRawCounterName = counter
+    return {
+        "pRawCounterConfig": config,
+        "rawCounterRequestStructSize": nvperf.size_of(nvperf.RawRequest),
+        "numRawCounterRequests": len(requests),
+        "pRawCounterRequests": requests,
+    }
 
 
 def _require_profiling(collection: str) -> None:

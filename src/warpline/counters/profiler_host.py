@@ -254,6 +254,14 @@ class ProfilerHost:
                 return NvPerfHost(self._nvperf).breakdown(chip, throughput)
         return None
 
+    def one_pass_groups(
+        self, chip: str, names: Sequence[str], common: Sequence[str]
+    ) -> list[list[str]]:
+        """Return groups of metrics that take one pass each, see `one_pass`."""
+        if self._nvperf is None or not self._nvperf.is_complete:
+            raise UnsupportedError("NVPW_RawCounterConfig_AreRawCountersSchedulable")
+        return NvPerfHost(self._nvperf).one_pass_groups(chip, names, common)
+
     def _base_metrics(self, host: c_void_p, kind: int) -> list[str]:
         # A second call for the same object would return the names twice.
         call = BaseMetrics(pHostObject=host, metricType=kind)

@@ -337,7 +337,7 @@ def _launches(
         number, process, context, stream, device, has_fixed_clocks, *more = (
             column[row] for column in columns
         )
-        is_range, kernels, stored_passes, nvtx = more
+        is_range, kernels, stored_passes, drift, nvtx = more
         grid, block = (of[row] for of in sizes)
         pid, executable, host = owners[process]
         name, invocation = named[row]
@@ -359,13 +359,14 @@ def _launches(
             is_range,
             kernels,
             passes[place] if stored_passes is None else stored_passes,
+            drift,
             nvtx,
         )
 
 
 _OF_LAUNCH = (
     *("launch_number", "process_id", "context_id", "stream_id", "device_id", "has_fixed_clocks"),
-    *("is_range", "kernels", "passes", "nvtx"),
+    *("is_range", "kernels", "passes", "clock_drift_ratio", "nvtx"),
 )
 
 

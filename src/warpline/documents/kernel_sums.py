@@ -10,7 +10,9 @@ from warpline.documents.tables import document
 from warpline.errors import MissingTableError
 from warpline.presentation.kernel_names import short_names
 from warpline.result import Document, Numbers, Result, Skipped, Texts
+from warpline.result.kernel_pages import NOTABLE_CLOCK_DRIFT
 from warpline.trace import Trace
+from warpline.units import format_ratio, plural
 
 NAME = "kernel_counter_spread"
 # On a screen: medians, what matters most first, and the name at the end, where it is shortened.
@@ -25,9 +27,11 @@ _SHOWN = {
     "dram_median_ratio": "DRAM %",
     "occupancy_median_ratio": "Occ %",
     "issue_median_ratio": "Issue %",
+    "clock_drift_max_ratio": "Drift %",
     "kernel": "Kernel",
 }
 _CLOCK = "clock_{}_hz"
+_DRIFT = "clock_drift_max_ratio"
 
 
 def kernel_sums(trace: Trace, *, is_screen: bool) -> Document:
@@ -47,11 +51,27 @@ def kernel_sums(trace: Trace, *, is_screen: bool) -> Document:
     if not is_screen:
         return found
     results = (section for section in found.sections if isinstance(section, Result))
-    return replace(found, sections=tuple(map(_on_screen, results)))
+    note = drift_note(trace)
+    return replace(found, sections=tuple(_on_screen(result, note) for result in results))
 
 
-def _on_screen(result: Result) -> Result:
-    columns = {name: result.columns[name] for name in _SHOWN if name in result.columns}
+def drift_note(trace: Trace) -> str | None:
+    """Return that the clock differed much between the passes of launches; None if it did not."""
+    drift = trace.columns("profiled_kernel", "clock_drift_ratio")["clock_drift_ratio"].filled(0)
+    count = int(np.count_nonzero(drift > NOTABLE_CLOCK_DRIFT))
+    if not count:
+        return None
+    launches = plural(count, "launch", "launches")
+    return (
+        f"SM clock changed by up to {format_ratio(drift.max())} between the passes of {launches}:"
+        " metrics of different passes may not fit together"
+    )
+
+
+def _on_screen(result: Result, drift: str | None) -> Result:
+    """Return what fits a screen. The drift of clocks is shown if it is notable."""
+    shown = [name for name in _SHOWN if drift is not None or name != _DRIFT]
+    columns = {name: result.columns[name] for name in shown if name in result.columns}
     columns["kernel"] = _with_short_names(columns["kernel"])
     for name in ("grid", "block"):
         columns[name] = _without_ones(columns[name])
@@ -61,7 +81,7 @@ def _on_screen(result: Result) -> Result:
         result,
         fields=tuple(replace(fields[name], header=_SHOWN[name]) for name in columns),
         columns=columns,
-        notes=(*result.notes, *_clock_notes(result)),
+        notes=(*result.notes, *_clock_notes(result), *([] if drift is None else [drift])),
     )
 
 

@@ -186,7 +186,7 @@ def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
         "nvtx": _json(launch.nvtx),
         "metrics": "{" + ",".join(metrics) + ("\n   }" if metrics else "}"),
         "passes": _json(launch.passes),
-        "clock_drift_ratio": "null",
+        "clock_drift_ratio": _json(launch.clock_drift_ratio),
         "concurrent": _json(launch.is_range),
     }
     return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"

@@ -18,7 +18,7 @@ from warpline.result.kernel_pages import (
     RuleMessage,
     by_names,
 )
-from warpline.units import plural
+from warpline.units import format_ratio, plural
 
 _LAUNCH_HEADINGS = (
     "ID",
@@ -50,6 +50,7 @@ _BLOCK_VALUES = 100_000
 _UNLOCKED = (
     "Data collection happened without fixed GPU frequencies. Profiling results may be inconsistent."
 )
+_DRIFT = "Metrics of different passes may not fit together."
 RULE_KINDS = {"none": "", "info": "INF", "warning": "WRN", "error": "ERR", "optimization": "OPT"}
 # Lists of the metrics that belong to others. Nsight Compute shows them nowhere.
 LISTS = ("breakdown:", "group:")
@@ -186,6 +187,9 @@ def process_of(launch: ProfiledLaunch) -> tuple[object, ...]:
 def heading(launch: ProfiledLaunch) -> str:
     """Return the heading of a launch."""
     warning = f"    Warning: {_UNLOCKED}\n" if launch.is_unlocked else ""
+    if launch.has_clock_drift:
+        drift = format_ratio(launch.clock_drift_ratio or 0)
+        warning += f"    Warning: SM clock changed by {drift} between passes. {_DRIFT}\n"
     return f"  {launch.name} {', '.join(_facts(launch))}\n{warning}"
 
 

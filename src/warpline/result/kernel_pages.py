@@ -114,6 +114,10 @@ class PageSection:
     rules: tuple[RuleMessage, ...]
 
 
+# Beyond it, metrics of different passes may not fit together.
+NOTABLE_CLOCK_DRIFT = 0.02
+
+
 @dataclass(frozen=True, slots=True)
 class ProfiledLaunch:
     """One profiled launch.
@@ -137,6 +141,8 @@ class ProfiledLaunch:
             run concurrently, and have no grid and block.
         kernels: Number of kernels that were counted; None if unknown.
         passes: Number of passes that collected the metrics; None if unknown.
+        clock_drift_ratio: How much the clock of the SMs differed between the passes, of its
+            maximum; None if unknown.
         nvtx: NVTX ranges that were open, outermost first; None without any.
     """
 
@@ -156,7 +162,13 @@ class ProfiledLaunch:
     is_range: bool | None
     kernels: int | None
     passes: MetricNumber
+    clock_drift_ratio: float | None
     nvtx: str | None
+
+    @property
+    def has_clock_drift(self) -> bool:
+        """Whether the clock is known to have differed much between the passes."""
+        return (self.clock_drift_ratio or 0) > NOTABLE_CLOCK_DRIFT
 
 
 Layout = tuple[PageSection, ...]

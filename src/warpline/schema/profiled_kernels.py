@@ -67,6 +67,14 @@ PROFILED_KERNEL = TableSpec(
         ),
         number("passes", "Times that the kernel ran to collect its metrics.", nullable=True),
         Column(
+            "clock_drift_ratio",
+            DType.FLOAT64,
+            Unit.RATIO,
+            "How much the clock of the SMs differed between the passes: (max - min) / max; null "
+            "for one pass, or if unknown.",
+            nullable=True,
+        ),
+        Column(
             "is_range",
             DType.BOOL,
             Unit.NONE,

@@ -12,14 +12,6 @@
 
 namespace warpline::cupti {
 
-// Results that have a cause and a cure of their own.
-inline constexpr Result kHardwareBusy = 26;
-inline constexpr Result kInsufficientPrivileges = 35;
-inline constexpr Result kVirtualGpu = 40;
-inline constexpr Result kConfidentialComputing = 41;
-inline constexpr Result kMiningGpu = 42;
-inline constexpr Result kMig = 43;
-
 inline constexpr std::uint32_t kVersion12_6 = 24;  // the first with these functions
 
 enum class RangeKind : std::uint32_t { kEachKernel = 1, kPushed = 2 };

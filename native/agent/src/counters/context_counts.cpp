@@ -87,12 +87,45 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
   tell_how(c, counts, unknown);
 }
 
+// Steps that are passes may be far apart, and nothing is counted between them: the clock is read at both
+// ends of each. With one pass there is nothing that might not fit together.
+void begin_pass(ContextCounts& counts) noexcept {
+  if (counts.metrics->passes() <= 1) return;
+  if (counts.replay == CounterReplay::kSteps) {
+    counts.clock.add(read_sm_clock_mhz(counts.device));
+  } else {
+    begin_clock_watch(counts.device);
+  }
+}
+
+void end_pass(ContextCounts& counts) noexcept {
+  if (counts.metrics->passes() <= 1) return;
+  if (counts.replay == CounterReplay::kSteps) {
+    counts.clock.add(read_sm_clock_mhz(counts.device));
+  } else {
+    counts.clock = end_clock_watch(counts.device);
+  }
+}
+
+void write_clock(const ContextCounts& counts, const CounterBatch& batch) noexcept {
+  if (!counts.clock.is_known()) return;
+  LogLease log = definition_log();  // recording may be off by now
+  if (!log) return;
+  for (const std::uint32_t launch : batch.launches) {
+    if (launch == kUnwanted) continue;
+    log->put(raw::PassClock{.launch = launch,
+                            .lowest_mhz = counts.clock.lowest_mhz,
+                            .highest_mhz = counts.clock.highest_mhz});
+  }
+}
+
 // Hands what was counted to the evaluator. While stopped.
 void hand_over(Counting& c, ContextCounts& counts) {
   CounterBatch& batch = counts.batch();
   counts.has_image = false;
   if (batch.launches.empty()) return;
   if (counts.profiler->decode() == cupti::kSuccess) {
+    write_clock(counts, batch);
     c.evaluator->take(batch, *counts.metrics);
     counts.filling = 1 - counts.filling;
   } else {
@@ -104,6 +137,7 @@ void hand_over(Counting& c, ContextCounts& counts) {
 bool stop_profiler(Counting& c, ContextCounts& counts) {
   counts.unwanted = 0;
   if (!counts.is_started()) return true;
+  end_pass(counts);
   const cupti::Result result = counts.profiler->stop();
   if (result != cupti::kSuccess) {
     refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
@@ -244,11 +278,13 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
       return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
     }
     counts.has_image = true;
+    counts.clock = {};
   }
   const cupti::Result result = counts.profiler->start();
   if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
+    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
   }
+  begin_pass(counts);
 }
 
 void stop(Counting& c, ContextCounts& counts, const char* cause) {

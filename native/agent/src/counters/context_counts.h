@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "counters/clock_watch.h"
 #include "counters/evaluator.h"
 #include "counters/launch_filter.h"
 #include "counters/metrics.h"
@@ -58,6 +59,7 @@ struct ContextCounts {
   std::array<CounterBatch, 2> batches;
   std::size_t filling = 0;  // of the batches
   bool has_image = false;   // the one that is filled is the profiler's
+  ClockRange clock;            // during the passes over the launches of that one
   std::uint32_t unwanted = 0;  // launches since the last that was wanted
   StepPasses steps;
   bool is_open = false;        // a range is
@@ -141,7 +143,8 @@ void end_windows(Counting& c, GpuCounts& gpu);
 // Ends what is counted in a context that is about to be destroyed.
 void end_context(Counting& c, GpuCounts& gpu, const void* context);
 
-// Notes that counters cannot be used, and why; a tab and what to do may follow the reason.
+// Notes that counters cannot be used, and why; a tab and what to do may follow the reason, or a tab and
+// CUPTI's result.
 void tell_counters_refused(const std::string& reason);
 
 // Writes the names of the metrics, once per process.

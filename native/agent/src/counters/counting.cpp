@@ -558,6 +558,7 @@ void end_counting(bool is_exit) noexcept {
       gpu.is_closed = true;
     }
     g_counting.store(nullptr, std::memory_order_release);
+    end_clock_watches();
     c.evaluator->stop();
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches were lost: their order was not known");

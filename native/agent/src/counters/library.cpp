@@ -5,30 +5,6 @@
 #include "cupti/setup.h"
 
 namespace warpline::agent {
-namespace {
-
-struct Refusal {
-  cupti::Result result;
-  const char* reason;  // what is wrong, a tab, what to do
-};
-constexpr Refusal kRefusals[] = {
-    {cupti::kInsufficientPrivileges,
-     "ERR_NVGPUCTRPERM: the driver allows GPU performance counters to administrators only"
-     "\trun as root or with CAP_SYS_ADMIN (docker: --cap-add=SYS_ADMIN), or have the driver loaded"
-     " with NVreg_RestrictProfilingToAdminUsers=0"},
-    {cupti::kHardwareBusy,
-     "the GPU's performance counters are in use"
-     "\tstop other profilers, such as ncu; for DCGM, run dcgmi profile --pause"},
-    {cupti::kVirtualGpu, "profiling is not enabled for this virtual GPU"
-                         "\tenable it for the vGPU in the hypervisor"},
-    {cupti::kConfidentialComputing, "performance counters are not available in confidential-computing mode"},
-    {cupti::kMiningGpu, "performance counters are not available on this GPU model"},
-    {cupti::kMig, "these performance counters are not available on MIG instances"
-                  "\tuse a GPU without MIG"},
-    {cupti::kOtherSubscriber, "another profiler uses CUPTI in this process"},
-};
-
-}  // namespace
 
 const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFunctions& f) {
   void* handle = dlopen(library.file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
@@ -66,10 +42,7 @@ const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFu
 
 std::string counters_refused(const cupti::Functions& functions, const char* function,
                              cupti::Result result) {
-  for (const Refusal& known : kRefusals) {
-    if (known.result == result) return known.reason;
-  }
-  return std::string(function) + ": " + words_of(functions, result);
+  return std::string(function) + ": " + words_of(functions, result) + '\t' + std::to_string(result);
 }
 
 }  // namespace warpline::agent

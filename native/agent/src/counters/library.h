@@ -21,7 +21,8 @@ Parameters sized(Last Parameters::*last) noexcept {
   return parameters;
 }
 
-// Why counters cannot be used, and what to do about it after a tab.
+// What is noted of a function that failed: it and CUPTI's words, and after a tab the result, of which
+// Python knows the cause and the cure.
 std::string counters_refused(const cupti::Functions& functions, const char* function,
                              cupti::Result result);
 

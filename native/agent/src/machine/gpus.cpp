@@ -1,10 +1,11 @@
 #include "machine/gpus.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
+
+#include "machine/management.h"
 
 namespace warpline::agent {
 namespace {
@@ -27,43 +28,6 @@ std::uint64_t place_of(const char* text) noexcept {
 std::uint64_t place_of(std::uint64_t pci) noexcept {
   return (pci & 0xffffffff) << 32 | (pci >> 32 & 0xffff) << 16 | pci >> 48;
 }
-
-// The library for managing GPUs, while it is asked.
-class Management {
- public:
-  Management() noexcept : library_(dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL)) {
-    is_begun_ = call("nvmlInit_v2");
-  }
-  ~Management() {
-    if (is_begun_) call("nvmlShutdown");
-    if (library_ != nullptr) dlclose(library_);
-  }
-  Management(const Management&) = delete;
-  Management& operator=(const Management&) = delete;
-
-  std::int32_t number_of(std::uint64_t pci) const noexcept {
-    char text[32];
-    std::snprintf(text, sizeof text, "%08x:%02x:%02x.0", static_cast<unsigned>(pci & 0xffffffff),
-                  static_cast<unsigned>(pci >> 32 & 0xffff), static_cast<unsigned>(pci >> 48));
-    const char* place = text;
-    void* device = nullptr;
-    unsigned number = 0;
-    const bool is_told = is_begun_ && call("nvmlDeviceGetHandleByPciBusId_v2", place, &device) &&
-                         call("nvmlDeviceGetIndex", device, &number);
-    return is_told ? static_cast<std::int32_t>(number) : -1;
-  }
-
- private:
-  template <class... Arguments>
-  bool call(const char* name, Arguments... arguments) const noexcept {
-    if (library_ == nullptr) return false;
-    auto* function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_, name));
-    return function != nullptr && function(arguments...) == 0;
-  }
-
-  void* library_;
-  bool is_begun_ = false;
-};
 
 }  // namespace
 
@@ -99,7 +63,10 @@ std::int32_t machine_number(std::uint64_t pci, std::uint32_t device) noexcept {
   std::int32_t number = -1;
   if (pci != ~std::uint64_t{0}) {
     number = number_in_folder(kDriversList, pci);
-    if (number < 0) number = Management().number_of(pci);
+    if (number < 0) {
+      const Management management;
+      number = management.number_of(management.gpu_at(pci));
+    }
   }
   return number < 0 ? number_in_list(std::getenv("CUDA_VISIBLE_DEVICES"), device) : number;
 }

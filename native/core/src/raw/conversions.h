@@ -23,7 +23,8 @@ template <typename Type>
 struct Value : Maybe {
   using Stored = Type;
 };
-using Number = Value<int64_t>;  // also a real number's bits
+using Number = Value<int64_t>;
+using Real = Value<int64_t>;  // its bits
 using Label = Value<int32_t>;   // also the number of a text or of a row
 using Flag = Value<uint8_t>;
 
@@ -42,7 +43,7 @@ inline Number number_if(const SealedTables &, bool is_there, uint64_t value) {
 inline Number signed_number(const SealedTables &, uint32_t value) {
   return {{static_cast<int32_t>(value), true}};
 }
-inline Number real(const SealedTables &, double value) {
+inline Real real(const SealedTables &, double value) {
   return {{std::bit_cast<int64_t>(value), true}};
 }
 inline Number time(const SealedTables &in, int64_t time_ns) {
@@ -102,6 +103,11 @@ inline Label graph_level(const SealedTables &, uint32_t nodes) { return {{nodes 
 // How many kernels were counted together.
 inline Number launched_kernels(const SealedTables &, bool is_range, uint64_t kernels) {
   return {{static_cast<int64_t>(is_range ? std::min<uint64_t>(kernels, INT64_MAX) : 1), true}};
+}
+// How much the clock differed between the passes over a launch, of its highest; 0: not known.
+inline Real clock_drift(const SealedTables &in, uint32_t lowest_mhz, uint32_t highest_mhz) {
+  if (lowest_mhz == 0 || lowest_mhz > highest_mhz) return {{0, false}};
+  return real(in, static_cast<double>(highest_mhz - lowest_mhz) / highest_mhz);
 }
 inline Number event_or_null(const SealedTables &, uint32_t event) {
   return {{event, event != raw::kCudaNone}};

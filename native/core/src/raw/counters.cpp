@@ -85,6 +85,20 @@ void join_values(RawTables &tables) {
   values.cut_to(kept);
 }
 
+// Launches get the clock of their passes. Only a damaged log has several of one launch: the widest.
+void join_clocks(RawTables &tables) {
+  Kernels &kernels = tables.rows.of<ProfiledKernelRow>();
+  Launches launches(tables);
+  for (const ClockOfLaunch &clock : tables.counters.clocks) {
+    const int64_t row = launches.row_of(clock.process, clock.launch);
+    if (row < 0 || clock.lowest_mhz == 0) continue;
+    ProfiledKernelRow &kernel = kernels[static_cast<std::size_t>(row)];
+    const uint32_t before = kernel.lowest_mhz == 0 ? clock.lowest_mhz : kernel.lowest_mhz;
+    kernel.lowest_mhz = std::min(before, clock.lowest_mhz);
+    kernel.highest_mhz = std::max(kernel.highest_mhz, clock.highest_mhz);
+  }
+}
+
 // The push/pop ranges that a thread has open, as time goes on.
 class OpenRanges {
  public:
@@ -187,6 +201,7 @@ void seal_counters(RawTables &tables) {
       rows.begin(), rows.end(),
       [](const ProfiledKernelRow &row) { return row.has(raw::CountedKernel::kIsFailed); });
   join_values(tables);
+  join_clocks(tables);
   join_ranges(tables);
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "growing.h"
+
 namespace warpline {
 
 class RawTexts;
@@ -18,9 +20,18 @@ struct CounterMetric {
   int32_t unit = -1;  // -1: none
 };
 
+// The clock while the passes over a launch were made.
+struct ClockOfLaunch {
+  int32_t process = -1;
+  uint32_t launch = 0;
+  uint32_t lowest_mhz = 0;
+  uint32_t highest_mhz = 0;
+};
+
 struct CounterTables {
   std::vector<CounterMetric> metrics;
   std::map<std::pair<int32_t, uint32_t>, uint32_t> metric_of;  // process, the agent's number
+  Growing<ClockOfLaunch> clocks;
   int64_t failed_launches = 0;
   int64_t lost_values = 0;  // of launches that have no row, or that failed
 
@@ -28,8 +39,8 @@ struct CounterTables {
   void add_metric(RawTexts &texts, int32_t process, uint32_t number, std::string_view text);
 };
 
-// Joins values with launches and metrics, and launches with the NVTX ranges that were open; once
-// ranges are in their order and devices have rows.
+// Joins values with launches and metrics, and launches with their clock and with the NVTX ranges that
+// were open; once ranges are in their order and devices have rows.
 void seal_counters(RawTables &tables);
 
 }  // namespace warpline

@@ -255,6 +255,7 @@ class CudaDecoder {
   bool on(const raw::Buffer &record);
   bool on(const raw::CudaClock &record);
   bool on(const raw::Collecting &record);
+  bool on(const raw::PassClock &record);
 
   void add_target(const raw::Call &record, const ApiCallRow &call);
 

@@ -123,6 +123,7 @@ Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
     case Kind::kBuffer: return take<raw::Buffer>(record, words);
     case Kind::kCudaClock: return take<raw::CudaClock>(record, words);
     case Kind::kCollecting: return take<raw::Collecting>(record, words);
+    case Kind::kPassClock: return take<raw::PassClock>(record, words);
     default: {
       AnyRows *rows = tables_.rows.of_kind(raw::kind_of(*record));
       return rows == nullptr ? Taken{.is_foreign = true} : rows->take(*this, record, words);
@@ -329,6 +330,12 @@ bool CudaDecoder::on(const raw::Collecting &record) {
   if (facts.collecting.size() < kMaxDeclared) {
     facts.collecting.emplace_back(static_cast<int64_t>(record.time_ns), record.kinds);
   }
+  return true;
+}
+
+bool CudaDecoder::on(const raw::PassClock &record) {
+  tables_.counters.clocks.push_back(
+      {process_, record.launch, record.lowest_mhz, record.highest_mhz});
   return true;
 }
 

@@ -17,6 +17,7 @@ from warpline.units import Unit
 
 NAME = "kernel_counter_spread"
 TITLE = "Spread of hardware counters by kernel and shape"
+DRIFT = "clock_drift_max_ratio"
 _ELAPSED = "avg.pct_of_peak_sustained_elapsed"
 _SPREAD = ("min", "max")
 
@@ -134,6 +135,8 @@ def _fields() -> Iterator[Field]:
             yield Field(
                 measure.column(what), measure.unit, doc, heading, measure.scale, measure.digits
             )
+    doc = "Largest change of the clock between the passes of a launch, of its maximum."
+    yield Field(DRIFT, Unit.RATIO, doc, "Max Drift (%)", 100.0, 1)
 
 
 FIELDS = tuple(_fields())
@@ -160,7 +163,8 @@ def kernel_counter_spread(trace: Trace, arguments: Arguments) -> Result:
         gpu__dram_throughput, dram__bytes_read, dram__bytes_write, l1tex__t_sector_hit_rate,
         lts__t_sector_hit_rate, lts__t_request_hit_rate and sm__cycles_elapsed. Each column is over
         the launches that have its metric, and empty if none has. The coefficient of variation is
-        the standard deviation of the sample over the mean: empty for a single launch.
+        the standard deviation of the sample over the mean: empty for a single launch. The drift of
+        the clock is known where several passes were made and their clock was read.
     Limits: The L2 hit rate of sectors, ncu's, needs a second pass: set light has that of requests.
         It is lower for kernels that write much, because sectors that are written always hit.
     Source: Warpline.
@@ -182,6 +186,10 @@ def kernel_counter_spread(trace: Trace, arguments: Arguments) -> Result:
     }
     for measure in _MEASURES:
         values |= found[measure.name].columns(measure, order)
+    drift = trace.columns("profiled_kernel", "clock_drift_ratio")["clock_drift_ratio"]
+    is_known = drift.is_valid()
+    spread = _Spread.over(drift.values[is_known], shapes.codes[is_known], shapes.n_groups)
+    values[DRIFT] = Numbers(spread.maximum[order], (spread.count > 0)[order])
     in_order = {field.name: values[field.name] for field in FIELDS}
     return Result(NAME, TITLE, FIELDS, in_order, ("kernel", "grid", "block"))
 

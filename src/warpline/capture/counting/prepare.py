@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpline.capture.counting import passes
 from warpline.capture.flags.counting import CountingSettings
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.gpus import Gpu, Gpus, find_gpus
@@ -18,6 +19,7 @@ from warpline.errors import CounterError, UsageError
 from warpline.units import plural
 
 _NAMES_SHOWN = 3
+_REPLAY_HINT = "--replay-mode kernel counts them"
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,19 @@ class Prepared:
     """What the agents are to count.
 
     Attributes:
-        counters: Their configuration; None if counters cannot be used.
+        counters: Their configuration; None if counters cannot be used. For several runs of the
+            program, what all of them count together.
         obstacle: Why they cannot be used; None if they can.
         chip: The chip that the metrics were planned for.
         warnings: What is left out, and why.
+        runs: The configuration of each run of the program, if there are several.
     """
 
     counters: CountersConfig | None
     obstacle: Obstacle | None = None
     chip: str = ""
     warnings: tuple[str, ...] = ()
+    runs: tuple[CountersConfig, ...] = ()
 
 
 def prepare(
@@ -67,43 +72,89 @@ def prepare(
     with HostProcess([gpus.cupti]) as host:
         request = settings.request
         planned = plan(host, gpu.chip, request.sections(), request.metrics)
+        runs = passes.runs_of(host, planned) if settings.is_application else None
     if not planned.sessions:
         raise UsageError(
             f"none of the metrics is a counter of {gpu.chip}: {_left_out(planned.left_out)}",
             hint=f"warpline kernels --query-metrics --chips {gpu.chip} lists them",
         )
+    if runs is not None:
+        return _application(settings, planned, runs, gpus, gpu)
     session = planned.sessions[0]
     if settings.is_range and session.passes > 1:
         raise UsageError(
             f"--replay-mode {settings.replay_mode}: these metrics need"
             f" {session.passes} passes, and CUPTI cannot repeat the CUDA calls of a range",
             hint="choose metrics of one pass (warpline kernels plan shows the passes), or use"
-            " --replay-mode kernel",
+            " --replay-mode app-range, which runs the program once per pass",
         )
-    metrics = tuple((metric.name, unit_of(metric.name)) for metric in session.metrics)
+    names = [metric.name for metric in session.metrics]
     return Prepared(
-        settings.counters(metrics, session.passes),
+        settings.counters(_with_units(names), session.passes),
         chip=gpu.chip,
-        warnings=tuple(_warnings(settings, planned, session, gpus, gpu)),
+        warnings=(
+            *_named(settings, planned),
+            *_of_another_run(planned, session),
+            *_of_other_chips(settings, gpus, gpu),
+        ),
     )
 
 
-def _warnings(
-    settings: CountingSettings, planned: Plan, session: Session, gpus: Gpus, gpu: Gpu
-) -> list[str]:
-    found = []
+def _application(
+    settings: CountingSettings, planned: Plan, runs: Sequence[Sequence[str]], gpus: Gpus, gpu: Gpu
+) -> Prepared:
+    """Return what the runs of application replay count."""
+    counted = {name for names in runs for name in names}
+    wanted = [metric.name for metric in planned.metrics]
+    left = [name for name in wanted if name not in counted]
+    if not runs:
+        raise UsageError(
+            f"--replay-mode {settings.replay_mode}: each of these metrics needs several passes of"
+            " one launch",
+            hint=_REPLAY_HINT,
+        )
+    warnings = [*_named(settings, planned), *_of_other_chips(settings, gpus, gpu)]
+    if left:
+        shown = ", ".join(left[:_NAMES_SHOWN])
+        more = f" and {len(left) - _NAMES_SHOWN} more" if len(left) > _NAMES_SHOWN else ""
+        warnings.append(
+            f"not counted, because they need several passes of one launch: {shown}{more};"
+            f" {_REPLAY_HINT}"
+        )
+    metrics = _with_units([name for name in wanted if name in counted])
+    return Prepared(
+        settings.counters(metrics, len(runs)),
+        chip=planned.chip,
+        warnings=tuple(warnings),
+        runs=tuple(settings.counters(_with_units(names), 1) for names in runs),
+    )
+
+
+def _with_units(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, unit_of(name)) for name in names)
+
+
+def _named(settings: CountingSettings, planned: Plan) -> list[str]:
+    """Return a warning about metrics that were named and are left out."""
     named = {
         name: why for name, why in planned.left_out.items() if name in settings.request.metrics
     }
-    if named:
-        found.append(f"not counted: {_left_out(named)}")
+    return [f"not counted: {_left_out(named)}"] if named else []
+
+
+def _of_another_run(planned: Plan, session: Session) -> list[str]:
+    """Return a warning about metrics that need another run of the program."""
     others = len(planned.metrics) - len(session.metrics)
-    if others:
-        names = [metric.name for metric in planned.sessions[1].metrics]
-        found.append(
-            f"{plural(others, 'metric')} cannot be counted in the same run, such as {names[0]}:"
-            " count them in a run of their own"
-        )
+    if not others:
+        return []
+    first = planned.sessions[1].metrics[0]
+    what = f"{plural(others, 'metric')} cannot be counted in the same run, such as {first.name}"
+    return [f"{what}: use --replay-mode application, or count them in a run of their own"]
+
+
+def _of_other_chips(settings: CountingSettings, gpus: Gpus, gpu: Gpu) -> list[str]:
+    """Return a warning if there are other chips than that of the plan."""
+    found = []
     seen = {other.chip: other for other in gpus.gpus if other.chip not in (gpu.chip, None)}
     if seen and not settings.devices:
         names = [f"GPU {other.index} ({other.name})" for other in seen.values()]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import INFO, WARNING, Told
+from warpline.capture.machine.obstacles import known_obstacle
 from warpline.capture.session.raw_numbers import CudaNote
 from warpline.units import plural
 
@@ -37,7 +38,7 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
 def tell_counters(told: Told, session: RawSession) -> None:
     """Add the warnings about counters in a sealed session; missing counters come first."""
     others, told.warnings = told.warnings, []
-    told.add_unrecorded(session, COUNTERS, _UNAVAILABLE)
+    told.add_unrecorded(session, COUNTERS, _UNAVAILABLE, _cause_and_cure)
     told.warnings += others
     failed = sum(session.facts("cuda_session", "failed_launches"))
     if failed:
@@ -47,3 +48,12 @@ def tell_counters(told: Told, session: RawSession) -> None:
     if lost:
         told.more_lost["counter values without a kernel launch"] = lost
     told.add_notes(session, _NOTES)
+
+
+def _cause_and_cure(text: str) -> str:
+    """Return a note with the words for CUPTI's result, if it has one, and those are known."""
+    said, _, result = text.rpartition("\t")
+    if not result.isdecimal():
+        return text
+    known = known_obstacle(int(result))
+    return said if known is None else f"{known.cause}\t{known.cure}"

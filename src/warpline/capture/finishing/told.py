@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,10 +101,23 @@ class Told:
         if diagnostic.severity == WARNING and diagnostic.text not in self.warnings:
             self.warnings.append(diagnostic.text)
 
-    def add_unrecorded(self, session: RawSession, api: str, kinds: Collection[int]) -> None:
-        """Add the agents' notes of given kinds as causes of missing events of an API."""
+    def add_unrecorded(
+        self,
+        session: RawSession,
+        api: str,
+        kinds: Collection[int],
+        reword: Callable[[str], str] = str,
+    ) -> None:
+        """Add the agents' notes of given kinds as causes of missing events of an API.
+
+        Args:
+            session: The decoded logs.
+            api: The API, such as ``cuda``.
+            kinds: Kinds of notes.
+            reword: What the text of a note is replaced with.
+        """
         for time_ns, _, text, process in notes_of(session, kinds):
-            cause = Unrecorded.from_note(api, text)
+            cause = Unrecorded.from_note(api, reword(text))
             self.add(Diagnostic(time_ns, WARNING, cause.text, process))
             if cause not in self.unrecorded:
                 self.unrecorded.append(cause)

@@ -19,6 +19,8 @@ from warpline.capture.flags.counting import (
     NameBase,
     Page,
     ReplayMode,
+    RunMatch,
+    RunMode,
     Summary,
     Units,
 )
@@ -32,7 +34,6 @@ REPORT_ENDINGS = (
     *(".nsys-rep", ".qdrep", ".sqlite", ".json", ".json.gz"),
 )
 _MOST = (1 << 63) - 1
-_REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
 _RANGE = re.compile(r"(?:(?P<domain>[^@\[\]/*?+]+)@)?(?P<name>[^@\[\]/*?+]+)/?")
 
 
@@ -113,12 +114,6 @@ def _refused(reason: str, hint: str | None = None) -> Set:
         raise UsageError(f"{flag.name} is not supported: {reason}", hint=hint)
 
     return refuse
-
-
-def _replay_mode(settings: CountingSettings, flag: Given) -> None:
-    values.one_of(ReplayMode)(settings, flag)
-    if settings.replay_mode is ReplayMode.APPLICATION:
-        raise UsageError(f"{flag.name} {flag.value} is not supported yet", hint=_REPLAY_HINT)
 
 
 def _only(*accepted: str, otherwise: str, hint: str | None = None) -> Set:
@@ -205,9 +200,18 @@ FLAGS = (
          group=_WHICH),
     Flag(("--filter-mode",), "MODE", "", _filter_mode, is_hidden=True),
     Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
-         " each step is a pass, so that nothing is repeated; range: count the launches of an NVTX"
-         " range or capture range as a whole, in one pass",
-         _replay_mode, group=_HOW),
+         " each step is a pass, so that nothing is repeated; application: run the program once for"
+         " each pass; range: count the launches of an NVTX range or capture range as a whole, in"
+         " one pass; app-range: the same, with a run for each pass",
+         values.one_of(ReplayMode), group=_HOW),
+    Flag(("--app-replay-match",), "WHAT", "launches of several runs are the same if these are"
+         " equal, in their order: name, grid (default): name, grid and block; all: context and"
+         " stream, too", values.one_of(RunMatch), group=_HOW),
+    Flag(("--app-replay-mode",), "MODE", "strict: all launches must be in all runs; balanced"
+         " (default): keep the launches that are in all runs; relaxed: keep all, also with metrics"
+         " missing", values.one_of(RunMode), group=_HOW),
+    Flag(("--check-exit-code",), "BOOL", "yes (default): --replay-mode application ends with the"
+         " first run whose exit status is not 0", values.boolean, group=_HOW),
     Flag(("--cache-control",), "MODE", "none (default): caches are not flushed",
          _only("none", otherwise=_DRIVER, hint="use --cache-control none"), group=_HOW),
     Flag(("--clock-control",), "MODE", "none (default): clocks are not locked; pages show the"
@@ -307,6 +311,14 @@ def _check(settings: CountingSettings) -> None:
                 f"--steps {settings.steps} exceeds --every {settings.every}",
                 hint="use fewer steps per sample",
             )
+    if settings.is_application:
+        for name, is_given in (("--overhead", settings.overhead), ("--duty", settings.duty)):
+            if is_given:
+                raise UsageError(
+                    f"{name} cannot be combined with --replay-mode {settings.replay_mode}: it"
+                    " depends on time, and each run must count the same launches",
+                    hint="use -c, --sample or --steps to count fewer launches",
+                )
     ways = {
         "--nvtx-include": settings.nvtx_include is not None,
         "--profile-from-start no": not settings.profile_from_start,

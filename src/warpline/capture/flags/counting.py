@@ -63,9 +63,30 @@ class ReplayMode(enum.StrEnum):
 _REPLAYS = {
     ReplayMode.KERNEL: Replay.AUTO,
     ReplayMode.STEPS: Replay.STEPS,
+    ReplayMode.APPLICATION: Replay.SERIAL,
     ReplayMode.RANGE: Replay.RANGE,
     ReplayMode.APP_RANGE: Replay.RANGE,
 }
+
+
+class RunMatch(enum.StrEnum):
+    """What launches of several runs must have in common to be the same launch, beside order."""
+
+    NAME = "name"
+    GRID = "grid"
+    ALL = "all"
+
+
+class RunMode(enum.StrEnum):
+    """Which launches of several runs are kept.
+
+    STRICT: all, which must be in all runs. BALANCED: those that are in all runs. RELAXED: all;
+    metrics of runs that a launch is not in are missing.
+    """
+
+    STRICT = "strict"
+    BALANCED = "balanced"
+    RELAXED = "relaxed"
 
 
 class Page(enum.StrEnum):
@@ -140,6 +161,9 @@ class CountingSettings:
     step_range: tuple[str, str | None] | None = None
     devices: tuple[int, ...] = ()
     replay_mode: ReplayMode = ReplayMode.KERNEL
+    app_replay_match: RunMatch = RunMatch.GRID
+    app_replay_mode: RunMode = RunMode.BALANCED
+    check_exit_code: bool = True
     output: str | None = None
     force_overwrite: bool = False
     page: Page | None = None
@@ -203,6 +227,11 @@ class CountingSettings:
     def is_range(self) -> bool:
         """Whether a range of launches is counted as a whole."""
         return self.replay_mode in {ReplayMode.RANGE, ReplayMode.APP_RANGE}
+
+    @property
+    def is_application(self) -> bool:
+        """Whether the program runs once for each pass."""
+        return self.replay_mode in {ReplayMode.APPLICATION, ReplayMode.APP_RANGE}
 
     def counters(self, metrics: tuple[tuple[str, str], ...], passes: int) -> CountersConfig:
         """Return the configuration of the agents for planned metrics.

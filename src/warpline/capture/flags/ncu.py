@@ -13,11 +13,8 @@ REFUSED, IGNORED = "refused", "ignored"
 
 _IGNORED = (
     "app-replay-buffer",
-    "app-replay-match",
-    "app-replay-mode",
     "apply-rules",
     "call-stack-type",
-    "check-exit-code",
     "config-file",
     "config-file-path",
     "hostname",
@@ -89,9 +86,6 @@ _REFUSED_SWITCHES = {
 # Values that are the default, and so no reason for a warning.
 _IDLE = {
     "app-replay-buffer": {"file"},
-    "app-replay-match": {"grid"},
-    "app-replay-mode": {"balanced"},
-    "check-exit-code": {"yes", "on", "1", "true"},
     "config-file": {"yes", "on", "1", "true"},
     "import-sass": {"yes", "on", "1", "true"},
     "mode": {"launch-and-attach"},

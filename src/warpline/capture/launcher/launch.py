@@ -119,6 +119,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         _end(session, child.pid, ending)
     finally:
         signals.give_back()
+        program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()
     finished = _finish(session, settings, ending, talk)
     unrecorded = tuple(finished.get("unrecorded", ()))

@@ -56,13 +56,13 @@ def find(word: str, environment: Mapping[str, str], command: str = "warpline pro
     return path
 
 
-def adopt_orphans() -> None:
-    """Become the subreaper of orphaned descendants, so that they can be waited for.
+def adopt_orphans(*, is_wanted: bool = True) -> None:
+    """Become the subreaper of orphaned descendants, so that they can be waited for; or cease to be.
 
     Without support in the kernel, init adopts them as usual.
     """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(is_wanted), 0, 0, 0)
 
 
 class Program:

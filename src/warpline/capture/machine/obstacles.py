@@ -1,7 +1,11 @@
-"""Why hardware counters cannot be collected, each with its cure."""
+"""Why hardware counters cannot be collected, each with its cure.
+
+The only list of it: agents note CUPTI's result, and finishing looks it up here.
+"""
 
 from __future__ import annotations
 
+import enum
 import os
 import re
 from collections.abc import Mapping
@@ -13,12 +17,28 @@ from warpline.capture.machine.driver import DRIVER, driver_version
 _SYS_ADMIN, _PERFMON = 1 << 21, 1 << 38
 _PERFMON_DRIVER = 565  # the first that accepts CAP_PERFMON
 _UNSUPPORTED, _DISABLED = 1, 2  # of CUpti_Profiler_Support_Level
-_PRIVILEGES, _BUSY = 35, 26
-_TOO_OLD = -1  # no status of CUPTI: it is an answer about the configuration
 _MODULE_OPTION = (
     "add options nvidia NVreg_RestrictProfilingToAdminUsers=0 to /etc/modprobe.d, then reboot"
 )
 _TIMELINE = "use warpline profile for a timeline"
+
+
+class CuptiResult(enum.IntEnum):
+    """What CUPTI's functions return if counters cannot be used: CUPTI_ERROR_ and the name."""
+
+    HARDWARE_BUSY = 26
+    VIRTUALIZED_DEVICE_NOT_SUPPORTED = 33
+    INSUFFICIENT_PRIVILEGES = 35
+    MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED = 39
+    VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES = 40
+    CONFIDENTIAL_COMPUTING_NOT_SUPPORTED = 41
+    CMP_DEVICE_NOT_SUPPORTED = 42
+    MIG_DEVICE_NOT_SUPPORTED = 43
+    SLI_DEVICE_NOT_SUPPORTED = 44
+    WSL_DEVICE_NOT_SUPPORTED = 45
+
+
+_TOO_OLD = -1  # no result of CUPTI: it is an answer about the configuration
 
 
 @dataclass(frozen=True)
@@ -36,42 +56,48 @@ class Obstacle:
     is_about_rights: bool = False
 
 
-# CUptiResult -> the cause and the cure.
+# Result -> the cause and the cure. `rights` knows those of INSUFFICIENT_PRIVILEGES.
 _OF_STATUS = {
-    _BUSY: (
+    CuptiResult.HARDWARE_BUSY: (
         "another profiler uses the GPU's counters, such as DCGM or ncu",
         "run dcgmi profile --pause, or end the other profiler",
     ),
-    33: ("this virtual GPU has no counters", _TIMELINE),
-    39: (
+    CuptiResult.VIRTUALIZED_DEVICE_NOT_SUPPORTED: (
+        "this virtual GPU has no counters",
+        _TIMELINE,
+    ),
+    CuptiResult.MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED: (
         "another tool in the program uses CUPTI",
         "run the program without other profilers and debuggers",
     ),
-    40: (
+    CuptiResult.VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES: (
         "the hypervisor does not allow counters on this virtual GPU",
         "have the administrator enable profiling for the vGPU",
     ),
-    41: ("confidential computing is on", "turn it off on the GPU, or use another GPU"),
-    42: ("mining GPUs (CMP) have no counters", "use another GPU"),
-    43: (
+    CuptiResult.CONFIDENTIAL_COMPUTING_NOT_SUPPORTED: (
+        "confidential computing is on",
+        "turn it off on the GPU, or use another GPU",
+    ),
+    CuptiResult.CMP_DEVICE_NOT_SUPPORTED: ("mining GPUs (CMP) have no counters", "use another GPU"),
+    CuptiResult.MIG_DEVICE_NOT_SUPPORTED: (
         "this MIG instance has no counters",
         "use a MIG instance of the whole GPU, or turn off MIG",
     ),
     _TOO_OLD: ("the GPU is older than Volta (compute capability 7.0)", "use a newer GPU"),
-    44: ("SLI is on", "turn SLI off"),
-    45: (
+    CuptiResult.SLI_DEVICE_NOT_SUPPORTED: ("SLI is on", "turn SLI off"),
+    CuptiResult.WSL_DEVICE_NOT_SUPPORTED: (
         "Windows Subsystem for Linux does not allow counters",
         "allow access in NVIDIA's settings",
     ),
 }
-# Answers of `cuptiProfilerDeviceSupported` -> the status that means the same.
+# Answers of `cuptiProfilerDeviceSupported` -> the result that means the same.
 _OF_SUPPORT = {
     "architecture": _TOO_OLD,
-    "vGpu": 33,
-    "confidentialCompute": 41,
-    "cmp": 42,
-    "sli": 44,
-    "wsl": 45,
+    "vGpu": CuptiResult.VIRTUALIZED_DEVICE_NOT_SUPPORTED,
+    "confidentialCompute": CuptiResult.CONFIDENTIAL_COMPUTING_NOT_SUPPORTED,
+    "cmp": CuptiResult.CMP_DEVICE_NOT_SUPPORTED,
+    "sli": CuptiResult.SLI_DEVICE_NOT_SUPPORTED,
+    "wsl": CuptiResult.WSL_DEVICE_NOT_SUPPORTED,
 }
 
 
@@ -88,19 +114,22 @@ def obstacle(
     found = _of_configuration(support or {}) or status
     if not found:
         return None
-    if found == _PRIVILEGES:
-        return rights(root)
-    cause, cure = _OF_STATUS.get(found) or (
-        f"CUPTI cannot use the GPU's counters (error {found})",
-        "run warpline doctor",
+    return known_obstacle(found, root) or Obstacle(
+        f"CUPTI cannot use the GPU's counters (error {found})", "run warpline doctor"
     )
-    return Obstacle(cause, cure)
+
+
+def known_obstacle(status: int, root: Path = Path("/")) -> Obstacle | None:
+    """Return what a CUptiResult means; None if its cause is not known."""
+    if status == CuptiResult.INSUFFICIENT_PRIVILEGES:
+        return rights(root)
+    return Obstacle(*_OF_STATUS[status]) if status in _OF_STATUS else None
 
 
 def _of_configuration(support: Mapping[str, int]) -> int | None:
     """Return the key in `_OF_STATUS` of what CUPTI says of a GPU's configuration."""
     if support.get("vGpu") == _DISABLED:
-        return 40
+        return CuptiResult.VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES
     wrong = (key for part, key in _OF_SUPPORT.items() if support.get(part) == _UNSUPPORTED)
     return next(wrong, None)
 

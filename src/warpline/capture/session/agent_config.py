@@ -122,8 +122,8 @@ class CountersConfig:
         count: Launches to count after them; 0: no limit.
         exclude: Never count kernels in whose mangled name this expression is found; None for none.
         sample: Launches to count of each kernel and shape; 0: all.
-        burst: How many of these at most before time has passed, so that they are spread over the run;
-            0: no limit.
+        burst: How many of these at most before time has passed, so that they are spread over the
+            run; 0: no limit.
         budget_ppm: Share of a process's time that counting may take; 0: no limit.
         devices: CUDA ordinals of the GPUs; empty for all.
     """

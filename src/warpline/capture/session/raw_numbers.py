@@ -51,7 +51,8 @@ class CudaNote(enum.IntEnum):
     SHARED = 69
     # counters are collected; text: chip, passes and how
     COUNTERS = 70
-    # counters cannot be collected; text: the reason
+    # counters cannot be collected; text: the reason, a tab, and what to do or CUPTI's result, a
+    # number
     NO_COUNTERS = 71
     # they are, with a known limitation; text: which
     COUNTERS_DOUBT = 72
