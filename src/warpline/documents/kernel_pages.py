@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +13,10 @@ import numpy as np
 
 from warpline.derived.counters.gpu_attributes import PREFIX, gpu_attributes
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
+from warpline.documents.launch_spreads import Spreads
 from warpline.documents.launch_tables import layouts_of, metric_columns
 from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
-from warpline.ops.arrays import I64
 from warpline.result.kernel_pages import (
     GroupedBy,
     Instruction,
@@ -29,7 +28,6 @@ from warpline.result.kernel_pages import (
     PageTable,
     Pairs,
     ProfiledLaunch,
-    Spread,
 )
 from warpline.trace import Trace
 
@@ -152,53 +150,11 @@ def summaries(table: LaunchTable, *, by: GroupedBy, is_raw: bool) -> list[Launch
         elif by == "nvtx":
             shared = (launch.nvtx,)
         groups.setdefault((launch.pid, launch.device, *shared), []).append(place)
+    spreads = Spreads(table, [*groups.values()], is_raw=is_raw)
     return [
-        LaunchGroup(
-            tuple(table.launches[place] for place in places),
-            by,
-            tuple(_spreads(table, np.array(places, np.int64), is_raw=is_raw)),
-        )
-        for places in groups.values()
+        LaunchGroup(tuple(table.launches[place] for place in places), by, tuple(spreads.of(number)))
+        for number, places in enumerate(groups.values())
     ]
-
-
-def _spreads(table: LaunchTable, places: I64, *, is_raw: bool) -> Iterator[Spread]:
-    """Yield the spread of each metric over launches at some places."""
-    for (title, label), sources in _listed(table, places, is_raw=is_raw).items():
-        parts = [table.columns[name].among(of) for name, of in sources]
-        order = np.argsort(np.concatenate([part.launches for part in parts]), kind="stable")
-        values = [value for part in parts for value in part.values.tolist()]
-        numbers = [values[at] for at in order.tolist() if isinstance(values[at], int | float)]
-        if numbers:
-            mean = math.fsum(numbers) / len(numbers)
-            first = min(parts, key=lambda part: part.launches[0])
-            unit = first.units.values[first.units.codes[0]]
-            yield Spread(title, label, unit, min(numbers), max(numbers), mean)
-
-
-def _listed(
-    table: LaunchTable, places: I64, *, is_raw: bool
-) -> dict[tuple[str, str], list[tuple[str, I64]]]:
-    """Return title and label -> names of metrics, and the launches in which they are listed so.
-
-    They are in the order in which the launches list them.
-    """
-    if is_raw:
-        firsts = {}
-        for name in table.shown:
-            at = table.columns[name].among(places).launches
-            if len(at):
-                firsts[name] = at[0]
-        return {("", name): [(name, places)] for name in sorted(firsts, key=firsts.__getitem__)}
-    found: dict[tuple[str, str], list[tuple[str, I64]]] = {}
-    codes = table.layout_codes[places]
-    distinct, first = np.unique(codes, return_index=True)
-    for code in distinct[np.argsort(first)].tolist():
-        at = places[codes == code]
-        for section in table.layouts[code]:
-            for label, name in section.lines:
-                found.setdefault((section.title, label), []).append((name, at))
-    return found
 
 
 def session(trace: Trace) -> list[PageTable]:
