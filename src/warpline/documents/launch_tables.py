@@ -15,6 +15,7 @@ from warpline.derived.counters.formulas import added_metrics
 from warpline.derived.counters.gpu_attributes import attribute_metrics
 from warpline.derived.counters.launch_metrics import LaunchMetric
 from warpline.derived.counters.sections import sections_of
+from warpline.derived.counters.stored import is_own
 from warpline.documents.table_rows import Rows
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
@@ -201,12 +202,18 @@ def layouts_of(
     if len(stored) < len(rows):
         is_without = np.ones(len(rows), np.bool_)
         is_without[[*stored]] = False
-        following = _following(trace)
-        for names, places in by_names(columns, slice(0, len(rows))):
-            codes[places[is_without[places]]] = code_of(
-                PageSection(section.identifier, section.title, section.lines, ())
-                for section in sections_of(frozenset(names), following)
-            )
+        counted = is_own(trace)[rows]
+        groups = by_names(columns, slice(0, len(rows)))
+        for is_chosen, following in (
+            (is_without & counted, _following(trace)),
+            (is_without & ~counted, frozenset[str]()),
+        ):
+            for names, places in groups:
+                if is_chosen[places].any():
+                    codes[places[is_chosen[places]]] = code_of(
+                        PageSection(section.identifier, section.title, section.lines, ())
+                        for section in sections_of(frozenset(names), following)
+                    )
     return tuple(known), codes
 
 
