@@ -134,6 +134,12 @@ enum class CudaNote : std::uint32_t {
   kNoCounters = 71,
   // they are, with a known limitation; text: which
   kCountersDoubt = 72,
+  // no launch was chosen; text: why, a tab, and what to do
+  kNotChosen = 73,
+  // this process has locked the clocks of a GPU; text: its CUDA ordinal
+  kClocksLocked = 74,
+  // and unlocked them; text: the same
+  kClocksUnlocked = 75,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -1638,7 +1644,11 @@ struct CountedKernel {
   static constexpr std::uint8_t kIsRange = 1;
   // the profiler gave no values
   static constexpr std::uint8_t kIsFailed = 2;
-  static constexpr std::uint8_t kFlags = 3;
+  // clocks were to be locked
+  static constexpr std::uint8_t kIsClockAsked = 4;
+  // they were, by this process or another one
+  static constexpr std::uint8_t kHasFixedClocks = 8;
+  static constexpr std::uint8_t kFlags = 15;
 
   std::uint8_t flags = 0;
   std::uint32_t name = 0;  // aux

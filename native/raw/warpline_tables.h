@@ -1060,6 +1060,9 @@ struct ColumnsOf<ProfiledKernelRow> {
     visitor("nvtx_id", [](const auto &in, const ProfiledKernelRow &row) {
       return text(in, row.nvtx);
     });
+    visitor("has_fixed_clocks", [](const auto &in, const ProfiledKernelRow &row) {
+      return fixed_clocks(in, row.has(raw::CountedKernel::kIsClockAsked), row.has(raw::CountedKernel::kHasFixedClocks));
+    });
     visitor("passes", [](const auto &in, const ProfiledKernelRow &row) {
       return number(in, row.passes);
     });

@@ -29,6 +29,7 @@ class FakeCuda:
         self.cupti12 = folder / "cupti12" / "libcupti.so.12"
         self.cupti12_bare = folder / "cupti12_bare" / "libcupti.so.12"
         self.cupti13 = folder / "cupti13" / "libcupti.so.13"
+        self.cupti13_4 = folder / "cupti13_4" / "libcupti.so.13"
         self.cupti13_3 = folder / "cupti13_3" / "libcupti.so.13"
 
     def command(self, *words: object, cupti: Path | None = None) -> list[str]:

@@ -17,6 +17,7 @@ DEVICE_ATTRIBUTE = 90
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
+NOTE_NOT_CHOSEN, NOTE_CLOCKS_LOCKED, NOTE_CLOCKS_UNLOCKED = range(73, 76)
 NONE = 0xFFFFFFFF
 
 HEADER_BYTES = 4096
@@ -35,7 +36,7 @@ COUNTED_KINDS = (
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
 HAS_CHAIN, HAS_PLACE, HAS_EVENT = 8, 16, 32
 NULL_STREAM = 0xFFFFFFFE
-IS_RANGE, IS_FAILED = 1, 2
+IS_RANGE, IS_FAILED, IS_CLOCK_ASKED, HAS_FIXED_CLOCKS = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -341,6 +342,7 @@ class _Reader:
             "passes": passes,
             "kernels": words.pop(0) if flags & IS_RANGE else None,
             "is_failed": flags & IS_FAILED != 0,
+            "fixed_clocks": flags & HAS_FIXED_CLOCKS != 0 if flags & IS_CLOCK_ASKED else None,
         }
 
     def _counter_value(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -128,14 +127,6 @@ def test_a_failing_run_ends_the_passes(kernels: Kernels) -> None:
     )
 
 
-def test_a_run_that_dies_is_left_out(kernels: Kernels) -> None:
-    script = COUNT + 'if [ $n = 2 ]; then exec "$@" kill; fi; exec "$@"'
-    found = kernels("repeat", 2, "k7", script=script, flags=(*FLAGS, "--json"))
-    assert found.status == -signal.SIGKILL
-    assert [len(of(one)) for one in counted(found.out)] == [1, 1]
-    assert "warning: pass 2 was ended by SIGKILL: 2 metrics are missing" in found.err
-
-
 DEVIATING = COUNT + 'if [ $n = 2 ]; then exec "$@" repeat 1 k9; fi; exec "$@" repeat 2 k9'
 
 
@@ -174,6 +165,13 @@ def test_ranges_of_several_passes(kernels: Kernels) -> None:
     flags = ("--replay-mode", "app-range", *FLAGS[2:], "--json")
     (whole,) = counted(kernels(*words, flags=flags).out)
     assert (of(whole), whole["passes"], whole["concurrent"]) == (METRICS, 3, True)
+
+
+def test_runs_without_a_launch_in_common_have_a_reason(kernels: Kernels) -> None:
+    script = COUNT + '"$@" repeat 2 k$n'
+    found = kernels(script=script, flags=(*FLAGS, "--page", "summary"))
+    assert (found.status, found.out) == (0, "")
+    assert "warning: no kernel was counted: no launch is in all passes\nhint: use" in found.err
 
 
 def test_nothing_to_count_is_not_repeated(kernels: Kernels) -> None:

@@ -143,3 +143,27 @@ def test_an_invalid_expression_is_told(run, key):
     assert "(kernel" in told
     assert counted.read(folder) == []
     assert counted.output(folder) == "memory 2 of 2, 0 failed\n"
+
+
+ENDING = ("repeat", 2, "k1")
+BY_MODE = [
+    pytest.param({"mode": "per-gpu", "count": 1}, ["k1g1", "k2g1"], id="count per GPU"),
+    pytest.param(
+        {"mode": "per-gpu", "skip": 3}, ["k1g2", "k2g1", "k1g1", "k1g1"], id="skip per GPU"
+    ),
+    pytest.param({"mode": "global", "count": 1}, ["k1g1"], id="count of all"),
+    pytest.param(
+        {"mode": "per-launch-config", "count": 1}, ["k1g1", "k1g2", "k2g1"], id="per configuration"
+    ),
+    pytest.param(
+        {"mode": "per-launch-config", "skip": 3}, ["k2g1", "k1g1"], id="skip per configuration"
+    ),
+]
+
+
+@pytest.mark.parametrize(("filters", "expected"), BY_MODE)
+def test_filter_modes(chosen, filters, expected):
+    # On device 1 k1 with two grids, on device 0 k2, which has another size of shared memory.
+    words = (*("repeat", 2, "k1,k1g2", "context", 1, "repeat", 4, "k2", "context", 2), *ENDING)
+    mode = filters.pop("mode")
+    assert chosen(words=words, filter_mode=mode, **filters) == expected

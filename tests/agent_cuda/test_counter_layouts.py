@@ -68,7 +68,7 @@ FUNCTIONS = {
     "enable": (
         "cuptiRangeProfilerEnable",
         "RangeProfiler_Enable",
-        HEAD + "ctx pRangeProfilerObject",
+        HEAD + "ctx pRangeProfilerObject cacheControlMode",
     ),
     "disable": ("cuptiRangeProfilerDisable", "RangeProfiler_Disable", RANGE),
     "configure": (
@@ -106,7 +106,25 @@ FUNCTIONS = {
         HEAD + "pCounterDataImage counterDataImageSize numTotalRanges",
     ),
 }
+# Fields that structures got later, of theirs, and the version of CUPTI.
+LATER = {"cacheControlMode": 130400}
+# Functions without a structure, since a version: their declarations are compared.
+PLAIN = {
+    "clock_status": ("cuptiClockControlGetStatus", 130400),
+    "clock_lock": ("cuptiClockControlLock", 130400),
+    "clock_unlock": ("cuptiClockControlUnlock", 130400),
+}
+LATER_CONSTANTS = {
+    "CacheMode::kNone": ("CUPTI_CACHE_CONTROL_MODE_NONE", 130400),
+    "CacheMode::kAll": ("CUPTI_CACHE_CONTROL_MODE_ALL", 130400),
+    "ClockMode::kBase": ("CUPTI_CLOCK_CONTROL_MODE_BASE", 130400),
+    "ClockMode::kBoost": ("CUPTI_CLOCK_CONTROL_MODE_BOOST", 130400),
+    "ClockStatus::kUnlocked": ("CUPTI_CLOCK_CONTROL_STATUS_UNLOCKED", 130400),
+    "ClockStatus::kLocked": ("CUPTI_CLOCK_CONTROL_STATUS_LOCKED", 130400),
+}
 CONSTANTS = {
+    "kNotSupported": "CUPTI_ERROR_NOT_SUPPORTED",
+    "kInsufficientPrivileges": "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
     "kForRanges": "CUPTI_PROFILER_TYPE_RANGE_PROFILER",
     "RangeKind::kEachKernel": "CUPTI_AutoRange",
     "RangeKind::kPushed": "CUPTI_UserRange",
@@ -139,6 +157,12 @@ template <class A> struct Only<int (*)(A*)> { using Struct = A; };
 template <class R, class A> struct Only<R (*)(A*)> { using Struct = A; };
 template <class A, class B> constexpr bool alike =
     sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
+template <class> struct Call;
+template <class R, class... A> struct Call<R (*)(A...)> { using Plain = int (*)(A...); };
+template <class F> using Plain = typename Call<F>::Plain;
+template <class A, class B> constexpr bool alike_calls = false;
+template <class... A, class... B> constexpr bool alike_calls<int (*)(A...), int (*)(B...)> =
+    (alike<A, B> && ...);
 """
 
 
@@ -160,12 +184,16 @@ def _same_fields(ours: str, theirs: str, names: str) -> list[str]:
     assert len(fields) == len(names.split()), ours
     lines = []
     for our, their in zip(fields, names.split(), strict=True):
+        if their in LATER:
+            lines.append(f"#if CUPTI_API_VERSION >= {LATER[their]}")
         lines.append(
             f"static_assert(offsetof(ours::{ours}, {our}) == offsetof({theirs}, {their}));"
         )
         if our not in ("grid", "block"):  # three of their fields
             types = f"decltype(ours::{ours}::{our}), decltype({theirs}::{their})"
             lines.append(f"static_assert(alike<{types}>);")
+        if their in LATER:
+            lines.append("#endif")
     return lines
 
 
@@ -184,12 +212,23 @@ def _lines(folder: Path) -> list[str]:
         taken = f"Only<decltype(&{theirs})>::Struct"
         lines.append(f"static_assert(std::is_same_v<{taken}, CUpti_{family}_Params>);")
         # 24 is 12.6, the first; later ones have more fields.
-        last = _fields_of(struct)[-1]
+        last = [
+            our
+            for our, their in zip(_fields_of(struct), names.split(), strict=True)
+            if their not in LATER
+        ][-1]
         extent = f"offsetof(ours::{struct}, {last}) + sizeof(ours::{struct}::{last})"
         size = f"CUpti_{family}_Params_STRUCT_SIZE"
         lines.append(
             f"static_assert(CUPTI_API_VERSION == 24 ? {extent} == {size} : {extent} <= {size});"
         )
+    for function, (theirs, version) in PLAIN.items():
+        types = f"decltype(ours::CounterFunctions::{function}), decltype(&{theirs})"
+        check = f"static_assert(alike_calls<Plain<{types.replace(', ', '>, Plain<')}>>);"
+        lines += [f"#if CUPTI_API_VERSION >= {version}", check, "#endif"]
+    for ours, (theirs, version) in LATER_CONSTANTS.items():
+        check = f"static_assert(static_cast<long>(ours::{ours}) == {theirs});"
+        lines += [f"#if CUPTI_API_VERSION >= {version}", check, "#endif"]
     for ours, theirs in CONSTANTS.items():
         lines.append(f"static_assert(static_cast<long>(ours::{ours}) == {theirs});")
     for result in CuptiResult:
@@ -202,8 +241,8 @@ def _lines(folder: Path) -> list[str]:
 def test_every_function_and_structure_is_compared():
     text = ABI.read_text()
     functions = set(re.findall(r"Result \(\*(\w+)\)", text)) - {"device_id"}
-    assert functions == set(FUNCTIONS)
-    compared = {_struct_of(function) for function in functions} | set(LAUNCHES)
+    assert functions == set(FUNCTIONS) | set(PLAIN)
+    compared = {_struct_of(function) for function in FUNCTIONS} | set(LAUNCHES)
     assert set(re.findall(r"^struct (\w+)", text, re.MULTILINE)) == compared | {"CounterFunctions"}
 
 

@@ -30,7 +30,7 @@ from warpline.capture.counting import prepare
 from warpline.capture.machine.gpus import Gpus
 from warpline.cli import main
 prepare.HostProcess = fakes.Host
-prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI)
+prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI, 130001)
 sys.exit(main(["kernels", *sys.argv[1:]]))
 """
 TESTS = str(Path(__file__).parents[1])
@@ -43,12 +43,13 @@ def kernels(tmp_path: Path, cuda: Any) -> Kernels:
     """Return a function that counts the kernels of the fake program with flags."""
     library = tmp_path / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
     library.parent.mkdir(parents=True)
-    shutil.copy(cuda.cupti13, library)
 
-    def run(*words: object, flags: tuple[str, ...] = ()) -> Ended:
+    def run(*words: object, flags: tuple[str, ...] = (), version: int = 130001) -> Ended:
+        shutil.copy(cuda.cupti13_4 if version >= 130400 else cuda.cupti13, library)
         own = environment(TMPDIR=str(tmp_path))
         own["PYTHONPATH"] += f":{tmp_path / 'packages'}"
-        command = [sys.executable, "-c", CODE.format(tests=TESTS), *flags, "--"]
+        code = CODE.format(tests=TESTS).replace("130001", str(version))
+        command = [sys.executable, "-c", code, *flags, "--"]
         done = subprocess.run(
             [*command, *cuda.command("init", *words, cupti=library)],
             cwd=tmp_path,
@@ -143,6 +144,26 @@ def test_a_range_as_a_whole(kernels: Kernels) -> None:
     [
         (("repeat", 2, "k7"), ("-k", "other"), "no launch matched -k other"),
         (("repeat", 2, "g1"), (), "no kernel was launched that can be counted"),
+        (
+            ("push", "step", "repeat", 2, "k7", "pop"),
+            ("--nvtx-include", "step"),
+            "it is a push/pop range\nhint: use --nvtx-include 'step/'",
+        ),
+        (
+            ("push", "step", "thread_range", "backward", 2, "pop"),
+            ("--nvtx-include", "step/"),
+            "were open in other threads than those that launch\nhint: use --nvtx-push-pop-scope",
+        ),
+        (
+            ("repeat", 2, "k7"),
+            ("--target-processes-filter", "python3"),
+            "--target-processes-filter left out cuda_app",
+        ),
+        (
+            ("repeat", 2, "k7"),
+            ("--range-filter", ":2:"),
+            "the program never called cudaProfilerStart",
+        ),
     ],
 )
 def test_nothing_counted_has_a_reason(
@@ -152,3 +173,52 @@ def test_nothing_counted_has_a_reason(
     assert (found.status, found.out) == (0, "")
     assert "warning: no kernel was counted: " in found.err
     assert reason in found.err
+
+
+def test_launches_in_nvtx_ranges(kernels: Kernels) -> None:
+    words = ("push", "step", "repeat", 1, "k7,k8", "push", "loss", "repeat", 1, "k9", "pop", "pop")
+    flags = ("--nvtx-include", "step/", "--nvtx-exclude", "loss]", "--metrics", METRICS, "--json")
+    found = kernels(*words, "repeat", 1, "k6", flags=flags)
+    launches = json.loads(found.out)["kernels"]
+    assert [launch["name"] for launch in launches] == ["kernel7(float *)", "kernel8(float *)"]
+    assert [launch["nvtx"] for launch in launches] == ["step", "step"]
+
+
+def test_the_program_is_stopped_when_the_launches_are_counted(kernels: Kernels) -> None:
+    flags = ("-c", "3", "--kill", "yes", "--metrics", METRICS, "--json")
+    found = kernels("repeat", 1, "k7x5", "sleep", 60_000, flags=flags)
+    assert found.status == 0
+    assert len(json.loads(found.out)["kernels"]) == 3
+    assert "the launches of -c have been counted; stopping the program with SIGTERM" in found.err
+
+
+def test_the_program_itself_is_counted(kernels: Kernels) -> None:
+    flags = ("--target-processes", "application-only", "--metrics", METRICS)
+    found = kernels("repeat", 2, "k7", flags=flags)
+    assert "counted 2 launches" in found.err
+
+
+CLOCKS = ("--clock-control", "base", "--metrics", METRICS, "-o", "x")
+
+
+def test_clocks_are_locked_with_a_recent_cupti(kernels: Kernels) -> None:
+    found = kernels("repeat", 2, "k7", flags=CLOCKS, version=130401)
+    assert found.status == 0
+    assert "counted 2 launches on GH100: 2 metrics, 1 pass, clocks locked to base\n" in found.err
+    warnings = [line for line in found.err.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        "warning: --clock-control base changes the clocks of NVIDIA GH100 for all programs on it"
+    ]
+
+
+def test_clocks_that_a_killed_program_leaves_locked_are_told(kernels: Kernels) -> None:
+    found = kernels("repeat", 300, "k7", "quit", 0, flags=CLOCKS, version=130401)
+    assert "ended without unlocking the clocks of GPU 1: run sudo nvidia-smi" in found.err
+
+
+def test_an_older_cupti_is_refused_before_the_program_starts(kernels: Kernels) -> None:
+    found = kernels("repeat", 2, "k7", "memory", flags=CLOCKS)
+    assert found.status != 0
+    assert found.out == ""
+    assert "error: --clock-control and --cache-control need CUPTI 13.4 or later" in found.err
+    assert "hint: run pip install 'nvidia-cuda-cupti>=13.4'" in found.err

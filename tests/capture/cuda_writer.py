@@ -198,6 +198,7 @@ class CudaLog(Log):
     def counted(self, name: str | None, launch: int, start: int, end: int, **more: Any) -> None:
         """Write a launch whose counters were collected; `kernels` makes it a range of work."""
         flags = IS_FAILED if more.get("failed") else 0
+        flags |= {None: 0, False: 4, True: 12}[more.get("fixed_clocks")]
         words = self._times(start, end)
         place = (more.get("device", 0), more.get("context", 1), more.get("stream", 7))
         words += struct.pack("<4I", *place, more.get("correlation", 0))

@@ -142,21 +142,47 @@ def test_what_follows_the_program_is_the_programs() -> None:
         ),
         ("--replay-mode app-range --duty 2% x", "--duty cannot be combined with --replay-mode"),
         ("--app-replay-match all,name x", "--app-replay-match all,name"),
-        ("--cache-control all x", "--cache-control all is not supported: CUPTI before 13.4"),
-        ("--clock-control base x", "--clock-control base is not supported: CUPTI before 13.4"),
-        ("--target-processes application-only x", "--target-processes application-only is not"),
+        ("--cache-control some x", "--cache-control some: expected one of none, all"),
+        ("--cache-control all --replay-mode range x", "--cache-control all is not supported with"),
+        ("--clock-control reset x", "--clock-control reset is not supported: CUPTI releases only"),
+        ("--clock-control force-boost x", "--clock-control force-boost is not supported"),
+        ("--clock-control high x", "--clock-control high: expected one of none, base, boost"),
+        ("--target-processes none x", "--target-processes none: expected one of all"),
+        ("--target-processes-filter a,,b x", "--target-processes-filter a,,b: expected NAME"),
+        ("--target-processes-filter exclude: x", "--target-processes-filter exclude:: expected"),
+        ("--target-processes-filter regex:( x", "invalid expression 'regex:('"),
+        ("--kill yes x", "--kill yes requires -c"),
+        ("--kill yes -c 2 --filter-mode per-gpu x", "--kill yes and --filter-mode per-gpu cannot"),
+        ("--kill yes -c 2 --replay-mode steps x", "--kill yes is not supported with --replay-mode"),
+        ("--kill yes -c 2 --replay-mode application x", "--kill yes is not supported with"),
+        ("--cache-control all --replay-mode application x", "--cache-control all is not supported"),
         ("--graph-profiling graph x", "--graph-profiling graph is not supported"),
-        ("--filter-mode per-gpu x", "--filter-mode per-gpu is not supported"),
-        ("--nvtx-exclude A x", "--nvtx-exclude is not supported: use --nvtx-include"),
-        ("--range-filter :1:2 x", "--range-filter is not supported"),
-        ("--nvtx-include A/B/ x", "--nvtx-include A/B/: only one range is supported"),
-        ("--nvtx-include A --nvtx-include B x", "--nvtx-include B: only one range is supported"),
+        ("--filter-mode per-kernel x", "--filter-mode per-kernel: expected one of global"),
+        ("--range-filter :1:2 x", "--range-filter: NVTX ranges are those of --nvtx-include"),
+        ("--range-filter 1 x", "invalid --range-filter '1'"),
+        ("--range-filter :: x", "invalid --range-filter '::'"),
+        ("--range-filter maybe:1: x", "invalid --range-filter 'maybe:1:'"),
+        ("--range-filter :(: x", "--range-filter :(:: invalid expression '('"),
+        ("--range-filter :1: --steps 1 --every 2 x", "--range-filter and --steps cannot"),
+        ("--nvtx-include A[i] x", "--nvtx-include A[i]: unexpected ["),
+        ("--nvtx-include D@A,E@B x", "--nvtx-include D@A,E@B: more than one domain"),
+        ("--nvtx-include */A x", "--nvtx-include */A: * and + need a range on both sides"),
+        ("--nvtx-include A//B x", "--nvtx-include A//B: a range has no name"),
+        ("--nvtx-include @A x", "--nvtx-include @A: no domain before @"),
+        ("--nvtx-include regex:A( x", "--nvtx-include regex:A(: invalid expression"),
+        ("--nvtx-include regex:[AB]/ x", "--nvtx-include regex:[AB]/: [ is the bottom"),
+        ("--nvtx-include A/B --replay-mode range x", "--replay-mode range counts one NVTX range"),
+        ("--nvtx-exclude A --replay-mode range x", "--nvtx-exclude is not supported with"),
+        ("--nvtx-include A/ r.ncu-rep", "launches of a report cannot be chosen by their NVTX"),
         ("--section-folder f x", "--section-folder is not supported: section files are not read"),
         ("--mode attach x", "--mode is not supported: a program cannot be attached to"),
         ("--python-include f x", "--python-include is not supported: call stacks"),
         ("--steps 2 x", "--steps and --every belong together"),
         ("--steps 9 --every 2 x", "--steps 9 exceeds --every 2"),
-        ("--nvtx-include A --profile-from-start no x", "--nvtx-include and --profile-from-start"),
+        (
+            "--replay-mode range --nvtx-include A --profile-from-start no x",
+            "--nvtx-include and --profile-from-start",
+        ),
         ("--csv=yes x", "--csv takes no value"),
     ],
 )
@@ -289,3 +315,53 @@ def test_sections_come_without_the_other_rollups_on_request() -> None:
     assert [section.is_exact for section in exact.sections()] == [True]
     (one,), (other,) = usual.sections(), exact.sections()
     assert one.requests() == other.requests()
+
+
+def test_nvtx_expressions_are_given_to_the_agent_in_parts() -> None:
+    found = config(
+        r"--nvtx-include D@[A/*/B --nvtx-include regex:^x,y --nvtx-exclude A\[i\]/"
+        " --nvtx-push-pop-scope process --range-filter yes:2-3:[24] x"
+    )
+    assert found["counter_nvtx_include"] == [
+        "D@[A/*/B\npush\ntext\nD\n[\n=A\n*\n=B",
+        "regex:^x,y\nstart\nregex\n\n=^x\n=y",
+    ]
+    assert found["counter_nvtx_exclude"] == ["A\\[i\\]/\npush\ntext\n\n=A[i]"]
+    assert found["counter_nvtx_scope"] == ["process"]
+    assert found["counter_window_instances"] == ["2-3"]
+    assert found["counter_nvtx_instances"] == ["regex:[24]"]
+    assert found["counter_nvtx_per_window"] == ["1"]
+
+
+def test_a_range_filter_needs_ranges_of_the_profiler_only_if_it_names_them() -> None:
+    assert not parse("--range-filter ::3 --nvtx-include A/ x").has_profiler_ranges
+    settings = parse("--range-filter :3: x")
+    capture = settings.capture("out", settings.counters(METRICS, 1))
+    assert capture.capture_range is CaptureRange.CUDA_PROFILER_API
+
+
+def test_one_range_is_the_window_of_replay_by_ranges_and_steps() -> None:
+    for mode in ("range", "steps"):
+        for text, wanted in {"A": ("A", None), "A/": ("A", None), "D@A/": ("A", "D")}.items():
+            settings = parse(f"--replay-mode {mode} --nvtx-include {text} x")
+            counters = settings.counters(METRICS, 1)
+            capture = settings.capture("out", counters)
+            assert (capture.capture_range, capture.nvtx_capture) == (CaptureRange.NVTX, wanted)
+            assert not counters.ranges.include
+    settings = parse("--nvtx-include A/ x")
+    capture = settings.capture("out", settings.counters(METRICS, 1))
+    assert (capture.capture_range, capture.trace) == (CaptureRange.NONE, ("cuda", "nvtx"))
+
+
+def test_what_ncu_controls_is_left_alone_by_default() -> None:
+    found = config("x")
+    others = ("clocks", "caches", "kill", "filter_mode", "processes", "program", "nvtx_include")
+    assert not {f"counter_{name}" for name in others} & found.keys()
+    line = "--clock-control base --cache-control all --kill yes -c 2 --filter-mode global x"
+    found = config(line)
+    assert found["counter_clocks"] == ["base"]
+    assert found["counter_caches"] == ["all"]
+    assert found["counter_kill"] == ["1"]
+    assert config("--filter-mode per-gpu x")["counter_filter_mode"] == ["per-gpu"]
+    found = config("--target-processes-filter regex:^py,exclude:bash x")
+    assert found["counter_processes"] == ["regex:^py", "exclude:bash"]

@@ -17,7 +17,7 @@ from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
-COUNTERS, NO_COUNTERS, DOUBT = 70, 71, 72  # notes
+COUNTERS, NO_COUNTERS, DOUBT, NOT_CHOSEN, LOCKED, UNLOCKED = range(70, 76)  # notes
 
 
 def counting(pid: int = 100, **more: int) -> CudaLog:
@@ -335,3 +335,34 @@ def test_attributes_of_a_gpu_are_those_of_the_first_process(tmp_path: Path) -> N
         (0, "device__attribute_numa_id", -1.0, -1, None),
         (0, "device__attribute_warp_size", 32.0, 32, None),
     ]
+
+
+def test_whether_clocks_were_fixed_is_known_where_that_was_asked_for(tmp_path: Path) -> None:
+    log = counting()
+    for launch, fixed in enumerate((None, False, True)):
+        log.counted("_Z3addPfi", launch, 10 * launch + 10, 10 * launch + 15, fixed_clocks=fixed)
+    trace, _ = read_counters(tmp_path, log)
+    assert trace["profiled_kernel"]["has_fixed_clocks"].to_list() == [None, False, True]
+
+
+def test_clocks_that_are_still_locked_are_told(tmp_path: Path) -> None:
+    left = counting(100)
+    left.note(5, LOCKED, "1")
+    tidy = counting(200)
+    tidy.note(6, LOCKED, "0")
+    tidy.note(9, UNLOCKED, "0")
+    _, finished = read_counters(tmp_path, left, tidy)
+    (warning,) = [text for text in finished.warnings if "clocks" in text]
+    assert warning == (
+        "process 100 ended without unlocking the clocks of GPU 1: run sudo nvidia-smi"
+        " --reset-gpu-clocks"
+    )
+
+
+def test_why_no_launch_was_chosen_is_passed_on(tmp_path: Path) -> None:
+    first, second = counting(100), counting(200)
+    for log in (first, second):
+        log.note(5, NOT_CHOSEN, "no NVTX range matched\tuse another")
+    _, finished = read_counters(tmp_path, first, second)
+    assert finished.not_chosen == ("no NVTX range matched\tuse another",)
+    assert not [text for text in finished.warnings if "NVTX" in text]

@@ -148,10 +148,10 @@ def answers(monkeypatch: pytest.MonkeyPatch, *found: dict[str, Any]) -> list[Pat
 
 def test_the_first_cupti_that_can_count_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Path("/usr/local/cuda/libcupti.so.12")
-    asked = answers(monkeypatch, said(problem="it is older than 12.6"), said())
+    asked = answers(monkeypatch, said(problem="it is older than 12.6"), said(cupti=130400))
     found = find_gpus({}, [other, CUPTI])
     assert asked == [other, CUPTI]
-    assert found.cupti == CUPTI
+    assert (found.cupti, found.version) == (CUPTI, 130400)
     assert (found.tried.chip, found.tried.obstacle, found.tried.is_tried) == ("GH100", None, True)
 
 

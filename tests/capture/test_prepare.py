@@ -168,3 +168,19 @@ def test_a_chip_that_cupti_does_not_know(monkeypatch: pytest.MonkeyPatch) -> Non
     put(monkeypatch, gpu(chip=None))
     with pytest.raises(CounterError, match="is unknown to CUPTI"):
         prepared("x")
+
+
+@pytest.mark.parametrize("line", ["--clock-control boost x", "--cache-control all x"])
+def test_clocks_and_caches_need_a_recent_cupti(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    for version, said in {28: "older than 13", 130301: "13.3"}.items():
+        monkeypatch.setattr(
+            preparing, "find_gpus", lambda *_, of=version: Gpus((gpu(),), CUPTI, of)
+        )
+        with pytest.raises(CounterError) as caught:
+            prepared(line)
+        assert caught.value.message == (
+            f"--clock-control and --cache-control need CUPTI 13.4 or later; {CUPTI} is {said}"
+        )
+        assert "pip install 'nvidia-cuda-cupti>=13.4'" in (caught.value.hint or "")
+    monkeypatch.setattr(preparing, "find_gpus", lambda *_: Gpus((gpu(),), CUPTI, 130400))
+    assert prepared(line).counters is not None

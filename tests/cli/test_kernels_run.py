@@ -123,7 +123,7 @@ def test_without_rights_a_timeline_is_recorded(tmp_path):
     [
         (("./nothing",), 127, "./nothing: no such file"),
         (("--set", "nonsense", "true"), 2, "unknown set 'nonsense'"),
-        (("--clock-control", "base", "true"), 2, "--clock-control base is not supported"),
+        (("--clock-control", "reset", "true"), 2, "--clock-control reset is not supported"),
         ((), 2, "missing PROGRAM or REPORT argument"),
     ],
 )

@@ -18,7 +18,7 @@ _UNSUPPORTED, _INVALID = 27, 1
 _PER_PASS = 2  # counters of one part of the GPU
 
 SUB_METRICS = {
-    "counter": (".avg", ".max", ".min", ".sum", ".avg.per_second", ".sum.per_second"),
+    "counter": (".avg", ".max", ".min", ".sum", ".sum.per_second"),
     "ratio": (".pct", ".ratio"),
     "throughput": (".avg.pct_of_peak_sustained_elapsed", ".sum.pct_of_peak_sustained_elapsed"),
 }

@@ -85,6 +85,11 @@ def test_processes_are_matched_by_their_order() -> None:
     other = [Launch("a", 1, process) for process in (0, 1, 1)]
     found = merged(first, other)
     assert found["profiled_kernel"]["process_id"].to_list() == [0, 1]
+    # A process without launches, before the others, has no place.
+    assert (
+        len(metrics_of(merged(first, [one._replace(process=one.process + 1) for one in first])))
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,8 @@ def test_launches_that_must_not_differ() -> None:
 
 
 _LAUNCH = st.builds(Launch, st.sampled_from("ab"), st.integers(1, 2), st.integers(0, 1), st.just(7))
-_RUN = st.lists(_LAUNCH, min_size=1, max_size=8)
+# Both processes have launches: those that have none have no place among the processes.
+_RUN = st.lists(_LAUNCH, min_size=1, max_size=8).map(lambda run: [A, B._replace(process=1), *run])
 
 
 @given(st.lists(_RUN, min_size=1, max_size=3))

@@ -84,3 +84,12 @@ def test_links_are_runs_of_their_own() -> None:
         planned = plan(host, "GH100", words=words)
         if len(planned.sessions) > 1:  # before CUPTI 12.8, they are counted together
             assert runs_of(host, planned) == [[*COMMON, words[0]], [words[1]]]
+
+
+def test_a_duration_without_metrics_that_fit_beside_it_has_a_run() -> None:
+    with real_host() as host:
+        throughput = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+        for other in (throughput, "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"):
+            runs = runs_of(host, plan(host, "GH100", words=[COMMON[0], other]))
+            assert runs[0] == [*COMMON]
+            assert runs[1:] == ([] if other == throughput else [[other]])

@@ -30,6 +30,13 @@
 //     graph_exec             a graph is instantiated
 //     start, stop            cudaProfilerStart, cudaProfilerStop
 //     hold, release          keep buffers incomplete, and no longer
+//     push RANGE, pop, push_in DOMAIN RANGE, pop_in DOMAIN
+//                            NVTX ranges of this thread
+//     range_start RANGE, range_end RANGE
+//                            NVTX ranges of the process
+//     thread_range RANGE N   a thread pushes a range, launches the kernel 5 with N grids, and pops it
+//     range_threads T N      T threads push the range A or B and another one, launch the kernel of their
+//                            number, and pop both, N times
 //     sleep MS, touch FILE, wait FILE (until it exists)
 //     fork, fork_launch N    a child that launches and exits in order
 //     fork_meanwhile         while a thread launches a kernel, children one after another, each of which
@@ -73,6 +80,7 @@
 #include <vector>
 
 #include "fake_cupti.h"
+#include "fake_nvtx.h"
 
 namespace {
 
@@ -283,6 +291,35 @@ void run_thread_kernels(App& app, std::uint32_t threads, std::uint32_t launches,
       app.enter_context(0x2000 + std::uint64_t{thread % contexts} * 0x1000);
       for (std::uint32_t i = 0; i < launches; ++i) {
         app.launch_with(13, kLaunchKernel, thread, 1000 * thread + i + 1, 256);
+      }
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
+void run_thread_range(App& app, const std::string& range, int launches) {
+  std::thread thread([&app, &range, launches] {
+    nvtx_push("", range);
+    for (int i = 0; i < launches; ++i) {
+      app.launch_with(13, kLaunchKernel, 5, static_cast<std::uint32_t>(i) + 1, 256);
+    }
+    nvtx_pop("");
+  });
+  thread.join();
+}
+
+// Threads with an even number in the range A, others in B.
+void run_range_threads(App& app, int threads, int times) {
+  std::vector<std::thread> all;
+  for (int thread = 0; thread < threads; ++thread) {
+    all.emplace_back([&app, thread, times] {
+      for (int i = 0; i < times; ++i) {
+        nvtx_push("", thread % 2 == 0 ? "A" : "B");
+        nvtx_push("", "inner" + std::to_string(i));
+        const auto grid = static_cast<std::uint32_t>(1000 * thread + i + 1);
+        app.launch_with(13, kLaunchKernel, static_cast<std::uint64_t>(thread), grid, 256);
+        nvtx_pop("");
+        nvtx_pop("");
       }
     });
   }
@@ -547,6 +584,16 @@ const std::map<std::string, Command>& commands() {
         }}},
       {"start", {0, [](App& app, const Words&) { app.profiler(26, 7); }}},
       {"stop", {0, [](App& app, const Words&) { app.profiler(27, 8); }}},
+      {"push", {1, [](App&, const Words& w) { nvtx_push("", w[0]); }}},
+      {"pop", {0, [](App&, const Words&) { nvtx_pop(""); }}},
+      {"push_in", {2, [](App&, const Words& w) { nvtx_push(w[0], w[1]); }}},
+      {"pop_in", {1, [](App&, const Words& w) { nvtx_pop(w[0]); }}},
+      {"range_start", {1, [](App&, const Words& w) { nvtx_start("", w[0]); }}},
+      {"range_end", {1, [](App&, const Words& w) { nvtx_end("", w[0]); }}},
+      {"thread_range",
+       {2, [](App& app, const Words& w) { run_thread_range(app, w[0], number(w[1])); }}},
+      {"range_threads",
+       {2, [](App& app, const Words& w) { run_range_threads(app, number(w[0]), number(w[1])); }}},
       {"hold", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(1); }}},
       {"release", {0, [](App& app, const Words&) { find<FakeHold>(app.cupti(), "fake_hold")(0); }}},
       {"sleep",

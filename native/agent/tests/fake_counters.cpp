@@ -13,6 +13,7 @@
 // cuptiRangeProfilerStart=26,...), FAKE_COUNTERS_NO_VALUES (a grid x: ranges of it cannot be
 // evaluated), FAKE_COUNTERS_RANGE_BYTES (of each range in an image), FAKE_COUNTERS_LATE (a number of a
 // kernel: its first launch runs when a profiler is started, or after a while),
+// FAKE_CLOCKS (a number: the status of the clocks before they are locked, 13.4),
 // FAKE_COUNTERS_COLLECTIVE (a number of a kernel: one in a context ends when there is one in the
 // other, too; a kernel that is counted waits for those before it), FAKE_COUNTERS_READINGS (a number:
 // a launch that is replayed goes on until the fake NVML was asked so often for clocks).
@@ -54,6 +55,7 @@ constexpr int kUnknown = 999;
 constexpr int kInvalidValue = 1;  // the driver's
 constexpr int kCaptureInvalidated = 901;
 
+constexpr bool kControlsGpu = FAKE_VERSION >= 130400;  // clocks and caches
 constexpr std::uint32_t kAutoRange = 1;
 constexpr std::uint32_t kUserRange = 2;
 constexpr std::uint32_t kKernelReplay = 2;
@@ -86,6 +88,7 @@ struct ConfigHead {
 
 struct Profiler {
   std::uint64_t context;
+  bool flushes_caches = false;
   bool is_configured = false;
   bool is_started = false;
   bool is_spoilt = false;  // until what was started is stopped and decoded
@@ -239,6 +242,7 @@ void run_counted(Profiler& profiler, const FakeLaunch& launch) {
   const std::uint64_t before = *launch.memory;
   const std::size_t times = profiler.replay == kKernelReplay ? profiler.passes : 1;
   for (std::size_t pass = 0; pass < times; ++pass) {
+    if (profiler.flushes_caches && profiler.replay == kKernelReplay) log_call("caches_flush", 0);
     *launch.memory = before;
     execute(launch);
   }
@@ -519,6 +523,7 @@ struct EnableParameters {
   void* reserved;
   void* context;
   void* profiler;
+  std::uint32_t caches;  // since 13.4
 };
 struct ProfilerParameters {
   std::size_t bytes;
@@ -745,8 +750,12 @@ EXPORT int cuptiProfilerHostEvaluateToGpuValues(EvaluateParameters* given) {
 
 EXPORT int cuptiRangeProfilerEnable(EnableParameters* given) {
   const std::lock_guard lock(g_lock);
-  const int result = check(__func__, given, &EnableParameters::profiler);
+  const bool has_caches =
+      kControlsGpu && given->bytes == offsetof(EnableParameters, caches) + sizeof given->caches;
+  const int result = has_caches ? check(__func__, given, &EnableParameters::caches)
+                                : check(__func__, given, &EnableParameters::profiler);
   if (result != 0) return result;
+  if (has_caches && given->caches > 2) return tell(__func__, "a mode of caches", kInvalidParameter);
   if (!g_is_initialised) return tell(__func__, "before cuptiProfilerInitialize", kNotInitialised);
   const std::uint64_t context = number_of(given->context);
   if (!is_context(context)) return tell(__func__, "no context", kInvalidContext);
@@ -755,6 +764,7 @@ EXPORT int cuptiRangeProfilerEnable(EnableParameters* given) {
   }
   auto profiler = std::make_unique<Profiler>();
   profiler->context = context;
+  profiler->flushes_caches = has_caches && given->caches != 0;
   given->profiler = profiler.get();
   g_profilers[profiler.get()] = std::move(profiler);
   return 0;
@@ -976,3 +986,55 @@ EXPORT int cuptiRangeProfilerCounterDataGetRangeInfo(RangeInfoParameters* given)
   given->name = reinterpret_cast<const char*>(range + offsetof(Range, name));
   return 0;
 }
+
+#if FAKE_VERSION >= 130400
+namespace {
+
+std::uint64_t g_clock_context = 0;  // that has locked the clocks; 0: none
+pid_t g_clock_process = 0;
+
+bool is_enabled_in(std::uint64_t context) {
+  return std::any_of(g_profilers.begin(), g_profilers.end(),
+                     [context](const auto& each) { return each.second->context == context; });
+}
+
+}  // namespace
+
+EXPORT int cuptiClockControlGetStatus(void* context, std::uint32_t* status) {
+  const std::lock_guard lock(g_lock);
+  if (const int result = refused(__func__)) return result;
+  if (!is_context(number_of(context)) || status == nullptr) {
+    return tell(__func__, "no context, or no status", kInvalidParameter);
+  }
+  const char* before = std::getenv("FAKE_CLOCKS");
+  *status = before != nullptr ? static_cast<std::uint32_t>(std::atoi(before)) : 1;
+  if (g_clock_context != 0) *status = 2;
+  return 0;
+}
+
+EXPORT int cuptiClockControlLock(void* context, std::uint32_t mode) {
+  const std::lock_guard lock(g_lock);
+  if (const int result = refused(__func__)) return result;
+  const std::uint64_t number = number_of(context);
+  if (!is_context(number)) return tell(__func__, "no context", kInvalidParameter);
+  if (mode != 1 && mode != 2) return tell(__func__, "an unknown mode", kInvalidParameter);
+  if (g_clock_context != 0) return tell(__func__, "they are", 0);  // as CUPTI has it: no second lock
+  if (is_enabled_in(number)) return tell(__func__, "after the profiler was enabled", 0);
+  g_clock_context = number;
+  g_clock_process = getpid();
+  log_call("clocks_lock", mode);
+  return 0;
+}
+
+EXPORT int cuptiClockControlUnlock() {
+  const std::lock_guard lock(g_lock);
+  if (const int result = refused(__func__)) return result;
+  if (g_clock_context == 0) return tell(__func__, "they are not locked", 0);
+  if (g_clock_process != getpid()) return tell(__func__, "in a forked process", kUnknown);
+  if (is_enabled_in(g_clock_context)) tell(__func__, "before the profiler was disabled", 0);
+  if (!is_context(g_clock_context)) tell(__func__, "after its context", 0);
+  g_clock_context = 0;
+  log_call("clocks_unlock", 0);
+  return 0;
+}
+#endif

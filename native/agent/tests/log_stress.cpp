@@ -257,7 +257,7 @@ void windows() {
   raw::ControlPage& page = *g_session.load()->control;
   page.windows_wanted = 3;
   CHECK(!push("before"));
-  CHECK(ranges_wanted() == raw::RangeMode::kNvtx);
+  CHECK(ranges_watched() == kWatchWindows);
   CHECK(is_capture_range("step", "") && !is_capture_range("step", "other"));
   for (int window = 0; window < 5; ++window) {
     window_begin();

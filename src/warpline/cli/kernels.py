@@ -24,7 +24,7 @@ from warpline.capture.flags.counting import (
     Summary,
     Units,
 )
-from warpline.capture.session.agent_config import Replay
+from warpline.capture.session.agent_config import Clocks, Replay
 from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from warpline import api, plugins, render
     from warpline.capture.counting import passes as counting
     from warpline.capture.counting import prepare
-    from warpline.capture.launcher import passes, program
+    from warpline.capture.launcher import passes, program, reasons
     from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_pages as documents
@@ -59,6 +59,7 @@ else:
     prepare = lazy("warpline.capture.counting.prepare")
     counting = lazy("warpline.capture.counting.passes")
     program = lazy("warpline.capture.launcher.program")
+    reasons = lazy("warpline.capture.launcher.reasons")
     counter_runs = lazy("warpline.trace.counter_runs")
     recordings = lazy("warpline.trace.recording")
     filters = lazy("warpline.documents.kernel_filters")
@@ -85,6 +86,10 @@ _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
+_NOT_IN_ALL = (
+    "no launch is in all passes",
+    "use --app-replay-mode relaxed, --app-replay-match name, or --replay-mode kernel",
+)
 _EPILOG = (
     "Options of ncu without a counterpart have no effect and are named in a warning; those that"
     " would change what is counted are refused. Patterns in the output name: %p process id of the"
@@ -212,7 +217,8 @@ def _merged(
         "warnings": trace.meta.warnings,
         "lost": sum(outcome.finished.get("lost", 0) for outcome in found.outcomes),
     }
-    return prepared, dataclasses.replace(first, finished=finished)
+    reason = None if trace.row_count("profiled_kernel") else reasons.Reason(*_NOT_IN_ALL)
+    return prepared, dataclasses.replace(first, finished=finished, reason=reason)
 
 
 def _missing(why: str, missing: Sequence[str]) -> str:
@@ -273,6 +279,10 @@ def _tell_counts(prepared: prepare.Prepared, trace: Trace) -> None:
         limits.append(f"at most {counters.sample} of each kernel and shape")
     if counters.budget_ppm:
         limits.append(f"in at most {counters.budget_ppm / 10_000:g}% of the run time")
+    if counters.clocks is not Clocks.NONE:
+        fixed = trace.columns("profiled_kernel", "has_fixed_clocks")["has_fixed_clocks"]
+        are_fixed = bool(fixed.filled(0).all())
+        limits.append(f"clocks {'' if are_fixed else 'not '}locked to {counters.clocks}")
     is_range = counters.replay is Replay.RANGE
     words = ("range",) if is_range else ("launch", "launches")
     talk.note(

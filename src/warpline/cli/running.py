@@ -91,8 +91,8 @@ def run_passes(
 def _talk_of(settings: CaptureSettings) -> launch.Talk:
     is_quiet = settings.quiet
     return launch.Talk(
-        warn=_nothing if is_quiet else talk.warning,
-        note=_nothing if is_quiet else talk.note,
+        warn=_nothing if is_quiet else _warn,
+        note=_nothing if is_quiet else _note,
         progress=_nothing if is_quiet else _show_progress,
     )
 
@@ -149,6 +149,16 @@ def short(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(path)
+
+
+def _warn(text: str) -> None:
+    _hide_progress(is_quiet=False)
+    talk.warning(text)
+
+
+def _note(text: str) -> None:
+    _hide_progress(is_quiet=False)
+    talk.note(text)
 
 
 def _show_progress(part: float) -> None:

@@ -34,7 +34,7 @@ def one_pass_groups(
 
     Returns:
         The metrics of each group, in the order of `needs`. The common ones come first, where they
-        are counted.
+        are counted. Groups with many metrics come first, in case a later run fails.
     """
     alike: dict[Counters, list[str]] = {}
     for name, counters in needs.items():
@@ -46,9 +46,11 @@ def one_pass_groups(
     groups = []
     for shared in dict.fromkeys((tuple(common), ())):
         packs, rest = _packed(rest, frozenset().union(*map(needs.__getitem__, shared)), new_pass)
-        for pack in packs:
-            names = sorted((name for of in pack for name in alike[of]), key=place.__getitem__)
-            groups.append([*shared, *names])
+        members = [[name for of in pack for name in alike[of]] for pack in packs]
+        groups += [
+            [*shared, *sorted(names, key=place.__getitem__)]
+            for names in sorted(members, key=len, reverse=True)
+        ]
     return groups
 
 

@@ -36,8 +36,8 @@ def merge_runs(
 
     Launches are the same if they are of the same process and equal in what `match` says, and come
     in the same place among those. Processes are the same by their executable, their rank, and their
-    place among those. A metric that several runs counted is that of the first of them, as is all
-    else that is known of a launch.
+    place among those that have launches. A metric that several runs counted is that of the first of
+    them, as is all else that is known of a launch.
 
     Args:
         runs: The recordings of the runs, at least one, each with counted launches.
@@ -124,11 +124,14 @@ def _keys(run: Trace, match: str, processes: dict[Hashable, int], names: dict[by
         names: Numbers of names, likewise.
     """
     columns = run.columns(_KERNEL, "process_id", "name_id", "context_id", "stream_id", *_SHAPE)
-    of_process = [processes.setdefault(key, len(processes)) for key in _process_keys(run)]
+    keys = _process_keys(run, np.unique(columns["process_id"].values).tolist())
+    of_process = np.zeros(run.row_count("process"), np.int64)
+    for row, key in keys.items():
+        of_process[row] = processes.setdefault(key, len(processes))
     distinct, codes = np.unique(columns["name_id"].values, return_inverse=True)
     of_name = [names.setdefault(run.strings.raw(row), len(names)) for row in distinct.tolist()]
     found = [
-        np.array(of_process, np.int64)[columns["process_id"].values],
+        of_process[columns["process_id"].values],
         np.array(of_name, np.int64)[codes],
     ]
     if match != "name":
@@ -142,14 +145,20 @@ def _keys(run: Trace, match: str, processes: dict[Hashable, int], names: dict[by
     return np.stack(found, axis=1).astype(np.int64)
 
 
-def _process_keys(run: Trace) -> list[Hashable]:
-    """Return what identifies each process of a run: executable, rank, and place among those."""
+def _process_keys(run: Trace, rows: Sequence[int]) -> dict[int, Hashable]:
+    """Return what identifies each of some processes: executable, rank, and place among those.
+
+    Processes without counted launches, such as compilers that only the first run needs, have no
+    place.
+    """
     columns = run.columns("process", "name_id", "rank")
+    names, ranks = columns["name_id"].to_list(), columns["rank"].to_list()
     seen: Counter[Hashable] = Counter()
-    keys: list[Hashable] = []
-    for name, rank in zip(columns["name_id"].to_list(), columns["rank"].to_list(), strict=True):
-        key = None if name is None else run.strings.raw(name), rank
-        keys.append((*key, seen[key]))
+    keys: dict[int, Hashable] = {}
+    for row in rows:
+        name = names[row]
+        key = None if name is None else run.strings.raw(name), ranks[row]
+        keys[row] = (*key, seen[key])
         seen[key] += 1
     return keys
 

@@ -12,10 +12,18 @@
 
 namespace warpline::cupti {
 
+// Results of locking clocks that have words of their own.
+inline constexpr Result kNotSupported = 27;
+inline constexpr Result kInsufficientPrivileges = 35;
+
 inline constexpr std::uint32_t kVersion12_6 = 24;  // the first with these functions
+inline constexpr std::uint32_t kVersion13_4 = 130400;  // locks clocks and flushes caches
 
 enum class RangeKind : std::uint32_t { kEachKernel = 1, kPushed = 2 };
 enum class ReplayKind : std::uint32_t { kApplication = 1, kKernel = 2, kUser = 3 };
+enum class CacheMode : std::uint32_t { kNone = 0, kAll = 1 };
+enum class ClockMode : std::uint32_t { kBase = 1, kBoost = 2 };
+enum class ClockStatus : std::uint32_t { kUnlocked = 1, kLocked = 2 };  // and others
 inline constexpr std::uint32_t kForRanges = 0;  // type of a host object
 
 // Every structure begins with its size up to its last field, which is less than sizeof where that
@@ -103,6 +111,7 @@ struct RangeEnable {
   void* reserved;
   void* context;
   void* profiler;  // out
+  CacheMode caches;  // since 13.4
 };
 
 struct RangeOnly {  // to disable it, start it, pop a range
@@ -178,7 +187,6 @@ struct RangeDataInfo {
   std::size_t ranges;  // out
 };
 
-// All are needed.
 struct CounterFunctions {
   Result (*initialize)(CountersInit*);
   Result (*availability)(CounterAvailability*);
@@ -204,6 +212,11 @@ struct CounterFunctions {
   Result (*data_size)(RangeDataSize*);
   Result (*data_init)(RangeDataInit*);
   Result (*data_info)(RangeDataInfo*);
+
+  // Since 13.4, else null. All others are needed.
+  Result (*clock_status)(void* context, ClockStatus*);
+  Result (*clock_lock)(void* context, ClockMode);
+  Result (*clock_unlock)();
 };
 
 // The parameters of calls that launch kernels, as far as they are read.

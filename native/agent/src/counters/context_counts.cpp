@@ -44,9 +44,10 @@ void tell_how(Counting& c, const ContextCounts& counts, const std::string& unkno
 
 // ---- profilers of contexts
 
-void refuse(ContextCounts& counts, const std::string& reason) {
+void refuse(Counting& c, ContextCounts& counts, const std::string& reason) {
   counts.is_refused = true;
   counts.profiler.reset();
+  if (c.clocks->is_held_by(counts.context)) c.clocks->release();
   tell_counters_refused(reason);
 }
 
@@ -59,12 +60,14 @@ void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_
   const bool is_whole = counts.replay == CounterReplay::kRange;
   const char* function = "";
   cupti::Result result = cupti::kSuccess;
+  c.clocks->hold(context, counts.device);
   counts.profiler = RangeProfiler::make(
       c.functions, *counts.metrics, context,
       is_whole ? cupti::RangeKind::kPushed : cupti::RangeKind::kEachKernel,
       counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
+      c.config.flushes_caches ? cupti::CacheMode::kAll : cupti::CacheMode::kNone,
       ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
-  if (counts.profiler == nullptr) refuse(counts, counters_refused(c.base, function, result));
+  if (counts.profiler == nullptr) refuse(c, counts, counters_refused(c.base, function, result));
 }
 
 void prepare(Counting& c, ContextCounts& counts, void* context) {
@@ -72,16 +75,18 @@ void prepare(Counting& c, ContextCounts& counts, void* context) {
   std::string problem;
   counts.metrics = Metrics::make(c.base, c.functions, context, counts.device, c.config.metrics,
                                  unknown, problem);
-  if (counts.metrics == nullptr) return refuse(counts, problem);
+  if (counts.metrics == nullptr) return refuse(c, counts, problem);
   const std::size_t passes = counts.metrics->passes();
   counts.replay = c.config.replay;
   if (counts.replay == CounterReplay::kAuto) {
-    counts.replay = passes <= 1 ? CounterReplay::kSerial : CounterReplay::kKernel;
+    // Caches are flushed before each pass, and one pass in series has many launches.
+    const bool is_serial = passes <= 1 && !c.config.flushes_caches;
+    counts.replay = is_serial ? CounterReplay::kSerial : CounterReplay::kKernel;
   }
   const bool is_one_pass =
       counts.replay == CounterReplay::kSerial || counts.replay == CounterReplay::kRange;
   if (passes > 1 && is_one_pass) {
-    return refuse(counts, "the metrics need " + std::to_string(passes) +
+    return refuse(c, counts, "the metrics need " + std::to_string(passes) +
                               " passes\tchoose fewer metrics, or kernel replay");
   }
   tell_how(c, counts, unknown);
@@ -140,7 +145,7 @@ bool stop_profiler(Counting& c, ContextCounts& counts) {
   end_pass(counts);
   const cupti::Result result = counts.profiler->stop();
   if (result != cupti::kSuccess) {
-    refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
+    refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
   }
   return result == cupti::kSuccess;
 }
@@ -151,7 +156,7 @@ void close_range(Counting& c, ContextCounts& counts) {
   counts.is_open = false;
   const cupti::Result result = counts.profiler->pop();
   if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
+    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
   }
   if (!stop_profiler(c, counts)) return;
   const std::uint32_t number = c.counted++;
@@ -159,7 +164,9 @@ void close_range(Counting& c, ContextCounts& counts) {
   if (LogLease log = definition_log()) {  // recording has just ended
     write_metric_names(c, *log);
     const std::string name = "range " + std::to_string(number);
-    log->put(raw::CountedKernel{.flags = raw::CountedKernel::kIsRange,
+    std::uint8_t flags = clock_flags(c, counts.device);
+    flags |= raw::CountedKernel::kIsRange;
+    log->put(raw::CountedKernel{.flags = flags,
                                 .name = write_kernel_name(*log, name.c_str()),
                                 .start_ns = static_cast<std::uint64_t>(counts.range_from_ns),
                                 .end_ns = timestamp(),
@@ -174,8 +181,8 @@ void close_range(Counting& c, ContextCounts& counts) {
   hand_over(c, counts);
 }
 
-void refuse_steps(ContextCounts& counts, const char* fault) {
-  refuse(counts, std::string("steps cannot be passes: ") + fault +
+void refuse_steps(Counting& c, ContextCounts& counts, const char* fault) {
+  refuse(c, counts, std::string("steps cannot be passes: ") + fault +
                      "\tuse kernel replay, or metrics that need one pass");
 }
 
@@ -188,7 +195,7 @@ void end_step(Counting& c, ContextCounts& counts) {
     counts.profiler.reset();
     counts.has_image = false;
     counts.batch().launches.clear();
-    if (steps.most != 0 && ++steps.faults == kMostFaults) return refuse_steps(counts, kOtherKernels);
+    if (steps.most != 0 && ++steps.faults == kMostFaults) return refuse_steps(c, counts, kOtherKernels);
     steps.most = steps.at;  // the profiler is made again
     return steps.restart();
   }
@@ -196,7 +203,7 @@ void end_step(Counting& c, ContextCounts& counts) {
   if (steps.fault != nullptr) {
     counts.has_image = false;
     counts.batch().launches.clear();
-    if (++steps.faults == kMostFaults) return refuse_steps(counts, steps.fault);
+    if (++steps.faults == kMostFaults) return refuse_steps(c, counts, steps.fault);
     return steps.restart();
   }
   steps.at = 0;
@@ -225,6 +232,13 @@ void warn_of_memory(Counting& c, const ContextCounts& counts) {
 
 void tell_counters_refused(const std::string& reason) { note(raw::CudaNote::kNoCounters, reason); }
 
+std::uint8_t clock_flags(const Counting& c, std::uint32_t device) noexcept {
+  if (!c.clocks->is_asked()) return 0;
+  std::uint8_t flags = raw::CountedKernel::kIsClockAsked;
+  if (c.clocks->are_fixed(device)) flags |= raw::CountedKernel::kHasFixedClocks;
+  return flags;
+}
+
 void write_metric_names(Counting& c, ThreadLog& log) noexcept {
   if (c.has_written_names.exchange(true)) return;
   for (std::uint32_t i = 0; i < c.config.metrics.size(); ++i) {
@@ -244,6 +258,13 @@ bool GpuCounts::is_any_started() const noexcept {
                      [](const auto& counts) { return counts->is_started(); });
 }
 
+void disable(Counting& c, ContextCounts& counts) {
+  close_range(c, counts);
+  stop(c, counts, kOtherContext);
+  counts.profiler.reset();
+  counts.has_image = false;
+}
+
 ContextCounts& counts_of(Counting& c, GpuCounts& gpu, std::uint32_t device,
                          const cupti::CallData& data) {
   if (ContextCounts* counts = gpu.find(data.context)) return *counts;
@@ -260,11 +281,7 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
   warn_of_memory(c, counts);
   // Counters of a GPU serve one context at a time, and are its until its profiler is disabled.
   for (const auto& other : gpu.contexts) {
-    if (other.get() == &counts) continue;
-    close_range(c, *other);
-    stop(c, *other, kOtherContext);
-    other->profiler.reset();
-    other->has_image = false;
+    if (other.get() != &counts) disable(c, *other);
   }
   if (counts.profiler == nullptr) make_profiler(c, counts, counts.context, most_ranges(counts));
   if (counts.is_refused) return;
@@ -272,17 +289,17 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
     CounterBatch& batch = counts.batch();
     c.evaluator->wait(batch);
     batch.launches.clear();
-    if (!counts.profiler->clear(batch.image)) return refuse(counts, "no memory for counters");
+    if (!counts.profiler->clear(batch.image)) return refuse(c, counts, "no memory for counters");
     const cupti::Result result = counts.profiler->use(batch.image);
     if (result != cupti::kSuccess) {
-      return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
+      return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
     }
     counts.has_image = true;
     counts.clock = {};
   }
   const cupti::Result result = counts.profiler->start();
   if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
+    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
   }
   begin_pass(counts);
 }
@@ -312,7 +329,7 @@ void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t
   if (counts.is_refused) return;
   const cupti::Result result = counts.profiler->push("range");
   if (result != cupti::kSuccess) {
-    return refuse(counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
+    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
   }
   counts.is_open = true;
   counts.range_kernels = 0;
@@ -341,6 +358,10 @@ void end_context(Counting& c, GpuCounts& gpu, const void* context) {
   if (counts == nullptr) return;
   close_range(c, *counts);
   stop(c, *counts, nullptr);
+  if (c.clocks->is_held_by(context)) {
+    for (const auto& each : gpu.contexts) disable(c, *each);
+    c.clocks->release();
+  }
   for (const CounterBatch& batch : counts->batches) c.evaluator->wait(batch);
   std::erase_if(gpu.contexts, [counts](const auto& each) { return each.get() == counts; });
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "counters/clock_lock.h"
 #include "counters/clock_watch.h"
 #include "counters/evaluator.h"
 #include "counters/launch_filter.h"
@@ -17,6 +18,7 @@
 #include "counters/pace.h"
 #include "counters/range_profiler.h"
 #include "cupti/abi.h"
+#include "nvtx/range_filter.h"
 #include "session/config.h"
 #include "session/thread_log.h"
 
@@ -95,6 +97,7 @@ struct Counting {
   cupti::Functions base{};
   cupti::CounterFunctions functions{};
   std::unique_ptr<Evaluator> evaluator;
+  std::unique_ptr<ClockLock> clocks;
   Pace pace;
   std::array<GpuCounts, kMostGpus> gpus;  // by CUDA's ordinal
 
@@ -102,6 +105,7 @@ struct Counting {
   std::atomic<std::uint32_t> contexts_ended{0};  // a context's address may be another's after that
   std::atomic<std::uint32_t> seen{0};     // kernels launched
   std::atomic<std::uint32_t> counted{0};
+  std::atomic<bool> has_wound_up{false};  // as the filter chooses no more launches
   std::atomic<bool> is_over{false};       // all that was asked for is counted
   std::atomic<bool> is_ending{false};     // launches wait until their GPU is closed
   std::atomic<bool> has_written_names{false};
@@ -111,6 +115,7 @@ struct Counting {
   // Held for moments, also with a gate.
   pthread_mutex_t shared = PTHREAD_MUTEX_INITIALIZER;
   std::unique_ptr<LaunchFilter> filter;
+  nvtx::Instances windows;  // capture ranges in which launches are counted
   std::vector<void*> captures;  // streams that are being captured
 };
 
@@ -127,6 +132,12 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts);
 // is interrupted is no pass, for this cause; a range goes on.
 void stop(Counting& c, ContextCounts& counts, const char* cause);
 void stop_all(Counting& c, GpuCounts& gpu, const char* cause);
+
+// The same, and disables the context's profiler. It is made again when a launch is to be counted.
+void disable(Counting& c, ContextCounts& counts);
+
+// The flags of a record that say whether the GPU's clocks are locked.
+std::uint8_t clock_flags(const Counting& c, std::uint32_t device) noexcept;
 
 // Stops the counters of a step without handing anything over.
 void stop_step(Counting& c, ContextCounts& counts, const char* cause);

@@ -13,6 +13,7 @@
 
 #include "counters/context_counts.h"
 #include "counters/library.h"
+#include "counters/processes.h"
 #include "cupti/calls.h"
 #include "cupti/detach.h"
 #include "cupti/records.h"
@@ -197,9 +198,28 @@ bool is_filter_done(Counting& c) noexcept {
   return c.filter->is_done();
 }
 
+bool is_in_window(const Counting& c) noexcept {
+  return c.windows.is_all() || c.windows.has(g_process->windows_begun.load());
+}
+
+// Whether the thread is in the NVTX ranges, and the process in the capture ranges, that are asked for.
+bool is_in_ranges(const Counting& c) noexcept {
+  if (!is_in_window(c)) return false;
+  if (!c.config.ranges.is_on()) return true;
+  nvtx::RangeFilter* filter = nvtx::RangeFilter::current();
+  return filter != nullptr && filter->has_launch();
+}
+
 Choice choose(Counting& c, const Launch& launch, const cupti::CallData& data) {
   if (launch.mangled == nullptr || !is_recording(c)) return Choice::kSkip;
-  LaunchFacts facts{launch.mangled, {}, {}, data.context_id, stream_of(c, launch, data.context)};
+  LaunchFacts facts{launch.mangled,
+                    {},
+                    {},
+                    data.context_id,
+                    stream_of(c, launch, data.context),
+                    t_launch.device,
+                    launch.dynamic_shared_bytes,
+                    is_in_ranges(c)};
   std::copy_n(launch.grid, 3, facts.grid);
   std::copy_n(launch.block, 3, facts.block);
   const Lock lock(c.shared);
@@ -212,7 +232,7 @@ ContextCounts& counts_here(Counting& c, const cupti::CallData& data) {
 
 // Begins the range of a context with the first work in it. Returns the context, or null.
 ContextCounts* enter_range(Counting& c, const cupti::CallData& data) {
-  if (!is_recording(c) || is_capturing(c)) return nullptr;
+  if (!is_recording(c) || is_capturing(c) || !is_in_window(c)) return nullptr;
   ContextCounts& counts = counts_here(c, data);
   open_range(c, *t_launch.gpu, counts, t_launch.enter_ns);
   return counts.is_open ? &counts : nullptr;
@@ -246,7 +266,7 @@ void enter_launch(Counting& c, const cupti::CallData& data) {
     return;
   }
   if (c.config.replay == CounterReplay::kSteps) {
-    if (is_recording(c) && !c.is_over && !is_capturing(c)) {
+    if (is_recording(c) && !c.is_over && !is_capturing(c) && is_in_window(c)) {
       enter_step_launch(c, counts_here(c, data), data);
     }
     return;
@@ -305,7 +325,8 @@ void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallDat
   write_metric_names(c, *log);
   const FunctionFacts facts = facts_of(launch.function);
   const auto size = [](int value) { return static_cast<std::uint32_t>(value); };
-  log->put(raw::CountedKernel{.name = write_kernel_name(*log, launch.mangled),
+  log->put(raw::CountedKernel{.flags = clock_flags(c, counts.device),
+                              .name = write_kernel_name(*log, launch.mangled),
                               .start_ns = static_cast<std::uint64_t>(t_launch.enter_ns),
                               .end_ns = timestamp(),
                               .device = counts.device,
@@ -411,10 +432,17 @@ GpuCounts* gpu_of(Counting& c, void* context, std::uint32_t& device) noexcept {
   return device < c.gpus.size() ? &c.gpus[device] : nullptr;
 }
 
+// Whether a launch is outside the NVTX ranges that are asked for, and need not be looked at.
+bool is_elsewhere(const Counting& c) noexcept {
+  const bool is_looked_at = c.config.skip_before_match != 0;  // which counts launches everywhere
+  return c.config.ranges.is_on() && !is_looked_at && !is_in_ranges(c);
+}
+
 // Lets a launch go that will not be counted, while no counters are programmed. Most launches are such
 // where samples are taken.
 bool passes_by(const Counting& c, GpuCounts& gpu, std::uint64_t hash) noexcept {
-  const bool is_unwanted = c.pace.is_resting() || c.unwanted.has(hash, c.pace.burst());
+  const bool is_unwanted =
+      c.pace.is_resting() || c.unwanted.has(hash, c.pace.burst()) || is_elsewhere(c);
   if (!is_unwanted || c.is_ending) return false;
   gpu.in_flight.fetch_add(1);
   if (!gpu.is_programmed) return true;
@@ -477,6 +505,27 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
   release(*gpu);
 }
 
+// Once no launch will be chosen any more: clocks need not be locked any longer, and the program may be
+// over. Without a gate.
+void wind_up(Counting& c) noexcept {
+  if (c.config.replay == CounterReplay::kSteps) return;  // further passes count the same launches
+  const bool is_needed = c.config.ends_program || c.clocks->is_held();
+  if (!is_needed || !is_filter_done(c) || c.has_wound_up.exchange(true)) return;
+  for (GpuCounts& gpu : c.gpus) {
+    try {
+      const Gate gate(gpu, kPatienceNs);
+      if (!gate) continue;
+      for (const auto& counts : gpu.contexts) disable(c, *counts);
+      gpu.is_programmed = false;
+    } catch (...) {
+    }
+  }
+  c.clocks->release();
+  if (!c.config.ends_program) return;
+  c.evaluator->wait_for_all();
+  stop_session(*c.session->control);
+}
+
 void leave(const cupti::CallData& data) noexcept {
   if (t_launch.counting == nullptr) return;
   Counting& c = *t_launch.counting;
@@ -492,6 +541,7 @@ void leave(const cupti::CallData& data) noexcept {
   if (t_launch.is_ranged) c.pace.spend(now_ns() - t_launch.enter_ns);
   t_launch.gpu->is_programmed = t_launch.gpu->is_any_started();
   pthread_mutex_unlock(&t_launch.gpu->gate);
+  if (t_launch.is_counted) wind_up(c);
 }
 
 // Chooses the calls whose callbacks are needed, by name, and turns these on.
@@ -518,6 +568,28 @@ void tell_steps(const Counting& c, const GpuCounts& gpu) {
   }
 }
 
+// Prepares the choice of NVTX ranges and capture ranges. Returns false, and why, if that cannot be.
+bool find_ranges(Counting& c, std::string& problem) {
+  try {
+    c.windows = nvtx::Instances(c.config.window_instances);
+  } catch (const std::regex_error&) {
+    problem = "invalid filter " + c.config.window_instances;
+    return false;
+  }
+  if (!c.config.ranges.is_on()) return true;
+  const nvtx::RangeFilter* filter = nvtx::RangeFilter::current();
+  problem = filter == nullptr ? "no memory for filters" : filter->problem();
+  return problem.empty();
+}
+
+// Says why no launch was chosen, if NVTX ranges are what was asked for.
+void tell_not_chosen(const Counting& c) {
+  if (c.counted != 0 || !c.config.ranges.is_on()) return;
+  const nvtx::RangeFilter* filter = nvtx::RangeFilter::current();
+  const std::string reason = filter == nullptr ? std::string() : filter->reason();
+  if (!reason.empty()) note(raw::CudaNote::kNotChosen, reason);
+}
+
 }  // namespace
 
 void begin_counting(const Session& session, const CuptiLibrary& library,
@@ -529,12 +601,23 @@ void begin_counting(const Session& session, const CuptiLibrary& library,
     made->session = &session;
     made->base = library.functions;
     made->pace.configure(made->config.budget_ppm, made->config.burst, now_ns());
-    if (const char* missing = load_counter_functions(library, made->functions)) {
-      return tell_counters_refused(library.file + " has no " + missing + "\tuse CUPTI 12.6 or later");
+    const bool wants_clocks = made->config.clocks != Clocks::kNone;
+    const bool is_controlled = wants_clocks || made->config.flushes_caches;
+    if (const char* missing = load_counter_functions(library, wants_clocks, made->functions)) {
+      const std::string version = wants_clocks ? "13.4" : "12.6";
+      return tell_counters_refused(library.file + " has no " + missing + "\tuse CUPTI " + version + " or later");
+    }
+    if (is_controlled && library.version < cupti::kVersion13_4) {
+      return tell_counters_refused(library.file + " cannot flush caches\tuse CUPTI 13.4 or later");
     }
     std::string problem;
+    if (!is_counted_process(made->config.processes, problem)) {
+      return note(raw::CudaNote::kNotChosen, problem);
+    }
+    made->clocks = std::make_unique<ClockLock>(made->base, made->functions, made->config.clocks);
     made->filter = LaunchFilter::make(made->config, problem);
     if (made->filter == nullptr) return tell_counters_refused(problem);
+    if (!find_ranges(*made, problem)) return tell_counters_refused(problem);
     made->evaluator = std::make_unique<Evaluator>(made->functions);
     made->evaluator->start();
     turn_callbacks_on(made->base, subscriber);
@@ -560,12 +643,15 @@ void end_counting(bool is_exit) noexcept {
     g_counting.store(nullptr, std::memory_order_release);
     end_clock_watches();
     c.evaluator->stop();
+    tell_not_chosen(c);
     if (c.evaluator->mismatches() != 0) {
       note(raw::CudaNote::kCountersDoubt, "counters of some launches were lost: their order was not known");
     }
     for (GpuCounts& gpu : c.gpus) {
-      if (const Gate gate(gpu, kPatienceNs); gate && !is_exit) gpu.contexts.clear();
+      const bool is_cleared = !is_exit || c.clocks->is_held();
+      if (const Gate gate(gpu, kPatienceNs); gate && is_cleared) gpu.contexts.clear();
     }
+    c.clocks->release();
   } catch (...) {
   }
 }

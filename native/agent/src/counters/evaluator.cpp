@@ -39,6 +39,7 @@ void Evaluator::take(CounterBatch& batch, const Metrics& metrics) noexcept {
       const Lock lock(lock_);
       jobs_.push_back(job);
       batch.is_busy = true;
+      ++under_way_;
       pthread_cond_broadcast(&changed_);
       return;
     } catch (...) {
@@ -50,6 +51,11 @@ void Evaluator::take(CounterBatch& batch, const Metrics& metrics) noexcept {
 void Evaluator::wait(const CounterBatch& batch) noexcept {
   const Lock lock(lock_);
   while (batch.is_busy) pthread_cond_wait(&changed_, &lock_);
+}
+
+void Evaluator::wait_for_all() noexcept {
+  const Lock lock(lock_);
+  while (under_way_ != 0) pthread_cond_wait(&changed_, &lock_);
 }
 
 void Evaluator::work() noexcept {
@@ -65,6 +71,7 @@ void Evaluator::work() noexcept {
     write(job);
     const Lock lock(lock_);
     job.batch->is_busy = false;
+    --under_way_;
     pthread_cond_broadcast(&changed_);
   }
 }

@@ -36,6 +36,8 @@ class Evaluator {
   void take(CounterBatch& batch, const Metrics& metrics) noexcept;
   // Waits until a batch is free.
   void wait(const CounterBatch& batch) noexcept;
+  // Waits until all that was handed over is written down.
+  void wait_for_all() noexcept;
 
   // Batches whose image did not have a range for each launch.
   std::uint64_t mismatches() const noexcept { return mismatches_; }
@@ -53,6 +55,7 @@ class Evaluator {
   pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t changed_ = PTHREAD_COND_INITIALIZER;
   std::deque<Job> jobs_;
+  std::size_t under_way_ = 0;  // with that which is being written
   std::vector<double> values_;
   pthread_t thread_{};
   bool runs_ = false;

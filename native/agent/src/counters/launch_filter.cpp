@@ -66,6 +66,7 @@ std::unique_ptr<LaunchFilter> LaunchFilter::make(const CounterConfig& config,
   filter->skip_ = config.skip;
   filter->count_ = config.count;
   filter->sample_ = config.sample;
+  filter->mode_ = config.mode;
   filter->sample_of_burst_ = config.burst;
   return filter;
 }
@@ -81,16 +82,34 @@ const LaunchFilter::Kernel& LaunchFilter::kernel_of(const char* mangled) {
   return kernel;
 }
 
-bool LaunchFilter::matches_id(const Kernel& kernel, const LaunchFacts& launch) {
+// The tally that skip and count are compared with.
+LaunchFilter::Tally& LaunchFilter::tally_of(const LaunchFacts& launch) {
+  const auto bytes = [](const auto& field) {
+    return std::string_view(reinterpret_cast<const char*>(&field), sizeof field);
+  };
+  std::string key;
+  switch (mode_) {
+    case FilterMode::kGlobal: return all_;
+    case FilterMode::kPerGpu: key = bytes(launch.device); break;
+    case FilterMode::kPerLaunchConfig:
+      key.append(bytes(launch.grid)).append(bytes(launch.block)).append(bytes(launch.shared_bytes));
+      break;
+  }
+  return tallies_[key];
+}
+
+bool LaunchFilter::matches_id(const Kernel& kernel, const LaunchFacts& launch, Tally& tally) const {
   if (ids_.empty()) return true;
+  tally.calls.resize(ids_.size());
   bool is_any = false;
-  for (KernelId& id : ids_) {
+  for (std::size_t i = 0; i < ids_.size(); ++i) {
+    const KernelId& id = ids_[i];
     const auto is = [](const std::string& wanted, std::uint32_t number) {
       return wanted.empty() || wanted == std::to_string(number);
     };
     if (!is(id.context, launch.context) || !is(id.stream, launch.stream)) continue;
     if (!id.name.matches(kernel.name)) continue;
-    const std::uint64_t call = ++id.calls[kernel.name];
+    const std::uint64_t call = ++tally.calls[i][kernel.name];
     is_any = is_any || !id.invocation || std::regex_match(std::to_string(call), *id.invocation);
   }
   return is_any;
@@ -99,14 +118,18 @@ bool LaunchFilter::matches_id(const Kernel& kernel, const LaunchFacts& launch) {
 Choice LaunchFilter::choose(const LaunchFacts& launch, std::uint32_t burst) {
   const Kernel& kernel = kernel_of(launch.mangled);
   if (kernel.is_excluded) return Choice::kExclude;
-  if (skip_before_match_ > 0) {
-    --skip_before_match_;
+  Tally& own = tally_of(launch);
+  // Of each GPU only skip and count are applied by themselves, of each launch configuration all filters.
+  Tally& shared = mode_ == FilterMode::kPerGpu ? all_ : own;
+  if (shared.seen < skip_before_match_) {
+    ++shared.seen;
     return Choice::kSkip;
   }
   if (!kernel.matches_name || is_done()) return Choice::kNever;
-  if (!matches_id(kernel, launch)) return Choice::kSkip;
-  if (skip_ > 0) {
-    --skip_;
+  if (!launch.is_in_range || (count_ != 0 && own.taken >= count_)) return Choice::kSkip;
+  if (!matches_id(kernel, launch, shared)) return Choice::kSkip;
+  if (own.skipped < skip_) {
+    ++own.skipped;
     return Choice::kSkip;
   }
   if (sample_ != 0) {
@@ -121,7 +144,7 @@ Choice LaunchFilter::choose(const LaunchFacts& launch, std::uint32_t burst) {
     ++samples.in_burst;
     ++samples.taken;
   }
-  ++taken_;
+  ++own.taken;
   return Choice::kCount;
 }
 

@@ -21,6 +21,9 @@ struct LaunchFacts {
   std::uint32_t block[3];
   std::uint32_t context;
   std::uint32_t stream;
+  std::uint32_t device;
+  std::uint32_t shared_bytes;
+  bool is_in_range;  // in the NVTX ranges and capture ranges that are asked for
 };
 
 enum class Choice : std::uint8_t {
@@ -41,7 +44,9 @@ class LaunchFilter {
   Choice choose(const LaunchFacts& launch, std::uint32_t burst);
 
   // Whether no launch will be counted any more.
-  bool is_done() const noexcept { return count_ != 0 && taken_ >= count_; }
+  bool is_done() const noexcept {
+    return mode_ == FilterMode::kGlobal && count_ != 0 && all_.taken >= count_;
+  }
 
  private:
   // A name, an expression, or all.
@@ -57,7 +62,13 @@ class LaunchFilter {
     std::string stream;
     Matcher name;
     std::optional<std::regex> invocation;  // all of the number must match
-    std::unordered_map<std::string, std::uint64_t> calls;  // by kernel, of those that match
+  };
+  // Launches so far; of all, or of those that are filtered by themselves.
+  struct Tally {
+    std::uint64_t seen = 0;
+    std::uint64_t skipped = 0;
+    std::uint64_t taken = 0;
+    std::vector<std::unordered_map<std::string, std::uint64_t>> calls;  // by id, then by kernel
   };
   struct Kernel {
     std::string name;  // of the base that is compared
@@ -74,7 +85,8 @@ class LaunchFilter {
   static Matcher matcher_of(std::string_view text);
   static KernelId id_of(std::string_view text);
   const Kernel& kernel_of(const char* mangled);
-  bool matches_id(const Kernel& kernel, const LaunchFacts& launch);
+  Tally& tally_of(const LaunchFacts& launch);
+  bool matches_id(const Kernel& kernel, const LaunchFacts& launch, Tally& tally) const;
 
   NameBase base_ = NameBase::kFunction;
   Matcher name_;
@@ -85,7 +97,9 @@ class LaunchFilter {
   std::uint64_t count_ = 0;
   std::uint64_t sample_ = 0;
   std::uint64_t sample_of_burst_ = 0;
-  std::uint64_t taken_ = 0;
+  FilterMode mode_ = FilterMode::kGlobal;
+  Tally all_;
+  std::unordered_map<std::string, Tally> tallies_;  // by GPU, or by grid, block and shared memory
   std::unordered_map<std::string, Kernel> kernels_;         // by mangled name
   std::unordered_map<std::string, Samples> samples_;  // by kernel, grid and block
 };

@@ -6,7 +6,8 @@
 
 namespace warpline::agent {
 
-const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFunctions& f) {
+const char* load_counter_functions(const CuptiLibrary& library, bool wants_clocks,
+                                   cupti::CounterFunctions& f) {
   void* handle = dlopen(library.file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   const char* missing = nullptr;
   const auto need = [&](const char* name, auto& function) {
@@ -36,6 +37,11 @@ const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFu
   need("cuptiRangeProfilerGetCounterDataSize", f.data_size);
   need("cuptiRangeProfilerCounterDataImageInitialize", f.data_init);
   need("cuptiRangeProfilerGetCounterDataInfo", f.data_info);
+  if (wants_clocks) {
+    need("cuptiClockControlGetStatus", f.clock_status);
+    need("cuptiClockControlLock", f.clock_lock);
+    need("cuptiClockControlUnlock", f.clock_unlock);
+  }
   if (handle != nullptr) dlclose(handle);  // the agent holds the library open
   return missing;
 }

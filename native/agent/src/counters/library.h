@@ -8,8 +8,10 @@
 
 namespace warpline::agent {
 
-// Returns null, or the name of the function that the library lacks.
-const char* load_counter_functions(const CuptiLibrary& library, cupti::CounterFunctions& functions);
+// Returns null, or the name of the function that the library lacks. Those that lock clocks are looked for
+// if they are wanted.
+const char* load_counter_functions(const CuptiLibrary& library, bool wants_clocks,
+                                   cupti::CounterFunctions& functions);
 
 // Returns the parameters of a call, with the size that CUPTI expects: that of the fields known here.
 template <class Parameters, class Last>

@@ -27,12 +27,15 @@ std::unique_ptr<RangeProfiler> RangeProfiler::make(const cupti::CounterFunctions
                                                    const Metrics& metrics, void* context,
                                                    cupti::RangeKind range,
                                                    cupti::ReplayKind replay,
+                                                   cupti::CacheMode caches,
                                                    std::size_t most_ranges, std::size_t most_bytes,
                                                    const char*& function,
                                                    Result& result) {
   std::unique_ptr<RangeProfiler> made(
       new RangeProfiler(functions, metrics, context, range, replay));
-  auto enable = sized(&cupti::RangeEnable::profiler);
+  const bool is_plain = caches == cupti::CacheMode::kNone;  // also for those that know no other
+  auto enable = is_plain ? sized(&cupti::RangeEnable::profiler) : sized(&cupti::RangeEnable::caches);
+  enable.caches = caches;
   enable.context = context;
   function = "cuptiRangeProfilerEnable";
   result = functions.enable(&enable);

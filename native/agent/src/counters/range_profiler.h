@@ -21,6 +21,7 @@ class RangeProfiler {
   static std::unique_ptr<RangeProfiler> make(const cupti::CounterFunctions& functions,
                                              const Metrics& metrics, void* context,
                                              cupti::RangeKind range, cupti::ReplayKind replay,
+                                             cupti::CacheMode caches,
                                              std::size_t most_ranges, std::size_t most_bytes,
                                              const char*& function,
                                              cupti::Result& result);

@@ -8,6 +8,7 @@
 #include "nvtx/abi.h"
 #include "nvtx/events.h"
 #include "nvtx/names.h"
+#include "nvtx/range_filter.h"
 #include "nvtx/schemas.h"
 #include "session/clock.h"
 #include "session/process.h"
@@ -70,6 +71,7 @@ struct ThreadRanges {
   const Domain* step_domain;  // of the range that began a step and is open; or nullptr
   std::uint32_t step_depth;
   std::uint64_t step_generation;  // of the process: a fork may have been made within a step
+  bool has_watched;  // a range that a capture range, a step, or the filter of launches may end with
   std::uint64_t unplaced;  // open ranges in domains that had no place
   bool has_missed;  // a range that is not the capture range was opened
   const ThreadLog* log;
@@ -115,7 +117,11 @@ thread_local constinit ThreadRanges t_ranges{};
 
 // Range ids whose start opened a capture range. 0 is a free place.
 std::atomic<std::uint64_t> g_window_ids[64];
-std::atomic<std::uint32_t> g_window_id_count{0};
+// Ranges whose end closes a capture range or is told to the filter of launches, but for those that are
+// not in a log: they have ids of their own.
+std::atomic<std::uint32_t> g_watched_ids{0};
+constexpr std::uint64_t kUnlogged = std::uint64_t{1} << 63;
+std::atomic<std::uint64_t> g_unlogged_ids{0};
 
 // Both without a lease; CUDA tracing follows at once.
 void begin_window() noexcept {
@@ -191,11 +197,33 @@ void close_window_of_pop(ThreadRanges& mine, const Domain& domain, std::uint32_t
   }
 }
 
+// Sees to a range that may begin a step or a capture range, or that launches are counted by.
+[[gnu::noinline]] void see_push(ThreadRanges& mine, Domain& domain, const Given& given,
+                                const OpenRanges* open, std::uint32_t watched) noexcept {
+  mine.has_watched = true;
+  if ((watched & kWatchSteps) != 0 && see_step(mine, domain, given) && open != nullptr) {
+    mine.step_domain = &domain;
+    mine.step_depth = open->depth;
+    mine.step_generation = g_process->generation.load(std::memory_order_relaxed);
+  }
+  if (open == nullptr) return;  // its end would not be known
+  if ((watched & kWatchFilter) != 0) {
+    if (RangeFilter* filter = RangeFilter::current()) filter->push(domain, Event(domain, given).name);
+  }
+  if ((watched & kWatchWindows) != 0) open_window_of_push(mine, domain, given, open->depth);
+}
+
+[[gnu::noinline]] void see_pop(ThreadRanges& mine, const Domain& domain, std::uint32_t depth) noexcept {
+  if (RangeFilter* filter = RangeFilter::current()) filter->pop(domain);
+  if (mine.window_count != 0) close_window_of_pop(mine, domain, depth);
+  if (mine.step_domain == &domain && depth <= mine.step_depth) mine.step_domain = nullptr;
+}
+
 bool keep_window_id(std::uint64_t id) noexcept {
   for (std::atomic<std::uint64_t>& place : g_window_ids) {
     std::uint64_t free = 0;
     if (place.compare_exchange_strong(free, id, std::memory_order_acq_rel)) {
-      g_window_id_count.fetch_add(1, std::memory_order_release);
+      g_watched_ids.fetch_add(1, std::memory_order_release);
       return true;
     }
   }
@@ -206,11 +234,28 @@ void close_window_of_stop(std::uint64_t id) noexcept {
   for (std::atomic<std::uint64_t>& place : g_window_ids) {
     std::uint64_t same = id;
     if (place.compare_exchange_strong(same, 0, std::memory_order_acq_rel)) {
-      g_window_id_count.fetch_sub(1, std::memory_order_release);
+      g_watched_ids.fetch_sub(1, std::memory_order_release);
       end_window();
       return;
     }
   }
+}
+
+// Tells the filter of launches of a range that begins; returns its id, also if it is in no log.
+[[gnu::noinline]] std::uint64_t tell_start(Domain& domain, const Given& given, std::uint64_t id) noexcept {
+  RangeFilter* filter = RangeFilter::current();
+  if (filter == nullptr) return id;
+  const bool is_logged = id != 0;
+  if (!is_logged) id = kUnlogged | g_unlogged_ids.fetch_add(1, std::memory_order_relaxed);
+  const bool is_told = filter->start(domain, Event(domain, given).name, id);
+  if (is_told && is_logged) g_watched_ids.fetch_add(1, std::memory_order_release);
+  return is_told || is_logged ? id : 0;
+}
+
+[[gnu::noinline]] void tell_stop(std::uint64_t id) noexcept {
+  RangeFilter* filter = RangeFilter::current();
+  const bool is_told = filter != nullptr && filter->stop(id);
+  if (is_told && (id & kUnlogged) == 0) g_watched_ids.fetch_sub(1, std::memory_order_release);
 }
 
 // Adds what a raw::Push, Start or Mark has besides its time.
@@ -344,29 +389,19 @@ void mark(Domain& domain, const Given& given) noexcept {
 }
 
 int push_range(Domain& domain, const Given& given) noexcept {
-  const raw::RangeMode wanted = ranges_wanted();
+  const std::uint32_t watched = ranges_watched();
   if (!is_enabled(domain)) {
-    if (wanted == raw::RangeMode::kSteps) see_step(t_ranges, domain, given);
+    if ((watched & kWatchSteps) != 0) see_step(t_ranges, domain, given);
     return kNotTracked;
   }
   ThreadRanges& mine = t_ranges;
   OpenRanges* open = mine.of(domain);
-  if (wanted == raw::RangeMode::kSteps) [[unlikely]] {
-    const bool is_step = see_step(mine, domain, given);
-    if (is_step && open != nullptr) {
-      mine.step_domain = &domain;
-      mine.step_depth = open->depth;
-      mine.step_generation = g_process->generation.load(std::memory_order_relaxed);
-    }
-  }
   raw::Push record;
+  if (watched != 0) [[unlikely]] see_push(mine, domain, given, open, watched);
   if (open == nullptr) {
     ++mine.unplaced;
     write_event(mine, domain, given, record);
     return kNotTracked;
-  }
-  if (wanted == raw::RangeMode::kNvtx) [[unlikely]] {
-    open_window_of_push(mine, domain, given, open->depth);
   }
   const bool is_recorded =
       open->can_record() && write_event(mine, domain, given, record);
@@ -389,33 +424,35 @@ int pop_range(Domain& domain, const Given& end) noexcept {
     }
   }
   if (!is_placed) return kNotTracked;
-  if (mine.window_count != 0) [[unlikely]] close_window_of_pop(mine, domain, open->depth);
-  if (mine.step_domain == &domain && open->depth <= mine.step_depth) mine.step_domain = nullptr;
+  if (mine.has_watched) [[unlikely]] see_pop(mine, domain, open->depth);
   return static_cast<int>(open->depth);
 }
 
 std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
-  const raw::RangeMode wanted = ranges_wanted();
+  const std::uint32_t watched = ranges_watched();
   ThreadRanges& mine = t_ranges;
-  if (wanted == raw::RangeMode::kSteps) [[unlikely]] see_step(mine, domain, given);
+  if ((watched & kWatchSteps) != 0) [[unlikely]] see_step(mine, domain, given);
   if (!is_enabled(domain)) return 0;
-  const bool is_window =
-      wanted == raw::RangeMode::kNvtx && opens_window(mine, domain, given);
+  const bool is_window = (watched & kWatchWindows) != 0 && opens_window(mine, domain, given);
   if (is_window) begin_window();
   raw::Start record;
-  const std::uint64_t id = write_event(mine, domain, given, record) ? record.range_id : 0;
+  std::uint64_t id = write_event(mine, domain, given, record) ? record.range_id : 0;
   if (is_window && (id == 0 || !keep_window_id(id))) end_window();
+  if ((watched & kWatchFilter) != 0) [[unlikely]] id = tell_start(domain, given, id);
   return id;
 }
 
 void stop_range(Domain& domain, std::uint64_t id, const Given& end) noexcept {
   if (id == 0) return;
+  if ((id & kUnlogged) != 0) [[unlikely]] return tell_stop(id);
   if (LogLease log = recording_log()) {
     ThreadRanges& mine = t_ranges;
     mine.see(*log);
     write_end(static_cast<LogLease&&>(log), mine, domain, raw::Stop{.range_id = id}, end);
   }
-  if (g_window_id_count.load(std::memory_order_acquire) != 0) [[unlikely]] close_window_of_stop(id);
+  if (g_watched_ids.load(std::memory_order_acquire) == 0) [[likely]] return;
+  close_window_of_stop(id);
+  tell_stop(id);
 }
 
 // --- What the instances of NVTX call -------------------------------------------------------------

@@ -126,6 +126,7 @@ constexpr CounterText kCounterTexts[] = {
     {"counter_name_regex", &CounterConfig::name_regex},
     {"counter_name_base", &CounterConfig::name_base},
     {"counter_exclude", &CounterConfig::exclude},
+    {"counter_window_instances", &CounterConfig::window_instances},
 };
 
 void set_counter_devices(CounterConfig& config, std::string_view list) {
@@ -137,6 +138,30 @@ void set_counter_devices(CounterConfig& config, std::string_view list) {
   }
 }
 
+void set_ranges(RangeFilterConfig& config, std::string_view key, const std::string& value) {
+  if (key == "counter_nvtx_include") {
+    config.include.push_back(value);
+  } else if (key == "counter_nvtx_exclude") {
+    config.exclude.push_back(value);
+  } else if (key == "counter_nvtx_scope") {
+    config.per_process = value == "process";
+  } else if (key == "counter_nvtx_instances") {
+    config.instances = value;
+  } else if (key == "counter_nvtx_per_window") {
+    config.per_window = value != "0";
+  }
+}
+
+void set_processes(ProcessesConfig& config, std::string_view key, const std::string& value) {
+  if (key == "counter_processes") {
+    config.filters.push_back(value);
+  } else if (key == "counter_program") {
+    config.program = static_cast<std::int32_t>(number(value, 0));
+  } else if (key == "counter_only_program") {
+    config.only_program = value != "0";
+  }
+}
+
 void set_counters(CounterConfig& config, std::string_view key, const std::string& value) {
   for (const CounterNumber& known : kCounterNumbers) {
     if (key == known.key) config.*known.field = number(value, config.*known.field);
@@ -144,6 +169,8 @@ void set_counters(CounterConfig& config, std::string_view key, const std::string
   for (const CounterText& known : kCounterTexts) {
     if (key == known.key) config.*known.field = value;
   }
+  set_ranges(config.ranges, key, value);
+  set_processes(config.processes, key, value);
   if (key == "counters") {
     config.is_on = value != "0";
   } else if (key == "counter_metric") {
@@ -152,6 +179,18 @@ void set_counters(CounterConfig& config, std::string_view key, const std::string
     config.kernel_ids.push_back(value);
   } else if (key == "counter_devices") {
     set_counter_devices(config, value);
+  } else if (key == "counter_filter_mode") {
+    config.mode = value == "per-gpu"             ? FilterMode::kPerGpu
+                  : value == "per-launch-config" ? FilterMode::kPerLaunchConfig
+                                                 : FilterMode::kGlobal;
+  } else if (key == "counter_clocks") {
+    config.clocks = value == "boost"  ? Clocks::kBoost
+                    : value == "base" ? Clocks::kBase
+                                      : Clocks::kNone;
+  } else if (key == "counter_caches") {
+    config.flushes_caches = value == "all";
+  } else if (key == "counter_kill") {
+    config.ends_program = value != "0";
   } else if (key == "counter_replay") {
     for (const auto& [name, replay] : kReplays) {
       if (value == name) config.replay = replay;

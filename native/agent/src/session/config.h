@@ -52,6 +52,34 @@ enum class CounterReplay : std::uint8_t {
   kRange,   // one pass of all that runs between two switches of recording, as a whole
 };
 
+// What skip and count are applied to, each by itself.
+enum class FilterMode : std::uint8_t { kGlobal, kPerGpu, kPerLaunchConfig };
+
+// What the GPU's clocks are locked to while counting.
+enum class Clocks : std::uint8_t { kNone, kBase, kBoost };
+
+// In which processes launches are counted.
+struct ProcessesConfig {
+  bool only_program = false;         // counter_only_program
+  std::int32_t program = 0;          // counter_program: the process that the launcher started
+  // counter_processes: NAME, regex:EXPRESSION, exclude:NAME or exclude-tree:NAME, for executables
+  std::vector<std::string> filters;
+};
+
+// Which launches are counted by the NVTX ranges that are open: keys counter_nvtx_.... An expression is
+// lines: as the user wrote it; "push" or "start"; "text" or "regex"; the domain, empty for the
+// default one; then [ and ] for the bottom and the top of the stack, * and + for any number of ranges and
+// one, and =NAME.
+struct RangeFilterConfig {
+  std::vector<std::string> include;  // none: all launches
+  std::vector<std::string> exclude;
+  bool per_process = false;          // counter_nvtx_scope=process: one stack for all threads
+  std::string instances;             // of what matches, counted from 1; empty: all
+  bool per_window = false;           // the count restarts in each capture range
+
+  bool is_on() const noexcept { return !include.empty() || !exclude.empty(); }
+};
+
 // Hardware counters of kernels: keys counters and counter_....
 struct CounterConfig {
   bool is_on = false;
@@ -66,10 +94,17 @@ struct CounterConfig {
   std::uint64_t skip_before_match = 0;  // launches of any name
   std::uint64_t skip = 0;               // launches that match
   std::uint64_t count = 0;              // launches to count after them; 0: all
+  FilterMode mode = FilterMode::kGlobal;
+  bool ends_program = false;            // counter_kill: it is over once count launches are counted
   std::uint64_t sample = 0;             // of each kernel, grid and block; 0: all
   std::uint64_t burst = 0;              // of these, in one burst (see counters/pace.h); 0: no bursts
   std::uint64_t budget_ppm = 0;         // of the process's time; 0: no limit
   std::vector<std::uint32_t> devices;   // CUDA's ordinals; empty: all
+  RangeFilterConfig ranges;
+  std::string window_instances;         // of capture ranges, counted from 1; empty: all
+  ProcessesConfig processes;
+  Clocks clocks = Clocks::kNone;
+  bool flushes_caches = false;          // counter_caches=all: before each pass
 };
 
 // Step sampling: keys sample_..., used in range mode kSteps.

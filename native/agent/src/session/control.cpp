@@ -96,6 +96,12 @@ void close_window(raw::ControlPage& page, raw::ControlSlot* slot) noexcept {
   });
 }
 
+void stop_session(raw::ControlPage& page) noexcept {
+  change_switch(page, [](std::uint64_t word) {
+    return (word & ~std::uint64_t{0xff}) | static_cast<std::uint64_t>(raw::State::kStopped);
+  });
+}
+
 void report_error(raw::ControlPage& page, const char* text) noexcept {
   if (__atomic_fetch_add(&page.agent_errors, 1, __ATOMIC_ACQ_REL) == 0) {
     std::strncpy(page.first_error, text, sizeof page.first_error - 1);

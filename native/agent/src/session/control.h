@@ -48,6 +48,9 @@ inline void add(std::uint64_t& counter, std::uint64_t count = 1) noexcept {
   __atomic_fetch_add(&counter, count, __ATOMIC_RELAXED);
 }
 
+// Ends recording, for all processes of the session.
+void stop_session(raw::ControlPage& page) noexcept;
+
 // Stores the first error of the session for the launcher.
 void report_error(raw::ControlPage& page, const char* text) noexcept;
 

@@ -118,6 +118,7 @@ int join(const char* folder, Session*& attached) noexcept {
       delete session;
       return error;
     }
+    if (session->config.counters.ranges.is_on()) session->ranges_watched = kWatchFilter;
     session->earlier = g_last_session;
     g_last_session = session;
     begin_incarnation();
@@ -187,18 +188,19 @@ bool domain_enabled(std::string_view name) noexcept {
   return session == nullptr || (session->config.nvtx && session->config.is_domain_enabled(name));
 }
 
-raw::RangeMode ranges_wanted() noexcept {
+std::uint32_t ranges_watched() noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr) return raw::RangeMode::kNone;
+  if (session == nullptr) return 0;
   const Switch now = read_switch(*session->control);
-  if (now.mode() == raw::RangeMode::kNone) [[likely]] return raw::RangeMode::kNone;
+  if (now.mode() == raw::RangeMode::kNone) [[likely]] return session->ranges_watched;
+  std::uint32_t watched = session->ranges_watched;
   if (now.mode() == raw::RangeMode::kSteps) {
     const bool is_over = now.state() == raw::State::kStopped;
-    return is_over || session->config.sample.by_calls ? raw::RangeMode::kNone
-                                                      : raw::RangeMode::kSteps;
+    if (!is_over && !session->config.sample.by_calls) watched |= kWatchSteps;
+  } else if (now.mode() == raw::RangeMode::kNvtx && now.state() == raw::State::kRecording) {
+    watched |= kWatchWindows;
   }
-  const bool is_ready = now.mode() == raw::RangeMode::kNvtx && now.state() == raw::State::kRecording;
-  return is_ready ? raw::RangeMode::kNvtx : raw::RangeMode::kNone;
+  return watched;
 }
 
 bool is_capture_range(std::string_view name, std::string_view domain) noexcept {
@@ -217,6 +219,7 @@ bool window_begin() noexcept {
   if (session == nullptr) return false;
   if (g_process->generation.load(std::memory_order_acquire) == 0) definition_log();
   if (g_process->windows_open.fetch_add(1) != 0) return false;
+  g_process->windows_begun.fetch_add(1);
   open_window(*session->control, g_process->slot);
   return true;
 }

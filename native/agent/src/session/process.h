@@ -18,8 +18,14 @@ struct Session {
   std::string folder;
   Config config;
   raw::ControlPage* control = nullptr;
+  std::uint32_t ranges_watched = 0;  // kWatchFilter or 0, while no capture range is looked for
   Session* earlier = nullptr;  // the one attached before
 };
+
+// What NVTX ranges are watched for: bits.
+inline constexpr std::uint32_t kWatchWindows = 1;  // one of them opens a capture range (-c nvtx)
+inline constexpr std::uint32_t kWatchSteps = 2;    // one of them begins a step
+inline constexpr std::uint32_t kWatchFilter = 4;   // launches are counted by those that are open
 
 // Whether this process records by steps of its own, in range mode kSteps.
 enum class OwnSteps : std::uint32_t { kNone = 0, kResting = 1, kRecording = 2 };
@@ -53,6 +59,7 @@ struct ProcessState {
   std::uint64_t forked_from_incarnation;
   std::atomic<std::uint64_t> logs_made;
   std::atomic<std::uint64_t> windows_open;  // nested capture ranges of this process
+  std::atomic<std::uint64_t> windows_begun;  // so far; nested ones are one
   StepCount steps;
   std::atomic<std::uint64_t> records_retired;
   std::atomic<bool> has_failed;  // and has told it
@@ -114,9 +121,8 @@ std::uint64_t nvtx_bound() noexcept;
 // Whether events of a domain are recorded; the default domain has the empty name.
 bool domain_enabled(std::string_view name) noexcept;
 
-// Which kind of range is looked for among NVTX's: capture ranges (kNvtx, -c nvtx), steps, or none;
-// and whether this one opens a capture range.
-raw::RangeMode ranges_wanted() noexcept;
+// What NVTX ranges are watched for now: kWatch bits; and whether this one opens a capture range.
+std::uint32_t ranges_watched() noexcept;
 bool is_capture_range(std::string_view name, std::string_view domain) noexcept;
 void count_range_miss() noexcept;
 

@@ -113,6 +113,11 @@ inline Number event_or_null(const SealedTables &, uint32_t event) {
   return {{event, event != raw::kCudaNone}};
 }
 
+// Whether the clocks were fixed, where that was asked for.
+inline Flag fixed_clocks(const SealedTables &, bool is_asked, bool is_fixed) {
+  return {{is_fixed, is_asked}};
+}
+
 // ---- joined
 
 // CUDA's id of the green context that work ran in.

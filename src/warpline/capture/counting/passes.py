@@ -37,14 +37,19 @@ def runs_of(host: Grouping, planned: Plan) -> list[list[str]]:
 
 def _groups(host: Grouping, chip: str, session: Session) -> list[list[str]]:
     names = [metric.name for metric in session.metrics]
+    common = _common(host, chip, names)
     try:
-        return host.one_pass_groups(chip, names, _common(host, chip, names))
+        groups = host.one_pass_groups(chip, names, common)
     except RefusedError as error:
         raise CounterError(
             "--replay-mode application needs CUPTI 12.9 or later for these metrics",
             hint="use --replay-mode kernel, metrics of one pass, or pip install --upgrade"
             " nvidia-cuda-cupti",
         ) from error
+    is_counted = any(common[0] in group for group in groups) if common else True
+    if not is_counted and not {*names}.isdisjoint(common):
+        groups.insert(0, [*common])  # they were asked for, and fit with nothing else
+    return groups
 
 
 def _common(host: Grouping, chip: str, names: Sequence[str]) -> Sequence[str]:

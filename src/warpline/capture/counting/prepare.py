@@ -11,7 +11,7 @@ from warpline.capture.flags.counting import CountingSettings
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.gpus import Gpu, Gpus, find_gpus
 from warpline.capture.machine.obstacles import Obstacle
-from warpline.capture.session.agent_config import CountersConfig
+from warpline.capture.session.agent_config import Clocks, CountersConfig
 from warpline.counters.host_process import HostProcess
 from warpline.counters.plan import Plan, Session, plan
 from warpline.counters.units import unit_of
@@ -19,6 +19,7 @@ from warpline.errors import CounterError, UsageError
 from warpline.units import plural
 
 _NAMES_SHOWN = 3
+_CONTROL_VERSION = 130_400  # CUPTI's: the first that locks clocks and flushes caches
 _REPLAY_HINT = "--replay-mode kernel counts them"
 
 
@@ -62,6 +63,8 @@ def prepare(
     """
     settings.request.sections()  # unknown names are errors before anything is started
     gpus = find_gpus(environment, find_cupti(environment, program), settings.devices)
+    if settings.controls_gpu:
+        _check_version(gpus)
     gpu = gpus.tried
     if gpu.obstacle is not None:
         if not settings.request.is_light:
@@ -93,10 +96,24 @@ def prepare(
         settings.counters(_with_units(names), session.passes),
         chip=gpu.chip,
         warnings=(
+            *_of_clocks(settings, gpu),
             *_named(settings, planned),
             *_of_another_run(planned, session),
             *_of_other_chips(settings, gpus, gpu),
         ),
+    )
+
+
+def _check_version(gpus: Gpus) -> None:
+    """Raise CounterError if CUPTI cannot lock clocks and flush caches."""
+    if gpus.version >= _CONTROL_VERSION:
+        return
+    # Before 13.0, CUPTI counted its versions from 1.
+    is_known = gpus.version >= 10_000
+    found = f"{gpus.version // 10_000}.{gpus.version // 100 % 100}" if is_known else "older than 13"
+    raise CounterError(
+        f"--clock-control and --cache-control need CUPTI 13.4 or later; {gpus.cupti} is {found}",
+        hint="run pip install 'nvidia-cuda-cupti>=13.4' in the program's Python environment",
     )
 
 
@@ -113,7 +130,11 @@ def _application(
             " one launch",
             hint=_REPLAY_HINT,
         )
-    warnings = [*_named(settings, planned), *_of_other_chips(settings, gpus, gpu)]
+    warnings = [
+        *_of_clocks(settings, gpu),
+        *_named(settings, planned),
+        *_of_other_chips(settings, gpus, gpu),
+    ]
     if left:
         shown = ", ".join(left[:_NAMES_SHOWN])
         more = f" and {len(left) - _NAMES_SHOWN} more" if len(left) > _NAMES_SHOWN else ""
@@ -132,6 +153,14 @@ def _application(
 
 def _with_units(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, unit_of(name)) for name in names)
+
+
+def _of_clocks(settings: CountingSettings, gpu: Gpu) -> list[str]:
+    """Return a warning about clocks that are changed."""
+    if settings.clock_control is Clocks.NONE:
+        return []
+    how = f"--clock-control {settings.clock_control}"
+    return [f"{how} changes the clocks of {gpu.name} for all programs on it"]
 
 
 def _named(settings: CountingSettings, planned: Plan) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpline.capture.finishing.raw_session import RawSession
-from warpline.capture.finishing.told import INFO, WARNING, Told
+from warpline.capture.finishing.told import INFO, WARNING, Diagnostic, Told, notes_of
 from warpline.capture.machine.obstacles import known_obstacle
 from warpline.capture.session.raw_numbers import CudaNote
 from warpline.units import plural
@@ -16,6 +16,7 @@ TABLES = ("profiled_kernel", "kernel_metric")
 _UNAVAILABLE = (CudaNote.NO_COUNTERS,)
 _NOTES: Mapping[int, tuple[int, str]] = {
     CudaNote.COUNTERS: (INFO, "hardware counters are collected: {}"),
+    CudaNote.CLOCKS_LOCKED: (INFO, "the clocks of GPU {} were locked, for all programs on it"),
     CudaNote.COUNTERS_DOUBT: (WARNING, "hardware counters are collected, but {}"),
 }
 
@@ -48,6 +49,28 @@ def tell_counters(told: Told, session: RawSession) -> None:
     if lost:
         told.more_lost["counter values without a kernel launch"] = lost
     told.add_notes(session, _NOTES)
+    for _, _, text, _ in notes_of(session, (CudaNote.NOT_CHOSEN,)):
+        if text not in told.not_chosen:
+            told.not_chosen.append(text)
+    _tell_clocks(told, session)
+
+
+def _tell_clocks(told: Told, session: RawSession) -> None:
+    """Add a warning for each process that ended before it unlocked the clocks of its GPU."""
+    pids = session.facts("process", "pid")
+    locked = {
+        process: (time_ns, gpu)
+        for time_ns, _, gpu, process in notes_of(session, (CudaNote.CLOCKS_LOCKED,))
+    }
+    unlocks = list(notes_of(session, (CudaNote.CLOCKS_UNLOCKED,)))
+    for process, (time_ns, gpu) in locked.items():
+        if any(of == process and since_ns >= time_ns for since_ns, _, _, of in unlocks):
+            continue
+        text = (
+            f"process {pids[process]} ended without unlocking the clocks of GPU {gpu}: run sudo"
+            " nvidia-smi --reset-gpu-clocks"
+        )
+        told.add(Diagnostic(time_ns, WARNING, text, process))
 
 
 def _cause_and_cure(text: str) -> str:

@@ -46,6 +46,7 @@ class Finished:
         seconds: Duration of finishing.
         warnings: The recording's warnings, without the count of dropped events.
         unrecorded: Why the events of an API could not be recorded, with the next action.
+        not_chosen: Why processes counted no launch, each with a tab and the next action.
     """
 
     output: str
@@ -68,6 +69,7 @@ class Finished:
     seconds: float
     warnings: tuple[str, ...]
     unrecorded: tuple[str, ...]
+    not_chosen: tuple[str, ...]
 
     @property
     def is_whole(self) -> bool:
@@ -144,6 +146,7 @@ def finish(
         seconds=round(time.perf_counter() - began, 3),
         warnings=tuple(told.warnings),
         unrecorded=tuple(cause.reason for cause in told.unrecorded),
+        not_chosen=tuple(told.not_chosen),
     )
 
 

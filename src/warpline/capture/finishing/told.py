@@ -54,6 +54,7 @@ class Told:
         warnings: One sentence each.
         unrecorded: Why the events of an API are missing; each is a warning, too.
         diagnostics: The agents' notes.
+        not_chosen: Why processes counted no kernel launch.
     """
 
     lost: int = 0
@@ -67,6 +68,7 @@ class Told:
     warnings: list[str] = field(default_factory=list)
     unrecorded: list[Unrecorded] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    not_chosen: list[str] = field(default_factory=list)
 
     def warn_of_each(
         self, sentences: Sequence[str], likewise: str, *, of: tuple[str, str] = PROCESSES

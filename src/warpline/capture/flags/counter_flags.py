@@ -9,23 +9,28 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpline.capture.flags import values
+from warpline.capture.flags import launches, values
+from warpline.capture.flags.counter_checks import check, check_report
 from warpline.capture.flags.counting import (
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
+    CacheControl,
     CountingSettings,
     Instances,
     MetricNames,
     NameBase,
     Page,
+    PushPopScope,
     ReplayMode,
     RunMatch,
     RunMode,
     Summary,
+    TargetProcesses,
     Units,
 )
 from warpline.capture.flags.grammar import Flag, Given, Grammar, Set
 from warpline.capture.flags.ncu import FOREIGN_FLAGS
+from warpline.capture.session.agent_config import Clocks, FilterMode
 from warpline.errors import UsageError
 
 # Files with these endings are read, even if their name is all that is given.
@@ -33,8 +38,6 @@ REPORT_ENDINGS = (
     *(".ncu-rep", ".ncu-repz", ".csv", ".warpline"),
     *(".nsys-rep", ".qdrep", ".sqlite", ".json", ".json.gz"),
 )
-_MOST = (1 << 63) - 1
-_RANGE = re.compile(r"(?:(?P<domain>[^@\[\]/*?+]+)@)?(?P<name>[^@\[\]/*?+]+)/?")
 
 
 def _append(attribute: str) -> Set:
@@ -48,13 +51,6 @@ def _append(attribute: str) -> Set:
     return append
 
 
-def _launches(settings: CountingSettings, flag: Given) -> None:
-    text = flag.value.removeprefix("+")
-    if not (text.isascii() and text.isdecimal()) or int(text) > _MOST:
-        raise UsageError(f"{flag.name} {flag.value}: must be >= 0", hint=flag.hint)
-    setattr(settings, flag.attribute, int(text))
-
-
 def _overhead(settings: CountingSettings, flag: Given) -> None:
     try:
         percent = float(flag.value.removesuffix("%"))
@@ -65,48 +61,16 @@ def _overhead(settings: CountingSettings, flag: Given) -> None:
     settings.overhead = percent
 
 
-def _name(settings: CountingSettings, flag: Given) -> None:
-    values.text(settings, flag)
-    _check_expression(flag.value)
-
-
-def _check_expression(text: str) -> None:
-    """Raise UsageError if a name is ``regex:`` and an invalid expression."""
-    if text.startswith("regex:"):
-        try:
-            re.compile(text.removeprefix("regex:"))
-        except re.error as error:
-            raise UsageError(f"invalid expression {text!r}: {error}") from None
-
-
-def _kernel_id(settings: CountingSettings, flag: Given) -> None:
-    context, _, rest = flag.value.partition(":")
-    stream, _, rest = rest.partition(":")
-    name, colon, _ = rest.rpartition(":")
-    if not colon or not all(not part or part.isdecimal() for part in (context, stream)):
+def _clock_control(settings: CountingSettings, flag: Given) -> None:
+    word = flag.value.lower()
+    if word == "reset":
         raise UsageError(
-            f"invalid {flag.name} {flag.value!r}",
-            hint="use CONTEXT:STREAM:NAME:INVOCATION, such as ::vec_add:2; parts may be empty",
+            f"{flag.name} reset is not supported: CUPTI releases only the locks of its own process",
+            hint="run sudo nvidia-smi --reset-gpu-clocks",
         )
-    _check_expression(name)
-    settings.kernel_id = (*settings.kernel_id, flag.value)
-
-
-def _devices(settings: CountingSettings, flag: Given) -> None:
-    words = [word.strip() for word in flag.value.split(",") if word.strip()]
-    if not words or not all(word.isascii() and word.isdecimal() for word in words):
-        raise flag.bad("numbers of GPUs, such as 0,1")
-    settings.devices = (*settings.devices, *map(int, words))
-
-
-def _nvtx_range(settings: CountingSettings, flag: Given) -> None:
-    found = _RANGE.fullmatch(flag.value)
-    if found is None or settings.nvtx_include is not None:
-        raise UsageError(
-            f"{flag.name} {flag.value}: only one range is supported, without nesting or wildcards",
-            hint=f"use {flag.name} RANGE or {flag.name} DOMAIN@RANGE",
-        )
-    settings.nvtx_include = found["name"], found["domain"]
+    if word == "force-boost":
+        raise UsageError(f"{flag.name} force-boost is not supported", hint="use boost or base")
+    values.one_of(Clocks)(settings, flag)
 
 
 def _refused(reason: str, hint: str | None = None) -> Set:
@@ -126,14 +90,6 @@ def _only(*accepted: str, otherwise: str, hint: str | None = None) -> Set:
     return check
 
 
-def _filter_mode(settings: CountingSettings, flag: Given) -> None:
-    if flag.value != "global":
-        raise UsageError(
-            f"{flag.name} {flag.value} is not supported",
-            hint="use --sample N to count N launches of each kernel and shape",
-        )
-
-
 def _name_of_output(settings: CountingSettings, flag: Given) -> None:
     if not flag.value:
         raise UsageError(f"{flag.name} requires a value", hint=flag.hint)
@@ -148,7 +104,6 @@ def _import(settings: CountingSettings, flag: Given) -> None:
 
 
 _WHAT, _WHICH, _HOW, _PRINT = "what to count", "which launches", "how to count", "output"
-_DRIVER = "CUPTI before 13.4 cannot do it, and Warpline does not ask it to yet"
 
 FLAGS = (
     Flag(("-h", "--help"), "", "show this help", values.nothing, is_switch=True),
@@ -165,29 +120,36 @@ FLAGS = (
     Flag(("--disable-extra-suffixes",), "BOOL", "count the metrics of sections without their other"
          " averages, maxima, minima and sums", values.boolean, is_switch=True, group=_WHAT),
     Flag(("--sample",), "N", "count N launches of each kernel and shape; 0 counts all (default:"
-         f" {DEFAULT_SAMPLE} if neither metrics nor launches are chosen, otherwise 0)", _launches,
-         group=_WHAT),
+         f" {DEFAULT_SAMPLE} if neither metrics nor launches are chosen, otherwise 0)",
+         launches.number, group=_WHAT),
     Flag(("--overhead",), "PERCENT", "share of the run time that counting may take; 0 is no limit"
          f" (default: {DEFAULT_OVERHEAD:g} if neither metrics nor launches are chosen, otherwise"
          " 0)", _overhead, group=_WHAT),
     Flag(("-k", "--kernel-name"), "NAME|regex:EXPRESSION", "launches of kernels with this name",
-         _name, group=_WHICH),
+         launches.name, group=_WHICH),
     Flag(("--kernel-name-base",), "BASE", "name that -k and --kernel-id compare: function,"
          " demangled, mangled (default: function)", values.one_of(NameBase), group=_WHICH),
     Flag(("--kernel-id",), "CONTEXT:STREAM:NAME:INVOCATION", "these launches; empty parts match"
-         " all, invocations count from 1 (repeatable)", _kernel_id, group=_WHICH),
-    Flag(("-s", "--launch-skip"), "N", "skip the first N launches", _launches, group=_WHICH),
-    Flag(("-c", "--launch-count"), "N", "at most N launches", _launches, group=_WHICH),
+         " all, invocations count from 1 (repeatable)", launches.kernel_id, group=_WHICH),
+    Flag(("-s", "--launch-skip"), "N", "skip the first N launches", launches.number, group=_WHICH),
+    Flag(("-c", "--launch-count"), "N", "at most N launches", launches.number, group=_WHICH),
     Flag(("--launch-skip-before-match",), "N", "skip the first N launches, whatever their name",
-         _launches, group=_WHICH),
+         launches.number, group=_WHICH),
     Flag(("--profile-from-start",), "BOOL", "no: only between cudaProfilerStart and"
          " cudaProfilerStop", values.boolean, group=_WHICH),
     Flag(("--nvtx",), "", "record NVTX ranges, too", values.boolean, is_switch=True, group=_WHICH),
-    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "only while this NVTX range is open", _nvtx_range,
-         group=_WHICH),
-    Flag(("--nvtx-exclude",), "RANGE", "", _refused("use --nvtx-include"), is_hidden=True),
-    Flag(("--range-filter",), "FILTER", "", _refused("use --nvtx-include, or --profile-from-start"),
-         is_hidden=True),
+    Flag(("--nvtx-include",), "[DOMAIN@]RANGE", "launches in NVTX ranges: RANGE/ is a push/pop"
+         " range of the thread, RANGE a start/end range, A/*/B one in another; regex:EXPRESSION"
+         " (repeatable)", launches.nvtx_ranges, group=_WHICH),
+    Flag(("--nvtx-exclude",), "[DOMAIN@]RANGE", "no launches in these NVTX ranges (repeatable)",
+         launches.nvtx_ranges, group=_WHICH),
+    Flag(("--nvtx-push-pop-scope",), "SCOPE", "process: push/pop ranges of all threads count, such"
+         " as those around a backward pass; thread (default): those of the launching thread",
+         values.one_of(PushPopScope), group=_WHICH),
+    Flag(("--range-filter",), "[yes|no]:INSTANCES:NVTX_INSTANCES", "only these ranges of"
+         " cudaProfilerStart, and these that --nvtx-include matches, counted from 1: 3, 2-5 or an"
+         " expression; yes restarts the NVTX count at each cudaProfilerStart",
+         launches.range_filter, group=_WHICH),
     Flag(("--steps",), "N", "count N consecutive steps per sample; with --every",
          values.number(1, (1 << 16) - 1), group=_WHICH),
     Flag(("--every",), "N", "start a sample every N steps", values.number(1, (1 << 16) - 1),
@@ -196,9 +158,18 @@ FLAGS = (
          group=_WHICH),
     Flag(("--step-range",), "RANGE[@DOMAIN]", "NVTX range that starts a step; accepts * and ?",
          values.range_and_domain, group=_WHICH),
-    Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", _devices,
+    Flag(("--devices",), "LIST", "GPUs to count on, such as 0,1 (default: all)", launches.devices,
          group=_WHICH),
-    Flag(("--filter-mode",), "MODE", "", _filter_mode, is_hidden=True),
+    Flag(("--filter-mode",), "MODE", "per-gpu, per-launch-config: apply -s and -c to each GPU, or"
+         " to each grid, block and shared memory size (default: global)", values.one_of(FilterMode),
+         group=_WHICH),
+    Flag(("--target-processes",), "WHICH", "all (default): child processes, too; application-only",
+         values.one_of(TargetProcesses), group=_WHICH),
+    Flag(("--target-processes-filter",), "LIST", "processes by the name of their executable: NAME,"
+         " regex:EXPRESSION, exclude:NAME, exclude-tree:NAME; the first that matches decides",
+         launches.processes, group=_WHICH),
+    Flag(("--kill",), "BOOL", "yes: stop the program when the launches of -c are counted",
+         values.boolean, group=_WHICH),
     Flag(("--replay-mode",), "MODE", "kernel (default): repeat each launch for each pass; steps:"
          " each step is a pass, so that nothing is repeated; application: run the program once for"
          " each pass; range: count the launches of an NVTX range or capture range as a whole, in"
@@ -212,14 +183,10 @@ FLAGS = (
          " missing", values.one_of(RunMode), group=_HOW),
     Flag(("--check-exit-code",), "BOOL", "yes (default): --replay-mode application ends with the"
          " first run whose exit status is not 0", values.boolean, group=_HOW),
-    Flag(("--cache-control",), "MODE", "none (default): caches are not flushed",
-         _only("none", otherwise=_DRIVER, hint="use --cache-control none"), group=_HOW),
-    Flag(("--clock-control",), "MODE", "none (default): clocks are not locked; pages show the"
-         " clock of the GPU", _only("none", "reset", otherwise=_DRIVER,
-         hint="use --clock-control none"), group=_HOW),
-    Flag(("--target-processes",), "WHICH", "all (default): child processes, too",
-         _only("all", otherwise="child processes are always counted", hint="use -k or --kernel-id"
-         " to choose launches"), group=_HOW),
+    Flag(("--cache-control",), "MODE", "all: flush the GPU's caches before each pass, with CUPTI"
+         " 13.4 or later; none (default)", values.one_of(CacheControl), group=_HOW),
+    Flag(("--clock-control",), "MODE", "base, boost: lock the GPU's clocks, for all programs on it,"
+         " with CUPTI 13.4 or later; none (default)", _clock_control, group=_HOW),
     Flag(("--graph-profiling",), "MODE", "", _only("node", otherwise="CUDA graphs are not counted"),
          is_hidden=True),
     Flag(("-o", "--export"), "NAME", "keep the recording; supports the patterns of ncu (default:"
@@ -276,9 +243,10 @@ def parse(words: Sequence[str]) -> CountingSettings:
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if settings.imported:
         settings.imported += rest
+        check_report(settings)
     else:
         settings.command = tuple(rest)
-        _check(settings)
+        check(settings)
     return settings
 
 
@@ -290,44 +258,3 @@ def is_report(word: str) -> bool:
 def lists_something(words: Sequence[str]) -> bool:
     """Return whether a flag before the program lists metrics, sets, sections or chips."""
     return not set(LISTS).isdisjoint(GRAMMAR.own_names(words))
-
-
-def _check(settings: CountingSettings) -> None:
-    """Reject conflicting flags of a run."""
-    if not settings.command:
-        raise UsageError(
-            "missing PROGRAM or REPORT argument",
-            hint="run warpline kernels -- python train.py, or warpline kernels run.ncu-rep",
-        )
-    if settings.samples_steps:
-        if settings.every is not None and settings.duty is not None:
-            raise UsageError("--every and --duty cannot be combined", hint="use one")
-        if settings.duty is None and (settings.steps is None or settings.every is None):
-            raise UsageError(
-                "--steps and --every belong together", hint="use --steps 1 --every 100"
-            )
-        if settings.steps and settings.every and settings.steps > settings.every:
-            raise UsageError(
-                f"--steps {settings.steps} exceeds --every {settings.every}",
-                hint="use fewer steps per sample",
-            )
-    if settings.is_application:
-        for name, is_given in (("--overhead", settings.overhead), ("--duty", settings.duty)):
-            if is_given:
-                raise UsageError(
-                    f"{name} cannot be combined with --replay-mode {settings.replay_mode}: it"
-                    " depends on time, and each run must count the same launches",
-                    hint="use -c, --sample or --steps to count fewer launches",
-                )
-    ways = {
-        "--nvtx-include": settings.nvtx_include is not None,
-        "--profile-from-start no": not settings.profile_from_start,
-        "--steps": settings.samples_steps,
-    }
-    chosen = [name for name, is_chosen in ways.items() if is_chosen]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} cannot be combined", hint="use one")
-    if settings.page is Page.SOURCE:
-        raise UsageError(
-            "--page source: instructions are in reports of ncu only", hint="use --page raw"
-        )

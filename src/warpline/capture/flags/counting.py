@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 
 from warpline.capture.flags.grammar import ForeignFlag
 from warpline.capture.flags.ncu import REFUSED
+from warpline.capture.flags.nvtx_ranges import RangeExpression
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd
-from warpline.capture.session.agent_config import CountersConfig, Replay
+from warpline.capture.session.agent_config import (
+    Clocks,
+    CountersConfig,
+    FilterMode,
+    ProcessesConfig,
+    RangesConfig,
+    Replay,
+)
 from warpline.counters.request import Request
 from warpline.errors import UsageError
 
@@ -67,6 +75,27 @@ _REPLAYS = {
     ReplayMode.RANGE: Replay.RANGE,
     ReplayMode.APP_RANGE: Replay.RANGE,
 }
+
+
+class PushPopScope(enum.StrEnum):
+    """Whose push/pop ranges a launch is in: those of its thread, or of all threads."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+class TargetProcesses(enum.StrEnum):
+    """In which processes launches are counted."""
+
+    ALL = "all"
+    APPLICATION_ONLY = "application-only"
+
+
+class CacheControl(enum.StrEnum):
+    """Which caches are flushed before each pass."""
+
+    NONE = "none"
+    ALL = "all"
 
 
 class RunMatch(enum.StrEnum):
@@ -137,6 +166,8 @@ class CountingSettings:
     Attributes:
         command: The program to run; empty if reports are read.
         imported: The reports to read.
+        range_filter: Whether the count of NVTX ranges restarts in each range of cudaProfilerStart
+            and -Stop, and which instances of these and of NVTX ranges, in the agent's form.
         ignored: Flags of ncu without effect that were given.
     """
 
@@ -153,14 +184,23 @@ class CountingSettings:
     launch_count: int | None = None
     launch_skip_before_match: int = 0
     nvtx: bool = False
-    nvtx_include: tuple[str, str | None] | None = None
+    nvtx_include: tuple[RangeExpression, ...] = ()
+    nvtx_exclude: tuple[RangeExpression, ...] = ()
+    nvtx_push_pop_scope: PushPopScope = PushPopScope.THREAD
+    range_filter: tuple[bool, str, str] = (False, "", "")
     profile_from_start: bool = True
     steps: int | None = None
     every: int | None = None
     duty: float | None = None
     step_range: tuple[str, str | None] | None = None
     devices: tuple[int, ...] = ()
+    filter_mode: FilterMode = FilterMode.GLOBAL
+    kill: bool = False
+    target_processes: TargetProcesses = TargetProcesses.ALL
+    target_processes_filter: tuple[str, ...] = ()
     replay_mode: ReplayMode = ReplayMode.KERNEL
+    clock_control: Clocks = Clocks.NONE
+    cache_control: CacheControl = CacheControl.NONE
     app_replay_match: RunMatch = RunMatch.GRID
     app_replay_mode: RunMode = RunMode.BALANCED
     check_exit_code: bool = True
@@ -203,6 +243,7 @@ class CountingSettings:
             or self.launch_skip
             or self.launch_count is not None
             or self.launch_skip_before_match
+            or self.nvtx_exclude
             or self.has_range
             or self.samples_steps
         )
@@ -210,7 +251,27 @@ class CountingSettings:
     @property
     def has_range(self) -> bool:
         """Whether only launches in certain ranges are counted."""
-        return self.nvtx_include is not None or not self.profile_from_start
+        return bool(self.nvtx_include) or self.has_profiler_ranges
+
+    @property
+    def has_profiler_ranges(self) -> bool:
+        """Whether only launches between cudaProfilerStart and -Stop are counted."""
+        return not self.profile_from_start or bool(self.range_filter[1])
+
+    @property
+    def window(self) -> RangeExpression | None:
+        """The NVTX range that is counted as a whole, or is a pass."""
+        return self.nvtx_include[0] if self.nvtx_include and self.counts_windows else None
+
+    @property
+    def counts_windows(self) -> bool:
+        """Whether launches are counted by capture ranges: as a whole, or each as a pass."""
+        return self.is_range or self.replay_mode is ReplayMode.STEPS
+
+    @property
+    def controls_gpu(self) -> bool:
+        """Whether the GPU's clocks or caches are to be changed."""
+        return self.clock_control is not Clocks.NONE or self.cache_control is not CacheControl.NONE
 
     @property
     def samples_steps(self) -> bool:
@@ -262,6 +323,26 @@ class CountingSettings:
             burst=burst,
             budget_ppm=round((overhead or 0) * 10_000),
             devices=self.devices,
+            ranges=RangesConfig() if self.counts_windows else self._ranges(),
+            window_instances=self.range_filter[1],
+            processes=ProcessesConfig(
+                self.target_processes is TargetProcesses.APPLICATION_ONLY,
+                filter=self.target_processes_filter,
+            ),
+            filter_mode=self.filter_mode,
+            kill=self.kill,
+            clocks=self.clock_control,
+            flushes_caches=self.cache_control is CacheControl.ALL,
+        )
+
+    def _ranges(self) -> RangesConfig:
+        per_window, _, instances = self.range_filter
+        return RangesConfig(
+            tuple(expression.lines() for expression in self.nvtx_include),
+            tuple(expression.lines() for expression in self.nvtx_exclude),
+            self.nvtx_push_pop_scope is PushPopScope.PROCESS,
+            instances,
+            per_window,
         )
 
     def capture(self, output: str, counters: CountersConfig | None) -> CaptureSettings:
@@ -276,7 +357,9 @@ class CountingSettings:
             # Recording ends after each step, so that the next one is another pass.
             steps, every = steps or 1, every or 2
         # Ranges that bound recording, or start steps, are seen only where NVTX is recorded.
-        wants_nvtx = self.nvtx or self.nvtx_include is not None or bool(steps or every or self.duty)
+        wants_nvtx = self.nvtx or bool(
+            self.nvtx_include or self.nvtx_exclude or steps or every or self.duty
+        )
         capture = CaptureSettings(
             trace=("cuda", "nvtx") if wants_nvtx or counters is None else ("cuda",),
             output=output,
@@ -291,9 +374,9 @@ class CountingSettings:
             given=set(self.given),
             counters=counters,
         )
-        if self.nvtx_include is not None:
+        if self.window is not None:
             capture.capture_range = CaptureRange.NVTX
-            capture.nvtx_capture = self.nvtx_include
-        elif not self.profile_from_start or (self.is_range and not self.samples_steps):
+            capture.nvtx_capture = (self.window.names[0], self.window.domain or None)
+        elif self.has_profiler_ranges or (self.is_range and not self.samples_steps):
             capture.capture_range = CaptureRange.CUDA_PROFILER_API
         return capture

@@ -22,9 +22,7 @@ _IGNORED = (
     "import-source",
     "injection-path-32",
     "injection-path-64",
-    "kill",
     "max-connections",
-    "nvtx-push-pop-scope",
     "pipeline-boost-state",
     "pm-sampling-buffer-size",
     "pm-sampling-interval",
@@ -77,7 +75,6 @@ _REFUSED = {
     "python-include": _STACKS,
     "section-folder": _FOLDERS,
     "section-folder-recursive": _FOLDERS,
-    "target-processes-filter": "all processes of the program are counted",
 }
 _REFUSED_SWITCHES = {
     "list-rules": "rules are not evaluated; reports of ncu keep their messages",
@@ -89,7 +86,6 @@ _IDLE = {
     "config-file": {"yes", "on", "1", "true"},
     "import-sass": {"yes", "on", "1", "true"},
     "mode": {"launch-and-attach"},
-    "nvtx-push-pop-scope": {"thread"},
     "pipeline-boost-state": {"dynamic"},
     "print-details": {"header"},
     "rename-kernels": {"yes", "on", "1", "true"},

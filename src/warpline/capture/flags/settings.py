@@ -137,6 +137,11 @@ class CaptureSettings:
         return count if end.repeats else 1
 
     @property
+    def ends_when_counted(self) -> bool:
+        """Whether to stop the program once all launches that are wanted are counted."""
+        return self.counters is not None and self.counters.kill
+
+    @property
     def ends_program(self) -> bool:
         """Whether to stop the program after the last capture range."""
         return bool(self.windows_wanted) and self.capture_range_end[0].stops_program

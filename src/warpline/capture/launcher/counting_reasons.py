@@ -19,7 +19,7 @@ def why_nothing(evidence: Evidence, counters: CountersConfig) -> Reason:
     # What counts is CUDA, whatever else is recorded.
     evidence = replace(evidence, settings=replace(evidence.settings, trace=("cuda",)))
     found = common_reasons(evidence) or _no_cuda(evidence) or _no_window(evidence)
-    return found or _filters(counters)
+    return found or _not_chosen(evidence) or _filters(counters)
 
 
 def _no_cuda(evidence: Evidence) -> Reason | None:
@@ -40,7 +40,7 @@ def _no_window(evidence: Evidence) -> Reason | None:
     if settings.capture_range is CaptureRange.CUDA_PROFILER_API:
         return Reason(
             "the program never called cudaProfilerStart",
-            "remove --profile-from-start to count from the start",
+            "remove --profile-from-start or --range-filter to count from the start",
         )
     if settings.capture_range is CaptureRange.NVTX:
         name, domain = settings.nvtx_capture or ("", None)
@@ -51,7 +51,16 @@ def _no_window(evidence: Evidence) -> Reason | None:
     return None
 
 
+def _not_chosen(evidence: Evidence) -> Reason | None:
+    """The agent saw why no launch was chosen: by NVTX ranges, or the process's name."""
+    if not evidence.not_chosen:
+        return None
+    text, _, hint = evidence.not_chosen[0].partition("\t")
+    return Reason(text, hint or None)
+
+
 def _filters(counters: CountersConfig) -> Reason:
+    ranges = counters.ranges
     given = {
         f"-k {counters.name}": counters.name is not None,
         f"-k regex:{counters.name_regex}": counters.name_regex is not None,
@@ -61,6 +70,9 @@ def _filters(counters: CountersConfig) -> Reason:
         ),
         f"-s {counters.skip}": bool(counters.skip),
         f"--devices {','.join(map(str, counters.devices))}": bool(counters.devices),
+        "--nvtx-include": bool(ranges.include),
+        "--nvtx-exclude": bool(ranges.exclude),
+        "--range-filter": bool(ranges.instances or counters.window_instances),
     }
     flags = [flag for flag, is_given in given.items() if is_given]
     if flags:

@@ -13,7 +13,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,10 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     counters = session.control.counters()
     finished = _finish(session, settings, ending, talk)
     unrecorded = tuple(finished.get("unrecorded", ()))
-    evidence = reasons.Evidence(settings, counters, ending, path, seconds, unrecorded)
+    not_chosen = tuple(finished.get("not_chosen", ()))
+    evidence = reasons.Evidence(
+        settings, counters, ending, path, seconds, unrecorded, not_chosen=not_chosen
+    )
     reason = None
     if settings.counters is not None:
         if not finished.get("counted_kernels"):
@@ -199,7 +202,7 @@ def _begin(
         facts["program"] = {"pid": child.pid, "exit_status": None, "signal": None}
         return create_session(
             place.folder,
-            _config(settings, environment, path),
+            _config(settings, environment, path, child.pid),
             facts,
             state=State.WAITING if settings.delay else State.RECORDING,
             mode=settings.mode,
@@ -243,8 +246,13 @@ def _collected(settings: CaptureSettings) -> list[str]:
     return [capabilities.COUNTERS, *(name for name in found if name != "cuda")]
 
 
-def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Path) -> AgentConfig:
+def _config(
+    settings: CaptureSettings, environment: Mapping[str, str], path: Path, pid: int
+) -> AgentConfig:
     name, domain = settings.nvtx_capture or (None, None)
+    counters = settings.counters
+    if counters is not None:
+        counters = replace(counters, processes=replace(counters.processes, program=pid))
     return AgentConfig(
         sample=settings.sampling,
         nvtx="nvtx" in settings.trace,
@@ -254,7 +262,7 @@ def _config(settings: CaptureSettings, environment: Mapping[str, str], path: Pat
         range_domain=domain,
         cuda=_cuda(settings, environment, path),
         collect=capabilities.collectors(settings.trace),
-        counters=settings.counters,
+        counters=counters,
     )
 
 

@@ -34,6 +34,7 @@ class Evidence:
         executable: The program.
         seconds: How long it ran.
         unrecorded: Why CUDA could not be recorded, from finishing.
+        not_chosen: Why processes counted no launch, each with a tab and the next action.
     """
 
     settings: CaptureSettings
@@ -42,6 +43,7 @@ class Evidence:
     executable: Path
     seconds: float
     unrecorded: tuple[str, ...] = ()
+    not_chosen: tuple[str, ...] = ()
 
 
 def why_nothing(evidence: Evidence) -> Reason:

@@ -208,6 +208,11 @@ class Watch:
             self._stop_recording(StoppedBy.DURATION)
             if settings.stop_on_exit:
                 self._end_program("--duration has elapsed", "use -x false to keep it running")
+        elif settings.ends_when_counted and self._control.state is State.STOPPED:
+            self._stop_recording(StoppedBy.LAUNCH_COUNT)
+            self._end_program(
+                "the launches of -c have been counted", "omit --kill to keep it running"
+            )
         elif settings.windows_wanted and self._control.state is State.STOPPED:
             self._stop_recording(StoppedBy.CAPTURE_RANGE)
             if settings.ends_program:

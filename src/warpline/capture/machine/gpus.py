@@ -52,10 +52,12 @@ class Gpus:
     Attributes:
         gpus: At least one.
         cupti: The library.
+        version: What `cuptiGetVersion` says of it, such as 130400 for 13.4.
     """
 
     gpus: tuple[Gpu, ...]
     cupti: Path
+    version: int = 0
 
     @property
     def tried(self) -> Gpu:
@@ -93,7 +95,7 @@ def find_gpus(
             f"CUPTI error {said['profiler']}" if said["profiler"] else None
         )
         if problem is None:
-            return Gpus(tuple(map(_gpu, said["gpus"])), path)
+            return Gpus(tuple(map(_gpu, said["gpus"])), path, said.get("cupti", 0))
         problems.append(f"{path}: {problem}")
     raise CounterError(
         f"no CUPTI can collect counters with this driver: {problems[0]}",

@@ -105,6 +105,77 @@ class Replay(enum.StrEnum):
     RANGE = "range"
 
 
+class FilterMode(enum.StrEnum):
+    """What skip and count are applied to, each by itself; values of counter_filter_mode."""
+
+    GLOBAL = "global"
+    PER_GPU = "per-gpu"
+    PER_LAUNCH_CONFIG = "per-launch-config"
+
+
+class Clocks(enum.StrEnum):
+    """What the GPU's clocks are locked to while counting; values of counter_clocks."""
+
+    NONE = "none"
+    BASE = "base"
+    BOOST = "boost"
+
+
+@dataclass(frozen=True)
+class RangesConfig:
+    """Which launches are counted by the NVTX ranges that are open.
+
+    Attributes:
+        include: Expressions in the agent's form, one of which must hold; empty for all launches.
+        exclude: Expressions, none of which may hold.
+        per_process: Push/pop ranges of all threads are one stack.
+        instances: Which instances of what `include` matches, in the agent's form; empty for all.
+        per_window: Their count restarts in each capture range.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    per_process: bool = False
+    instances: str = ""
+    per_window: bool = False
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("counter_nvtx_include", text) for text in self.include]
+        found += [("counter_nvtx_exclude", text) for text in self.exclude]
+        if self.per_process:
+            found.append(("counter_nvtx_scope", "process"))
+        if self.instances:
+            found.append(("counter_nvtx_instances", self.instances))
+        if self.per_window:
+            found.append(("counter_nvtx_per_window", "1"))
+        return found
+
+
+@dataclass(frozen=True)
+class ProcessesConfig:
+    """In which processes launches are counted.
+
+    Attributes:
+        only_program: Only in the process that the launcher started.
+        program: That process; None before it is started.
+        filter: ``NAME``, ``regex:EXPRESSION``, ``exclude:NAME`` and ``exclude-tree:NAME``, for
+            names of executables; the first that matches decides.
+    """
+
+    only_program: bool = False
+    program: int | None = None
+    filter: tuple[str, ...] = ()
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("counter_processes", text) for text in self.filter]
+        if self.program is not None and (self.only_program or self.filter):
+            found.append(("counter_program", str(self.program)))
+            found.append(("counter_only_program", str(int(self.only_program))))
+        return found
+
+
 @dataclass(frozen=True)
 class CountersConfig:
     """Which hardware counters the agents collect, and of which launches.
@@ -126,6 +197,13 @@ class CountersConfig:
             run; 0: no limit.
         budget_ppm: Share of a process's time that counting may take; 0: no limit.
         devices: CUDA ordinals of the GPUs; empty for all.
+        ranges: In which NVTX ranges.
+        window_instances: In which capture ranges, in the agent's form; empty for all.
+        processes: In which processes.
+        filter_mode: What `skip` and `count` are applied to.
+        kill: Stop the program once `count` launches are counted.
+        clocks: What the GPU's clocks are locked to.
+        flushes_caches: Flush the GPU's caches before each pass.
     """
 
     metrics: tuple[tuple[str, str], ...]
@@ -143,6 +221,13 @@ class CountersConfig:
     burst: int = 0
     budget_ppm: int = 0
     devices: tuple[int, ...] = ()
+    ranges: RangesConfig = RangesConfig()
+    window_instances: str = ""
+    processes: ProcessesConfig = ProcessesConfig()
+    filter_mode: FilterMode = FilterMode.GLOBAL
+    kill: bool = False
+    clocks: Clocks = Clocks.NONE
+    flushes_caches: bool = False
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the keys and values for agent.conf."""
@@ -168,6 +253,18 @@ class CountersConfig:
         ]
         if self.devices:
             found.append(("counter_devices", ",".join(map(str, self.devices))))
+        found += self.ranges.pairs()
+        if self.window_instances:
+            found.append(("counter_window_instances", self.window_instances))
+        found += self.processes.pairs()
+        for key, text, is_given in (
+            ("counter_filter_mode", self.filter_mode, self.filter_mode is not FilterMode.GLOBAL),
+            ("counter_kill", "1", self.kill),
+            ("counter_clocks", self.clocks, self.clocks is not Clocks.NONE),
+            ("counter_caches", "all", self.flushes_caches),
+        ):
+            if is_given:
+                found.append((key, text))
         return found
 
 

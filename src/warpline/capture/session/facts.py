@@ -26,6 +26,7 @@ class StoppedBy(enum.StrEnum):
     INTERRUPT = "interrupt"
     DURATION = "duration"
     CAPTURE_RANGE = "capture range"
+    LAUNCH_COUNT = "launch count"
 
 
 def session_facts(

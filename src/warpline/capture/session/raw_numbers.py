@@ -56,6 +56,12 @@ class CudaNote(enum.IntEnum):
     NO_COUNTERS = 71
     # they are, with a known limitation; text: which
     COUNTERS_DOUBT = 72
+    # no launch was chosen; text: why, a tab, and what to do
+    NOT_CHOSEN = 73
+    # this process has locked the clocks of a GPU; text: its CUDA ordinal
+    CLOCKS_LOCKED = 74
+    # and unlocked them; text: the same
+    CLOCKS_UNLOCKED = 75
 
 
 class CudaCollects(enum.IntFlag):
