@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from warpline.derived.counters.gpu_attributes import PREFIX, gpu_attributes
+from warpline.counters.names import GPU_ATTRIBUTE
+from warpline.derived.counters.gpu_attributes import gpu_attributes
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
 from warpline.documents.launch_spreads import Spreads
 from warpline.documents.launch_tables import layouts_of, metric_columns
@@ -185,7 +186,7 @@ def session(trace: Trace) -> list[PageTable]:
         values: list[tuple[str, MetricNumber]] = [
             (name, devices[name][row]) for name in (_IDENTITY if of_gpu else _OF_DEVICE)
         ]
-        values += [(name.removeprefix(PREFIX), value) for name, value in of_gpu.items()]
+        values += [(name.removeprefix(GPU_ATTRIBUTE), value) for name, value in of_gpu.items()]
         named[row] = [(name, value) for name, value in values if value is not None]
     known = [(name, str(value)) for name, value in facts.items() if value]
     started = list(zip(processes["pid"], processes["name"], strict=True))

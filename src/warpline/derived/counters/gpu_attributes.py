@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from warpline.counters.names import GPU_ATTRIBUTE
 from warpline.derived import derived
 from warpline.derived.counters.launch_metrics import LaunchMetric
 from warpline.derived.counters.stored import is_own
@@ -13,8 +14,7 @@ from warpline.hardware.sm_limits import MOST_REGISTERS, PARTITIONS, sm_limits
 from warpline.ops.arrays import BoolArray
 from warpline.trace import Trace
 
-PREFIX = "device__attribute_"
-_OF_REPORTS = f"{PREFIX}display_name"  # Nsight Compute's own attributes are complete
+_OF_REPORTS = f"{GPU_ATTRIBUTE}display_name"  # Nsight Compute's own attributes are complete
 
 AttributeValue = int | str
 
@@ -50,10 +50,10 @@ def _following(
     if name.is_valid()[0]:
         yield _OF_REPORTS, trace.strings.text(int(name.values[0]))
     if memory.is_valid()[0]:
-        yield f"{PREFIX}total_memory", int(memory.values[0])
+        yield f"{GPU_ATTRIBUTE}total_memory", int(memory.values[0])
 
     def known(attribute: str) -> int:
-        return int(recorded.get(PREFIX + attribute, 0))
+        return int(recorded.get(GPU_ATTRIBUTE + attribute, 0))
 
     follows = {
         "fb_bus_width": known("global_memory_bus_width"),
@@ -70,7 +70,7 @@ def _following(
             "max_warps_per_scheduler": limits.warps // PARTITIONS,
             "num_schedulers_per_multiprocessor": PARTITIONS,
         }
-    yield from ((PREFIX + name, value) for name, value in follows.items() if value)
+    yield from ((GPU_ATTRIBUTE + name, value) for name, value in follows.items() if value)
 
 
 def attribute_metrics(trace: Trace) -> Iterator[LaunchMetric]:
