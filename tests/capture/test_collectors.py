@@ -1,4 +1,4 @@
-"""The process that reads the state of GPUs and machine: what it writes, and that it harms nobody."""
+"""The process that reads the state of GPUs and machine: what it writes, and whom it harms."""
 
 from __future__ import annotations
 
