@@ -59,13 +59,12 @@ def _finding(run: Run, readings: Readings) -> Finding:
     if more is not None:
         works = f" They also run kernels: the GPU is busy {format_ratio(more)} of the time without"
         works += " work of the program."
-    rows = np.flatnonzero(number > 0)
+    rows, known = np.flatnonzero(number > 0), np.count_nonzero(readings.is_known("other_processes"))
     return Finding(
         NAME,
         "low" if more is None else "medium",
         f"{gpu} is shared with {many}",
-        f"{gpu} has {many}{used}, in {format_ratio(len(rows) / len(readings))} of the readings."
-        + works,
+        f"{gpu} has {many}{used}, in {format_ratio(len(rows) / known)} of the readings." + works,
         (show_readings(readings, rows),),
         "Stop them, or run on a GPU of its own (nvidia-smi lists the processes)."
         " Measure step times on an otherwise idle GPU.",
