@@ -53,7 +53,7 @@ def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -
     Args:
         folder: The session directory.
         session: The decoded logs, sealed.
-        told: Gets the warnings.
+        told: Receives the warnings.
         origin_ns: The monotonic time that is 0 in the recording.
     """
     made: dict[str, Made] = {}
