@@ -1,8 +1,8 @@
 """The process that runs the collectors, beside the program and the launcher.
 
 It is a process and not a thread of the launcher: a call of the driver may block for seconds, or
-crash, and the launcher waits for nothing and forks. It is forked and not started anew, because
-starting Python takes more time than an hour of readings. It is in a session of its own, so signals
+crash, and the launcher waits for nothing and forks. It is forked without exec, because starting
+Python takes as much CPU time as a minute of readings. It is in a session of its own, so signals
 for the program's group do not reach it, and its parent is gone, so the launcher neither waits for
 it nor takes it for a process that the program left. It has no files of the launcher's but those
 that it writes to, and ends when the launcher closes its end of a socket, or dies.

@@ -46,15 +46,10 @@ _MEASURED = [name for name in COLUMNS["gpu_health"] if name not in {"gpu", "is_r
 
 
 def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -> dict[str, Made]:
-    """Return the tables, and columns of devices, that the readings of a session give.
+    """Return the tables, and columns of devices, that the readings of a sealed session give.
 
-    A table without a file was not recorded. Damage is a warning.
-
-    Args:
-        folder: The session directory.
-        session: The decoded logs, sealed.
-        told: Gets the warnings.
-        origin_ns: The monotonic time that is 0 in the recording.
+    A table without a file was not recorded. Damage is a warning in `told`. Times are relative to
+    `origin_ns`, a monotonic time.
     """
     made: dict[str, Made] = {}
     gpus = _read(folder, "gpu_health", told)

@@ -103,7 +103,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     agent = agent_library()
     _warn(settings, environment, agent, talk)
     signals = Signals()
-    # Counting holds launches up, so the state of the GPUs is not that of the program alone.
+    # Counting delays launches, so the state of the GPUs is not that of the program alone.
     collectors = Collectors(settings.gpu_health if settings.counters is None else 0)
     try:
         program.adopt_orphans()
