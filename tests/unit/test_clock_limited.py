@@ -185,7 +185,21 @@ def test_kernels_bound_by_memory_do_not_gain() -> None:
     assert not compute_bound(trace).any()
     (item,) = found(trace)
     assert (item.severity, item.changes) == ("low", ())
+    assert item.title == "HW thermal slowdown is active on GPU 0"
     assert "HW thermal slowdown in 100.0% of its readings" in item.claim
+
+
+def test_heat_between_readings_is_counted() -> None:
+    def state(at: int) -> dict[str, Any]:
+        return {"thermal_limited_ns": at // 8}
+
+    (item,) = found(recorded(state))
+    assert (item.severity, item.title) == ("low", "Heat limits the clock of GPU 0")
+    assert "12.5% of the time, by a counter of the driver" in item.claim
+    assert found(recorded(lambda at: {"thermal_limited_ns": at // 30})) == []
+    # Where readings meet it, the kernels near these have a price.
+    (item,) = found(recorded(lambda at: {**hot(at), **state(at)}))
+    assert item.severity == "high"
 
 
 def test_a_low_clock_without_a_limit_is_of_unknown_reason() -> None:

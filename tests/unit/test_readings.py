@@ -67,16 +67,17 @@ def test_readings_inside_spans() -> None:
 
 
 def test_one_limit_of_several_is_the_main_one() -> None:
-    of = readings(clock_limits=[0, 0x1, 0x4, 0x4 | 0x20, 0x8 | 0x80, 0x8, 0x2 | 0x4, None])
+    of = readings(clock_limits=[0, 0x1, 0x4, 0x4 | 0x20, 0x8 | 0x80, 0x8, 0x2 | 0x4, 0x2, None])
     names = [ClockLimit.at(number) for number in main_limits(of).tolist()]
     assert names == [
         ClockLimit.NONE, ClockLimit.NONE, ClockLimit.POWER_CAP, ClockLimit.SW_THERMAL,
-        ClockLimit.POWER_BRAKE, ClockLimit.HW_SLOWDOWN, ClockLimit.APPLICATION, ClockLimit.UNKNOWN,
+        ClockLimit.POWER_BRAKE, ClockLimit.HW_SLOWDOWN, ClockLimit.POWER_CAP,
+        ClockLimit.APPLICATION, ClockLimit.UNKNOWN,
     ]  # fmt: skip
-    assert is_idle(of).tolist() == [False, True, *[False] * 6]
+    assert is_idle(of).tolist() == [False, True, *[False] * 7]
     said = limits_in_words(of)
     assert said is not None
-    assert said.startswith("SW power cap 43%, HW slowdown 29%, idle 14%")
+    assert said.startswith("SW power cap 38%, applications clocks setting 25%, HW slowdown 25%")
     assert limits_in_words(readings(clock_limits=[None])) is None
     assert limits_in_words(readings(clock_limits=[0])) == "none"
 

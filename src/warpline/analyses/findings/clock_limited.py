@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,30 +13,29 @@ from warpline.derived.health.kernel_clocks import KernelClocks, kernel_clocks
 from warpline.derived.health.measured import measured_readings
 from warpline.derived.health.readings import Readings, gpu_readings
 from warpline.derived.health.shown import gpus_in_words, sentence, show_readings
+from warpline.derived.health.slowed_kernels import (
+    LEAST_READINGS,
+    SlowedKernels,
+    clock_ratio,
+    slowed_kernels,
+)
 from warpline.derived.severity import severity_of
 from warpline.derived.work.operations import operations
-from warpline.estimate import Estimate
-from warpline.ops.arrays import F64, I64
+from warpline.ops.arrays import I64
 from warpline.ops.group import distinct_values
-from warpline.ops.tiling import by_group
 from warpline.result import Evidence, Finding, Severity, Skipped, rule, severity_rank
-from warpline.result.changes import Change, ScaleOperations
 from warpline.trace import Run, Trace
 from warpline.units import format_mhz, format_ns, format_ratio, format_watts, plural
 
 NAME = "clock-limited"
 TITLE = "The GPU clock is limited"
 
-_LEAST_READINGS = 3  # of a GPU while compute-bound kernels run
-_LOWER = 0.98  # of the highest clock: above that, nothing is lost
 _POWER_LOWER = 0.95  # below, a power limit that is normal is mentioned
 _UNEXPLAINED_LOWER = 0.85  # below, a clock without a limit is; GPUs for games never reach theirs
 _LEAST_SHARE = 0.01  # of the step
 _OF_STEPS = 0.5
 _OFTEN = 0.05  # of the readings: limits in fewer are not mentioned
 _LOWERED = 0.99  # of the power limit that the GPU comes with
-# Of a kernel's time, what follows the clock at worst: the rest waits for memory.
-_OF_TIME = 0.5
 _NEARLY_ALL = 0.995  # of the kernels' time
 
 _SEE = "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER"
@@ -79,49 +78,8 @@ _ADVICE: Mapping[ClockLimit, _Advice] = {
     ),
     ClockLimit.DISPLAY: _Advice("low", "Use a GPU without a display."),
 }
-_DEFECTS = (
-    ClockLimit.HW_THERMAL,
-    ClockLimit.POWER_BRAKE,
-    ClockLimit.HW_SLOWDOWN,
-    ClockLimit.SW_THERMAL,
-)
-_NOT_REMOVABLE = (ClockLimit.POWER_CAP, ClockLimit.NONE)
-
-
-class _Slowed(NamedTuple):
-    """Kernels of one GPU whose clock a limit lowers.
-
-    Attributes:
-        kernels: These kernels.
-        whole_ns: Time of all compute-bound kernels of the GPU near readings.
-        reachable_hz: The mean clock of those that no removable limit affects; 0 if unknown.
-    """
-
-    kernels: KernelClocks
-    whole_ns: int
-    reachable_hz: float
-
-    @property
-    def device(self) -> int:
-        """Row of the device table."""
-        return self.kernels.readings.of
-
-    @property
-    def factor(self) -> F64:
-        """Shape (kernels,), float64: the likely time without the limit, divided by that now."""
-        later_hz = self.reachable_hz or float(self.kernels.highest_hz)
-        ratio: F64 = np.minimum(self.kernels.clock_hz / later_hz, 1.0)
-        return ratio
-
-    def changes(self) -> Iterator[Change]:
-        """Yield the times at a higher clock, one change for each clock now."""
-        for rows in by_group(self.kernels.clock_hz):
-            best = float(self.kernels.clock_hz[rows[0]]) / self.kernels.highest_hz
-            likely = float(self.factor[rows[0]])
-            worst = 1 - (1 - likely) * _OF_TIME
-            yield ScaleOperations(
-                self.kernels.kernel[rows], Estimate(min(best, likely), likely, worst)
-            )
+_HEAT = (ClockLimit.HW_THERMAL, ClockLimit.SW_THERMAL)
+_DEFECTS = (*_HEAT, ClockLimit.POWER_BRAKE, ClockLimit.HW_SLOWDOWN)
 
 
 class _Cause(NamedTuple):
@@ -158,23 +116,24 @@ def clock_limited(run: Run) -> list[Finding] | Skipped:
     if not gpu_readings(trace):
         return []
     clocks = [each for each in kernel_clocks(run) if each.total_ns]
-    judged = [each for each in clocks if each.n_readings >= _LEAST_READINGS and each.highest_hz > 0]
+    judged = [each for each in clocks if each.n_readings >= LEAST_READINGS and each.highest_hz > 0]
     if clocks and not judged:
         if not any(each.highest_hz > 0 for each in clocks):
             return Skipped(NAME, "the highest clock of the GPU was not recorded")
-        few = f"fewer than {_LEAST_READINGS} readings of the clock while compute-bound kernels ran"
+        few = f"fewer than {LEAST_READINGS} readings of the clock while compute-bound kernels ran"
         return Skipped(NAME, few, "profile longer, or with --gpu-health=10")
     if not any(each.is_known("sm_clock_hz").any() for each in gpu_readings(trace)):
         return Skipped(NAME, "the driver reports no SM clock")
     found = {limit: _removable(run, judged, limit) for limit in _ADVICE}
     findings = [item for item in found.values() if item is not None]
     findings += _slowed_otherwise(run, [limit for limit, item in found.items() if item is None])
+    findings += _heat_between_readings(run)
     return [*findings, *_power_limit(run, judged), *_unexplained(run, judged)]
 
 
 def _removable(run: Run, clocks: Sequence[KernelClocks], limit: ClockLimit) -> Finding | None:
     """Return a finding about kernels whose clock a removable limit lowers, if they lose time."""
-    slowed = _slowed(clocks, limit)
+    slowed = slowed_kernels(clocks, limit)
     if not slowed:
         return None
     gpus = gpus_in_words(run.trace, (each.device for each in slowed))
@@ -189,8 +148,8 @@ def _removable(run: Run, clocks: Sequence[KernelClocks], limit: ClockLimit) -> F
 
 def _power_limit(run: Run, clocks: Sequence[KernelClocks]) -> list[Finding]:
     """Return findings about GPUs at a power limit that is set low, and at their own."""
-    findings, normal = list[Finding | None](), list[_Slowed]()
-    for each in _slowed(clocks, ClockLimit.POWER_CAP, than=(ClockLimit.NONE,)):
+    findings, normal = list[Finding | None](), list[SlowedKernels]()
+    for each in slowed_kernels(clocks, ClockLimit.POWER_CAP, than=(ClockLimit.NONE,)):
         limit_w, default_w = _power_limits(run.trace, each.device)
         if not 0 < limit_w < _LOWERED * default_w:
             normal.append(each)
@@ -201,13 +160,13 @@ def _power_limit(run: Run, clocks: Sequence[KernelClocks]) -> list[Finding]:
             _Advice("medium", f"Raise the power limit, as root: nvidia-smi -pl {default_w:.0f}."),
         )
         findings.append(_priced(run, [each], cause))
-    normal = [each for each in normal if _ratio_of([each]) < _POWER_LOWER]
+    normal = [each for each in normal if clock_ratio([each]) < _POWER_LOWER]
     if normal:
         findings.append(_at_power_limit(run, normal))
     return [item for item in findings if item is not None]
 
 
-def _at_power_limit(run: Run, slowed: Sequence[_Slowed]) -> Finding:
+def _at_power_limit(run: Run, slowed: Sequence[SlowedKernels]) -> Finding:
     limit_w, _ = _power_limits(run.trace, slowed[0].device)
     limit = f" of {format_watts(limit_w)}" if limit_w else ""
     return Finding(
@@ -224,8 +183,8 @@ def _at_power_limit(run: Run, slowed: Sequence[_Slowed]) -> Finding:
 
 def _unexplained(run: Run, clocks: Sequence[KernelClocks]) -> list[Finding]:
     """Return a finding about GPUs that are far from their highest clock for no reported reason."""
-    every = _slowed(clocks, ClockLimit.NONE, ClockLimit.UNKNOWN)
-    slowed = [each for each in every if _ratio_of([each]) < _UNEXPLAINED_LOWER]
+    every = slowed_kernels(clocks, ClockLimit.NONE, ClockLimit.UNKNOWN)
+    slowed = [each for each in every if clock_ratio([each]) < _UNEXPLAINED_LOWER]
     if not slowed:
         return []
     return [
@@ -233,7 +192,7 @@ def _unexplained(run: Run, clocks: Sequence[KernelClocks]) -> list[Finding]:
             NAME,
             "info",
             "The GPU clock is low for an unknown reason",
-            f"{_at_clock(run, slowed)}. The driver reports no limit.",
+            f"{_at_clock(run, slowed)}. The driver gives no reason.",
             (_shown_readings(slowed),),
             "Check whether clocks are locked (nvidia-smi -q -d CLOCK): nvidia-smi -rgc, as root,"
             " unlocks them.",
@@ -242,24 +201,49 @@ def _unexplained(run: Run, clocks: Sequence[KernelClocks]) -> list[Finding]:
     ]
 
 
-def _slowed_otherwise(run: Run, limits: Collection[ClockLimit]) -> list[Finding]:
-    """Return findings about slowdowns that no compute-bound kernel shows to take time."""
+def _slowed_otherwise(run: Run, limits: Sequence[ClockLimit]) -> list[Finding]:
+    """Return findings about limits that no compute-bound kernel shows to take time."""
     findings = list[Finding]()
     for within in measured_readings(run):
         main = main_limits(within)
-        for limit in (each for each in _DEFECTS if each in limits):
+        for limit in limits:
             rows = np.flatnonzero(main == limit)
-            if len(rows) and len(rows) >= _OFTEN * len(within) and len(within) >= _LEAST_READINGS:
-                findings.append(_slowdown(run.trace, within, rows, limit))
+            if len(rows) and len(rows) >= _OFTEN * len(within) and len(within) >= LEAST_READINGS:
+                findings.append(_takes_little(run.trace, within, rows, limit))
     return findings
 
 
-def _slowdown(trace: Trace, within: Readings, rows: I64, limit: ClockLimit) -> Finding:
+def _heat_between_readings(run: Run) -> list[Finding]:
+    """Return findings about heat that the driver counts and that no reading meets."""
+    findings = []
+    for within in measured_readings(run):
+        share = (within.rate("thermal_limited_ns") or 0.0) / 1e9
+        if share < _OFTEN or np.isin(main_limits(within), _HEAT).any():
+            continue
+        name = gpus_in_words(run.trace, (within.of,))
+        findings.append(
+            Finding(
+                NAME,
+                "low",
+                f"Heat limits the clock of {name}",
+                f"Heat limits the clock of {name} {format_ratio(min(share, 1.0))} of the time, by a"
+                " counter of the driver. No reading falls into these times, so that their cost is"
+                " unknown.",
+                (show_readings(within, np.flatnonzero(within.is_known("thermal_limited_ns"))),),
+                _COOL,
+                _VERIFY,
+                is_of_machine=True,
+            )
+        )
+    return findings
+
+
+def _takes_little(trace: Trace, within: Readings, rows: I64, limit: ClockLimit) -> Finding:
     name, share = gpus_in_words(trace, (within.of,)), format_ratio(len(rows) / len(within))
     return Finding(
         NAME,
         "low",
-        f"{sentence(limit.label)} of {name}",
+        f"{sentence(limit.label)} is active on {name}",
         f"{name} has {limit.label} in {share} of its readings: {limit.meaning}. Compute-bound"
         f" kernels lose less than {format_ratio(_LEAST_SHARE)} of the time. What others lose is"
         " unknown.",
@@ -269,30 +253,7 @@ def _slowdown(trace: Trace, within: Readings, rows: I64, limit: ClockLimit) -> F
     )
 
 
-def _slowed(
-    clocks: Sequence[KernelClocks],
-    *limits: ClockLimit,
-    than: Sequence[ClockLimit] = _NOT_REMOVABLE,
-) -> list[_Slowed]:
-    """Return the kernels below the highest clock because of one of some limits, by GPU.
-
-    Args:
-        clocks: All compute-bound kernels, by GPU.
-        limits: The limits.
-        than: Kernels with these limits show which clock the others can reach.
-    """
-    found = []
-    for each in clocks:
-        limited = each.limited_by(*limits)
-        slow = limited.taken(np.flatnonzero(limited.clock_hz < _LOWER * each.highest_hz))
-        others = each.limited_by(*than)
-        is_known = others.n_readings >= _LEAST_READINGS
-        if slow.total_ns:
-            found.append(_Slowed(slow, each.total_ns, others.mean_hz if is_known else 0.0))
-    return found
-
-
-def _priced(run: Run, slowed: Sequence[_Slowed], cause: _Cause) -> Finding | None:
+def _priced(run: Run, slowed: Sequence[SlowedKernels], cause: _Cause) -> Finding | None:
     """Return a finding whose fix gives kernels a higher clock; None if they lose little."""
     scope = step_scope(run)
     kernels = np.concatenate([each.kernels.kernel for each in slowed])
@@ -332,7 +293,7 @@ def _priced(run: Run, slowed: Sequence[_Slowed], cause: _Cause) -> Finding | Non
     )
 
 
-def _at_clock(run: Run, slowed: Sequence[_Slowed]) -> str:
+def _at_clock(run: Run, slowed: Sequence[SlowedKernels]) -> str:
     """Return how fast which GPUs run compute-bound kernels."""
     ns = sum(each.kernels.total_ns for each in slowed)
     mean_hz = sum(each.kernels.mean_hz * each.kernels.total_ns for each in slowed) / ns
@@ -343,19 +304,11 @@ def _at_clock(run: Run, slowed: Sequence[_Slowed]) -> str:
     part = "" if whole > _NEARLY_ALL else f" in {format_ratio(whole)} of their time"
     return (
         f"{gpus} {runs} compute-bound kernels at {format_mhz(mean_hz)} of {highest}"
-        f" ({format_ratio(_ratio_of(slowed))}){part}"
+        f" ({format_ratio(clock_ratio(slowed))}){part}"
     )
 
 
-def _ratio_of(slowed: Sequence[_Slowed]) -> float:
-    """Return the mean clock as a share of the highest, by time."""
-    ns = sum(each.kernels.total_ns for each in slowed)
-    ratios = (each.kernels.mean_hz / each.kernels.highest_hz for each in slowed)
-    weights = (each.kernels.total_ns / ns for each in slowed)
-    return sum(ratio * weight for ratio, weight in zip(ratios, weights, strict=True))
-
-
-def _temperature(slowed: Sequence[_Slowed]) -> str:
+def _temperature(slowed: Sequence[SlowedKernels]) -> str:
     """Return the highest temperature in brackets, empty if unknown."""
     values = [each.kernels.readings.known("temperature_c").values for each in slowed]
     hottest = max((float(each.max()) for each in values if len(each)), default=None)
@@ -369,7 +322,7 @@ def _power_limits(trace: Trace, device: int) -> tuple[float, float]:
     return now, default
 
 
-def _shown_readings(slowed: Sequence[_Slowed]) -> Evidence:
+def _shown_readings(slowed: Sequence[SlowedKernels]) -> Evidence:
     """Return the readings near the kernels of the GPU with most of their time."""
     most = max(slowed, key=lambda each: each.kernels.total_ns).kernels
     return show_readings(most.readings, distinct_values(most.reading))

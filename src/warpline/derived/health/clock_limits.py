@@ -16,17 +16,18 @@ class ClockLimit(Vocabulary):
     """The main limit of a clock; of several at once, the first of these that is not idle.
 
     A label has the words of nvidia-smi. The driver sets HW slowdown beside its own reasons (heat,
-    power brake), so these come before it.
+    power brake), so these come before it. A GPU at its power limit gains nothing from other
+    settings, so these come after it.
     """
 
     HW_THERMAL = CLOCK_LIMITS[0x40], "the GPU is too hot"
     POWER_BRAKE = CLOCK_LIMITS[0x80], "the power supply asks for less power"
     HW_SLOWDOWN = CLOCK_LIMITS[0x8], "the GPU protects itself from heat or from too much power"
     SW_THERMAL = CLOCK_LIMITS[0x20], "the GPU or its memory is near its highest temperature"
+    POWER_CAP = CLOCK_LIMITS[0x4], "the GPU is at its power limit"
     SYNC_BOOST = CLOCK_LIMITS[0x10], "GPUs of a group run at one clock"
     APPLICATION = CLOCK_LIMITS[0x2], "clocks are set lower than the highest"
     DISPLAY = CLOCK_LIMITS[0x100], "a display limits the clock"
-    POWER_CAP = CLOCK_LIMITS[0x4], "the GPU is at its power limit"
     NONE = "none", "no limit is reported"
     UNKNOWN = "unknown", "limits are not reported"
 
@@ -36,10 +37,10 @@ _BITS: Mapping[int, ClockLimit] = {
     0x80: ClockLimit.POWER_BRAKE,
     0x8: ClockLimit.HW_SLOWDOWN,
     0x20: ClockLimit.SW_THERMAL,
+    0x4: ClockLimit.POWER_CAP,
     0x10: ClockLimit.SYNC_BOOST,
     0x2: ClockLimit.APPLICATION,
     0x100: ClockLimit.DISPLAY,
-    0x4: ClockLimit.POWER_CAP,
 }
 _IDLE = 0x1
 
