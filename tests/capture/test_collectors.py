@@ -15,9 +15,11 @@ import pytest
 from capture.nvml_stand_in import stand_in
 from support.launching import environment
 
-from warpline.capture.session.control import ControlFile, State
+from warpline.capture.collectors.runner import _Recording
+from warpline.capture.session.control import FILE_NAME, ControlFile, ControlPage, RangeMode, State
 from warpline.capture.session.readings import (
     UNKNOWN,
+    IsRecording,
     Readings,
     ReadingsError,
     ReadingsWriter,
@@ -229,6 +231,30 @@ def test_whether_recording_is_on(launch: Launch, tmp_path: Path) -> None:
     flags = [*found.columns["is_recording"]]
     assert (flags[0], flags[-1]) == (1, 0)
     assert flags == sorted(flags, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "is_open", "expected"),
+    [
+        (RangeMode.NONE, State.WAITING, False, [IsRecording.NO] * 2),
+        (RangeMode.NONE, State.RECORDING, False, [IsRecording.YES] * 2),
+        (RangeMode.NVTX, State.RECORDING, False, [IsRecording.WAS, IsRecording.NO]),
+        (RangeMode.NVTX, State.RECORDING, True, [IsRecording.YES] * 2),
+        (RangeMode.NVTX, State.STOPPED, False, [IsRecording.WAS, IsRecording.NO]),
+        (RangeMode.STEPS, State.TIME_WINDOW, False, [IsRecording.YES] * 2),
+    ],
+)
+def test_recording_by_the_control_page(
+    tmp_path: Path, mode: RangeMode, state: State, is_open: bool, expected: list[IsRecording]
+) -> None:
+    control = ControlFile.create(tmp_path, state=state, mode=mode)
+    recording = _Recording(control)
+    page = ControlPage.from_buffer_copy((tmp_path / FILE_NAME).read_bytes())
+    page.windows_done = int(mode is not RangeMode.NONE)
+    page.switch_word |= int(is_open) << 32
+    with (tmp_path / FILE_NAME).open("r+b") as file:  # the same page, as an agent changes it
+        file.write(bytes(page))
+    assert [recording.look() for _ in range(2)] == expected
 
 
 def open_for_readings(folder: Path, table: str) -> int:

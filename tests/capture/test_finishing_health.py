@@ -150,6 +150,12 @@ def test_readings_far_from_recording_are_left_out(tmp_path: Path) -> None:
     assert trace["gpu_health"]["power_w"].to_list() == [n / 1000 for n in (2, 3, 4, 6, 7, 8)]
 
 
+def test_a_range_between_two_readings_keeps_both(tmp_path: Path) -> None:
+    written = [reading(1, at, is_recording=2 * (at == 5), power_mw=at) for at in range(10)]
+    trace, _ = record(tmp_path, {"gpu_health": written})
+    assert trace["gpu_health"]["power_w"].to_list() == [0.004, 0.005]
+
+
 def test_a_lost_gpu_is_a_warning(tmp_path: Path) -> None:
     written = [reading(0, 1), reading(1, 1, power_mw=1), reading(1, 2), reading(2, 2, power_mw=2)]
     trace, _ = record(tmp_path, {"gpu_health": written})

@@ -27,7 +27,7 @@ from warpline.capture.collectors.gpu_health import GpuHealth, Owners
 from warpline.capture.collectors.host_health import HostHealth, ProcessHealth
 from warpline.capture.machine.nvml import Nvml
 from warpline.capture.session.control import ControlFile, RangeMode, State
-from warpline.capture.session.readings import COLUMNS, ReadingsWriter, path_of
+from warpline.capture.session.readings import COLUMNS, IsRecording, ReadingsWriter, path_of
 from warpline.errors import CaptureError
 
 # The share of a CPU core that all readings may take, per Hz. What takes more is read less often.
@@ -257,7 +257,7 @@ class _Run:
 
     def _marked(self, table: str, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield rows with whether recording is on."""
-        mark: Row = {"is_recording": int(self._recording[table].is_on())}
+        mark: Row = {"is_recording": self._recording[table].look()}
         return (mark | row for row in rows)
 
 
@@ -266,18 +266,18 @@ class _ClosedError(Exception):
 
 
 class _Recording:
-    """Whether the agents record: now, or at some time since the last look."""
+    """Whether the agents record now, or did at some time since the last look."""
 
     def __init__(self, control: ControlFile) -> None:
         self._control = control
         self._windows = control.counters().windows_done
 
-    def is_on(self) -> bool:
-        """Return whether recording is on, or a capture range ended since the last call."""
+    def look(self) -> IsRecording:
+        """Return whether recording is on, or whether a capture range ended since the last call."""
         counters = self._control.counters()
         before, self._windows = self._windows, counters.windows_done
-        if self._control.mode is RangeMode.NONE:
-            return self._control.state in {State.RECORDING, State.TIME_WINDOW}
-        is_open = self._control.state is State.RECORDING and counters.windows_open > 0
-        is_open = is_open or self._control.state is State.TIME_WINDOW
-        return is_open or counters.windows_done != before
+        state = self._control.state
+        is_open = self._control.mode is RangeMode.NONE or counters.windows_open > 0
+        if state is State.TIME_WINDOW or (state is State.RECORDING and is_open):
+            return IsRecording.YES
+        return IsRecording.WAS if counters.windows_done != before else IsRecording.NO

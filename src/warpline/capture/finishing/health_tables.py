@@ -14,6 +14,7 @@ from warpline.capture.finishing.told import Told
 from warpline.capture.session.readings import (
     COLUMNS,
     UNKNOWN,
+    IsRecording,
     Readings,
     ReadingsError,
     path_of,
@@ -168,10 +169,11 @@ def _near(readings: Readings, sound: Sequence[bool]) -> list[bool]:
     near_ns = int(min(max(period, 0), _FAR_NS) * _NEAR) if type(period) is int else 0
     starts, flags = readings.columns["start_ns"], readings.columns["is_recording"]
     kept = [False] * len(sound)
-    for rows in (range(len(kept)), range(len(kept) - 1, -1, -1)):
+    forth, back = range(len(kept)), range(len(kept) - 1, -1, -1)
+    for rows, is_on in ((forth, {IsRecording.YES}), (back, {IsRecording.YES, IsRecording.WAS})):
         last: int | None = None
         for row in compress(rows, map(sound.__getitem__, rows)):
-            if flags[row] > 0:
+            if flags[row] in is_on:
                 last = starts[row]
             if last is not None and abs(starts[row] - last) <= near_ns:
                 kept[row] = True

@@ -7,6 +7,7 @@ multiple of 8 bytes, so that columns can be taken from the mapped rows.
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 import struct
@@ -75,6 +76,14 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
         "rdma_sent_bytes",
     ),
 }
+
+
+class IsRecording(enum.IntEnum):
+    """Whether agents recorded at the time of a reading: the column ``is_recording``."""
+
+    NO = 0
+    YES = 1
+    WAS = 2  # not now, but at some time since the reading before
 
 
 class ReadingsError(Exception):
