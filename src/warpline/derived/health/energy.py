@@ -61,15 +61,20 @@ class Meter(NamedTuple):
             start_ns: Shape (n,), int64, of spans that `covers`, in any order.
             end_ns: Shape (n,), int64.
         """
-        part = self._parts(start_ns, end_ns)
-        central, late = float((part * self.joules).sum()), self._late(part)
-        # What the rest of the time could use more, and the spans less, or the other way round.
-        spare = np.maximum(self.most_w * np.diff(self.at_ns) / 1e9 - self.joules, 0)
-        is_part = (part > 0) & (part < 1)
-        part, joules, spare = part[is_part], self.joules[is_part], spare[is_part]
-        less = float(np.minimum(part * joules, (1 - part) * spare).sum())
-        more = float(np.minimum((1 - part) * joules, part * spare).sum())
-        return Estimate(max(central - less - late, 0.0), central, central + more + late)
+        part, joules = self._parts(start_ns, end_ns), self.joules
+        most = self.most_w * np.diff(self.at_ns) / 1e9
+        is_whole, has_any = part == 1, part > 0
+        in_rest = np.multiply(1 - part, most, out=np.zeros_like(part), where=~is_whole)
+        in_part = np.multiply(part, most, out=np.zeros_like(part), where=has_any)
+        # Of the time between two readings, spans use at least what the rest cannot, and at most
+        # what they can. Where these are all of the energy, they grow with it.
+        at_least = has_any & (is_whole | (joules > in_rest))
+        at_most = has_any & (is_whole | (joules <= in_part))
+        low = (joules - in_rest)[at_least].sum() - self._late(-at_least.astype(np.int64))
+        high = np.minimum(joules, in_part)[has_any & ~is_whole].sum() + joules[is_whole].sum()
+        high += self._late(at_most.astype(np.int64))
+        central = float((part * joules).sum())
+        return Estimate(max(min(float(low), central), 0.0), central, max(float(high), central))
 
     def _parts(self, start_ns: I64, end_ns: I64) -> F64:
         """Return which part of the time between readings some spans cover, shape (n - 1,)."""
@@ -84,12 +89,29 @@ class Meter(NamedTuple):
         share: F64 = np.diff(covered) / np.diff(self.at_ns)
         return share
 
-    def _late(self, part: F64) -> float:
-        """Return the energy that may be counted late, where a covered part begins or ends."""
-        power = self.joules / np.diff(self.at_ns)
-        edges = np.abs(np.diff(part, prepend=0.0, append=0.0))
-        around = np.maximum(np.append(power, 0.0), np.append(0.0, power))
-        return float((edges * around).sum()) * self.age_ns
+    def _late(self, grows: I64) -> float:
+        """Return by how much a sum may be too small, because the counter is late at each reading.
+
+        Args:
+            grows: Shape (n - 1,), by how much the sum grows with the energy between two readings.
+                Energy that a reading misses is in the time after it instead of the time before.
+        """
+        shown = np.append(0.0, np.cumsum(self.joules))
+        # A reading that is this much later has all of the energy up to a time.
+        later = np.searchsorted(self.at_ns, self.at_ns + self.age_ns)
+        most = self._most_w * self.age_ns / 1e9
+        late = np.where(
+            later < len(shown), shown[np.minimum(later, len(shown) - 1)] - shown, math.inf
+        )
+        ends = -np.diff(grows, prepend=0, append=0)
+        return float((np.maximum(ends, 0) * np.minimum(late, most)).sum())
+
+    @property
+    def _most_w(self) -> float:
+        """The most power; if unknown, the highest mean between readings."""
+        if math.isfinite(self.most_w):
+            return self.most_w
+        return float((self.joules / np.diff(self.at_ns) * 1e9).max())
 
 
 def meters(trace: Trace) -> Mapping[int, Meter]:
