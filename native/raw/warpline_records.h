@@ -84,6 +84,10 @@ enum class Kind : std::uint8_t {
   kCountedKernel = 87,
   kCounterValue = 88,
   kPassClock = 89,
+  kDeviceAttribute = 90,
+    // An attribute of a GPU and its value, signed. Names are those of CUdevice_attribute, in lower
+    // case and without the prefix. Where counters are collected, once per device. aux: [device]
+    // words: [value][bytes][name]
 };
 
 // The kind of a Note record.

@@ -13,6 +13,7 @@ CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY = range(64
 POOL, OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CLOCK, COLLECTING = range(74, 84)
 CHAIN, MODULE = 84, 85
 COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = 86, 87, 88, 89
+DEVICE_ATTRIBUTE = 90
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
@@ -317,6 +318,11 @@ class _Reader:
         metric, _space, unit = _text(body, 8).partition(" ")
         return {"metric": aux, "name": metric, "unit": unit}
 
+    def _device_attribute(self, _: int, aux: int, words: list[int], body: bytes) -> dict[str, Any]:
+        (value,) = struct.unpack("<q", struct.pack("<Q", words[0]))
+        words.clear()
+        return {"device": aux, "name": _text(body, 8), "value": value}
+
     def _counted(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
         fields = self._work(words)
         launch, seen = _pair(words.pop(0))
@@ -351,6 +357,7 @@ class _Reader:
 _METHODS = {
     COUNTER_NAME: "counter_name",
     COUNTED_KERNEL: "counted",
+    DEVICE_ATTRIBUTE: "device_attribute",
     COUNTER_VALUE: "counter_value",
     PASS_CLOCK: "pass_clock",
     CHAIN: "chain",

@@ -87,6 +87,17 @@ def test_raw_values_of_chosen_launches(kernels: Kernels) -> None:
     assert [float(row[place]) for row in rows] == [21003.125, 21003.125]
 
 
+def test_attributes_of_the_gpu_by_name(kernels: Kernels) -> None:
+    metrics = f"{METRICS},device__attribute_max_block_dim_x"
+    found = kernels("repeat", 2, "k7", flags=("--metrics", metrics, "--page", "raw", "--csv"))
+    header, _, *rows = csv.reader(io.StringIO(found.out))
+    assert len(rows) == 2
+    place = header.index("device__attribute_max_block_dim_x")
+    assert {row[place] for row in rows} == {"-2"}, "the fake's rule: its number below zero"
+    assert sum(name.startswith("device__") for name in header) == 1
+    assert "not counted" not in found.err
+
+
 def test_only_between_start_and_stop_and_kept(kernels: Kernels, tmp_path: Path) -> None:
     words = ("repeat", 2, "k9", "start", "repeat", 1, "k7,k8", "stop", "repeat", 2, "k9")
     flags = ("--profile-from-start", "off", "--metrics", TWO_PASSES, "-o", "x", "--json")

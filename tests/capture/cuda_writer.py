@@ -18,6 +18,7 @@ from capture.raw_writer import ORIGIN_NS, Log, text_body, write_session
 CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY, POOL = range(64, 75)
 OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CUDA_CLOCK, COLLECTING = range(75, 84)
 COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = range(86, 90)
+DEVICE_ATTRIBUTE = 90
 IS_RANGE, IS_FAILED = 1, 2
 NONE = 0xFFFFFFFF
 LAUNCHES, CAPTURES, IS_GRAPH = 1, 2, 4
@@ -190,6 +191,9 @@ class CudaLog(Log):
     def counter_name(self, metric: int, text: str) -> None:
         """Write the name of a metric, and its unit after a space."""
         self.add(COUNTER_NAME, metric, body=text_body(text, 0))
+
+    def device_attribute(self, name: str, value: int, device: int = 0) -> None:
+        self.add(DEVICE_ATTRIBUTE, device, body=text_body(name, value & (1 << 64) - 1))
 
     def counted(self, name: str | None, launch: int, start: int, end: int, **more: Any) -> None:
         """Write a launch whose counters were collected; `kernels` makes it a range of work."""

@@ -306,6 +306,17 @@ def test_pages() -> None:
     assert parse("x").page is None
 
 
+def test_sections_come_without_the_other_rollups_on_request() -> None:
+    usual, exact = (
+        parse(f"--section WarpStateStats {flag} ./x").request
+        for flag in ("", "--disable-extra-suffixes")
+    )
+    assert [section.is_exact for section in usual.sections()] == [False]
+    assert [section.is_exact for section in exact.sections()] == [True]
+    (one,), (other,) = usual.sections(), exact.sections()
+    assert one.requests() == other.requests()
+
+
 def test_nvtx_expressions_are_given_to_the_agent_in_parts() -> None:
     found = config(
         r"--nvtx-include D@[A/*/B --nvtx-include regex:^x,y --nvtx-exclude A\[i\]/"

@@ -323,6 +323,20 @@ def test_a_window_keeps_launches_in_it_with_their_values(tmp_path: Path) -> None
     assert metrics(part) == [(0, "a", None, 1.0), (1, "a", None, 2.0)]
 
 
+def test_attributes_of_a_gpu_are_those_of_the_first_process(tmp_path: Path) -> None:
+    first, second = counting(100), counting(200)
+    for log in (first, second):
+        log.device_attribute("warp_size", 32)
+        log.device_attribute("numa_id", -1)
+        log.device_attribute("warp_size", 64)  # a damaged log
+        log.device_attribute("warp_size", 32, device=5)  # not described
+    trace, _ = read_counters(tmp_path, first, second)
+    assert rows(trace, "device_attribute", "device_id", "name", "value", "integer", "text") == [
+        (0, "device__attribute_numa_id", -1.0, -1, None),
+        (0, "device__attribute_warp_size", 32.0, 32, None),
+    ]
+
+
 def test_whether_clocks_were_fixed_is_known_where_that_was_asked_for(tmp_path: Path) -> None:
     log = counting()
     for launch, fixed in enumerate((None, False, True)):

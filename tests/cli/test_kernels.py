@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,16 @@ def test_analyze_refers_to_the_command(run: Run, report: str) -> None:
     assert outcome.status == 1
     assert "no timeline" in outcome.err
     assert "warpline kernels" in outcome.err
+
+
+def test_values_of_instances(run: Run, report: str) -> None:
+    name = "sass__inst_executed_per_opcode"
+    words = ("kernels", report, "-c", "1", "--page", "raw", "--csv", "--metrics", name)
+    total, values, details = (
+        rows(run(*words, "--print-metric-instances", mode).out)[2][-1]
+        for mode in ("none", "values", "details")
+    )
+    assert values.startswith(f"{total} (7,340,032; 2,179,072; ")
+    numbers = [int(text.replace(",", "")) for text in values[len(total) + 2 : -1].split("; ")]
+    assert sum(numbers) == int(total.replace(",", ""))
+    assert re.sub(r"[A-Z0-9_.]+: ", "", details) == values

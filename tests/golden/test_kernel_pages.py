@@ -14,7 +14,7 @@ import warpline
 from warpline.documents.kernel_filters import Choice
 from warpline.documents.kernel_pages import launches
 from warpline.render import kernel_pages as pages
-from warpline.result.kernel_pages import ProfiledLaunch
+from warpline.result.kernel_pages import LaunchTable
 
 WRITERS = {
     "raw.csv": pages.write_raw_csv,
@@ -27,11 +27,11 @@ GOLDENS = [(name, page) for name in ncu_captures.NAMES for page in ("raw.csv", "
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[ProfiledLaunch]]:
+def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LaunchTable]:
     folder = tmp_path_factory.mktemp("ncu")
-    kept: dict[str, list[ProfiledLaunch]] = {}
+    kept: dict[str, LaunchTable] = {}
 
-    def read_report(name: str) -> list[ProfiledLaunch]:
+    def read_report(name: str) -> LaunchTable:
         if name not in kept:
             kept[name] = launches(warpline.open(ncu_captures.unpack(name, folder)), Choice())
         return kept[name]
@@ -41,7 +41,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Profi
 
 @pytest.mark.parametrize(("name", "page"), GOLDENS)
 def test_a_page_is_what_ncu_printed(
-    name: str, page: str, read: Callable[[str], list[ProfiledLaunch]]
+    name: str, page: str, read: Callable[[str], LaunchTable]
 ) -> None:
     out = io.StringIO()
     WRITERS[page](read(name), out, is_scaled=True)

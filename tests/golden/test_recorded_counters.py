@@ -16,6 +16,7 @@ import pytest
 from capture.cuda_writer import NONE, CudaLog
 from capture.finished import read
 from support import ncu_captures
+from support.recorded_reports import WITHOUT_COUNTERS, recorded
 
 import warpline
 from warpline import native
@@ -23,52 +24,14 @@ from warpline.counters.labels import HEADINGS, LABELS
 from warpline.counters.sets import LIGHT, SECTIONS
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import Choice
-from warpline.documents.kernel_pages import launches, session
+from warpline.documents.kernel_pages import launches, session, summaries
 from warpline.render import kernel_listings as listings
 from warpline.render import kernel_pages as pages
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
-# What counters do not give: properties of the launch and the GPU, and Nsight Compute's own.
-_WITHOUT_COUNTERS = ("launch__", "device__", "derived_", "profiler__", "sm__maximum_warps_")
 _LIMITED_BY_SHARED_MEMORY = "launch__occupancy_limit_shared_mem"
-
-
-def recorded(report: Trace, folder: Path) -> Trace:
-    """Return a recording of the launches of a report and of the values of its counters."""
-    log = CudaLog(100, executable="/usr/bin/target")
-    log.device(name="NVIDIA H200")
-    log.context()
-    log.push(1, "step")
-    metrics = report["kernel_metric"].filter(
-        pl.col("value").is_not_null()
-        & pl.col("integer").is_null()
-        & pl.col("name").str.contains("__")
-        & ~pl.any_horizontal(pl.col("name").str.starts_with(s) for s in _WITHOUT_COUNTERS)
-    )
-    units = dict(metrics.select("name", "unit").sort("name").iter_rows())
-    numbers = {name: number for number, name in enumerate(units)}
-    for name, number in numbers.items():
-        log.counter_name(number, f"{name} {units[name] or ''}")
-    streams = report["stream"]["native_id"].to_list()
-    for launch, row in enumerate(report["profiled_kernel"].iter_rows(named=True)):
-        log.counted(
-            row["mangled_name"],
-            launch,
-            10 * launch + 2,
-            10 * launch + 9,
-            stream=streams[row["stream_id"]],
-            grid=tuple(row[f"grid_{axis}"] for axis in "xyz"),
-            block=tuple(row[f"block_{axis}"] for axis in "xyz"),
-            registers=row["registers_per_thread"],
-            shared=(row["static_shared_bytes"], row["dynamic_shared_bytes"]),
-            passes=row["passes"],
-        )
-    for launch, name, value in metrics.select("profiled_kernel_id", "name", "value").iter_rows():
-        log.counter_value(numbers[name], launch, value)
-    log.pop(900)
-    return read(folder, log, collected=["nvtx", "counters"])[0]
 
 
 @pytest.fixture(scope="module", params=ncu_captures.NAMES)
@@ -102,6 +65,7 @@ def test_the_raw_page_is_what_ncu_printed(name: str, trace: Trace) -> None:
         del ours[fact]
     ours.pop(_LIMITED_BY_SHARED_MEMORY, None)
     assert len(ours) > 500
+    assert sum(fact.startswith("device__attribute_") for fact in ours) == 144
     assert ours == {heading: theirs[heading] for heading in ours}
 
 
@@ -111,8 +75,8 @@ def test_shared_memory_is_a_limit_where_it_is_the_least(tmp_path: Path) -> None:
     log.counted("_Z1av", 0, 1, 2, block=(256, 1, 1), registers=30, shared=(0, 163840))
     log.counted("_Z1av", 1, 3, 4, block=(256, 1, 1), registers=30, shared=(0, 1024))
     trace, _ = read(tmp_path, log, collected=["counters"])
-    limits = [launch.metrics.get(_LIMITED_BY_SHARED_MEMORY) for launch in launches(trace, Choice())]
-    assert [None if limit is None else limit.value for limit in limits] == [1.0, None]
+    table = launches(trace, Choice())
+    assert [table.metrics(place).get(_LIMITED_BY_SHARED_MEMORY) for place in (0, 1)] == [1.0, None]
 
 
 def test_what_cannot_have_run_has_no_occupancy(tmp_path: Path) -> None:
@@ -126,8 +90,7 @@ def test_what_cannot_have_run_has_no_occupancy(tmp_path: Path) -> None:
     log.counted("a", 4, 1, 2, shared=(0, 2**32 - 1))
     log.counted("a", 5, 1, 2, device=0xFFFFFFFF)
     trace, _ = read(tmp_path, log, collected=["counters"])
-    for launch in launches(trace, Choice()):
-        assert "sm__maximum_warps_per_active_cycle_pct" not in launch.metrics
+    assert "sm__maximum_warps_per_active_cycle_pct" not in launches(trace, Choice()).columns
 
 
 @pytest.fixture
@@ -201,11 +164,85 @@ RANGE = """\
 
 
 def test_the_details_page(small: Trace) -> None:
-    first, _, _, work = launches(small, Choice())
-    for launch, expected in ((first, DETAILS), (work, RANGE)):
+    for place, expected in ((0, DETAILS), (3, RANGE)):
         out = io.StringIO()
-        pages.write_details([launch], out, is_scaled=True)
+        pages.write_details(launches(small, Choice(skip=place, count=1)), out, is_scaled=True)
         assert out.getvalue() == expected
+
+
+def test_what_follows_from_requested_counters_is_listed_with_them(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device()
+    log.counter_name(0, "smsp__inst_executed_op_branch.sum inst")
+    log.counter_name(1, "smsp__inst_executed.sum inst")
+    log.counted("_Z1av", 0, 1, 2)
+    log.counter_value(0, 0, 25.0)
+    log.counter_value(1, 0, 200.0)
+    trace, _ = read(tmp_path, log, collected=["counters"])
+    table = launches(trace, Choice())
+    metrics = table.metrics(0)
+    assert (metrics["derived__smsp__inst_executed_op_branch_pct"], metrics["inst_executed"]) == (
+        *(0.125, 200),
+    )
+    (*_, requested) = table.layouts[0]
+    assert [name for _, name in requested.lines] == [
+        "derived__smsp__inst_executed_op_branch_pct",
+        "smsp__inst_executed.sum",
+        "smsp__inst_executed_op_branch.sum",
+    ]
+
+
+def test_attributes_of_the_gpu_are_shown_with_a_section_or_by_name(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device(name="NVIDIA H100")
+    log.device_attribute("warp_size", 32)
+    log.counter_name(0, "sm__cycles_active.avg cycle")
+    log.counter_name(1, "sm__inst_executed.sum inst")
+    for launch in range(2):
+        log.counted("_Z1av", launch, 1 + launch, 5)
+        log.counter_value(launch, launch, 100.0)
+    log.counted("_Z1av", 2, 3, 4, device=7)
+    trace, _ = read(tmp_path, log, collected=["counters"])
+    name, warps = "device__attribute_display_name", "device__attribute_warp_size"
+    choices = Choice(), Choice(attributes=(name,))
+    shown = [launches(trace, choice).columns[name].launches.tolist() for choice in choices]
+    assert shown == [[0], [0, 1]]
+    table = launches(trace, Choice(attributes=("regex:^device__",)))
+    assert table.metrics(1)[name] == "NVIDIA H100"
+    assert table.metrics(1)[warps] == 32
+    assert warps not in table.metrics(2)
+    out = io.StringIO()
+    pages.write_raw_csv(table, out, is_scaled=True)
+    assert cells(rows_of(out.getvalue()))[name] == ["", "NVIDIA H100", "NVIDIA H100", ""]
+    *_, device, _ = session(trace)
+    assert ("warp_size", 32) in device.rows
+    assert ("display_name", "NVIDIA H100") in device.rows
+    assert ("uuid", "01010101-0101-0101-0101-010101010101") in device.rows
+
+
+def test_a_summary_by_nvtx_ranges(tmp_path: Path) -> None:
+    log = CudaLog(100)
+    log.device()
+    log.push(1, "step")
+    log.counter_name(0, "gpu__time_duration.sum ns")
+    for launch, time in enumerate((10, 20, 90)):
+        log.counted(f"_Z1{'abc'[launch]}v", launch, time, time + 5)
+        log.counter_value(0, launch, 100.0 * (launch + 1))
+    log.pop(50)
+    trace, _ = read(tmp_path, log, collected=["nvtx", "counters"])
+    table = launches(trace, Choice(metrics=("gpu__time_duration.sum",)))
+    groups = summaries(table, by="nvtx", is_raw=True)
+    found = [(group.launches[0].nvtx, len(group.launches), group.spreads[0]) for group in groups]
+    assert [(nvtx, count, spread.mean) for nvtx, count, spread in found] == [
+        ("step", 2, 150.0),
+        (None, 1, 300.0),
+    ]
+    text, table_text = io.StringIO(), io.StringIO()
+    listings.write_summaries(groups, text, is_scaled=True, as_csv=False)
+    assert "  step, Device 0, CC 9.0, Invocations 2\n" in text.getvalue()
+    assert "  no NVTX range, Device 0, CC 9.0, Invocations 1\n" in text.getvalue()
+    listings.write_summaries(groups, table_text, is_scaled=True, as_csv=True)
+    assert cells(rows_of(table_text.getvalue()))["NVTX"] == ["step", ""]
 
 
 def test_json(small: Trace) -> None:
@@ -281,7 +318,7 @@ def test_sections_are_those_that_were_collected_as_a_whole() -> None:
 def test_headings_and_labels_are_of_sections_and_their_metrics() -> None:
     assert {section.name for section in SECTIONS} == {*HEADINGS}
     metrics = {name for section in SECTIONS for choice in section.requests() for name in choice}
-    without_counters = {name for name in LABELS if name.startswith(_WITHOUT_COUNTERS)}
+    without_counters = {name for name in LABELS if name.startswith(WITHOUT_COUNTERS)}
     assert {*LABELS} - without_counters <= metrics
     assert {name for choice in LIGHT.requests() for name in choice} <= {*LABELS}
 

@@ -16,7 +16,7 @@ from support.ncu_files import MAGIC, block, launch, message, metric, report, siz
 
 import warpline
 from warpline.documents.kernel_filters import Choice
-from warpline.documents.kernel_pages import launches
+from warpline.documents.kernel_pages import listings
 from warpline.errors import CorruptTraceError, InputError, WarplineError
 from warpline.readers.ncu.cubin import Cubin
 from warpline.readers.ncu.line_table import CubinError
@@ -53,7 +53,7 @@ def read_all(path: Path) -> None:
     trace = warpline.open(path)
     for table in trace.tables:
         trace[table]
-    launches(trace, Choice(), with_instances=True)
+    listings(trace, Choice())
     warpline.stats(trace, "profiled_kernels")
 
 

@@ -90,3 +90,10 @@ def test_a_report_of_ncu(tmp_path):
     assert adding["l2_hit_median_ratio"] == pytest.approx(0.335, abs=5e-4)
     assert adding["clock_median_hz"] == pytest.approx(1.95e9, rel=0.01)
     assert adding["l2_request_hit_median_ratio"] is None, "ncu's full set lacks it"
+
+
+def test_a_printed_page(tmp_path):
+    path = tmp_path / "any.csv"
+    path.write_text(ncu_captures.printed("target", "raw.csv"))
+    durations = warpline.stats(path, "kernel_counter_spread").to_polars()["duration_median_ns"]
+    assert sorted(durations) == [65440.0, 75520.0, 110208.0, 339104.0, 532256.0]

@@ -140,5 +140,9 @@ EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {
   if (attribute == 50) *value = 1;
   if (attribute == 33) *value = 0xab;
   if (attribute == 34) *value = device;
-  return g_is_initialised ? 0 : kNotInitialised;
+  if (!g_is_initialised) return kNotInitialised;
+  if (attribute == 50 || attribute == 33 || attribute == 34) return 0;
+  // The others are their number, below zero; those that can be divided by 10 are not known.
+  *value = -attribute;
+  return attribute % 10 == 0 ? kInvalidValue : 0;
 }

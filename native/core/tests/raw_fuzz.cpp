@@ -153,6 +153,7 @@ void add_counters(Writer &log, Chance &chance, uint64_t now) {
     return static_cast<uint32_t>(chance.below(4) == 0 ? chance.word() : chance.below(6));
   };
   log.text(Kind::kCounterName, number(), {0}, kMetrics[chance.below(std::size(kMetrics))]);
+  log.text(Kind::kDeviceAttribute, number(), {chance.word()}, kMetrics[chance.below(std::size(kMetrics))]);
   log.add(Kind::kCounterValue, number(), 0, {number(), chance.word()});
   const auto flags = static_cast<uint8_t>(chance.below(4));
   std::vector<uint64_t> body(9 + (flags & raw::CountedKernel::kIsRange));

@@ -11,17 +11,24 @@ import os
 import sys
 import tempfile
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from warpline.capture.flags import counter_flags
-from warpline.capture.flags.counting import CountingSettings, MetricNames, Page, Summary, Units
+from warpline.capture.flags.counting import (
+    CountingSettings,
+    Instances,
+    MetricNames,
+    Page,
+    Summary,
+    Units,
+)
 from warpline.capture.session.agent_config import Clocks, Replay
 from warpline.cli import bar, planning, running, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
-from warpline.cli.stdout import write_text
+from warpline.cli.stdout import Clean
 from warpline.errors import CounterError, WarplineError
 from warpline.units import plural
 
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
     from warpline.result import Document
+    from warpline.result.kernel_pages import GroupedBy
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
 else:
@@ -64,6 +72,17 @@ NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
 PARTS = (planning.PLAN,)
+_GROUPED_BY: Mapping[Summary, GroupedBy] = {
+    Summary.PER_GPU: "gpu",
+    Summary.PER_KERNEL: "kernel",
+    Summary.PER_NVTX: "nvtx",
+}
+_INSTANCES: Mapping[Instances, documents.ShownInstances] = {
+    Instances.NONE: "none",
+    Instances.VALUES: "values",
+    Instances.DETAILS: "details",
+}
+_STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
@@ -283,22 +302,21 @@ def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     if page is Page.SUMMARY and not chosen.json:
         _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv))
         return
-    out = io.StringIO()
-    if page is Page.SESSION:
-        listings.write_session(documents.session(trace), out, as_csv=chosen.csv)
-    elif page is Page.SOURCE:
-        code = documents.listings(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
-        listings.write_source(code, out, as_csv=chosen.csv)
-    else:
-        _write_launches(chosen, trace, page, out)
-    if out.tell():
-        _write(chosen, out.getvalue())
+    with _Output(chosen.log_file) as out:
+        if page is Page.SESSION:
+            listings.write_session(documents.session(trace), out, as_csv=chosen.csv)
+        elif page is Page.SOURCE:
+            code = documents.listings(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+            listings.write_source(code, out, as_csv=chosen.csv)
+        else:
+            _write_launches(chosen, trace, page, out)
 
 
 def _choice(chosen: CountingSettings) -> filters.Choice:
     """Return the launches to print; of a program, those that were counted."""
     if chosen.command:
-        return filters.Choice()
+        return filters.Choice(attributes=chosen.request.metrics)
+    metrics = tuple(name for names in chosen.metrics for name in names.split(",") if name)
     return filters.Choice(
         name=chosen.kernel_name,
         name_base=chosen.kernel_name_base,
@@ -307,16 +325,22 @@ def _choice(chosen: CountingSettings) -> filters.Choice:
         count=chosen.launch_count,
         skip_before_match=chosen.launch_skip_before_match,
         sections=chosen.section,
-        metrics=tuple(name for names in chosen.metrics for name in names.split(",") if name),
+        metrics=metrics,
+        attributes=metrics,
     )
 
 
-def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: io.StringIO) -> None:
+def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: TextIO) -> None:
     """Write the page details or raw, or a summary of it."""
-    launches = documents.launches(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+    launches = documents.launches(
+        trace,
+        _choice(chosen),
+        shown_name=chosen.print_kernel_base,
+        shown_instances=_INSTANCES[chosen.print_metric_instances],
+    )
     if chosen.print_metric_name is MetricNames.NAME:
-        launches = [documents.with_metric_names(launch) for launch in launches]
-    if not launches and not chosen.quiet:
+        launches = documents.with_metric_names(launches)
+    if not len(launches) and not chosen.quiet:
         is_empty = not trace.row_count("profiled_kernel")
         talk.warning(
             "the recording has no counted launches"
@@ -332,7 +356,7 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: io.
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,
-            by_kernel=chosen.print_summary is Summary.PER_KERNEL,
+            by=_GROUPED_BY[chosen.print_summary],
             is_raw=page is Page.RAW,
         )
         listings.write_summaries(groups, out, is_scaled=is_scaled, as_csv=chosen.csv)
@@ -354,18 +378,44 @@ def _write_document(chosen: CountingSettings, document: Document) -> None:
         options = dataclasses.replace(options, time_unit="us")
     plugins.find("renderers", name, render.RENDERERS).render(document, stream or out, options)
     if stream is None:
-        _write(chosen, out.getvalue())
+        with _Output(chosen.log_file) as log:
+            log.write(out.getvalue())
 
 
-def _write(chosen: CountingSettings, text: str) -> None:
-    """Write text to standard output, or where --log-file says."""
-    name = chosen.log_file
-    if name in {None, "stdout"}:
-        write_text(text)
-    elif name == "stderr":
-        sys.stderr.write(text)
-    else:
-        try:
-            Path(name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise WarplineError(f"--log-file {name}: {error.strerror or error}") from error
+class _Output(io.StringIO):
+    """Where a page is written, as it is made: standard output, or where --log-file says.
+
+    Without text nothing is written, and no file is created.
+    """
+
+    def __init__(self, log_file: str | None) -> None:
+        super().__init__()
+        self._name = log_file or "stdout"
+        self._out: Clean | TextIO | None = None
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        if text:
+            try:
+                self._out = self._out or self._opened()
+                self._out.write(text)
+            except OSError as error:
+                if self._name in _STREAMS:
+                    raise
+                raise WarplineError(
+                    f"--log-file {self._name}: {error.strerror or error}"
+                ) from error
+        return len(text)
+
+    def close(self) -> None:
+        """Write the end."""
+        if self._out is not None and self._name != "stderr":
+            self._out.close()
+        super().close()
+
+    def _opened(self) -> Clean | TextIO:
+        if self._name == "stdout":
+            return Clean()
+        if self._name == "stderr":
+            return sys.stderr
+        return Path(self._name).open("w", encoding="utf-8")

@@ -20,6 +20,8 @@ else:
 
 Facts = Mapping[str, Any]
 
+_PLAIN = b"\n" + bytes(range(ord(" "), ord("~") + 1))
+
 
 def write_text(text: str) -> int:
     """Write text to standard output and return the exit status.
@@ -33,6 +35,37 @@ def write_text(text: str) -> int:
         clean = talk.printable(line).encode(encoding, "backslashreplace").decode(encoding)
         sys.stdout.write(clean + "\n")
     return 0
+
+
+class Clean:
+    """Standard output for text that is written in parts, as by `write_text`."""
+
+    def __init__(self) -> None:
+        if sys.stdout is None:
+            raise WarplineError("standard output is closed")
+        self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        self._last = "\n"
+
+    def write(self, text: str) -> None:
+        """Write text; unprintable characters are escaped."""
+        if not text:
+            return
+        self._last = text[-1]
+        if not _is_plain(text):
+            lines = map(talk.printable, text.split("\n"))
+            encoded = "\n".join(lines).encode(self._encoding, "backslashreplace")
+            text = encoded.decode(self._encoding)
+        sys.stdout.write(text)
+
+    def close(self) -> None:
+        """End the last line."""
+        if self._last != "\n":
+            sys.stdout.write("\n")
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether text has printable ASCII characters and ends of lines only."""
+    return text.isascii() and not text.encode("ascii").translate(None, _PLAIN)
 
 
 def write_facts(args: Namespace, facts: Facts, text: Callable[[Facts], str]) -> int:

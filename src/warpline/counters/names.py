@@ -24,6 +24,8 @@ else:
 
 Breakdown = Callable[[str], list[str] | None]
 
+GPU_ATTRIBUTE = "device__attribute_"  # how names of attributes of the GPU begin
+
 # Values of ncu that are no hardware counters: where they come from instead.
 _ELSEWHERE = {
     "launch__": "from the launch",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from warpline.counters.formulas import FORMULAS
 from warpline.counters.host_process import PROFILING, Metric, Passes, RefusedError
 from warpline.counters.names import Breakdown, Catalogue, source_of, split, unit_of_gpu
 from warpline.counters.sets import Section
@@ -179,7 +180,7 @@ def plan(
             names = _one_pass(host, metrics.chip, names, left_out)
         for name in names:
             section_of.setdefault(name, section.name)
-    for word in words:
+    for word in _counters_of(words, metrics):
         source = source_of(word)
         if source is not None and split(word)[0] not in metrics.metrics:
             left_out[word] = f"no counter: {source}"
@@ -196,6 +197,14 @@ def plan(
             left_out[name] = _REFUSED
         sessions = _sessions(host, metrics.chip, section_of)
     return Plan(metrics.chip, tuple(sessions), left_out)
+
+
+def _counters_of(words: Iterable[str], metrics: Catalogue) -> Iterator[str]:
+    """Yield words, and in place of what follows from counters of the chip these."""
+    for word in words:
+        counters = FORMULAS[word].counters if word in FORMULAS else []
+        is_known = bool(counters) and all(counter in metrics for counter in counters)
+        yield from counters if is_known else [word]
 
 
 def _of_section(

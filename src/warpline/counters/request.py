@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 from warpline.counters.names import compiled
@@ -22,18 +23,27 @@ class Request:
         sets: Names of sets; the default one if nothing else is asked for.
         section_names: Names of sections, or ``regex:`` and an expression.
         metrics: Metrics, in the notation of `names`.
+        is_exact: Whether a section's metrics come without their other rollups over units.
     """
 
     sets: tuple[str, ...] = ()
     section_names: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    is_exact: bool = False
 
     @classmethod
-    def of(cls, sets: Sequence[str], sections: Sequence[str], metrics: Sequence[str]) -> Self:
+    def of(
+        cls,
+        sets: Sequence[str],
+        sections: Sequence[str],
+        metrics: Sequence[str],
+        *,
+        is_exact: bool = False,
+    ) -> Self:
         """Return what the values of options ask for, each a list of words."""
         named = words_of(sets), words_of(sections), words_of(metrics)
         default = () if any(named) else (DEFAULT_SET,)
-        return cls(tuple(named[0]) or default, tuple(named[1]), tuple(named[2]))
+        return cls(tuple(named[0]) or default, tuple(named[1]), tuple(named[2]), is_exact)
 
     @property
     def is_light(self) -> bool:
@@ -48,6 +58,8 @@ class Request:
         """
         found = [section for name in self.sets for section in SETS.get(name).sections]
         found += [section for name in self.section_names for section in _sections_named(name)]
+        if self.is_exact:
+            found = [replace(section, is_exact=True) for section in found]
         return list(dict.fromkeys(found))
 
     def text(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from warpline.documents.table_rows import Rows, native_id
 from warpline.errors import UsageError
@@ -30,6 +31,7 @@ class Choice:
         skip_before_match: ``--launch-skip-before-match``: launches to skip, whatever their name.
         sections: ``--section``: identifiers of sections to show; empty takes all.
         metrics: ``--metrics``: names of metrics to return; empty takes all.
+        attributes: Attributes of the GPU to return, by name, wherever they are recorded.
     """
 
     name: str | None = None
@@ -40,6 +42,7 @@ class Choice:
     skip_before_match: int = 0
     sections: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
 
 def chosen_rows(trace: Trace, table: Rows, choice: Choice) -> list[int]:
@@ -51,7 +54,8 @@ def chosen_rows(trace: Trace, table: Rows, choice: Choice) -> list[int]:
         key=lambda row: (files[processes[row]] if files else 0, table["launch_number"][row]),
     )
     order = order[choice.skip_before_match :]
-    names = [shown(name or "") for name in table[NAMES[choice.name_base]]]
+    show = cache(shown)
+    names = [show(name or "") for name in table[NAMES[choice.name_base]]]
     matches = any_of([] if choice.name is None else [choice.name])
     rows = [row for row in order if matches(names[row])]
     if choice.ids:

@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from warpline.derived.counters.launch_metrics import launch_metrics
-from warpline.derived.counters.sections import sections_of
+from warpline.counters.names import GPU_ATTRIBUTE
+from warpline.derived.counters.gpu_attributes import gpu_attributes
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
+from warpline.documents.launch_spreads import Spreads
+from warpline.documents.launch_tables import layouts_of, metric_columns
 from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
 from warpline.result.kernel_pages import (
+    GroupedBy,
     Instruction,
-    KernelMetric,
     LaunchGroup,
+    LaunchTable,
     Listing,
+    MetricColumn,
     MetricNumber,
-    PageSection,
     PageTable,
+    Pairs,
     ProfiledLaunch,
-    RuleMessage,
-    Spread,
 )
 from warpline.trace import Trace
 
+ShownInstances = Literal["none", "values", "details"]
 _PASSES = "profiler__replayer_passes"
 # Shown of a GPU whose attributes are not recorded.
+_IDENTITY = ("uuid", "bus")  # shown beside attributes
 _OF_DEVICE = (
-    *("uuid", "bus", "sm_count", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "clock_hz"),
+    *_IDENTITY,
+    *("sm_count", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "clock_hz"),
     *("compute_major", "compute_minor"),
 )
 
 
 def launches(
-    trace: Trace, choice: Choice, *, shown_name: str = "demangled", with_instances: bool = False
-) -> list[ProfiledLaunch]:
+    trace: Trace,
+    choice: Choice,
+    *,
+    shown_name: str = "demangled",
+    shown_instances: ShownInstances = "none",
+) -> LaunchTable:
     """Return the chosen launches, by report and ID.
 
     Args:
         trace: The trace.
         choice: Which launches.
         shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
-        with_instances: Whether to return the values of instances, too.
+        shown_instances: What to show of the instances of metrics: their values, also their keys.
 
     Raises:
         MissingTableError: The trace has no profiled launches.
@@ -56,20 +65,42 @@ def launches(
     _require(trace)
     table = Rows(trace, "profiled_kernel")
     rows = chosen_rows(trace, table, choice)
-    metrics = _metrics(trace, rows, with_instances=with_instances)
-    sections = _sections(trace, metrics, any_of(choice.sections))
+    asked_for = any_of(choice.attributes) if choice.attributes else lambda _: False
+    columns = metric_columns(trace, rows, asked_for)
+    if shown_instances != "none":
+        columns = _with_instances(trace, rows, columns, has_keys=shown_instances == "details")
+    layouts, codes = layouts_of(trace, rows, columns, any_of(choice.sections))
     is_taken = any_of(choice.metrics)
-    named, facts = _named(trace, table, shown_name), _Facts(trace, table)
-    return [
-        facts.launch(
-            row,
-            named[row],
-            metrics[row],
-            {name: metric for name, metric in metrics[row].items() if is_taken(name)},
-            sections.get(row, ()),
-        )
-        for row in rows
-    ]
+    named, passes = _named(trace, table, shown_name), _passes(columns, len(rows))
+    return LaunchTable(
+        tuple(_launches(trace, table, rows, named, passes)),
+        columns,
+        tuple(name for name in columns if is_taken(name)),
+        layouts,
+        codes,
+    )
+
+
+def _with_instances(
+    trace: Trace, rows: Sequence[int], columns: Mapping[str, MetricColumn], *, has_keys: bool
+) -> dict[str, MetricColumn]:
+    """Return metrics whose instances are shown with their values."""
+    shown: dict[str, dict[int, Pairs]] = {name: {} for name in columns}
+    instances = _instances(trace, columns)
+    for place, row in enumerate(rows):
+        for name, pairs in instances.get(row, {}).items():
+            shown[name][place] = pairs if has_keys else [(None, value) for _, value in pairs]
+    return {name: replace(column, pairs=shown[name]) for name, column in columns.items()}
+
+
+def _passes(columns: Mapping[str, MetricColumn], count: int) -> list[MetricNumber]:
+    """Return how many passes launches took by their metrics; None without that metric."""
+    found: list[MetricNumber] = [None] * count
+    column = columns.get(_PASSES)
+    if column is not None:
+        for place, value in zip(column.launches.tolist(), column.values.tolist(), strict=True):
+            found[place] = value
+    return found
 
 
 class _Named(NamedTuple):
@@ -82,171 +113,49 @@ class _Named(NamedTuple):
 def _named(trace: Trace, table: Rows, shown_name: str) -> dict[int, _Named]:
     """Return row -> name and invocation of every launch."""
     calls: Counter[tuple[int, str]] = Counter()
+    show = cache(shown)
+    of_rows = zip(table["process_id"], table[NAMES[shown_name]], table["name"], strict=True)
+    keys = [(process, show(name or full)) for process, name, full in of_rows]
     found = {}
     for row in chosen_rows(trace, table, Choice()):
-        name = shown(table[NAMES[shown_name]][row] or table["name"][row])
-        key = table["process_id"][row], name
-        calls[key] += 1
-        found[row] = _Named(name, calls[key])
+        calls[keys[row]] += 1
+        found[row] = _Named(keys[row][1], calls[keys[row]])
     return found
 
 
-def _metrics(
-    trace: Trace, rows: Sequence[int], *, with_instances: bool
-) -> dict[int, dict[str, KernelMetric]]:
-    """Return launch -> name -> metric."""
-    found: dict[int, dict[str, KernelMetric]] = {row: {} for row in rows}
-    table = Rows(trace, "kernel_metric")
-    instances = _instances(trace) if with_instances else {}
-    named = zip(
-        table["profiled_kernel_id"],
-        table["name"],
-        table["unit"],
-        values_of(table),
-        table["instances"],
-        strict=True,
+def with_metric_names(table: LaunchTable) -> LaunchTable:
+    """Return launches whose sections have the names of metrics in place of their labels."""
+    layouts = tuple(
+        tuple(
+            replace(section, lines=tuple((name, name) for _, name in section.lines))
+            for section in layout
+        )
+        for layout in table.layouts
     )
-    for place, (row, name, unit, value, count) in enumerate(named):
-        if row in found:
-            found[row][name] = KernelMetric(
-                name, unit or "", value, count, instances.get(place, ())
-            )
-    for metric in launch_metrics(trace):
-        name, numbers = metric.name, metric.values.tolist()
-        is_known = metric.is_known.tolist()
-        for row in rows:
-            if is_known[row] and name not in found[row]:
-                found[row][name] = KernelMetric(name, metric.unit, numbers[row], 0)
-    return found
+    return replace(table, layouts=layouts)
 
 
-def _instances(
-    trace: Trace,
-) -> dict[int, tuple[tuple[int | str | None, MetricNumber], ...]]:
-    table = Rows(trace, "metric_instance")
-    owners = np.array(table["kernel_metric_id"], np.int64)
-    keys = [
-        number if text is None else text
-        for number, text in zip(table["key"], table["key_text"], strict=True)
-    ]
-    pairs = list(zip(keys, values_of(table), strict=True))
-    starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
-    ends = [*starts[1:], len(pairs)] if starts else []
-    return {
-        int(owners[start]): tuple(pairs[start:end]) for start, end in zip(starts, ends, strict=True)
-    }
-
-
-def _sections(
-    trace: Trace, metrics: dict[int, dict[str, KernelMetric]], is_taken: Callable[[str], bool]
-) -> dict[int, list[PageSection]]:
-    """Return launch -> the sections that are taken, in their order, also those of rules only."""
-    sections, lines, rules = (
-        Rows(trace, name) for name in ("kernel_section", "section_metric", "kernel_rule")
-    )
-    of_section: dict[int, list[tuple[str, KernelMetric]]] = {}
-    for section, label, name in zip(
-        lines["kernel_section_id"], lines["label"], lines["name"], strict=True
-    ):
-        metric = metrics.get(sections["profiled_kernel_id"][section], {}).get(name)
-        if metric is not None:
-            of_section.setdefault(section, []).append((label, metric))
-    said: dict[tuple[int, str], list[RuleMessage]] = {}
-    for row in range(len(rules)):
-        key = rules["profiled_kernel_id"][row], rules["section"][row] or ""
-        said.setdefault(key, []).append(
-            RuleMessage(
-                rules["rule"][row],
-                rules["kind"][row],
-                rules["text"][row],
-                rules["speedup_kind"][row],
-                rules["speedup_percent"][row],
-            )
-        )
-    found: dict[int, list[PageSection]] = {}
-    for row, (launch, identifier, title) in enumerate(
-        zip(
-            sections["profiled_kernel_id"],
-            sections["identifier"],
-            sections["title"],
-            strict=True,
-        )
-    ):
-        found.setdefault(launch, []).append(
-            PageSection(
-                identifier or "",
-                title or "",
-                tuple(of_section.get(row, ())),
-                tuple(said.pop((launch, identifier or ""), ())),
-            )
-        )
-    for (launch, identifier), messages in said.items():
-        found.setdefault(launch, []).append(
-            PageSection(identifier, identifier, (), tuple(messages))
-        )
-    for launch, of_launch in metrics.items():
-        if launch not in found:
-            found[launch] = _derived_sections(of_launch)
-    return {
-        launch: [section for section in of_launch if is_taken(section.identifier)]
-        for launch, of_launch in found.items()
-    }
-
-
-def _derived_sections(metrics: Mapping[str, KernelMetric]) -> list[PageSection]:
-    """Return the sections of a launch whose recording has none."""
-    found = []
-    for section in sections_of(frozenset(metrics)):
-        labels, names = zip(*section.lines, strict=True)
-        lines = zip(labels, map(metrics.__getitem__, names), strict=True)
-        found.append(PageSection(section.identifier, section.title, tuple(lines), ()))
-    return found
-
-
-def with_metric_names(launch: ProfiledLaunch) -> ProfiledLaunch:
-    """Return a launch whose sections have the names of metrics in place of their labels."""
-    sections = [
-        replace(section, metrics=tuple((metric.name, metric) for _, metric in section.metrics))
-        for section in launch.sections
-    ]
-    return replace(launch, sections=tuple(sections))
-
-
-def summaries(
-    launches: Sequence[ProfiledLaunch], *, by_kernel: bool, is_raw: bool
-) -> list[LaunchGroup]:
+def summaries(table: LaunchTable, *, by: GroupedBy, is_raw: bool) -> list[LaunchGroup]:
     """Return minimum, maximum and mean of the metrics of launches.
 
     Args:
-        launches: The launches.
-        by_kernel: Whether launches of one kernel and shape are a group; else those on one GPU.
+        table: The launches.
+        by: What the launches of a group have in common, beside process and GPU.
         is_raw: Whether to summarize all metrics; else those that sections list.
     """
-    groups: dict[tuple[object, ...], list[ProfiledLaunch]] = {}
-    for launch in launches:
-        shape = (launch.name, launch.grid, launch.block) if by_kernel else ()
-        groups.setdefault((launch.pid, launch.device, *shape), []).append(launch)
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for place, launch in enumerate(table.launches):
+        shared: tuple[object, ...] = ()
+        if by == "kernel":
+            shared = launch.name, launch.grid, launch.block
+        elif by == "nvtx":
+            shared = (launch.nvtx,)
+        groups.setdefault((launch.pid, launch.device, *shared), []).append(place)
+    spreads = Spreads(table, [*groups.values()], is_raw=is_raw)
     return [
-        LaunchGroup(tuple(group), by_kernel, tuple(_spreads(group, is_raw=is_raw)))
-        for group in groups.values()
+        LaunchGroup(tuple(table.launches[place] for place in places), by, tuple(spreads.of(number)))
+        for number, places in enumerate(groups.values())
     ]
-
-
-def _spreads(launches: Sequence[ProfiledLaunch], *, is_raw: bool) -> Iterator[Spread]:
-    listed: dict[tuple[str, str], list[KernelMetric]] = {}
-    for launch in launches:
-        if is_raw:
-            for name, metric in sorted(launch.metrics.items()):
-                listed.setdefault(("", name), []).append(metric)
-        else:
-            for section in launch.sections:
-                for label, metric in section.metrics:
-                    listed.setdefault((section.title, label), []).append(metric)
-    for (section_title, label), metrics in listed.items():
-        numbers = [m.value for m in metrics if isinstance(m.value, int | float)]
-        if numbers:
-            mean = math.fsum(numbers) / len(numbers)
-            yield Spread(section_title, label, metrics[0].unit, min(numbers), max(numbers), mean)
 
 
 def session(trace: Trace) -> list[PageTable]:
@@ -271,9 +180,14 @@ def session(trace: Trace) -> list[PageTable]:
         attributes["device_id"], attributes["name"], values_of(attributes), strict=True
     ):
         named.setdefault(device, []).append((name.removeprefix("device__attribute_"), value))
-    for row in range(len(devices)):
-        values = [(name, devices[name][row]) for name in _OF_DEVICE]
-        named.setdefault(row, [(name, value) for name, value in values if value is not None])
+    for row, of_gpu in enumerate(gpu_attributes(trace)):
+        if row in named and not of_gpu:  # of a report
+            continue
+        values: list[tuple[str, MetricNumber]] = [
+            (name, devices[name][row]) for name in (_IDENTITY if of_gpu else _OF_DEVICE)
+        ]
+        values += [(name.removeprefix(GPU_ATTRIBUTE), value) for name, value in of_gpu.items()]
+        named[row] = [(name, value) for name, value in values if value is not None]
     known = [(name, str(value)) for name, value in facts.items() if value]
     started = list(zip(processes["pid"], processes["name"], strict=True))
     return [
@@ -299,7 +213,7 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
         MissingTableError: The trace has no profiled launches.
         UsageError: A filter is malformed.
     """
-    chosen = launches(trace, choice, shown_name=shown_name, with_instances=True)
+    chosen = launches(trace, choice, shown_name=shown_name)
     table = Rows(trace, "profiled_kernel")
     functions: dict[tuple[int, str], list[Instruction]] = {}
     code = Rows(trace, "kernel_instruction")
@@ -310,19 +224,40 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
                 code["address"][row], code["encoding"][row], code["file"][row], code["line"][row]
             )
         )
+    instances = _instances(trace, {*chosen.shown})
     found = []
-    for row, launch in zip(chosen_rows(trace, table, choice), chosen, strict=True):
+    for row, launch in zip(chosen_rows(trace, table, choice), chosen.launches, strict=True):
         key = table["process_id"][row], table["mangled_name"][row] or table["short_name"][row]
         instructions = functions.get(key, [])
         addresses = {instruction.address for instruction in instructions}
         values: dict[str, dict[int | str | None, MetricNumber]] = {}
-        for name, metric in sorted(launch.metrics.items()):
+        for name, pairs in sorted(instances.get(row, {}).items()):
             at: dict[int | str | None, MetricNumber] = {
-                place: value for place, value in metric.values if place in addresses
+                place: value for place, value in pairs if place in addresses
             }
             if at:
                 values[name] = at
         found.append(Listing(launch, tuple(instructions), values))
+    return found
+
+
+def _instances(trace: Trace, names: Container[str]) -> dict[int, dict[str, Pairs]]:
+    """Return row of the launch -> name of the metric -> keys and values of its instances."""
+    table, metrics = Rows(trace, "metric_instance"), Rows(trace, "kernel_metric")
+    owners = np.array(table["kernel_metric_id"], np.int64)
+    keys = [
+        number if text is None else text
+        for number, text in zip(table["key"], table["key_text"], strict=True)
+    ]
+    pairs = list(zip(keys, values_of(table), strict=True))
+    starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
+    ends = [*starts[1:], len(pairs)] if starts else []
+    found: dict[int, dict[str, Pairs]] = {}
+    for start, end in zip(starts, ends, strict=True):
+        metric = int(owners[start])
+        name = metrics["name"][metric]
+        if name in names:
+            found.setdefault(metrics["profiled_kernel_id"][metric], {})[name] = pairs[start:end]
     return found
 
 
@@ -334,56 +269,71 @@ def _require(trace: Trace) -> None:
         )
 
 
-class _Facts:
-    """The rows that a launch refers to."""
-
-    def __init__(self, trace: Trace, table: Rows) -> None:
-        self._table = table
-        self._processes, self._devices = Rows(trace, "process"), Rows(trace, "device")
-        self._contexts, self._streams = Rows(trace, "context"), Rows(trace, "stream")
-
-    def launch(
-        self,
-        row: int,
-        named: _Named,
-        metrics: Mapping[str, KernelMetric],
-        shown_metrics: Mapping[str, KernelMetric],
-        sections: Sequence[PageSection],
-    ) -> ProfiledLaunch:
-        """Return the launch in a row."""
-        table, owner, gpu = self._table, self._processes, self._devices
-        process, device = table["process_id"][row], table["device_id"][row]
-        capability = ""
-        if device is not None and gpu["compute_major"][device] is not None:
-            capability = f"{gpu['compute_major'][device]}.{gpu['compute_minor'][device] or 0}"
-        return ProfiledLaunch(
-            table["launch_number"][row],
-            owner["pid"][process],
-            PurePath(owner["name"][process] or "").name,
-            owner["host"][process] or "",
-            *named,
-            _native_id(self._contexts, table["context_id"][row]),
-            _native_id(self._streams, table["stream_id"][row]),
-            (table["grid_x"][row], table["grid_y"][row], table["grid_z"][row]),
-            (table["block_x"][row], table["block_y"][row], table["block_z"][row]),
-            None if device is None else gpu["gpu_index"][device],
+def _launches(
+    trace: Trace,
+    table: Rows,
+    rows: Sequence[int],
+    named: Mapping[int, _Named],
+    passes: Sequence[MetricNumber],
+) -> Iterator[ProfiledLaunch]:
+    """Yield the launches in some rows, whose passes are known by their metrics if at all."""
+    processes, contexts, streams = (Rows(trace, name) for name in ("process", "context", "stream"))
+    owners = [
+        (pid, PurePath(name or "").name, host or "")
+        for pid, name, host in zip(
+            processes["pid"], processes["name"], processes["host"], strict=True
+        )
+    ]
+    gpus = _gpus(trace)
+    columns = [table[name] for name in _OF_LAUNCH]
+    sizes = [
+        list(zip(*(table[f"{of}_{axis}"] for axis in "xyz"), strict=True))
+        for of in ("grid", "block")
+    ]
+    for place, row in enumerate(rows):
+        number, process, context, stream, device, has_fixed_clocks, *more = (
+            column[row] for column in columns
+        )
+        is_range, kernels, stored_passes, drift, nvtx = more
+        grid, block = (of[row] for of in sizes)
+        pid, executable, host = owners[process]
+        name, invocation = named[row]
+        index, capability = gpus[device]
+        yield ProfiledLaunch(
+            number,
+            pid,
+            executable,
+            host,
+            name,
+            invocation,
+            None if context is None else contexts["native_id"][context],
+            None if stream is None else streams["native_id"][stream],
+            grid,
+            block,
+            index,
             capability,
-            table["has_fixed_clocks"][row] is False,
-            table["is_range"][row],
-            table["kernels"][row],
-            self._passes(row, metrics),
-            table["clock_drift_ratio"][row],
-            table["nvtx"][row],
-            shown_metrics,
-            tuple(sections),
+            has_fixed_clocks is False,
+            is_range,
+            kernels,
+            passes[place] if stored_passes is None else stored_passes,
+            drift,
+            nvtx,
         )
 
-    def _passes(self, row: int, metrics: Mapping[str, KernelMetric]) -> MetricNumber:
-        passes = self._table["passes"][row]
-        is_metric = passes is None and _PASSES in metrics
-        return metrics[_PASSES].value if is_metric else passes
+
+_OF_LAUNCH = (
+    *("launch_number", "process_id", "context_id", "stream_id", "device_id", "has_fixed_clocks"),
+    *("is_range", "kernels", "passes", "clock_drift_ratio", "nvtx"),
+)
 
 
-def _native_id(table: Rows, row: int | None) -> int | None:
-    """Return CUDA's id of a context or a stream; None without a row."""
-    return None if row is None else table["native_id"][row]
+def _gpus(trace: Trace) -> dict[int | None, tuple[int | None, str]]:
+    """Return row of the device -> its index and compute capability; None has neither."""
+    devices = Rows(trace, "device")
+    facts = zip(
+        *(devices[name] for name in ("gpu_index", "compute_major", "compute_minor")), strict=True
+    )
+    found: dict[int | None, tuple[int | None, str]] = {None: (None, "")}
+    for row, (index, major, minor) in enumerate(facts):
+        found[row] = index, "" if major is None else f"{major}.{minor or 0}"
+    return found

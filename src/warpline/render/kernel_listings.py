@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import TextIO
 
-from warpline.render.kernel_pages import LISTS, dimensions, headed, quoted, write_table
+from warpline.render.kernel_pages import (
+    blocks,
+    dimensions,
+    heading,
+    quoted,
+    shown_names,
+    write_table,
+)
 from warpline.render.metric_values import spread_texts
 from warpline.result.kernel_pages import (
     LaunchGroup,
+    LaunchTable,
     Listing,
+    MetricColumn,
     MetricNumber,
     PageTable,
     ProfiledLaunch,
@@ -36,20 +45,26 @@ def write_summaries(
 ) -> None:
     """Write minimum, maximum and mean of the metrics of groups of launches."""
     if as_csv:
-        out.write(quoted([*_GROUP_HEADINGS, "Section Name", *_SPREAD_HEADINGS]) + "\n")
+        by_nvtx = any(group.by == "nvtx" for group in groups)
+        headings = [*_GROUP_HEADINGS, *(["NVTX"] if by_nvtx else []), "Section Name"]
+        out.write(quoted([*headings, *_SPREAD_HEADINGS]) + "\n")
     for group in groups:
         cells = _group_cells(group)
+        nvtx = group.launches[0].nvtx
         rows = [(spread, spread_texts(spread, is_scaled=is_scaled)) for spread in group.spreads]
         if as_csv:
+            of_nvtx = [nvtx or ""] if group.by == "nvtx" else []
             out.writelines(
-                quoted([*cells, spread.section, spread.label, *texts]) + "\n"
+                quoted([*cells, *of_nvtx, spread.section, spread.label, *texts]) + "\n"
                 for spread, texts in rows
             )
             continue
         pid, process, host, name, block, grid, device, capability, count = cells
-        shape = f"{name} {grid}x{block}, " if group.is_kernel else ""
+        shared = f"{name} {grid}x{block}, " if group.by == "kernel" else ""
+        if group.by == "nvtx":
+            shared = f"{nvtx or 'no NVTX range'}, "
         out.write(f"[{pid}] {process}@{host}\n")
-        out.write(f"  {shape}Device {device}, CC {capability}, Invocations {count}\n")
+        out.write(f"  {shared}Device {device}, CC {capability}, Invocations {count}\n")
         for section in dict.fromkeys(spread.section for spread, _ in rows):
             if section:
                 out.write(f"    Section: {section}\n")
@@ -62,7 +77,7 @@ def write_summaries(
 
 def _group_cells(group: LaunchGroup) -> list[str]:
     first = group.launches[0]
-    is_kernel = group.is_kernel
+    is_kernel = group.by == "kernel"
     return [
         str(first.pid),
         first.process,
@@ -109,48 +124,72 @@ def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> N
             out.write(quoted(["Kernel Name", listing.launch.name]) + "\n")
             out.writelines(quoted(row) + "\n" for row in ([*headings, *listing.values], *rows))
         else:
-            list(headed([listing.launch], out))
+            launch = listing.launch
+            out.write(f"[{launch.pid}] {launch.process}@{launch.host}\n{heading(launch)}")
             write_table([*headings, *listing.values], rows, out)
         out.write("\n")
 
 
-def write_json(launches: Sequence[ProfiledLaunch], out: TextIO) -> None:
+def write_json(table: LaunchTable, out: TextIO) -> None:
     """Write launches and their metrics as JSON, in base units. What is not recorded is null."""
-    kernels = []
-    for launch in launches:
-        metrics = {
-            name: _json_number(metric.value)
-            for name, metric in sorted(launch.metrics.items())
-            if metric.value is not None and not name.startswith(LISTS)
-        }
-        kernels.append(
-            {
-                "id": launch.number,
-                "name": launch.name,
-                "grid": None if launch.is_range else launch.grid,
-                "block": None if launch.is_range else launch.block,
-                "invocation": launch.invocation,
-                "context": launch.context,
-                "stream": launch.stream,
-                "device": launch.device,
-                "nvtx": launch.nvtx,
-                "metrics": metrics,
-                "passes": launch.passes,
-                "clock_drift_ratio": launch.clock_drift_ratio,
-                "concurrent": launch.is_range,
-            }
+    devices = {launch.device for launch in table.launches} - {None}
+    device = devices.pop() if len(devices) == 1 else None
+    out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
+    columns = {name: table.columns[name] for name in shown_names(table)}
+    for places in blocks(table):
+        cells = [_json_cells(column, places) for column in columns.values()]
+        rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
+        if not cells:
+            rows = [()] * (places.stop - places.start)
+        launches = zip(table.launches[places], rows, strict=True)
+        kernels = ",".join(
+            _json_launch(launch, [cell for cell in row if cell]) for launch, row in launches
         )
-    devices = sorted({launch.device for launch in launches if launch.device is not None})
-    document = {
-        "schema_version": 1,
-        "device": devices[0] if len(devices) == 1 else None,
-        "kernels": kernels,
+        out.write(f",{kernels}" if places.start else kernels)
+    out.write("\n ]\n}" if table.launches else "]\n}")
+
+
+def _json_cells(column: MetricColumn, places: slice) -> list[str]:
+    """Return the members that a metric adds to launches; empty for those that have no value."""
+    part = column.part(places)
+    key = f"\n    {json.dumps(column.name)}: "
+    cells = [""] * (places.stop - places.start)
+    at = (part.launches - places.start).tolist()
+    for place, value in zip(at, part.values.tolist(), strict=True):
+        if value is not None:
+            cells[place] = key + _json(value)
+    return cells
+
+
+def _json(value: MetricNumber) -> str:
+    """Return a value as JSON; numbers that JSON lacks are null."""
+    if isinstance(value, float):
+        return repr(value) if isfinite(value) else "null"
+    return str(value) if type(value) is int else json.dumps(value)
+
+
+def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
+    """Return a launch as the standard library writes it with an indent of one."""
+
+    def sizes(of: tuple[int, int, int]) -> str:
+        return "null" if launch.is_range else "[\n    {},\n    {},\n    {}\n   ]".format(*of)
+
+    members = {
+        "id": _json(launch.number),
+        "name": _json(launch.name),
+        "grid": sizes(launch.grid),
+        "block": sizes(launch.block),
+        "invocation": _json(launch.invocation),
+        "context": _json(launch.context),
+        "stream": _json(launch.stream),
+        "device": _json(launch.device),
+        "nvtx": _json(launch.nvtx),
+        "metrics": "{" + ",".join(metrics) + ("\n   }" if metrics else "}"),
+        "passes": _json(launch.passes),
+        "clock_drift_ratio": _json(launch.clock_drift_ratio),
+        "concurrent": _json(launch.is_range),
     }
-    json.dump(document, out, indent=1)
-
-
-def _json_number(value: MetricNumber) -> MetricNumber:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"
 
 
 def _cell(value: MetricNumber) -> str:

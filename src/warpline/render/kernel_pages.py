@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TextIO
 
-from warpline.render.metric_values import column_texts, metric_text, speedup_text
-from warpline.result.kernel_pages import ProfiledLaunch, RuleMessage
+import numpy as np
+
+from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values
+from warpline.render.metric_values import RawCells, metric_texts, speedup_text
+from warpline.result.kernel_pages import (
+    LaunchTable,
+    Layout,
+    ProfiledLaunch,
+    RuleMessage,
+    by_names,
+)
 from warpline.units import format_ratio, plural
 
 _LAUNCH_HEADINGS = (
@@ -35,6 +46,7 @@ _DETAIL_HEADINGS = (
 )
 _METRIC_HEADINGS = ("Metric Name", "Metric Unit", "Metric Value")
 _RULE_INDENT, _RULE_WIDTH = 5, 110
+_BLOCK_VALUES = 100_000
 _UNLOCKED = (
     "Data collection happened without fixed GPU frequencies. Profiling results may be inconsistent."
 )
@@ -44,34 +56,66 @@ RULE_KINDS = {"none": "", "info": "INF", "warning": "WRN", "error": "ERR", "opti
 LISTS = ("breakdown:", "group:")
 
 
-def write_raw_csv(launches: Sequence[ProfiledLaunch], out: TextIO, *, is_scaled: bool) -> None:
+def write_raw_csv(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
     """Write a row for each launch and a column for each metric; the second row has the units."""
-    columns = list(raw_columns(launches, is_scaled=is_scaled))
-    rows = [
-        [*_LAUNCH_HEADINGS, *(name for name, _, _ in columns)],
-        [*("" for _ in _LAUNCH_HEADINGS), *(unit for _, unit, _ in columns)],
-        *(
-            [*launch_cells(launch), *(cells[row] for _, _, cells in columns)]
-            for row, launch in enumerate(launches)
-        ),
-    ]
-    out.writelines(quoted(row) + "\n" for row in rows)
+    columns = {
+        name: RawCells(table.columns[name], is_scaled=is_scaled) for name in shown_names(table)
+    }
+    units = (cells.unit for cells in columns.values())
+    out.write(quoted([*_LAUNCH_HEADINGS, *columns]) + "\n")
+    out.write(quoted([*("" for _ in _LAUNCH_HEADINGS), *units]) + "\n")
+    for places in blocks(table):
+        heads = zip(*map(launch_cells, table.launches[places]), strict=True)
+        cells = (column.texts(places) for column in columns.values())
+        rows = zip(*map(escaped, (*heads, *cells)), strict=True)
+        out.write("".join('"' + '","'.join(row) + '"\n' for row in rows))
 
 
-def write_details_csv(launches: Sequence[ProfiledLaunch], out: TextIO, *, is_scaled: bool) -> None:
+def write_details_csv(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
     """Write a row for each metric and each rule message of the sections of each launch."""
     out.write(quoted([*_LAUNCH_HEADINGS, *_DETAIL_HEADINGS]) + "\n")
-    for launch in launches:
-        cells = launch_cells(launch)
-        for section in launch.sections:
-            for label, metric in section.metrics:
-                unit, value = metric_text(metric, is_scaled=is_scaled)
-                out.write(quoted([*cells, section.title, label, unit, value]) + ",\n")
-            for rule in section.rules:
-                kind = RULE_KINDS[rule.kind]
-                speedup = rule.speedup_kind or "", speedup_text(rule.speedup_percent)
-                said = rule.rule, kind, rule.text, *speedup
-                out.write(quoted([*cells, section.identifier, "", "", "", *said]) + "\n")
+    for places in blocks(table):
+        heads = [quoted(launch_cells(launch)) for launch in table.launches[places]]
+        texts = [""] * len(heads)
+        for layout, at in layouts_in(table, places):
+            of_launches = [heads[place - places.start] for place in at.tolist()]
+            made = _detail_rows(table, layout, at, of_launches, is_scaled=is_scaled)
+            for place, text in zip(at.tolist(), made, strict=True):
+                texts[place - places.start] = text
+        out.write("".join(texts))
+
+
+def _detail_rows(
+    table: LaunchTable, layout: Layout, at: I64, heads: Sequence[str], *, is_scaled: bool
+) -> list[str]:
+    """Return the rows of launches with a layout, each after what names its launch."""
+    template, cells = [], []
+    for section in layout:
+        for label, name in section.lines:
+            column = table.columns[name].among(at)
+            texts = metric_texts(column, is_scaled=is_scaled)
+            template.append(f'%s,{_fixed(quoted([section.title, label]))},"%s","%s",\n')
+            cells += [heads, *map(escaped, texts)]
+        for rule in section.rules:
+            speedup = rule.speedup_kind or "", speedup_text(rule.speedup_percent)
+            said = rule.rule, RULE_KINDS[rule.kind], rule.text, *speedup
+            row = quoted([section.identifier, "", "", "", *said])
+            template.append(f"%s,{_fixed(row)}\n")
+            cells.append(heads)
+    filled = "".join(template)
+    return [filled % row for row in _rows(cells, len(heads))]
+
+
+def _fixed(text: str) -> str:
+    """Return what makes a text in a template."""
+    return text.replace("%", "%%")
+
+
+def escaped(cells: Sequence[str]) -> Sequence[str]:
+    """Return cells as they are between quotes in CSV."""
+    # Few have quotes, so one look at all is faster.
+    has_quotes = '"' in "".join(cells)
+    return [cell.replace('"', '""') for cell in cells] if has_quotes else cells
 
 
 def quoted(cells: Sequence[str]) -> str:
@@ -79,54 +123,74 @@ def quoted(cells: Sequence[str]) -> str:
     return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
 
 
-def write_details(launches: Sequence[ProfiledLaunch], out: TextIO, *, is_scaled: bool) -> None:
+def write_details(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
     """Write the sections of each launch as text."""
-    for launch in headed(launches, out):
-        for section in launch.sections:
-            if not (section.metrics or section.rules):
-                continue
-            out.write(f"    Section: {section.title}\n")
-            if section.metrics:
-                rows = [
-                    (label, *metric_text(metric, is_scaled=is_scaled))
-                    for label, metric in section.metrics
-                ]
-                write_table(_METRIC_HEADINGS, rows, out)
-                out.write("\n")
-            for place, rule in enumerate(section.rules):
-                if place:
-                    out.write(f"    {'-' * _RULE_INDENT} {'-' * _RULE_WIDTH}\n")
-                _write_rule(rule, out)
+
+    def bodies(layout: Layout, at: I64) -> list[str]:
+        parts: list[Sequence[str]] = []
+        for section in layout:
+            if section.lines or section.rules:
+                parts.append([f"    Section: {section.title}\n"] * len(at))
+            if section.lines:
+                labels, names = zip(*section.lines, strict=True)
+                tables = _tables(table, labels, names, at, is_scaled=is_scaled)
+                parts += [tables, ["\n"] * len(at)]
             if section.rules:
-                out.write("\n")
+                parts.append([_rules_text(section.rules)] * len(at))
+        return list(map("".join, zip(*parts, strict=True))) if parts else [""] * len(at)
 
-
-def write_raw(launches: Sequence[ProfiledLaunch], out: TextIO, *, is_scaled: bool) -> None:
-    """Write all metrics of each launch as text."""
-    for launch in headed(launches, out):
-        rows = [
-            (name, *metric_text(launch.metrics[name], is_scaled=is_scaled))
-            for name in sorted(launch.metrics)
-            if not name.startswith(LISTS)
-        ]
-        write_table(_METRIC_HEADINGS, rows, out)
-        out.write("\n")
-
-
-def headed(launches: Sequence[ProfiledLaunch], out: TextIO) -> Iterator[ProfiledLaunch]:
-    """Yield the launches, each after its heading, and after that of its process if it is new."""
     process = None
-    for launch in launches:
-        if (launch.pid, launch.process, launch.host) != process:
-            process = launch.pid, launch.process, launch.host
-            out.write(f"[{launch.pid}] {launch.process}@{launch.host}\n")
-        out.write(f"  {launch.name} {', '.join(_facts(launch))}\n")
-        if launch.is_unlocked:
-            out.write(f"    Warning: {_UNLOCKED}\n")
-        if launch.has_clock_drift:
-            drift = format_ratio(launch.clock_drift_ratio or 0)
-            out.write(f"    Warning: SM clock changed by {drift} between passes. {_DRIFT}\n")
-        yield launch
+    for places in blocks(table):
+        texts = [""] * (places.stop - places.start)
+        for layout, at in layouts_in(table, places):
+            for place, text in zip(at.tolist(), bodies(layout, at), strict=True):
+                texts[place - places.start] = text
+        process = _write_launches(table.launches[places], texts, out, process)
+
+
+def write_raw(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
+    """Write all metrics of each launch as text."""
+    names = shown_names(table)
+    columns = {name: table.columns[name] for name in names}
+    process = None
+    for places in blocks(table):
+        texts = [""] * (places.stop - places.start)
+        for of_launches, at in by_names(columns, places):
+            made = _tables(table, of_launches, of_launches, at, is_scaled=is_scaled)
+            for place, text in zip(at.tolist(), made, strict=True):
+                texts[place - places.start] = text + "\n"
+        process = _write_launches(table.launches[places], texts, out, process)
+
+
+def _write_launches(
+    launches: Sequence[ProfiledLaunch],
+    texts: Sequence[str],
+    out: TextIO,
+    process: tuple[object, ...] | None,
+) -> tuple[object, ...] | None:
+    """Write launches with their headings, and return the process of the last one."""
+    parts = []
+    for launch, text in zip(launches, texts, strict=True):
+        if process_of(launch) != process:
+            process = process_of(launch)
+            parts.append(f"[{launch.pid}] {launch.process}@{launch.host}\n")
+        parts += [heading(launch), text]
+    out.write("".join(parts))
+    return process
+
+
+def process_of(launch: ProfiledLaunch) -> tuple[object, ...]:
+    """Return pid, executable and host of the process of a launch."""
+    return launch.pid, launch.process, launch.host
+
+
+def heading(launch: ProfiledLaunch) -> str:
+    """Return the heading of a launch."""
+    warning = f"    Warning: {_UNLOCKED}\n" if launch.is_unlocked else ""
+    if launch.has_clock_drift:
+        drift = format_ratio(launch.clock_drift_ratio or 0)
+        warning += f"    Warning: SM clock changed by {drift} between passes. {_DRIFT}\n"
+    return f"  {launch.name} {', '.join(_facts(launch))}\n{warning}"
 
 
 def _facts(launch: ProfiledLaunch) -> Iterator[str]:
@@ -140,6 +204,41 @@ def _facts(launch: ProfiledLaunch) -> Iterator[str]:
         yield f"Stream {launch.stream}"
     yield f"Device {launch.device}"
     yield f"CC {launch.capability}"
+
+
+def _tables(
+    table: LaunchTable, labels: Sequence[str], names: Sequence[str], at: I64, *, is_scaled: bool
+) -> list[str]:
+    """Return a table of metrics for each of some launches, all of which have these."""
+    texts = [metric_texts(table.columns[name].among(at), is_scaled=is_scaled) for name in names]
+    units = _rows([unit for unit, _ in texts], len(at))
+    values = _rows([value for _, value in texts], len(at))
+    label_width = max(map(len, (*labels, _METRIC_HEADINGS[0])))
+    templates: dict[tuple[int, int], str] = {}
+    found = []
+    for of_units, of_values in zip(units, values, strict=True):
+        widths = (
+            max(map(len, (*of_units, _METRIC_HEADINGS[1]))),
+            max(map(len, (*of_values, _METRIC_HEADINGS[2]))),
+        )
+        template = templates.get(widths)
+        if template is None:
+            template = templates[widths] = _template(labels, (label_width, *widths))
+        found.append(template % tuple(chain.from_iterable(zip(of_units, of_values, strict=True))))
+    return found
+
+
+def _rows(columns: Sequence[Sequence[str]], count: int) -> Iterable[tuple[str, ...]]:
+    """Return the rows of columns, if there are any, else as many empty ones."""
+    return zip(*columns, strict=True) if columns else [()] * count
+
+
+def _template(labels: Sequence[str], widths: tuple[int, int, int]) -> str:
+    """Return a table of metrics without units and values."""
+    line = "    " + " ".join("-" * width for width in widths) + "\n"
+    row = f" %{widths[1]}s %{widths[2]}s\n"
+    rows = [f"    {_fixed(label.ljust(widths[0]))}{row}" for label in labels]
+    return "".join([line, _aligned(_METRIC_HEADINGS, widths), line, *rows, line])
 
 
 def write_table(headings: Sequence[str], rows: Sequence[Sequence[str]], out: TextIO) -> None:
@@ -158,14 +257,22 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "    " + " ".join([first, *rest]) + "\n"
 
 
-def _write_rule(rule: RuleMessage, out: TextIO) -> None:
+def _rules_text(rules: Sequence[RuleMessage]) -> str:
+    """Return the messages of rules, separated by lines, and an empty line."""
+    separator = f"    {'-' * _RULE_INDENT} {'-' * _RULE_WIDTH}\n"
+    return separator.join(map(_rule_text, rules)) + "\n"
+
+
+def _rule_text(rule: RuleMessage) -> str:
     lines = _wrapped(rule.text, _RULE_WIDTH)
     if rule.speedup_percent is not None:
         local = "Local " if rule.speedup_kind == "local" else ""
         lines.insert(0, f"Est. {local}Speedup: {speedup_text(rule.speedup_percent)}%")
-    for place, line in enumerate(lines):
-        kind = "" if place else RULE_KINDS[rule.kind]
-        out.write(f"    {kind:{_RULE_INDENT}} {line:{_RULE_WIDTH}}\n")
+    kinds = [RULE_KINDS[rule.kind], *("" for _ in lines[1:])]
+    return "".join(
+        f"    {kind:{_RULE_INDENT}} {line:{_RULE_WIDTH}}\n"
+        for kind, line in zip(kinds, lines, strict=True)
+    )
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -187,15 +294,23 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [*lines, line.removeprefix(" ")]
 
 
-def raw_columns(
-    launches: Sequence[ProfiledLaunch], *, is_scaled: bool
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name, unit and cells of each metric, by name."""
-    names = {name for launch in launches for name in launch.metrics if not name.startswith(LISTS)}
-    for name in sorted(names):
-        metrics = [launch.metrics.get(name) for launch in launches]
-        unit = next(metric.unit for metric in metrics if metric is not None)
-        yield name, *column_texts(unit, metrics, is_scaled=is_scaled)
+def shown_names(table: LaunchTable) -> list[str]:
+    """Return the names of the metrics on pages of all metrics."""
+    return [name for name in table.shown if not name.startswith(LISTS)]
+
+
+def blocks(table: LaunchTable) -> Iterator[slice]:
+    """Yield the places of launches, a number of them at a time that have some 100,000 values."""
+    size = max(1, _BLOCK_VALUES // max(1, len(table.columns)))
+    for start in range(0, len(table), size):
+        yield slice(start, min(start + size, len(table)))
+
+
+def layouts_in(table: LaunchTable, places: slice) -> Iterator[tuple[Layout, I64]]:
+    """Yield the layouts of launches at some places, with the places of launches that have it."""
+    codes = table.layout_codes[places]
+    for code in distinct_values(codes).tolist():
+        yield table.layouts[code], np.flatnonzero(codes == code) + places.start
 
 
 def launch_cells(launch: ProfiledLaunch) -> list[str]:

@@ -2,30 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpline.ops.arrays import I64, Integers
+from warpline.result.tables import Texts
 
 MetricNumber = float | int | str | None
 """The value of a metric; an int is exact. None if it has only instances, or was not collected."""
 
 
-class KernelMetric(NamedTuple):
-    """One metric of a launch; a tuple, because pages may have millions.
+Pairs = Sequence[tuple[int | str | None, MetricNumber]]
+"""Keys and values of the instances of a metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricColumn:
+    """One metric of the launches of a table.
 
     Attributes:
         name: Name.
-        unit: Base unit; empty without one.
-        value: Value in the base unit.
-        instances: Number of its instances.
-        values: Keys and values of the instances, if they were asked for.
+        launches: Places of the launches that have it, ascending, shape (n,).
+        units: Their base units; empty without one, shape (n,).
+        values: Values in base units, shape (n,): float64, int64 for exact integers, or objects that
+            are a `MetricNumber` each.
+        instances: Numbers of instances, shape (n,).
+        pairs: Place -> keys and values of instances that are shown with the value; a key may be
+            None.
     """
 
     name: str
-    unit: str
-    value: MetricNumber
-    instances: int
-    values: tuple[tuple[int | str | None, MetricNumber], ...] = ()
+    launches: I64
+    units: Texts
+    values: NDArray[Any]
+    instances: Integers
+    pairs: Mapping[int, Pairs] = field(default_factory=dict)
+
+    def part(self, places: slice) -> MetricColumn:
+        """Return what launches at some places have."""
+        first, last = np.searchsorted(self.launches, (places.start, places.stop))
+        return self.take(slice(first, last))
+
+    def among(self, launches: I64) -> MetricColumn:
+        """Return what some launches have, of which some may lack the metric.
+
+        Args:
+            launches: Their places, ascending, shape (m,).
+        """
+        at = np.searchsorted(self.launches, launches)
+        has = at < len(self.launches)
+        has[has] = self.launches[at[has]] == launches[has]
+        return self.take(at[has])
+
+    def take(self, rows: slice | I64) -> MetricColumn:
+        """Return some values."""
+        return MetricColumn(
+            self.name,
+            self.launches[rows],
+            Texts(self.units.codes[rows], self.units.values),
+            self.values[rows],
+            self.instances[rows],
+            self.pairs,
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """The unit that all values have; None if they differ."""
+        codes = self.units.codes
+        is_one = len(codes) > 0 and bool((codes == codes[0]).all())
+        return self.units.values[codes[0]] if is_one else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +104,13 @@ class PageSection:
     Attributes:
         identifier: Identifier.
         title: Title.
-        metrics: Labels and metrics, in the order of lines.
+        lines: Labels and names of metrics that the launch has, in their order.
         rules: What rules say about it.
     """
 
     identifier: str
     title: str
-    metrics: tuple[tuple[str, KernelMetric], ...]
+    lines: tuple[tuple[str, str], ...]
     rules: tuple[RuleMessage, ...]
 
 
@@ -94,8 +144,6 @@ class ProfiledLaunch:
         clock_drift_ratio: How much the clock of the SMs differed between the passes, of its
             maximum; None if unknown.
         nvtx: NVTX ranges that were open, outermost first; None without any.
-        metrics: Metrics by name.
-        sections: Sections, in the order in which they are shown.
     """
 
     number: int
@@ -116,13 +164,62 @@ class ProfiledLaunch:
     passes: MetricNumber
     clock_drift_ratio: float | None
     nvtx: str | None
-    metrics: Mapping[str, KernelMetric]
-    sections: tuple[PageSection, ...]
 
     @property
     def has_clock_drift(self) -> bool:
         """Whether the clock is known to have differed much between the passes."""
         return (self.clock_drift_ratio or 0) > NOTABLE_CLOCK_DRIFT
+
+
+Layout = tuple[PageSection, ...]
+"""The sections of a launch, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTable:
+    """Launches with their metrics: columns, because there may be millions of values.
+
+    Attributes:
+        launches: The launches.
+        columns: Their metrics, by name in alphabetical order.
+        shown: Names of the metrics that pages of all metrics show.
+        layouts: The different layouts.
+        layout_codes: The layout of each launch, shape (launches,).
+    """
+
+    launches: tuple[ProfiledLaunch, ...]
+    columns: Mapping[str, MetricColumn]
+    shown: tuple[str, ...]
+    layouts: tuple[Layout, ...]
+    layout_codes: I64
+
+    def __len__(self) -> int:
+        return len(self.launches)
+
+    def metrics(self, place: int) -> dict[str, MetricNumber]:
+        """Return the values of all metrics of a launch, by name."""
+        parts = (column.part(slice(place, place + 1)) for column in self.columns.values())
+        return {part.name: part.values.tolist()[0] for part in parts if len(part.values)}
+
+
+def by_names(
+    columns: Mapping[str, MetricColumn], places: slice
+) -> list[tuple[tuple[str, ...], I64]]:
+    """Return names of metrics, and the launches at some places that have these of the columns."""
+    names = [*columns]
+    has = np.zeros((places.stop - places.start, len(names)), np.bool_)
+    for number, column in enumerate(columns.values()):
+        has[column.part(places).launches - places.start, number] = True
+    groups: dict[bytes, list[int]] = {}
+    for place, key in enumerate(map(bytes, np.packbits(has, axis=1))):
+        groups.setdefault(key, []).append(place)
+    return [
+        (
+            tuple(compress(names, has[of_group[0]].tolist())),
+            np.array(of_group, np.int64) + places.start,
+        )
+        for of_group in groups.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +234,22 @@ class Spread:
     mean: float
 
 
+GroupedBy = Literal["gpu", "kernel", "nvtx"]
+"""What groups of launches have in common: nothing more, kernel and shape, or open NVTX ranges."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchGroup:
     """Launches that are summarized together.
 
     Attributes:
         launches: The launches; at least one.
-        is_kernel: Whether they are of one kernel and shape, not all on one GPU.
+        by: What they have in common beside process and GPU.
         spreads: Their metrics.
     """
 
     launches: tuple[ProfiledLaunch, ...]
-    is_kernel: bool
+    by: GroupedBy
     spreads: tuple[Spread, ...]
 
 

@@ -13,6 +13,7 @@
 
 #include "cupti/detach.h"
 #include "machine/cuda_devices.h"
+#include "machine/device_attributes.h"
 #include "machine/gpus.h"
 #include "session/clock.h"
 #include "session/lock.h"
@@ -405,7 +406,7 @@ void tell_number(ThreadLog& log, const CudaDevice& device) noexcept {
              " to the machine's GPUs");
 }
 
-bool write_device(CudaDevice& device) noexcept {
+bool write_device(CudaDevice& device, bool with_attributes) noexcept {
   LogLease log = definition_log();
   if (!log) return false;
   tell_number(*log, device);
@@ -429,7 +430,9 @@ bool write_device(CudaDevice& device) noexcept {
                  .gpu_number = static_cast<std::uint32_t>(device.number + 1)};
   std::memcpy(&to.uuid_low, device.uuid, 8);
   std::memcpy(&to.uuid_high, device.uuid + 8, 8);
-  return log->put(to);
+  if (!log->put(to)) return false;
+  if (with_attributes) write_device_attributes(*log, device.id);
+  return true;
 }
 
 }  // namespace
@@ -484,13 +487,13 @@ std::uint32_t write_kernel_name(ThreadLog& log, const char* name) noexcept {
   return write_name(log, g_names_written.of_this_thread(), name);
 }
 
-void write_new_devices() noexcept {
+void write_new_devices(bool with_attributes) noexcept {
   const Lock lock(g_writing);
   for (CudaDevice& device : g_devices) {
     if (!device.is_known || device.is_written) continue;
     device.pci = pci_location(device.id);
     device.number = machine_number(device.pci, device.id);
-    device.is_written = write_device(device);
+    device.is_written = write_device(device, with_attributes);
   }
 }
 

@@ -44,8 +44,8 @@ void write_buffer(const RecordReading& reading, void* context, std::uint32_t str
 std::uint32_t write_kernel_name(ThreadLog& log, const char* name) noexcept;
 
 // Writes facts about each device found in buffers since the last call. Queries the driver for what
-// CUPTI lacks. Not from within a callback.
-void write_new_devices() noexcept;
+// CUPTI lacks, with all attributes on request. Not from within a callback.
+void write_new_devices(bool with_attributes) noexcept;
 
 // Resets the state of an earlier session: names, devices. Before a session's first buffer.
 void forget_written() noexcept;

@@ -398,7 +398,7 @@ void flush(std::uint32_t flags) noexcept {
   g_flushed_ns.store(now_ns(), std::memory_order_relaxed);
   write_clock(tracing().library.functions, false);
   tracing().library.functions.flush_all(flags);
-  write_new_devices();
+  write_new_devices(tracing().session->config.counters.is_on);
 }
 
 timespec in_ns(std::int64_t time) noexcept {

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -89,6 +91,7 @@ struct CudaDeviceFacts {
   uint32_t compute_minor = 0;
   uint64_t pci = ~uint64_t{0};
   uint32_t number = 0;  // one more than among the machine's GPUs; 0: not known
+  std::map<std::string, int64_t, std::less<>> attributes;  // by name
 };
 
 struct CudaDevice {
@@ -97,6 +100,12 @@ struct CudaDevice {
   int32_t uuid = -1;
   int32_t bus = -1;
   CudaDeviceFacts facts;
+};
+
+struct CudaDeviceAttribute {
+  int32_t device = 0;  // row
+  int32_t name = 0;
+  int64_t value = 0;
 };
 
 struct CudaContext {
@@ -173,6 +182,7 @@ struct CudaTables {
   CallChains chains;
   // Dimensions, once sealed.
   std::vector<CudaDevice> devices;
+  std::vector<CudaDeviceAttribute> device_attributes;
   std::map<std::pair<int32_t, uint32_t>, int32_t> device_rows;  // process, CUDA's number
   std::vector<CudaContextRow> contexts;
   std::vector<CudaStreamRow> streams;
@@ -229,6 +239,7 @@ class CudaDecoder {
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
   bool on_counter_name(const uint64_t *record, std::size_t words);
+  bool on_device_attribute(const uint64_t *record, std::size_t words);
 
   // Reads a record and takes in what it says. Each returns whether that can be true.
   template <typename Record>

@@ -1,5 +1,6 @@
 // The columns of the CUDA tables whose rows are no records, by name, in the types of the schema.
 #include <algorithm>
+#include <bit>
 
 #include "raw/column.h"
 #include "raw/cuda.h"
@@ -16,6 +17,9 @@ Maybe when(bool is_there, uint64_t value) { return {static_cast<int64_t>(value),
 Maybe whole(uint64_t value) { return {static_cast<int64_t>(value), true}; }
 
 const CudaDevice &device(const RawTables &t, std::size_t row) { return cuda(t).devices[row]; }
+const CudaDeviceAttribute &attribute(const RawTables &t, std::size_t row) {
+  return cuda(t).device_attributes[row];
+}
 const CudaContextRow &context(const RawTables &t, std::size_t row) { return cuda(t).contexts[row]; }
 const CudaStreamRow &stream(const RawTables &t, std::size_t row) { return cuda(t).streams[row]; }
 const Stack &stack(const RawTables &t, std::size_t row) { return cuda(t).chains.stacks[row]; }
@@ -45,6 +49,12 @@ const Column kCudaColumns[] = {
     WL_COLUMN("device/compute_major", int64_t, some(device(t, row).facts.compute_major)),
     WL_COLUMN("device/compute_minor", int64_t,
               when(device(t, row).facts.compute_major != 0, device(t, row).facts.compute_minor)),
+
+    WL_COLUMN("device_attribute/device_id", int32_t, known(attribute(t, row).device)),
+    WL_COLUMN("device_attribute/name_id", int32_t, known(attribute(t, row).name)),
+    WL_COLUMN("device_attribute/value", int64_t,
+              known(std::bit_cast<int64_t>(static_cast<double>(attribute(t, row).value)))),
+    WL_COLUMN("device_attribute/integer", int64_t, known(attribute(t, row).value)),
 
     WL_COLUMN("context/process_id", int32_t, known(context(t, row).process)),
     WL_COLUMN("context/device_id", int32_t, known(context(t, row).device)),
@@ -89,7 +99,8 @@ int64_t cuda_rows(const RawTables &tables, std::string_view table) {
   const auto is = [&](std::string_view name, std::size_t rows) {
     return table == name ? static_cast<int64_t>(rows) : -1;
   };
-  return std::max({is("device", t.devices.size()), is("context", t.contexts.size()),
+  return std::max({is("device", t.devices.size()),
+                   is("device_attribute", t.device_attributes.size()), is("context", t.contexts.size()),
                    is("stream", t.streams.size()), is("stack", t.chains.stacks.size()),
                    is("frame", t.chains.frames.size()), is("cuda", t.facts.size()),
                    is("cuda_session", 1)});

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kNearNumbers = 1U << 20;
 constexpr std::size_t kMaxDeclared = 1U << 20;  // devices, contexts or streams
+constexpr std::size_t kMaxAttributes = 1U << 10;  // of a device
 constexpr std::size_t kMaxClockPairs = 1U << 20;
 
 // Whether the times of a record can be true; CUPTI writes 0 where it has none.
@@ -108,6 +109,7 @@ Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
     case Kind::kCallName: return {.is_sound = on_call_name(record, words)};
     case Kind::kCudaName: return {.is_sound = on_name(record, words)};
     case Kind::kCounterName: return {.is_sound = on_counter_name(record, words)};
+    case Kind::kDeviceAttribute: return {.is_sound = on_device_attribute(record, words)};
     case Kind::kChain: return {.is_sound = cuda_.chains.add_chain(process_, record, words)};
     case Kind::kModule: return {.is_sound = cuda_.chains.add_module(process_, record, words)};
     case Kind::kCall: return take<raw::Call>(record, words);
@@ -161,6 +163,18 @@ bool CudaDecoder::on_counter_name(const uint64_t *record, std::size_t words) {
   std::string_view text;
   if (!text_at(record, words, text)) return false;
   tables_.counters.add_metric(tables_.texts, process_, raw::aux_of(*record), text);
+  return true;
+}
+
+bool CudaDecoder::on_device_attribute(const uint64_t *record, std::size_t words) {
+  std::string_view name;
+  if (!text_at(record, words, name)) return false;
+  const auto device = cuda_.declared_devices.find({process_, raw::aux_of(*record)});
+  if (device == cuda_.declared_devices.end()) return true;
+  auto &attributes = device->second.attributes;
+  if (attributes.size() < kMaxAttributes) {
+    attributes.try_emplace(std::string(name), static_cast<int64_t>(record[1]));
+  }
   return true;
 }
 

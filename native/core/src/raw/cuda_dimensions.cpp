@@ -13,6 +13,7 @@ namespace warpline {
 namespace {
 
 constexpr uint64_t kNoPci = ~uint64_t{0};
+constexpr const char *kAttributePrefix = "device__attribute_";  // as ncu calls attributes
 
 using DeviceKey = std::pair<int32_t, uint32_t>;             // process, CUDA's number
 using ContextKey = std::tuple<int32_t, uint32_t, uint32_t>;  // the device's, native id
@@ -172,6 +173,10 @@ class Gpus {
       device.name = device.facts.name;
       if (has_uuid(device.facts)) device.uuid = tables_.texts.intern(uuid_text(gpu.uuid));
       if (device.facts.pci != kNoPci) device.bus = tables_.texts.intern(bus_text(device.facts.pci));
+      for (const auto &[name, value] : device.facts.attributes) {
+        cuda_.device_attributes.push_back(
+            {row, tables_.texts.intern(kAttributePrefix + name), value});
+      }
       cuda_.devices.push_back(device);
     }
   }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from warpline.derived.counters import launch_columns, text_column
-from warpline.derived.counters.launch_metrics import launch_metrics
+from warpline.derived.counters.formulas import added_metrics
 from warpline.ops.arrays import I64
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
@@ -39,8 +39,9 @@ def kernel_metrics(trace: Trace, arguments: Arguments) -> Result:
         each profiled kernel launch.
     Why it matters: They show what limits a kernel: memory, issue slots, latency or occupancy.
     How it is computed: Values are those of the report, in base units: ns, bytes, percent. A
-        recording of Warpline has counters only: the metrics that start with launch__ and
-        sm__maximum_warps_ are computed from the shape of the launch and the GPU.
+        recording of Warpline has counters only: the metrics that start with launch__,
+        sm__maximum_warps_ and smsp__maximum_warps_ are computed from the shape of the launch and
+        the GPU; inst_executed and those that start with derived__ and sass__ from its counters.
     Limits: Profiling serializes launches and may flush caches and lock clocks, so durations differ
         from those of a normal run. Metrics that only have values of instances are empty here: they
         are in the table metric_instance.
@@ -48,7 +49,7 @@ def kernel_metrics(trace: Trace, arguments: Arguments) -> Result:
     """
     columns = trace.columns("kernel_metric", "profiled_kernel_id", "value")
     value = columns["value"]
-    added = launch_metrics(trace)
+    added = added_metrics(trace)
     rows = [np.flatnonzero(metric.is_known) for metric in added]
     counts = [len(of_metric) for of_metric in rows]
     numbers = [metric.values[of] for metric, of in zip(added, rows, strict=True)]

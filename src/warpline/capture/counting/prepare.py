@@ -13,6 +13,7 @@ from warpline.capture.machine.gpus import Gpu, Gpus, find_gpus
 from warpline.capture.machine.obstacles import Obstacle
 from warpline.capture.session.agent_config import Clocks, CountersConfig
 from warpline.counters.host_process import HostProcess
+from warpline.counters.names import GPU_ATTRIBUTE
 from warpline.counters.plan import Plan, Session, plan
 from warpline.counters.units import unit_of
 from warpline.errors import CounterError, UsageError
@@ -166,7 +167,10 @@ def _of_clocks(settings: CountingSettings, gpu: Gpu) -> list[str]:
 def _named(settings: CountingSettings, planned: Plan) -> list[str]:
     """Return a warning about metrics that were named and are left out."""
     named = {
-        name: why for name, why in planned.left_out.items() if name in settings.request.metrics
+        name: why
+        for name, why in planned.left_out.items()
+        # Attributes of the GPU are recorded without being counted.
+        if name in settings.request.metrics and not name.startswith(GPU_ATTRIBUTE)
     }
     return [f"not counted: {_left_out(named)}"] if named else []
 

@@ -13,7 +13,7 @@ from warpline.units import plural
 CUDA = "cuda"
 DIMENSIONS = ("device", "context", "stream")
 
-TABLES = (*CUDA_TABLES, *DIMENSIONS, "stack", "frame")
+TABLES = (*CUDA_TABLES, *DIMENSIONS, "device_attribute", "stack", "frame")
 
 # The default, for when no process got far enough to log its own.
 _DEFAULT = (

@@ -16,6 +16,7 @@ from warpline.capture.flags.counting import (
     DEFAULT_SAMPLE,
     CacheControl,
     CountingSettings,
+    Instances,
     MetricNames,
     NameBase,
     Page,
@@ -116,6 +117,8 @@ FLAGS = (
     Flag(("--metrics",), "NAME|regex:EXPRESSION[,...]", "metrics to count, or of a report to print;"
          " breakdown:NAME stands for the parts of a throughput (repeatable)", _append("metrics"),
          group=_WHAT),
+    Flag(("--disable-extra-suffixes",), "BOOL", "count the metrics of sections without their other"
+         " averages, maxima, minima and sums", values.boolean, is_switch=True, group=_WHAT),
     Flag(("--sample",), "N", "count N launches of each kernel and shape; 0 counts all (default:"
          f" {DEFAULT_SAMPLE} if neither metrics nor launches are chosen, otherwise 0)",
          launches.number, group=_WHAT),
@@ -203,8 +206,11 @@ FLAGS = (
          " demangled)", values.one_of(NameBase), group=_PRINT),
     Flag(("--print-metric-name",), "WHICH", "print metrics of the details page with their label or"
          " their name (default: label)", values.one_of(MetricNames), group=_PRINT),
-    Flag(("--print-summary",), "BY", "per-gpu or per-kernel: print minimum, maximum and mean of the"
-         " launches (default: none)", values.one_of(Summary), group=_PRINT),
+    Flag(("--print-metric-instances",), "WHAT", "print the values of instances after that of their"
+         " metric, such as those of instructions: none, values, or details, with what each belongs"
+         " to (default: none)", values.one_of(Instances), group=_PRINT),
+    Flag(("--print-summary",), "BY", "per-gpu, per-kernel or per-nvtx: print minimum, maximum and"
+         " mean of the launches (default: none)", values.one_of(Summary), group=_PRINT),
     Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"
          " streams", values.text, group=_PRINT),
     Flag(("-q", "--quiet"), "", "print only data and errors", values.boolean, is_switch=True,

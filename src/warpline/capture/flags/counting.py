@@ -134,6 +134,7 @@ class Summary(enum.StrEnum):
     NONE = "none"
     PER_GPU = "per-gpu"
     PER_KERNEL = "per-kernel"
+    PER_NVTX = "per-nvtx"
 
 
 class Units(enum.StrEnum):
@@ -141,6 +142,14 @@ class Units(enum.StrEnum):
 
     AUTO = "auto"
     BASE = "base"
+
+
+class Instances(enum.StrEnum):
+    """What is shown of the instances of a metric beside its value."""
+
+    NONE = "none"
+    VALUES = "values"
+    DETAILS = "details"
 
 
 class MetricNames(enum.StrEnum):
@@ -165,6 +174,7 @@ class CountingSettings:
     sets: tuple[str, ...] = ()
     section: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    disable_extra_suffixes: bool = False
     sample: int | None = None
     overhead: float | None = None
     kernel_name: str | None = None
@@ -202,6 +212,7 @@ class CountingSettings:
     print_units: Units = Units.AUTO
     print_kernel_base: NameBase = NameBase.DEMANGLED
     print_metric_name: MetricNames = MetricNames.LABEL
+    print_metric_instances: Instances = Instances.NONE
     print_summary: Summary = Summary.NONE
     log_file: str | None = None
     quiet: bool = False
@@ -219,7 +230,9 @@ class CountingSettings:
     @property
     def request(self) -> Request:
         """What to count."""
-        return Request.of(self.sets, self.section, self.metrics)
+        return Request.of(
+            self.sets, self.section, self.metrics, is_exact=self.disable_extra_suffixes
+        )
 
     @property
     def has_filter(self) -> bool:

@@ -29,7 +29,6 @@ _IGNORED = (
     "pm-sampling-max-passes",
     "port",
     "print-details",
-    "print-metric-instances",
     "print-nvtx-rename",
     "print-source",
     "range-replay-options",
@@ -48,7 +47,6 @@ _IGNORED = (
 )
 _IGNORED_SWITCHES = (
     "call-stack",
-    "disable-extra-suffixes",
     "disable-profiler-start-stop",
     "forward-signals",
     "null-stdin",

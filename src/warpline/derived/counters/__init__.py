@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.counters.launch_metrics import launch_metrics
+from warpline.derived.counters.formulas import added_metrics
+from warpline.derived.counters.stored import stored_numbers
 from warpline.derived.texts import dimension_texts, labelled
-from warpline.ops.arrays import BoolArray, Integers
+from warpline.ops.arrays import F64, BoolArray, Integers
 from warpline.result import Field, Numbers, Texts, Values
 from warpline.schema import TABLES
 from warpline.trace import Trace
 from warpline.units import Unit
 
-_LARGEST = 2.0**62
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _PERCENTAGES = {
     "sm_ratio": f"sm__throughput.{_OF_PEAK}",
@@ -64,23 +64,13 @@ def peak_columns(trace: Trace) -> dict[str, Values]:
     return found
 
 
-def metric_numbers(trace: Trace, name: str) -> tuple[np.ndarray, BoolArray]:
+def metric_numbers(trace: Trace, name: str) -> tuple[F64, BoolArray]:
     """Return the value of a metric of each profiled launch, and which launches have one.
 
-    Both have shape (launches,), float64 and bool. Metrics of `launch_metrics` are among them.
-    Values that are not finite, or too large for 64-bit integers, count as missing.
+    As `stored_numbers`; metrics that follow from the launch and its counters are among them.
     """
-    count = trace.row_count("profiled_kernel")
-    values, is_known = np.zeros(count), np.zeros(count, np.bool_)
-    if not trace.has("kernel_metric"):
-        return values, is_known
-    columns = trace.columns("kernel_metric", "profiled_kernel_id", "name_id", "value")
-    row = trace.strings.find(name)
-    chosen = columns["name_id"].values == (-1 if row is None else row)
-    chosen &= columns["value"].is_valid() & (np.abs(columns["value"].values) < _LARGEST)
-    launches = columns["profiled_kernel_id"].values[chosen]
-    values[launches], is_known[launches] = columns["value"].values[chosen], True
-    for metric in launch_metrics(trace):
+    values, is_known = stored_numbers(trace, name)
+    for metric in added_metrics(trace):
         if metric.name == name:
             values = np.where(is_known, values, metric.values)
             is_known |= metric.is_known

@@ -6,7 +6,10 @@ here, by CUDA's rules of occupancy, with Nsight Compute's names and units.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from warpline.derived import derived
 from warpline.frozen import frozen
@@ -24,13 +27,13 @@ class LaunchMetric:
     Attributes:
         name: Name, as in ncu.
         unit: Base unit; empty without one.
-        values: Shape (launches,), int64 for integers, else float64.
+        values: Shape (launches,), int64 for integers, float64, or objects if they are texts.
         is_known: Which launches have it, shape (launches,).
     """
 
     name: str
     unit: str
-    values: I64 | F64
+    values: NDArray[Any]
     is_known: BoolArray
 
 
@@ -60,6 +63,13 @@ def launch_metrics(trace: Trace) -> tuple[LaunchMetric, ...]:
         LaunchMetric("launch__thread_count", "thread", _whole(grid * block, is_own), is_own),
     ]
     columns = trace.columns("profiled_kernel", *_OF_COLUMNS)
+    for of in _SHAPES:
+        unit = "block" if of == "block" else ""
+        found += [
+            LaunchMetric(f"launch__{of}_dim_{axis}", unit, sizes[f"{of}_{axis}"].values, is_own)
+            for axis in "xyz"
+        ]
+    found += [_native_ids(trace, of, is_own) for of in ("context", "stream")]
     for column, (name, unit) in _OF_COLUMNS.items():
         data = columns[column]
         found.append(LaunchMetric(name, unit, data.values, is_own & data.is_valid()))
@@ -76,6 +86,16 @@ _OF_COLUMNS = {
     "static_shared_bytes": ("launch__shared_mem_per_block_static", "byte/block"),
     "dynamic_shared_bytes": ("launch__shared_mem_per_block_dynamic", "byte/block"),
 }
+
+
+def _native_ids(trace: Trace, of: str, is_own: BoolArray) -> LaunchMetric:
+    """Return CUDA's ids of the contexts or the streams of launches."""
+    rows = trace.columns("profiled_kernel", f"{of}_id")[f"{of}_id"]
+    count = trace.row_count(of) if trace.has(of) else 0
+    ids = np.zeros(count + 1, np.int64)
+    if count:
+        ids[:count] = trace.columns(of, "native_id")["native_id"].values
+    return LaunchMetric(f"launch__{of}_id", "", ids[rows.filled(count)], is_own & rows.is_valid())
 
 
 def _product(sizes: list[I64]) -> F64:
@@ -129,6 +149,7 @@ def _occupancy(
         of_warp = np.ceil(registers * WARP_THREADS / REGISTER_UNIT) * REGISTER_UNIT
         resident = np.floor(most_registers / PARTITIONS / of_warp) * PARTITIONS
         by_registers = np.floor(resident / warps)
+        of_thread = of_warp / WARP_THREADS
         of_block = np.ceil((shared + reserved) / unit) * unit
         by_shared = np.where(of_block > 0, np.floor(most_shared / of_block), np.inf)
         others = np.minimum(np.minimum(by_warps, by_registers), most_blocks)
@@ -140,11 +161,23 @@ def _occupancy(
             ("launch__occupancy_limit_registers", "block", by_registers, is_known),
             ("launch__occupancy_limit_shared_mem", "block", by_shared, by_shared <= others),
             ("launch__occupancy_limit_warps", "block", by_warps, is_known),
+            ("launch__registers_per_thread_allocated", "register/thread", of_thread, is_known),
+            ("launch__shared_mem_per_block_allocated", "byte/block", of_block, is_known),
             ("launch__waves_per_multiprocessor", "", grid / device.sms / blocks, device.has_sms),
             ("sm__maximum_warps_avg_per_active_cycle", "warp", occupied, is_known),
             ("sm__maximum_warps_per_active_cycle_pct", "%", 100 * occupied / most_warps, is_known),
+            ("smsp__maximum_warps_avg_per_active_cycle", "warp", occupied / PARTITIONS, is_known),
         )
+    # What a launch has beside what it asked for. How Nsight Compute rounds their sum is not known.
+    used = shared + reserved
+    whole = (
+        ("launch__shared_mem_per_block_driver", "byte/block", reserved, is_known),
+        ("launch__shared_mem_per_block", "byte/block", used, is_known & (used == of_block)),
+    )
     return [
-        LaunchMetric(name, unit, np.where(is_known & has, values, 0), is_known & has)
-        for name, unit, values, has in metrics
+        *(
+            LaunchMetric(name, unit, np.where(is_known & has, values, 0), is_known & has)
+            for name, unit, values, has in metrics
+        ),
+        *(LaunchMetric(name, unit, _whole(values, has), has) for name, unit, values, has in whole),
     ]

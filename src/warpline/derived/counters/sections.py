@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from warpline.counters.formulas import FORMULAS
 from warpline.counters.labels import HEADINGS, LABELS
 from warpline.counters.sets import LAUNCH_STATS, LIGHT, OCCUPANCY, SECTIONS, SPEED_OF_LIGHT, Section
 from warpline.frozen import frozen
@@ -54,13 +55,20 @@ class ShownSection:
 
 
 @lru_cache(maxsize=64)  # launches most often have the same metrics
-def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
+def sections_of(
+    names: frozenset[str], following: frozenset[str] = frozenset()
+) -> tuple[ShownSection, ...]:
     """Return the sections that show the metrics of a launch.
 
     A section is shown if at least half of its metrics were collected, or the most important ones,
     if they have an order: others were requested one by one. It lists the metrics that have a label,
     each in the first section that has it; the page raw has all. What belongs to no such section was
     requested by name, and is listed last.
+
+    Args:
+        names: Names of the metrics.
+        following: Those that were not collected. Multiples and ratios of counters that were
+            requested by name are listed with these.
     """
     wholes = [section for section in SECTIONS if _is_collected(section, names)]
     if SPEED_OF_LIGHT in wholes:  # it has all that the summary of one pass has
@@ -86,6 +94,7 @@ def sections_of(names: frozenset[str]) -> tuple[ShownSection, ...]:
         name
         for name in names
         if _counter(name) not in counted
+        and not (name in following and not _is_news(name, counted))
         and not name.startswith((_LIST, *_WITHOUT_COUNTERS))
         and not (has_parts and _OF_PEAK in name)
     )
@@ -115,3 +124,9 @@ def _counter(name: str) -> str:
     """Return the counter that a metric is a rollup or a ratio of."""
     end = name.find(".", name.find("__"))
     return name if end < 0 else name[:end]
+
+
+def _is_news(name: str, counted: set[str]) -> bool:
+    """Return whether a metric that follows from others is more than another name of a counter."""
+    formula = FORMULAS.get(name)
+    return formula is not None and not formula.is_equal and _counter(formula.source) not in counted
