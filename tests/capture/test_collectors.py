@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -194,8 +193,7 @@ def test_nobody_waits_for_a_driver_that_blocks(launch: Launch, tmp_path: Path) -
     until(lambda: launcher.rows("host_health"))
     launcher.close()
     launcher.end()  # it has closed the collectors and ended meanwhile
-    for pid in launcher.collectors():
-        os.kill(pid, signal.SIGKILL)
+    until(lambda: not launcher.collectors())
 
 
 def test_a_directory_that_is_deleted_stays_deleted(launch: Launch, tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def logs() -> list[CudaLog]:
     log.collecting(0, NODES)
     log.device(0, uuid=NEAR)
     log.device(1, uuid=FAR)
-    for device in range(2):
+    log.device(2, uuid=bytes(16), pci=struct.pack("<IHH", 0, 9, 0))  # without one
+    for device in range(3):
         log.context(device + 1, device=device)
         log.kernel("f", 10, 20, device, device=device, context=device + 1)
     return [log]
@@ -109,6 +110,7 @@ def test_limits_of_gpus_are_facts_of_devices(tmp_path: Path) -> None:
     assert rows(trace, "device", "gpu_index", *names, "pcie_generation") == [
         (0, None, None, 700.0, None, None),
         (1, 2_619_000_000, 500.0, None, 16, None),
+        (2, None, None, None, None, None),
     ]
 
 
@@ -170,7 +172,7 @@ def test_gpus_that_no_recorded_process_used(tmp_path: Path) -> None:
     trace, _ = record(tmp_path, written, gpus=[gpu(UNUSED)])
     assert not trace.has("gpu_health")
     assert not trace.has("gpu_error")
-    assert trace.row_count("device") == 2
+    assert trace.row_count("device") == 3
 
 
 def test_a_program_without_a_gpu(tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ def test_an_unreadable_file_is_a_warning(tmp_path: Path) -> None:
     assert trace.meta.warnings == (
         "gpu_health.readings could not be read: its first line is damaged",
     )
-    assert trace.row_count("kernel") == 2
+    assert trace.row_count("kernel") == 3
 
 
 @pytest.mark.parametrize("gpus", ["x", [7], [{"uuids": 7}], [{"uuids": [[], None]}], None])
@@ -230,4 +232,4 @@ def test_hostile_rows_never_fail(tmp_path: Path, seed: int) -> None:
     trace, _ = finished(tmp_path)
     for table in ("gpu_health", "gpu_error", "host_health"):
         assert len(trace[table]) == trace.row_count(table)
-    assert trace.row_count("kernel") == 2
+    assert trace.row_count("kernel") == 3

@@ -113,7 +113,7 @@ HOST_HEALTH = TableSpec(
         *_READING,
         ref("process_id", "process", "Process; null for the machine.", nullable=True),
         duration("cpu_ns", "Counter: CPU time used, on all cores.", nullable=True),
-        _measured("cpu_clock_hz", Unit.HZ, "Machine: mean clock of the CPU cores."),
+        _measured("cpu_clock_hz", Unit.HZ, "Machine: mean clock of CPU cores, up to 8."),
         number("cores", "Machine: CPU cores (logical) that are on.", nullable=True),
         Column(
             "usable_cores",
@@ -135,7 +135,8 @@ HOST_HEALTH = TableSpec(
         size("written_bytes", "Counter: bytes written to disks.", nullable=True),
         size(
             "received_bytes",
-            "Machine: counter: bytes received over the network, without loopback.",
+            "Machine: counter: bytes received over the network: by physical interfaces, or by all "
+            "but loopback if there are none, as in a container.",
             nullable=True,
         ),
         size("sent_bytes", "Machine: counter: bytes sent over the network.", nullable=True),

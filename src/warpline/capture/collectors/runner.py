@@ -18,14 +18,16 @@ import os
 import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from warpline.capture.collectors.gpu_health import GpuHealth, Owners
 from warpline.capture.collectors.host_health import HostHealth, ProcessHealth
 from warpline.capture.machine.nvml import Nvml
+from warpline.capture.machine.orphans import start_orphan
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.readings import COLUMNS, IsRecording, ReadingsWriter, path_of
 from warpline.errors import CaptureError
@@ -35,7 +37,7 @@ SHARE_PER_HZ = 0.001
 
 _HOST_S = 2.0  # the machine, processes and links of GPUs are not read more often than this
 _PROCESSES_PER_S = 4  # rows of processes: they would be most of a recording
-_START_S, _READING_S, _LAST_S = 60, 10, 2  # readings that take longer end the collectors
+_LAST_S = 1.0  # for the last reading; a driver that blocks longer is left alone
 _MOST_SETUP_BYTES = 1 << 20
 _MOST_HANDLE = 1 << 16
 
@@ -50,9 +52,13 @@ class Collectors:
 
     Args:
         hz: Readings of GPUs per second; 0 for no collectors.
+
+    Attributes:
+        pid: The process; None if there is none.
     """
 
     def __init__(self, hz: float) -> None:
+        self.pid: int | None = None
         self._hz = hz
         self._link: socket.socket | None = None
         if not hz:
@@ -60,10 +66,7 @@ class Collectors:
         with contextlib.suppress(OSError):
             link, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
-                pid = os.fork()
-                if pid == 0:
-                    _leave_collectors(far)
-                os.waitpid(pid, 0)
+                self.pid = start_orphan(lambda: _serve_safely(far))
                 self._link = link
             finally:
                 far.close()
@@ -108,14 +111,9 @@ class Collectors:
             self._link = None
 
 
-def _leave_collectors(link: socket.socket) -> NoReturn:
-    """Fork the process and exit. Runs in a child of the launcher."""
-    try:
-        if os.fork() == 0:
-            with contextlib.suppress(OSError, ValueError, CaptureError):
-                _serve(link)
-    finally:
-        os._exit(0)  # also for the process itself
+def _serve_safely(link: socket.socket) -> None:
+    with contextlib.suppress(OSError, ValueError, CaptureError):
+        _serve(link)
 
 
 def _serve(link: socket.socket) -> None:
@@ -131,8 +129,18 @@ def _serve(link: socket.socket) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     data, descriptors, _, _ = socket.recv_fds(link, _MOST_SETUP_BYTES, len(COLUMNS))
     if data and len(descriptors) == len(COLUMNS):
+        threading.Thread(target=_end_after, args=(link,), daemon=True).start()
         setup = json.loads(data)
         _Run(setup, dict(zip(COLUMNS, descriptors, strict=True))).until_closed(link)
+
+
+def _end_after(link: socket.socket) -> None:
+    """End this process soon after the launcher closes its end, whatever the driver does."""
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    poll.poll()
+    time.sleep(_LAST_S)
+    os._exit(0)
 
 
 class _Task:
@@ -188,15 +196,12 @@ class _Run:
         with contextlib.suppress(_ClosedError):
             for task in self._tasks:
                 task.run()
-            signal.alarm(_START_S)
             self._begin_gpus()
             self._began, self._cpu_ns = time.monotonic(), time.process_time_ns()
             while True:
                 task = min(self._tasks, key=lambda each: each.due)
                 self._rest(link, task.due)
-                signal.alarm(_READING_S)
                 task.run()
-        signal.alarm(_LAST_S)
         self._links_due = 0.0
         for task in self._tasks:
             task.read()
@@ -207,7 +212,6 @@ class _Run:
         Raises:
             _ClosedError: The launcher closed its end.
         """
-        signal.alarm(0)
         used_s = (time.process_time_ns() - self._cpu_ns) / 1e9
         due = max(due, self._began + used_s / (SHARE_PER_HZ * max(self._hz, 1.0)) - _HOST_S)
         poll = select.poll()

@@ -60,7 +60,7 @@ def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -
     if gpus is not None:
         devices = _device_of(gpus.facts, numbers)
         if numbers:
-            made["device"] = _limits(gpus.facts, devices, len(numbers))
+            made["device"] = _limits(gpus.facts, devices, session.rows("device"))
         if devices:
             _tell_lost(gpus, devices, told, origin_ns)
             times = ("start_ns", "end_ns")

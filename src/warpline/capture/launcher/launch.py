@@ -118,7 +118,8 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             raise
         collectors.start(session.folder, child.pid, environment)
         began = time.monotonic()
-        ending = Watch(child.pid, session, settings, signals, talk.note).run()
+        own = {signals.listener, collectors.pid} - {None}
+        ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
         collectors.close()
         seconds = time.monotonic() - began
         _end(session, child.pid, ending)
