@@ -133,8 +133,16 @@ def test_fewer_links_than_other_gpus() -> None:
         read_gpu(machine, at_ns, 0, nvlinks=18)
         read_gpu(machine, at_ns, 1, nvlinks=17)
     (item,) = found("nvlink-down", machine.trace())
-    assert item.title == "GPU 1 has 17 of 18 NVLinks"
+    assert (item.severity, item.title) == ("medium", "GPU 1 has 17 of 18 NVLinks")
     assert "18 on other GPUs of its model" in item.claim
+
+
+def test_a_gpu_without_links_may_have_no_bridge() -> None:
+    machine = program()
+    for device in (0, 1):
+        read_gpu(machine, machine.begun_ns[0], device, nvlinks=12 * device)
+    (item,) = found("nvlink-down", machine.trace())
+    assert (item.severity, item.title) == ("low", "GPU 0 has 0 of 12 NVLinks")
 
 
 def test_a_link_that_fails_meanwhile() -> None:

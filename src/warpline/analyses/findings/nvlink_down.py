@@ -25,8 +25,8 @@ def nvlink_down(run: Run) -> list[Finding]:
     How it is found: By the driver's readings of the state of each NVLink.
     What to do: Reset the GPU or the fabric, and look for Xid 74.
     Limits: Needs readings of the state of at least two GPUs of a model, except for links that fail
-        meanwhile. Machines whose GPUs have different numbers of links by design look the same. No
-        saving is estimated.
+        meanwhile. GPUs with different numbers of links by design look the same. One without any has
+        low severity, as it may have no bridge. No saving is estimated.
     Source: NVML API reference; NVIDIA's documentation of Xid errors.
     """
     trace, most = run.trace, dict[int, int]()
@@ -57,7 +57,7 @@ def _finding(trace: Trace, readings: Readings, rows: I64, highest: int) -> Findi
     than = "at other times" if has_fallen else "on other GPUs of its model"
     return Finding(
         NAME,
-        "medium",
+        "medium" if least or has_fallen else "low",
         f"{gpu} has {least} of {highest} NVLinks",
         f"{gpu} has {plural(least, 'active NVLink')}, {highest} {than}. Communication with"
         " other GPUs is slower, or goes over PCIe.",
