@@ -32,7 +32,8 @@ const char* words_of(CounterReplay replay) noexcept {
 
 void tell_how(Counting& c, const ContextCounts& counts, const std::string& unknown) {
   if (!unknown.empty()) {
-    note(raw::CudaNote::kCountersDoubt, counts.metrics->chip() + " has no metric " + unknown);
+    note(raw::CudaNote::kCountersDoubt,
+         "this GPU (" + counts.metrics->chip() + ") does not offer " + unknown);
   }
   if (c.has_told.exchange(true)) return;
   const std::size_t passes = counts.metrics->passes();

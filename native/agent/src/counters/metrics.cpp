@@ -114,7 +114,7 @@ std::unique_ptr<Metrics> Metrics::make(const cupti::Functions& base,
     made->names_ = known;
     made->numbers_ = numbers;
     if (known.empty()) {
-      problem = made->chip_ + " has none of the metrics: " + unknown;
+      problem = "this GPU (" + made->chip_ + ") offers none of the metrics: " + unknown;
       return nullptr;
     }
     result = made->open_host();
