@@ -28,6 +28,9 @@ class Unit(Enum):
     RATIO = "ratio"
     COUNT = "count"
     HZ = "hz"
+    WATTS = "w"
+    JOULES = "j"
+    CELSIUS = "c"
     ID = "id"
 
 

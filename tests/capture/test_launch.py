@@ -322,6 +322,22 @@ def test_a_session_within_a_session_is_its_own(tmp_path):
     assert names(tmp_path / "outer.warpline") == []
 
 
+@pytest.mark.parametrize("health", ["1", "off"])
+def test_as_the_first_process_of_a_container(tmp_path, health):
+    """It gets processes of its own as children, and waits for those of the program only."""
+    first = ["unshare", "-rpf", "--mount-proc"]
+    if subprocess.run([*first, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no PID namespace can be made here")
+    left = (
+        "import os, time\nif os.fork() == 0:\n    time.sleep(0.2)\n    print('left', flush=True)\n"
+    )
+    words = [f"--gpu-health={health}", *python(tmp_path, MARKS + left)]
+    found = end(start(tmp_path, words, through=first))
+    assert (found.status, found.out.count("left\n")) == (0, 1)
+    assert "was not recorded" not in found.err
+    assert names(only(tmp_path)) == ["outer", "inner"]
+
+
 def test_another_tools_injection_is_told(tmp_path):
     found = profile(tmp_path, "--no-summary", "true", NVTX_INJECTION64_PATH="/opt/libother.so")
     assert "warning: replaced NVTX_INJECTION64_PATH=/opt/libother.so" in found.err

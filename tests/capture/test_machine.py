@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import shutil
@@ -12,12 +13,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from capture.nvml_stand_in import stand_in
 from support import launching
 
 from warpline.capture.machine import checks, cupti
 from warpline.capture.machine.checks import Finding
 from warpline.capture.machine.driver import driver_version
 from warpline.capture.machine.gpus import Gpu, Gpus
+from warpline.capture.machine.nvml import Nvml
 from warpline.capture.machine.obstacles import Obstacle, obstacle
 from warpline.errors import CounterError
 
@@ -193,3 +196,26 @@ def test_a_monitor_that_holds_the_counters(tmp_path: Path) -> None:
     assert "DCGM" not in found(tmp_path)
     put(tmp_path, "proc/41/comm", "nv-hostengine\n")
     assert "process 41" in found(tmp_path)["DCGM"].text
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({}, "can be read from 2 GPUs"),
+        ({"FAKE_NVML_OLD": "1"}, "can be read from 2 GPUs, without energy"),
+    ],
+)
+def test_the_state_of_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], text: str
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    library = ctypes.CDLL(str(stand_in(tmp_path)))
+    put(tmp_path, "proc/driver/nvidia/version", DRIVER)
+    with_nvml = checks.findings(
+        {}, tmp_path, tmp_path, open_nvml=lambda: Nvml.open(lambda _: library)
+    )
+    assert Finding.good("GPU state", text) in with_nvml
+    without = checks.findings({}, tmp_path, tmp_path, open_nvml=lambda: None)
+    (found,) = [item for item in without if item.name == "GPU state"]
+    assert not found.is_good

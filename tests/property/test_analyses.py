@@ -30,6 +30,9 @@ SUFFIX = {
     Unit.BYTES_PER_S: "bytes_per_s",
     Unit.RATIO: "ratio",
     Unit.HZ: "hz",
+    Unit.WATTS: "w",
+    Unit.JOULES: "j",
+    Unit.CELSIUS: "c",
 }
 HEADINGS = ("What it measures", "Why it matters", "How it is computed", "Limits", "Source")
 MOMENTS = {"start", "end", "time", "first", "last"}

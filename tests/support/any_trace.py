@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from warpline.schema import TABLES, Column, DType, TableSpec
 from warpline.trace import MemorySource, Trace
-from warpline.units import Unit
 
 Rows = dict[str, list[Any]]
 
@@ -113,7 +112,7 @@ def _value(column: Column, begin: int, counts: Mapping[str, int], rng: random.Ra
         return rng.choice(TEXTS) if column.ref == "string" else rng.randrange(counts[column.ref])
     if column.labels is not None:
         return rng.choice(list(column.labels))
-    if column.unit is Unit.NS:
+    if column.is_time:
         return begin + (0 if column.name.startswith("start") else rng.randrange(200))
     plain = {DType.BOOL: rng.random() < 0.5, DType.FLOAT64: rng.uniform(-10, 10)}
     return plain.get(column.dtype, rng.randrange(2000))
@@ -135,7 +134,7 @@ def _length(rows: Rows) -> int:
 
 
 def _shift(spec: TableSpec, rows: Rows, by_ns: int) -> Rows:
-    times = {column.name for column in spec.columns if column.unit is Unit.NS}
+    times = {column.name for column in spec.columns if column.is_time}
     return {
         name: [v if v is None else v + by_ns for v in values] if name in times else values
         for name, values in rows.items()

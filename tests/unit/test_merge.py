@@ -63,6 +63,19 @@ def test_rows_are_ordered_on_the_first_files_clock(two):
     assert two.meta.span_ns == (0, 103)
 
 
+def test_lengths_of_time_are_on_no_clock():
+    def source(name, origin_utc_ns):
+        meta = TraceMeta((Path(name),), "memory", origin_utc_ns=origin_utc_ns, span_ns=(0, 100))
+        rows = {"start_ns": [10], "end_ns": [12], "cpu_ns": [7], "process_id": [0]}
+        return MemorySource({"process": {"pid": [7]}, "host_health": rows}, meta)
+
+    frame = Trace(merge([source("a", 1_000), source("b", 1_003)]))["host_health"]
+    assert frame.select("start_ns", "end_ns", "process_id", "cpu_ns").rows() == [
+        (10, 12, 0, 7),
+        (13, 15, 1, 7),
+    ]
+
+
 def test_equal_texts_share_a_row(two):
     name = two.columns("kernel", "name_id")["name_id"].values
     assert name[2] == name[3]

@@ -11,7 +11,10 @@ from warpline.result.tables import Field, Numbers, Result, Skipped, Texts, Value
 from warpline.units import Unit
 
 # Numbers of these units have a meaningful difference.
-_COMPARED = {Unit.NS, Unit.BYTES, Unit.BYTES_PER_S, Unit.RATIO, Unit.COUNT, Unit.HZ}
+_COMPARED = {
+    *(Unit.NS, Unit.BYTES, Unit.BYTES_PER_S, Unit.RATIO, Unit.COUNT),
+    *(Unit.HZ, Unit.WATTS, Unit.JOULES, Unit.CELSIUS),
+}
 _CHANGE = Field("change", Unit.NONE, "same, changed, new, or gone.", "Change")
 
 _Row = tuple[Any, ...]

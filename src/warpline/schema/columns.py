@@ -31,6 +31,7 @@ class Column:
         nullable: Whether the column may have a validity mask.
         ref: Table that the values refer to by row number, or None.
         labels: Texts of an enumeration by value, or None.
+        is_duration: Whether values in ns are lengths of time, not points in time.
     """
 
     name: str
@@ -40,6 +41,12 @@ class Column:
     nullable: bool = False
     ref: str | None = None
     labels: Mapping[int, str] | None = None
+    is_duration: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        """Whether values are points in time, which move with the trace's origin."""
+        return self.unit is Unit.NS and not self.is_duration
 
 
 @frozen

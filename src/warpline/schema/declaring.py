@@ -9,8 +9,13 @@ from warpline.units import Unit
 
 
 def time(name: str, doc: str, *, nullable: bool = False) -> Column:
-    """Return a column of times or durations, in ns."""
+    """Return a column of points in time, in ns."""
     return Column(name, DType.INT64, Unit.NS, doc, nullable=nullable)
+
+
+def duration(name: str, doc: str, *, nullable: bool = False) -> Column:
+    """Return a column of lengths of time, in ns."""
+    return Column(name, DType.INT64, Unit.NS, doc, nullable=nullable, is_duration=True)
 
 
 def size(name: str, doc: str, *, nullable: bool = False) -> Column:

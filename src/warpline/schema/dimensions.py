@@ -50,6 +50,29 @@ DEVICE = TableSpec(
         ),
         size("l2_bytes", "L2 cache size.", nullable=True),
         Column("clock_hz", DType.INT64, Unit.HZ, "Maximum SM clock.", nullable=True),
+        Column("memory_clock_hz", DType.INT64, Unit.HZ, "Maximum memory clock.", nullable=True),
+        Column(
+            "power_limit_w",
+            DType.FLOAT64,
+            Unit.WATTS,
+            "Power limit in force when recording began.",
+            nullable=True,
+        ),
+        Column(
+            "default_power_limit_w",
+            DType.FLOAT64,
+            Unit.WATTS,
+            "Power limit that the GPU comes with.",
+            nullable=True,
+        ),
+        number(
+            "pcie_generation",
+            "Highest PCIe generation that GPU and machine can do.",
+            nullable=True,
+        ),
+        number(
+            "pcie_width", "Highest number of PCIe lanes of the GPU and its slot.", nullable=True
+        ),
         number("compute_major", "Compute capability, major.", nullable=True),
         number("compute_minor", "Compute capability, minor.", nullable=True),
     ),

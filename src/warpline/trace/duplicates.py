@@ -19,7 +19,6 @@ from warpline.errors import InputError, UsageError
 from warpline.schema import TABLES, TableSpec
 from warpline.trace.column import ColumnData
 from warpline.trace.source import TableSource
-from warpline.units import Unit
 
 # Counting the rows of `collective` reads every range in some formats, and adds no evidence.
 _COMPARED = tuple(
@@ -118,7 +117,7 @@ def _is_same(first: TableSource, second: TableSource, spec: TableSpec, moved_ns:
         elif name == "name_id":
             is_same = _texts(first, ours) == _texts(second, theirs)
         else:
-            moved = moved_ns if spec.column(name).unit is Unit.NS else 0
+            moved = moved_ns if spec.column(name).is_time else 0
             is_same = np.array_equal(_sorted(ours), _sorted(theirs) + moved)
         if not is_same:
             return False

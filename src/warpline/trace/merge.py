@@ -16,7 +16,7 @@ from warpline.trace.column import ColumnData, concatenate, null_column
 from warpline.trace.meta import ProcessEnd, TraceMeta
 from warpline.trace.source import TableSource
 from warpline.trace.strings import StringPool
-from warpline.units import Unit, format_ns
+from warpline.units import format_ns
 
 I32 = npt.NDArray[np.int32]
 
@@ -112,7 +112,7 @@ class _MergedSource:
             return _mapped(data, rows)
         if column.ref is not None:
             return _shifted(data, sum(_rows(s, column.ref) for s in self._sources[:index]))
-        return _shifted(data, self._shift_ns[index] if column.unit is Unit.NS else 0)
+        return _shifted(data, self._shift_ns[index] if column.is_time else 0)
 
     def _strings_of(self, index: int) -> I32:
         """Return the merged row of each text of one file, including texts added since last time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from warpline.capture.session.facts import Facts, texts_of
 from warpline.capture.session.raw_numbers import COLLECTORS, EVENT_TABLES, ROW_TABLES
 from warpline.container import META, ContainerWriter
 from warpline.redaction import join_command
-from warpline.schema import TABLES, DType
+from warpline.schema import TABLES, Column, DType
 from warpline.schema.recording import (
     BLOB,
     FORMAT,
@@ -38,6 +38,20 @@ _PACKED = {DType.INT64: "q", DType.INT32: "i"}
 _ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
 
 Progress = Callable[[float], None]
+Packed = tuple[bytes, bytes | None]  # a column's values, and its validity mask
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table that does not come from the native core, or some columns of one that does.
+
+    Attributes:
+        rows: Its rows.
+        columns: Packed values by column; those that are missing are null.
+    """
+
+    rows: int
+    columns: Mapping[str, Packed]
 
 
 class Draft:
@@ -50,19 +64,17 @@ class Draft:
         clock: Clock,
         told: Told,
         costs: Mapping[str, float],
+        made: Mapping[str, Made],
     ) -> None:
         self._costs = dict(costs)
         self._session = session
         self._facts = facts
         self._clock = clock
         self._told = told
-        self._diagnostics = sorted(
-            (item.time_ns - clock.origin_ns, item.severity, session.intern(item.text), item.process)
-            for item in told.diagnostics
-        )
+        self._made = {**made, "diagnostic": _diagnostics(session, told, clock.origin_ns)}
         tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES, *ROW_TABLES)
         self.rows = {name: session.rows(name) for name in tables}
-        self.rows["diagnostic"] = len(self._diagnostics)
+        self.rows |= {name: table.rows for name, table in self._made.items()}
         collected = facts.get("collected", [_NVTX])
         collected = collected if isinstance(collected, list) else []
         is_cuda = cuda_tables.CUDA in collected
@@ -71,6 +83,7 @@ class Draft:
         is_counted = counter_tables.COUNTERS in collected
         there |= {*counter_tables.recorded(session, is_asked_for=is_counted)}
         there |= {name for name, rows in self.rows.items() if rows}
+        there |= {*made}
         there |= {table for name, table in COLLECTORS.items() if name in collected}
         if _NVTX in collected:
             there |= {*_EVENTS, "diagnostic"}
@@ -94,10 +107,7 @@ class Draft:
         with ContainerWriter(output) as writer:
             writer.add_json(META, meta)
             for table in self._tables:
-                if table == "diagnostic":
-                    self._write_diagnostics(writer)
-                else:
-                    self._write_table(writer, table)
+                self._write_table(writer, table)
                 done += counted[table]
                 progress(done / total)
             ends, size = self._session.rows("string"), self._session.text_bytes
@@ -105,8 +115,12 @@ class Draft:
             writer.add_array(BLOB, "|u1", size, self._session.values(BLOB, size, 1))
 
     def _write_table(self, writer: ContainerWriter, table: str) -> None:
+        made = self._made[table].columns if table in self._made else {}
         for column in TABLES[table].columns:
             rows, place = self.rows[table], f"{table}/{column.name}"
+            if column.name in made:
+                _write_packed(writer, place, column, rows, made[column.name])
+                continue
             nulls = self._session.nulls(place, rows) if column.nullable else 0
             if column.nullable and nulls in {None, rows}:
                 continue
@@ -114,14 +128,6 @@ class Draft:
             writer.add_array(place, NPY_TYPES[column.dtype], rows, values)
             if nulls:
                 writer.add_array(place + MASK_ENDING, "|b1", rows, self._session.mask(place, rows))
-
-    def _write_diagnostics(self, writer: ContainerWriter) -> None:
-        names = ("time_ns", "severity", "text_id", "process_id")
-        columns = zip(*self._diagnostics, strict=True) if self._diagnostics else ((),) * 4
-        for name, values in zip(names, columns, strict=True):
-            dtype = TABLES["diagnostic"].column(name).dtype
-            raw = struct.pack(f"={len(values)}{_PACKED[dtype]}", *values)
-            writer.add_array(f"diagnostic/{name}", NPY_TYPES[dtype], len(values), [raw])
 
     def _meta(self) -> dict[str, Any]:
         """Return the metadata in the format of `trace.recording.meta_to_json`."""
@@ -149,6 +155,30 @@ class Draft:
             "software": _texts_by_name(facts.get("software")),
             "record_cost_ns": self._costs,
         }
+
+
+def _write_packed(
+    writer: ContainerWriter, place: str, column: Column, rows: int, packed: Packed
+) -> None:
+    values, valid = packed
+    if valid is not None and not any(valid):
+        return
+    writer.add_array(place, NPY_TYPES[column.dtype], rows, [values])
+    if valid is not None:
+        writer.add_array(place + MASK_ENDING, "|b1", rows, [valid])
+
+
+def _diagnostics(session: RawSession, told: Told, origin_ns: int) -> Made:
+    rows = sorted(
+        (item.time_ns - origin_ns, item.severity, session.intern(item.text), item.process)
+        for item in told.diagnostics
+    )
+    names = ("time_ns", "severity", "text_id", "process_id")
+    columns: dict[str, Packed] = {}
+    for name, values in zip(names, zip(*rows, strict=True) if rows else ((),) * 4, strict=True):
+        kind = _PACKED[TABLES["diagnostic"].column(name).dtype]
+        columns[name] = struct.pack(f"={len(values)}{kind}", *values), None
+    return Made(len(rows), columns)
 
 
 def _text(value: object) -> str | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.finishing import counter_tables, cuda_tables
+from warpline.capture.finishing import counter_tables, cuda_tables, health_tables
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.draft import Draft, Progress
 from warpline.capture.finishing.ends import Life, lives_of, tell_ends
@@ -115,7 +115,8 @@ def finish(
         counter_tables.tell_counters(told, session)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
-        draft = Draft(session, facts, clock, told, costs or {})
+        made = health_tables.make_health(folder, session, told, clock.origin_ns)
+        draft = Draft(session, facts, clock, told, costs or {}, made)
         try:
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))
         except OSError as error:

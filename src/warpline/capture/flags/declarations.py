@@ -15,7 +15,7 @@ from pathlib import Path
 
 from warpline.capture.flags import capabilities, values
 from warpline.capture.flags.call_chains import parse_call_chains
-from warpline.capture.flags.grammar import TRUE_WORDS, Flag, Given, Grammar
+from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd, Wait
 from warpline.capture.flags.values import split
@@ -27,6 +27,7 @@ EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
+_SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
 
 _step_count = values.number(1, (1 << 16) - 1)
 
@@ -72,6 +73,20 @@ def _milliseconds(settings: CaptureSettings, flag: Given) -> None:
     if not flag.value.isdecimal() or int(flag.value) > _LONGEST_MS:
         raise flag.bad("a number of milliseconds")
     setattr(settings, flag.attribute, int(flag.value) or _DEFAULT_FLUSH_MS)
+
+
+def _health(settings: CaptureSettings, flag: Given) -> None:
+    word = flag.value.lower()
+    if word in TRUE_WORDS:
+        settings.gpu_health = 1.0
+        return
+    try:
+        hz = 0.0 if word in IDLE_VALUES else float(word)
+    except ValueError:
+        hz = -1.0
+    if hz and not _SLOWEST_HZ <= hz <= _FASTEST_HZ:
+        raise flag.bad(f"off, or a number of readings per second up to {_FASTEST_HZ}")
+    settings.gpu_health = hz
 
 
 def _variables(settings: CaptureSettings, flag: Given) -> None:
@@ -187,6 +202,9 @@ FLAGS = (
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
+    Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
+         " power, temperature, memory, links, CPU (default: 1); off for none", _health,
+         is_switch=True),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

@@ -14,7 +14,8 @@ import signal
 import socket
 import time
 from collections.abc import Iterable
-from typing import NoReturn
+
+from warpline.capture.machine.orphans import start_orphan
 
 _PATIENCE_S = 0.1
 _MAX_HANDLE = 1 << 16
@@ -28,20 +29,20 @@ class GroupEar:
 
     Args:
         numbers: The signals to detect.
+
+    Attributes:
+        pid: The process; None if there is none.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._heard = bytearray()
         self._ear: socket.socket | None = None
-        try:
+        self.pid: int | None = None
+        # Without a listener, every signal is forwarded.
+        with contextlib.suppress(OSError):
             self._ear, far = socket.socketpair()
-            pid = os.fork()
-        except OSError:
-            return  # without a listener, every signal is forwarded
-        if pid == 0:
-            _leave_a_listener(far.fileno(), frozenset(numbers))
-        far.close()
-        os.waitpid(pid, 0)
+            with far:
+                self.pid = start_orphan(lambda: _listen_safely(far.fileno(), frozenset(numbers)))
 
     def has_heard(self, number: int) -> bool:
         """Return whether a received signal was sent to the whole group; waits up to 0.1 s."""
@@ -64,14 +65,9 @@ class GroupEar:
             self._ear = None
 
 
-def _leave_a_listener(handle: int, numbers: frozenset[int]) -> NoReturn:
-    """Fork the listener and exit. Runs in a child of the launcher."""
-    try:
-        if os.fork() == 0:
-            with contextlib.suppress(OSError, ValueError):
-                _listen(handle, numbers)
-    finally:
-        os._exit(0)
+def _listen_safely(handle: int, numbers: frozenset[int]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        _listen(handle, numbers)
 
 
 def _listen(handle: int, numbers: frozenset[int]) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.collectors.runner import Collectors
 from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
@@ -102,6 +103,8 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     agent = agent_library()
     _warn(settings, environment, agent, talk)
     signals = Signals()
+    # Counting delays launches, so the state of the GPUs is not that of the program alone.
+    collectors = Collectors(settings.gpu_health if settings.counters is None else 0)
     try:
         program.adopt_orphans()
         child = program.Program(
@@ -113,11 +116,15 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         except BaseException:
             session.remove()
             raise
+        collectors.start(session.folder, child.pid, environment)
         began = time.monotonic()
-        ending = Watch(child.pid, session, settings, signals, talk.note).run()
+        own = {signals.listener, collectors.pid} - {None}
+        ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
+        collectors.close()
         seconds = time.monotonic() - began
         _end(session, child.pid, ending)
     finally:
+        collectors.close()
         signals.give_back()
         program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()

@@ -56,6 +56,11 @@ class Signals:
         """Return whether a signal also concerns the launcher, not only the program."""
         return number in self._ours
 
+    @property
+    def listener(self) -> int | None:
+        """The process that listens; None if there is none."""
+        return self._ear.pid
+
     def give_back(self) -> None:
         """Discard pending signals and restore the signal mask."""
         self._ear.close()

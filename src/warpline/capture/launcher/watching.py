@@ -18,7 +18,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from warpline.capture.flags.settings import CaptureSettings, Wait
 from warpline.capture.launcher.attached import Attached
@@ -59,12 +59,22 @@ class Watch:
         settings: The settings of the recording.
         signals: Blocked before the program was started.
         say: Prints a note for the user.
+        own: Processes of Warpline's own. They are children of the launcher if it is init, as in a
+            container, and are not waited for.
     """
 
     def __init__(
-        self, pid: int, session: Session, settings: CaptureSettings, signals: Signals, say: Say
+        self,
+        pid: int,
+        session: Session,
+        settings: CaptureSettings,
+        signals: Signals,
+        say: Say,
+        *,
+        own: Collection[int | None] = (),
     ) -> None:
         self._pid = pid
+        self._own = frozenset(own)
         self._session = session
         self._control = session.control
         self._attached = Attached(session.folder, session.control, pid)
@@ -117,9 +127,7 @@ class Watch:
         if self._sampling is not None:
             self._sampling.end()
             self._ending.sampled = self._sampling.facts()
-        self._ending.left = [
-            pid for pid in processes.descendants(os.getpid()) if processes.is_alive(pid)
-        ]
+        self._ending.left = [pid for pid in self._descendants() if processes.is_alive(pid)]
         return self._ending
 
     def _is_over(self) -> bool:
@@ -268,16 +276,25 @@ class Watch:
                 self._children_left = False
                 return
             if pid == 0:
+                is_over = self._ended is not None
+                self._children_left = not is_over or self._has_children_to_wait_for()
                 return
             self._attached.reaped(pid, status)
             if pid == self._pid:
                 self._ending.status = status
                 self._ended = time.monotonic()
 
+    def _has_children_to_wait_for(self) -> bool:
+        children = {*processes.children(os.getpid())}
+        return not children or not children <= self._own  # where /proc lists none, there are some
+
+    def _descendants(self) -> list[int]:
+        return [pid for pid in processes.descendants(os.getpid()) if pid not in self._own]
+
     def _look(self) -> None:
         """Do periodic work: inspect processes and ranges, draw the status line."""
         self._attached.look()
-        alive = processes.descendants(os.getpid())
+        alive = self._descendants()
         attached = self._control.attached_pids()
         self._ending.seen = max(self._ending.seen, len(alive))
         for pid in alive:

@@ -15,13 +15,24 @@ from warpline.capture.machine.agent import AGENT_NAME, CUDA_INJECTION_VARIABLE, 
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.driver import DRIVER, driver_version
 from warpline.capture.machine.gpus import Gpus, find_gpus
+from warpline.capture.machine.nvml import LIBRARY, GpuLostError, Nvml
 from warpline.capture.machine.obstacles import is_admin, is_restricted, rights
 from warpline.errors import CounterError
-from warpline.units import format_bytes
+from warpline.units import format_bytes, plural
 
+# What a GPU's state has that users look for.
+_STATE = {
+    "sm_clock_hz": "SM clock",
+    "clock_limits": "what limits clocks",
+    "power_mw": "power",
+    "energy_mj": "energy",
+    "temperature_c": "temperature",
+    "used_memory_bytes": "memory",
+}
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
 _COUNTERS = "GPU counters"
+_HEALTH = "GPU state"
 _NOT_NEEDED = "not needed to record kernels and copies"
 _LIMIT_S = 20.0  # for the driver's answer
 _DCGM = "nv-hostengine"
@@ -63,6 +74,7 @@ def findings(
     root: Path = Path("/"),
     folder: Path = Path(),
     ask: Callable[..., Gpus] = find_gpus,
+    open_nvml: Callable[[], Nvml | None] = Nvml.open,
 ) -> list[Finding]:
     """Return the results of all checks.
 
@@ -71,9 +83,12 @@ def findings(
         root: Root of the file system.
         folder: Directory for recordings.
         ask: Finds the GPUs, as `find_gpus`.
+        open_nvml: Opens NVML, as `Nvml.open`.
     """
     driver = _driver(root)
     found = [driver, _cupti(environment, has_driver=driver.is_good)]
+    if driver.is_good:
+        found.append(_health(open_nvml))
     asked = (_counters(environment, root, ask), _perf_events(root))
     found += [item for item in asked if item is not None]
     return [*found, *_other_tools(environment), *_dcgm(root), _disk(folder), *_limits(root)]
@@ -142,6 +157,28 @@ def _tried_counters(environment: Mapping[str, str], ask: Callable[..., Gpus]) ->
         return Finding.bad(_COUNTERS, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
     text = f"can be collected on {gpu.name} ({gpu.chip or 'unknown chip'})"
     return Finding.good(_COUNTERS, text) if gpu.is_tried else None
+
+
+def _health(open_nvml: Callable[[], Nvml | None]) -> Finding:
+    """Return whether the state of GPUs, such as clocks and power, can be read."""
+    nvml = open_nvml()
+    if nvml is None:
+        return Finding.bad(
+            _HEALTH,
+            f"NVML ({LIBRARY}) cannot be used; clocks, power and temperature are not recorded",
+            "run nvidia-smi; in a container, allow NVIDIA_DRIVER_CAPABILITIES=utility",
+        )
+    missing: dict[str, None] = {}
+    gpus = nvml.gpus()
+    for gpu in gpus:
+        try:
+            state = gpu.state()
+        except GpuLostError:
+            return Finding.bad(_HEALTH, f"GPU {gpu.uuid} is lost", "run nvidia-smi")
+        missing |= {words: None for name, words in _STATE.items() if state[name] is None}
+    nvml.close()
+    said = f"can be read from {plural(len(gpus), 'GPU')}"
+    return Finding.good(_HEALTH, f"{said}, without {', '.join(missing)}" if missing else said)
 
 
 def _perf_events(root: Path) -> Finding | None:

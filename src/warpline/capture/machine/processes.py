@@ -31,6 +31,11 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    return list(_children(pid))
+
+
 def is_alive(pid: int) -> bool:
     """Return whether a process is running; zombies are not."""
     try:

@@ -1,0 +1,1 @@
+"""Collectors beside the agent: they read the state of GPUs and of the machine."""
