@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from capture.nvml_stand_in import stand_in
-from support.launching import environment
+from support.launching import TIMEOUT_S, environment
 
 from warpline.capture.collectors.runner import _Recording
 from warpline.capture.session.control import FILE_NAME, ControlFile, ControlPage, RangeMode, State
@@ -140,8 +140,10 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
 
 
 def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so; the test's limit is the only one."""
+    """Wait until something is so."""
+    end = time.monotonic() + TIMEOUT_S
     while not is_so():
+        assert time.monotonic() < end
         time.sleep(0.005)
 
 

@@ -6,19 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "counters/context_counts.h"
+#include "counters/launch_call.h"
 #include "counters/library.h"
 #include "counters/processes.h"
 #include "cupti/calls.h"
 #include "cupti/detach.h"
 #include "cupti/records.h"
 #include "cupti/setup.h"
-#include "machine/cuda_driver.h"
 #include "session/clock.h"
 #include "session/lock.h"
 #include "session/process.h"
@@ -33,50 +31,8 @@ constexpr std::uint32_t kMostCalls = 2048;  // ids of the driver's domain; CUDA 
 constexpr std::uint32_t kMostUnwanted = 40;
 constexpr std::int64_t kSettleNs = 100'000'000;
 constexpr std::int64_t kPatienceNs = 2'000'000'000;  // for who counts on a GPU
-// What a call means for counting; launches are the first, up to kUncountable.
-enum class Role : std::uint8_t {
-  kNone, kLaunch, kLaunchEx, kUncountable, kCaptureBegin, kCaptureEnd, kStreamEnds
-};
-
-struct NamedRole {
-  std::string_view start;
-  Role role;
-};
-// By how the name of a driver's call begins; the first that fits. What is uncountable is a launch of
-// work that has no range of its own, or none that CUPTI gets right.
-constexpr NamedRole kRoles[] = {
-    {"cuLaunchKernelEx", Role::kLaunchEx},
-    {"cuLaunchKernel", Role::kLaunch},
-    {"cuLaunchCooperativeKernelMultiDevice", Role::kUncountable},
-    {"cuLaunchCooperativeKernel", Role::kLaunch},
-    {"cuLaunchHostFunc", Role::kNone},
-    {"cuLaunch", Role::kUncountable},
-    {"cuGraphLaunch", Role::kUncountable},
-    {"cuStreamBeginCapture", Role::kCaptureBegin},
-    {"cuStreamEndCapture", Role::kCaptureEnd},
-    {"cuStreamDestroy", Role::kStreamEnds},
-};
-
-Role role_of(std::string_view name) {
-  for (const NamedRole& known : kRoles) {
-    if (name.starts_with(known.start)) return known.role;
-  }
-  return Role::kNone;
-}
-
-struct Launch {
-  const char* mangled = nullptr;
-  void* function = nullptr;
-  void* stream = nullptr;
-  std::uint32_t grid[3] = {};
-  std::uint32_t block[3] = {};
-  std::uint32_t dynamic_shared_bytes = 0;
-  bool is_per_thread = false;
-};
-
 std::atomic<Counting*> g_counting{nullptr};  // of the session, while it counts
-std::array<Role, kMostCalls> g_roles{};
-std::array<bool, kMostCalls> g_is_per_thread{};
+std::array<LaunchCall, kMostCalls> g_calls{};  // by id
 
 // The launch that this thread is making, between its enter and exit.
 struct ThreadLaunch {
@@ -139,40 +95,6 @@ bool start_settled(Counting& c, ContextCounts& counts) {
   if (!counts.is_refused && !counts.is_started() && !settle(gpu)) return false;
   start(c, gpu, counts);
   return !counts.is_refused;
-}
-
-Launch launch_of(Role role, std::uint32_t id, const cupti::CallData& data) noexcept {
-  Launch launch;
-  launch.mangled = data.symbol;
-  launch.is_per_thread = g_is_per_thread[id];
-  const auto take = [&launch](const auto& shape) {
-    std::copy_n(shape.grid, 3, launch.grid);
-    std::copy_n(shape.block, 3, launch.block);
-    launch.dynamic_shared_bytes = shape.dynamic_shared_bytes;
-    launch.stream = shape.stream;
-  };
-  if (role == Role::kLaunch) {
-    const auto& parameters = *static_cast<const cupti::LaunchParameters*>(data.parameters);
-    launch.function = parameters.function;
-    take(parameters);
-  } else {
-    const auto& parameters = *static_cast<const cupti::LaunchExParameters*>(data.parameters);
-    launch.function = parameters.function;
-    if (parameters.config != nullptr) take(*parameters.config);
-  }
-  return launch;
-}
-
-// A hash of what makes a launch the same in each step: name, grid and block.
-std::uint64_t hash_of(const Launch& launch) noexcept {
-  const std::string_view name(launch.mangled == nullptr ? "" : launch.mangled);
-  std::uint64_t hash = std::hash<std::string_view>{}(name);
-  for (int i = 0; i < 3; ++i) {
-    const std::uint64_t extent = std::uint64_t{launch.grid[i]} << 32 | launch.block[i];
-    hash = (hash ^ extent) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
-  }
-  return hash | 1;  // 0 is no hash
 }
 
 std::uint32_t stream_of(const Counting& c, const Launch& launch, void* context) noexcept {
@@ -290,31 +212,6 @@ void enter_launch(Counting& c, const cupti::CallData& data) {
     if (!stays) stop(c, *known, kExcluded);
     t_launch.is_ranged = stays;
   }
-}
-
-// The attributes of a function that its launch does not tell.
-struct FunctionFacts {
-  int registers = 0;
-  int static_shared_bytes = 0;
-  int local_bytes = 0;
-};
-
-FunctionFacts facts_of(void* function) noexcept {
-  constexpr int kSharedBytes = 1;
-  constexpr int kLocalBytes = 3;
-  constexpr int kRegisters = 4;
-  const Driver driver;
-  FunctionFacts facts;
-  if (!driver.call("cuFuncGetAttribute", &facts.registers, kRegisters, function)) {
-    // What is launched may be a CUkernel, of which each context has a function.
-    void* of_context = nullptr;
-    if (!driver.call("cuKernelGetFunction", &of_context, function)) return facts;
-    function = of_context;
-    driver.call("cuFuncGetAttribute", &facts.registers, kRegisters, function);
-  }
-  driver.call("cuFuncGetAttribute", &facts.static_shared_bytes, kSharedBytes, function);
-  driver.call("cuFuncGetAttribute", &facts.local_bytes, kLocalBytes, function);
-  return facts;
 }
 
 void write_launch(Counting& c, const ContextCounts& counts, const cupti::CallData& data,
@@ -459,21 +356,21 @@ void release(GpuCounts& gpu) noexcept {
 
 // A launch begins: of a kernel, or of what is not counted, such as a graph. A thread that has the gate
 // keeps it until the launch is made.
-void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data) noexcept {
+void enter(Counting& c, LaunchCall call, const cupti::CallData& data) noexcept {
   if (t_launch.counting != nullptr || data.parameters == nullptr) return;
   std::uint32_t device = 0;
   GpuCounts* gpu = gpu_of(c, data.context, device);
   if (gpu == nullptr) return;
   if (!is_chosen(c, device)) {
-    if (role != Role::kUncountable) c.seen.fetch_add(1);
+    if (call.role != Role::kUncountable) c.seen.fetch_add(1);
     return;
   }
   t_launch.gpu = gpu;
   t_launch.is_counted = t_launch.is_ranged = t_launch.has_gate = false;
   t_launch.device = device;
-  if (role != Role::kUncountable) {
+  if (call.role != Role::kUncountable) {
     t_launch.seen = c.seen.fetch_add(1);
-    t_launch.launch = launch_of(role, id, data);
+    t_launch.launch = launch_of(call, data);
     t_launch.hash = hash_of(t_launch.launch);
     if (passes_by(c, *gpu, t_launch.hash)) {
       t_launch.counting = &c;
@@ -491,7 +388,7 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
   t_launch.has_gate = true;
   t_launch.enter_ns = now_ns();
   try {
-    if (role != Role::kUncountable) {
+    if (call.role != Role::kUncountable) {
       enter_launch(c, data);
     } else {
       if (c.config.replay == CounterReplay::kRange) enter_range(c, data);
@@ -499,7 +396,7 @@ void enter(Counting& c, Role role, std::uint32_t id, const cupti::CallData& data
     }
   } catch (...) {
   }
-  if (role == Role::kUncountable || t_launch.is_ranged) return;
+  if (call.role == Role::kUncountable || t_launch.is_ranged) return;
   c.pace.spend(now_ns() - t_launch.enter_ns);
   t_launch.has_gate = false;
   release(*gpu);
@@ -551,9 +448,8 @@ void turn_callbacks_on(const cupti::Functions& functions, cupti::Subscriber subs
   for (std::uint32_t id = 1; id < kMostCalls; ++id) {
     const char* name = nullptr;
     if (functions.get_callback_name(kDriver, id, &name) != cupti::kSuccess || name == nullptr) continue;
-    g_roles[id] = role_of(name);
-    g_is_per_thread[id] = std::string_view(name).ends_with("_ptsz");
-    if (g_roles[id] != Role::kNone) keep_driver_call_on(functions, subscriber, id);
+    g_calls[id] = launch_call(name);
+    if (g_calls[id].role != Role::kNone) keep_driver_call_on(functions, subscriber, id);
   }
   functions.enable_callback(1, subscriber, kResource, cupti::kContextEnds);
 }
@@ -684,7 +580,8 @@ void forget_context(void* context) noexcept {
 }
 
 void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
-  const Role role = id < kMostCalls ? g_roles[id] : Role::kNone;
+  const LaunchCall call = id < kMostCalls ? g_calls[id] : LaunchCall{};
+  const Role role = call.role;
   if (role == Role::kNone) return;
   const bool is_enter = data.site == cupti::CallSite::kEnter;
   if (!is_enter && role <= Role::kUncountable) return leave(data);
@@ -692,7 +589,7 @@ void count_call(std::uint32_t id, const cupti::CallData& data) noexcept {
   if (c == nullptr) return;
   try {
     if (is_enter && role <= Role::kUncountable) {
-      enter(*c, role, id, data);
+      enter(*c, call, data);
     } else if (is_enter && role == Role::kCaptureBegin) {
       enter_capture(*c, data);
     } else if (!is_enter && (role != Role::kCaptureBegin || has_failed(data))) {
