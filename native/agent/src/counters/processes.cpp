@@ -12,7 +12,7 @@
 namespace warpline::agent {
 namespace {
 
-constexpr std::string_view kRegex = "regex:";
+constexpr std::string_view kRegexOfNames = "regex:";
 constexpr std::string_view kExclude = "exclude:";
 constexpr std::string_view kExcludeTree = "exclude-tree:";
 constexpr int kMostAncestors = 64;
@@ -52,8 +52,8 @@ bool has_ancestor(std::string_view name, pid_t program) {
 }
 
 bool matches(std::string_view filter, const std::string& name) {
-  if (!filter.starts_with(kRegex)) return filter == name;
-  filter.remove_prefix(kRegex.size());
+  if (!filter.starts_with(kRegexOfNames)) return filter == name;
+  filter.remove_prefix(kRegexOfNames.size());
   return std::regex_search(name, std::regex(filter.begin(), filter.end()));
 }
 
