@@ -115,9 +115,8 @@ def _value(column: Column, begin: int, counts: Mapping[str, int], rng: random.Ra
         return rng.choice(list(column.labels))
     if column.is_time:
         return begin + (0 if column.name.startswith("start") else rng.randrange(200))
-    if column.unit is Unit.RATIO:
-        return rng.random()
-    plain = {DType.BOOL: rng.random() < 0.5, DType.FLOAT64: rng.uniform(-10, 10)}
+    low, high = (0, 1) if column.unit is Unit.RATIO else (-10, 10)
+    plain = {DType.BOOL: rng.random() < 0.5, DType.FLOAT64: rng.uniform(low, high)}
     return plain.get(column.dtype, rng.randrange(2000))
 
 

@@ -348,9 +348,17 @@ void launch_while(App& app, const std::function<bool()>& goes_on) {
 
 void switch_while(App& app, int times) {
   std::atomic<bool> goes_on{true};
-  std::thread launching([&app, &goes_on] { launch_while(app, [&goes_on] { return goes_on.load(); }); });
-  repeat(times, [&app] {
+  std::atomic<int> launches{0};
+  std::thread launching([&] {
+    launch_while(app, [&] {
+      ++launches;
+      return goes_on.load();
+    });
+  });
+  repeat(times, [&] {
     app.profiler(26, 7);
+    // One may have begun before: another one begins, and ends, meanwhile, however busy the machine is.
+    for (const int before = launches; launches < before + 3;) usleep(100);
     usleep(500);
     app.profiler(27, 8);
     usleep(100);
