@@ -114,6 +114,12 @@ def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
     assert run("stats", name, "-r", "cuda_gpu_kern_sum", "-f", "csv", "-q").err == ""
 
 
+def test_readings_that_are_missing(run, recording):
+    done = run("stats", recording({"kernel": KERNELS}), "-r", "gpu_health_sum")
+    assert "note: gpu_health_sum: skipped: no readings of GPUs were recorded" in done.err
+    assert "hint: profile with warpline profile --gpu-health" in done.err
+
+
 def test_status_1_if_every_named_table_is_skipped(run, recording):
     name = recording({"kernel": KERNELS})
     assert run("stats", name, "-r", "nvtx_sum,osrt_sum").status == 1

@@ -24,6 +24,8 @@ from warpline.trace.recorder import table_hint
 FILTER_HINT = "widen or remove the filters"
 
 _OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
+# What tables without events have.
+_READINGS = {"gpu_health": "readings of GPUs", "host_health": "readings of the machine"}
 
 
 def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
@@ -86,11 +88,17 @@ def _is_filtered_out(trace: Trace, needs: Sequence[str]) -> bool:
 
 
 def _reason(trace: Trace, analysis: Analysis) -> str:
-    events = " or ".join(need.removesuffix("_event").replace("_", " ") for need in analysis.needs)
+    events = [
+        need.removesuffix("_event").replace("_", " ")
+        for need in analysis.needs
+        if need not in _READINGS
+    ]
+    readings = [_READINGS[need] for need in analysis.needs if need in _READINGS]
+    rows = " or ".join([f"{' or '.join(events)} events", *readings] if events else readings)
     if _is_filtered_out(trace, analysis.needs):
-        return f"the filters exclude all {events} events"
+        return f"the filters exclude all {rows}"
     recorded = any(trace.has(need) for need in analysis.needs)
-    return f"no {events} events" + ("" if recorded else " were recorded")
+    return f"no {rows}" + ("" if recorded else " were recorded")
 
 
 def default_tables() -> list[str]:
