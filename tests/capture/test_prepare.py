@@ -69,8 +69,8 @@ def test_passes_are_planned() -> None:
 
 
 def test_what_is_left_out_is_told() -> None:
-    found = prepared("--metrics sm__inst_executed.sum,launch__grid_size x")
-    assert found.warnings == ("not counted: launch__grid_size (no counter: from the launch)",)
+    found = prepared("--metrics sm__inst_executed.sum,launch__uses_cdp x")
+    assert found.warnings == ("not counted: launch__uses_cdp (no counter: from the launch)",)
     links = prepared("--metrics sm__inst_executed.sum,pcie__read_bytes.sum x")
     assert links.counters is not None
     assert [name for name, _ in links.counters.metrics] == ["sm__inst_executed.sum"]
@@ -78,6 +78,19 @@ def test_what_is_left_out_is_told() -> None:
         "1 metric cannot be counted in the same run, such as pcie__read_bytes.sum"
     )
     assert prepared("--set basic x").warnings == ()  # what the chip lacks of a set is in the plan
+
+
+def test_facts_are_recorded_without_being_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counter_host, "COUNTERS", counter_host.COUNTERS | counter_host.CLOCK)
+    facts = "launch__grid_size,device__attribute_multiprocessor_count"
+    found = prepared(f"--metrics sm__inst_executed.sum,{facts} x")
+    assert found.counters is not None
+    assert [name for name, _ in found.counters.metrics] == ["sm__inst_executed.sum"]
+    assert found.warnings == ()
+    alone = prepared(f"--metrics {facts} x")  # something must be counted for a launch to be there
+    assert alone.counters is not None
+    assert [name for name, _ in alone.counters.metrics] == ["gpu__time_duration.sum"]
+    assert alone.warnings == ()
 
 
 def test_several_chips_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +107,7 @@ def test_several_chips_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--section Nonsense x", "unknown section 'Nonsense'"),
         ("--section regex:^Nonsense x", "no section matches"),
         ("--metrics sm__nonsense.sum x", "GH100 has no metric 'sm__nonsense.sum'"),
-        ("--metrics launch__grid_size x", "none of the metrics is a counter of GH100"),
+        ("--metrics launch__uses_cdp x", "none of the metrics is a counter of GH100"),
         (
             f"--replay-mode range --metrics {TWO_PASSES} x",
             "--replay-mode range: these metrics need 2 passes",

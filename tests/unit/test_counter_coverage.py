@@ -15,9 +15,10 @@ import warpline
 from warpline import native
 from warpline.counters.formulas import FORMULAS
 from warpline.counters.host_process import HostProcess
-from warpline.counters.names import source_of
+from warpline.counters.names import LAUNCH_FACTS, source_of
 from warpline.counters.plan import catalogue, plan
 from warpline.counters.sets import SECTIONS, SETS
+from warpline.derived.counters.launch_metrics import launch_metrics
 from warpline.documents.kernel_filters import Choice
 from warpline.documents.kernel_pages import launches
 from warpline.trace import Trace
@@ -53,6 +54,10 @@ def report(tmp_path_factory) -> Trace:
 def names(report) -> set[str]:
     """Return the names of the report's metrics."""
     return {name for name in report["kernel_metric"]["name"] if not name.startswith(GROUPS)}
+
+
+def test_facts_of_launches_are_those_that_are_derived(report, tmp_path):
+    assert {metric.name for metric in launch_metrics(recorded(report, tmp_path))} == LAUNCH_FACTS
 
 
 def test_the_full_set_has_every_counter_of_ncus_full_set(host, names):

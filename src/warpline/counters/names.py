@@ -24,7 +24,30 @@ else:
 
 Breakdown = Callable[[str], list[str] | None]
 
+DURATION = "gpu__time_duration.sum"
 GPU_ATTRIBUTE = "device__attribute_"  # how names of attributes of the GPU begin
+# What follows from a launch and its GPU, and is in every recording of counters.
+LAUNCH_FACTS = frozenset(
+    {
+        "profiler__replayer_passes",
+        *(f"launch__{of}_{what}" for of in ("block", "grid") for what in ("size", "dim_x")),
+        *(f"launch__{of}_dim_{axis}" for of in ("block", "grid") for axis in "yz"),
+        *(f"launch__{name}" for name in ("context_id", "sm_count", "stream_id", "thread_count")),
+        *(f"launch__registers_per_thread{rest}" for rest in ("", "_allocated")),
+        *(
+            f"launch__shared_mem_per_block{rest}"
+            for rest in ("", "_allocated", "_driver", "_dynamic", "_static")
+        ),
+        *(
+            f"launch__occupancy_limit_{by}"
+            for by in ("blocks", "registers", "shared_mem", "warps")
+        ),
+        "launch__waves_per_multiprocessor",
+        "sm__maximum_warps_avg_per_active_cycle",
+        "sm__maximum_warps_per_active_cycle_pct",
+        "smsp__maximum_warps_avg_per_active_cycle",
+    }
+)
 
 # Values of ncu that are no hardware counters: where they come from instead.
 _ELSEWHERE = {
@@ -188,6 +211,11 @@ def source_of(name: str) -> str | None:
     """Return where a value of ncu comes from that is no hardware counter; None if it is one."""
     found = (source for prefix, source in _ELSEWHERE.items() if name.startswith(prefix))
     return next(found, None)
+
+
+def is_fact(name: str) -> bool:
+    """Return whether a recording of counters has a value of ncu without counting it."""
+    return name in LAUNCH_FACTS or name.startswith(GPU_ATTRIBUTE)
 
 
 def unit_of_gpu(name: str) -> str:

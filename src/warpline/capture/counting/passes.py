@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from warpline.counters.host_process import RefusedError
+from warpline.counters.names import DURATION
 from warpline.counters.plan import Host, Plan, Session
 from warpline.errors import CounterError
 
 # Counted in each run, so that changes of the clock between the runs are known.
 CLOCK = "sm__cycles_elapsed.avg.per_second"
-COMMON = ("gpu__time_duration.sum", CLOCK)
+COMMON = (DURATION, CLOCK)
 
 
 class Grouping(Host, Protocol):

@@ -13,8 +13,9 @@ from warpline.capture.machine.gpus import Gpu, Gpus, find_gpus
 from warpline.capture.machine.obstacles import Obstacle
 from warpline.capture.session.agent_config import Clocks, CountersConfig
 from warpline.counters.host_process import HostProcess
-from warpline.counters.names import GPU_ATTRIBUTE
+from warpline.counters.names import DURATION, is_fact
 from warpline.counters.plan import Plan, Session, plan
+from warpline.counters.request import Request
 from warpline.counters.units import unit_of
 from warpline.errors import CounterError, UsageError
 from warpline.units import plural
@@ -75,7 +76,7 @@ def prepare(
         raise CounterError(f"the chip of {gpu.name} is unknown to CUPTI", hint="update CUPTI")
     with HostProcess([gpus.cupti]) as host:
         request = settings.request
-        planned = plan(host, gpu.chip, request.sections(), request.metrics)
+        planned = plan(host, gpu.chip, request.sections(), _words(request))
         runs = passes.runs_of(host, planned) if settings.is_application else None
     if not planned.sessions:
         raise UsageError(
@@ -103,6 +104,13 @@ def prepare(
             *_of_other_chips(settings, gpus, gpu),
         ),
     )
+
+
+def _words(request: Request) -> tuple[str, ...]:
+    """Return the metrics to plan: launches with facts only are counted, too."""
+    words = request.metrics
+    has_facts_only = bool(words) and not request.sections() and all(map(is_fact, words))
+    return (*words, DURATION) if has_facts_only else words
 
 
 def _check_version(gpus: Gpus) -> None:
@@ -169,8 +177,7 @@ def _named(settings: CountingSettings, planned: Plan) -> list[str]:
     named = {
         name: why
         for name, why in planned.left_out.items()
-        # Attributes of the GPU are recorded without being counted.
-        if name in settings.request.metrics and not name.startswith(GPU_ATTRIBUTE)
+        if name in settings.request.metrics and not is_fact(name)
     }
     return [f"not counted: {_left_out(named)}"] if named else []
 
