@@ -38,10 +38,7 @@ LAUNCH_FACTS = frozenset(
             f"launch__shared_mem_per_block{rest}"
             for rest in ("", "_allocated", "_driver", "_dynamic", "_static")
         ),
-        *(
-            f"launch__occupancy_limit_{by}"
-            for by in ("blocks", "registers", "shared_mem", "warps")
-        ),
+        *(f"launch__occupancy_limit_{by}" for by in ("blocks", "registers", "shared_mem", "warps")),
         "launch__waves_per_multiprocessor",
         "sm__maximum_warps_avg_per_active_cycle",
         "sm__maximum_warps_per_active_cycle_pct",
