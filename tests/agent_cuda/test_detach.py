@@ -53,7 +53,8 @@ def test_it_is_detached_in_every_rest_and_nothing_is_lost(sample, environment):
     assert len(ends) >= 2  # the clock decides: 6 where nothing else runs
     assert begins == [400 * n for n in range(len(begins))]
     assert detached(folder) in (len(ends) - 1, len(ends))
-    assert logs.calls(folder)[LAUNCH] == 105 * len(ends)
+    # The program may have ended in the last sample.
+    assert 105 * len(ends) <= logs.calls(folder)[LAUNCH] <= 105 * len(begins)
     calls = [call.correlation for call in logs.found(folder, logs.CALL)]
     kernels = [kernel.correlation for kernel in logs.found(folder, logs.KERNEL)]
     assert len(set(calls)) == len(calls)
