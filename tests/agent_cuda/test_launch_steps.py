@@ -65,9 +65,13 @@ def test_a_rare_call_is_counted_exactly(run):
     assert begins == [100 * n for n in range(len(begins))]
     assert len(begins) >= 3
     assert ends == [begin + 5 for begin in begins][: len(ends)]
-    # Whole steps: what is between two anchors.
-    assert logs.calls(folder) == {LAUNCH: 105 * len(ends), COPY: 5 * len(ends)}
-    assert len(logs.found(folder, logs.KERNEL)) == 105 * len(ends)
+    # Whole steps: what is between two anchors. The program may end within a sample.
+    calls, kernels = logs.calls(folder), len(logs.found(folder, logs.KERNEL))
+    assert calls[LAUNCH] == kernels
+    if len(ends) == len(begins):
+        assert calls == {LAUNCH: 105 * len(ends), COPY: 5 * len(ends)}
+    else:
+        assert 105 * len(ends) <= kernels <= 105 * len(begins)
 
 
 def test_rests_by_the_clock(run):
