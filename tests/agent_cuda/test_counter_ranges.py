@@ -40,6 +40,13 @@ def launch(number):
     return ("repeat", 1, f"k{number}")
 
 
+def test_names_of_any_length(chosen):
+    # The library's search would take 16 MB of the stack for such a name.
+    words = ("push", "step" + "x" * 60_000, *launch(1), "pop", "push", "step", *launch(2), "pop")
+    assert chosen(*words, include=["regex:.*gemm.*/"]) == []
+    assert chosen(*words, include=["regex:.*ste.*/"]) == [1, 2]
+
+
 # Kernel 1 is launched in A, 2 in A/B, 3 in A/B/C, 4 in A again, 5 in none, 6 in B, 7 in B/A.
 NESTED = (
     *("push", "A", *launch(1), "push", "B", *launch(2), "push", "C", *launch(3), "pop", "pop"),

@@ -2,20 +2,18 @@
 
 #include <cstring>
 
+#include "session/expression.h"
+
 namespace warpline::agent {
 namespace {
 
 constexpr std::string_view kRegex = "regex:";
 
-std::regex compiled(std::string_view text) {
-  return std::regex(text.begin(), text.end(), std::regex::ECMAScript | std::regex::optimize);
-}
-
 }  // namespace
 
 bool LaunchFilter::Matcher::matches(const std::string& text) const {
   if (is_any) return true;
-  return expression ? std::regex_search(text, *expression) : text == name;
+  return expression ? is_found(*expression, text) : text == name;
 }
 
 LaunchFilter::Matcher LaunchFilter::matcher_of(std::string_view text) {
@@ -76,7 +74,7 @@ const LaunchFilter::Kernel& LaunchFilter::kernel_of(const char* mangled) {
   Kernel& kernel = entry->second;
   if (is_new) {
     kernel.name = kernel_name(mangled, base_);
-    kernel.is_excluded = exclude_ && std::regex_search(mangled, *exclude_);
+    kernel.is_excluded = exclude_ && is_found(*exclude_, mangled);
     kernel.matches_name = name_.matches(kernel.name);
   }
   return kernel;

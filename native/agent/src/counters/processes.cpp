@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <regex>
+#include <string>
 #include <string_view>
+
+#include "session/expression.h"
 
 namespace warpline::agent {
 namespace {
@@ -54,7 +56,7 @@ bool has_ancestor(std::string_view name, pid_t program) {
 bool matches(std::string_view filter, const std::string& name) {
   if (!filter.starts_with(kRegexOfNames)) return filter == name;
   filter.remove_prefix(kRegexOfNames.size());
-  return std::regex_search(name, std::regex(filter.begin(), filter.end()));
+  return is_found(compiled(filter), name);
 }
 
 // What the filters say: the first that matches decides.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "session/expression.h"
 #include "session/lock.h"
 #include "session/process.h"
 
@@ -19,10 +20,6 @@ constexpr std::string_view kRegex = "regex:";
 std::atomic<RangeFilter*> g_filter{nullptr};
 
 std::uint64_t bit(std::size_t at) noexcept { return std::uint64_t{1} << at; }
-
-std::regex compiled(std::string_view text) {
-  return std::regex(text.begin(), text.end(), std::regex::ECMAScript | std::regex::optimize);
-}
 
 // Cuts what comes before a mark, and the mark, off a text.
 std::string_view cut(std::string_view& text, char mark) noexcept {
@@ -87,7 +84,7 @@ bool Instances::has(std::uint64_t number) const noexcept {
 }
 
 bool NameMatcher::matches(std::string_view name) const {
-  return expression ? std::regex_search(name.begin(), name.end(), *expression) : name == text;
+  return expression ? is_found(*expression, name) : name == text;
 }
 
 // ---- the expressions
