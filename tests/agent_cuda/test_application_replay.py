@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_cuda.test_kernels_command import CODE, TESTS
-from support.launching import Ended, environment
+from agent_cuda.kernels_command import Kernels, kernels_command
+from support.launching import Ended
 
 import warpline
 from warpline import native
@@ -26,37 +23,15 @@ FLAGS = ("--replay-mode", "application", "--metrics", ",".join(sorted(METRICS)))
 COUNT = "n=$(($(cat runs 2>/dev/null || echo 0) + 1)); echo $n > runs; "
 
 
-Kernels = Callable[..., Ended]
-
-
 @pytest.fixture
 def kernels(tmp_path: Path, cuda: Any) -> Kernels:
     """Return a function that counts the kernels of the fake program with flags.
 
     With `script`, a shell runs it, and its "$@" is the command line of the program.
     """
-    library = tmp_path / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
-    library.parent.mkdir(parents=True)
-    shutil.copy(cuda.cupti13, library)
-    with_clock = "from support import counter_host as host\nhost.COUNTERS |= host.CLOCK\n"
-    code = CODE.format(tests=TESTS).replace("import capture", f"{with_clock}import capture", 1)
 
-    def run(*words: object, flags: Sequence[str] = FLAGS, script: str = "", **more: Any) -> Ended:
-        own = environment(TMPDIR=str(tmp_path))
-        own["PYTHONPATH"] += f":{tmp_path / 'packages'}"
-        shell = ["sh", "-c", script, "sh"] if script else []
-        program = cuda.command("init", *words, cupti=library)
-        done = subprocess.run(
-            [sys.executable, "-c", code, *flags, "--", *shell, *program],
-            cwd=tmp_path,
-            env=own,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=60,
-            **more,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+    def run(*words: object, flags: Sequence[str] = FLAGS, **more: Any) -> Ended:
+        return kernels_command(tmp_path, cuda, words, flags, has_clock=True, **more)
 
     return run
 

@@ -6,34 +6,17 @@ import csv
 import io
 import json
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.launching import Ended, environment
+from agent_cuda.kernels_command import Kernels, kernels_command
+from support.launching import Ended
 
 from warpline import native
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
-Kernels = Callable[..., Ended]
-
-CODE = """\
-import sys
-sys.path.insert(0, {tests!r})
-import capture.test_prepare as fakes
-from warpline.capture.counting import prepare
-from warpline.capture.machine.gpus import Gpus
-from warpline.cli import main
-prepare.HostProcess = fakes.Host
-prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI, 130001)
-sys.exit(main(["kernels", *sys.argv[1:]]))
-"""
-TESTS = str(Path(__file__).parents[1])
 METRICS = "sm__inst_executed.sum,sm__warps_active.avg"
 TWO_PASSES = "sm__inst_executed.sum,sm__inst_issued.sum,sm__warps_active.sum"
 
@@ -41,25 +24,9 @@ TWO_PASSES = "sm__inst_executed.sum,sm__inst_issued.sum,sm__warps_active.sum"
 @pytest.fixture
 def kernels(tmp_path: Path, cuda: Any) -> Kernels:
     """Return a function that counts the kernels of the fake program with flags."""
-    library = tmp_path / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
-    library.parent.mkdir(parents=True)
 
     def run(*words: object, flags: tuple[str, ...] = (), version: int = 130001) -> Ended:
-        shutil.copy(cuda.cupti13_4 if version >= 130400 else cuda.cupti13, library)
-        own = environment(TMPDIR=str(tmp_path))
-        own["PYTHONPATH"] += f":{tmp_path / 'packages'}"
-        code = CODE.format(tests=TESTS).replace("130001", str(version))
-        command = [sys.executable, "-c", code, *flags, "--"]
-        done = subprocess.run(
-            [*command, *cuda.command("init", *words, cupti=library)],
-            cwd=tmp_path,
-            env=own,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=60,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        return kernels_command(tmp_path, cuda, words, flags, version=version)
 
     return run
 

@@ -1,0 +1,75 @@
+"""``warpline kernels`` of the fake program: the whole command, with a fake GPU and host."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.launching import Ended, environment
+
+Kernels = Callable[..., Ended]
+
+_CODE = """\
+import sys
+sys.path.insert(0, {tests!r})
+import capture.test_prepare as fakes
+from support import counter_host as host
+from warpline.capture.counting import prepare
+from warpline.capture.machine.gpus import Gpus
+from warpline.cli import main
+prepare.HostProcess = fakes.Host
+prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI, {version})
+host.COUNTERS |= {counters}
+sys.exit(main(["kernels", *sys.argv[1:]]))
+"""
+_TESTS = str(Path(__file__).parents[1])
+_WITH_CLOCKS = 130_400  # the version of CUPTI that can lock them
+
+
+def kernels_command(
+    folder: Path,
+    cuda: Any,
+    words: Sequence[object],
+    flags: Sequence[str] = (),
+    *,
+    script: str = "",
+    version: int = 130_001,
+    has_clock: bool = False,
+    **more: Any,
+) -> Ended:
+    """Count the kernels of the fake program in a folder.
+
+    Args:
+        folder: The current directory; the program finds its CUPTI below it.
+        cuda: The fake CUDA.
+        words: What the program does.
+        flags: Flags of the command.
+        script: Run by a shell, if given; its "$@" is the command line of the program.
+        version: CUPTI's.
+        has_clock: Whether the GPU has the counters of the clock.
+        more: For `subprocess.run`.
+    """
+    library = folder / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(cuda.cupti13_4 if version >= _WITH_CLOCKS else cuda.cupti13, library)
+    own = environment(TMPDIR=str(folder))
+    own["PYTHONPATH"] += f":{folder / 'packages'}"
+    counters = "host.CLOCK" if has_clock else "{}"
+    code = _CODE.format(tests=_TESTS, version=version, counters=counters)
+    shell = ["sh", "-c", script, "sh"] if script else []
+    program = cuda.command("init", *words, cupti=library)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *flags, "--", *shell, *program],
+        cwd=folder,
+        env=own,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+        **more,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
