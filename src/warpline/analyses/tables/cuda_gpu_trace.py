@@ -10,7 +10,6 @@ from warpline.derived.summaries.stacking import stack
 from warpline.derived.summaries.throughput import throughput
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
-from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.schema.labels import MEMORY_KINDS

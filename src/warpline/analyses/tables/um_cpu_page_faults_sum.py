@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.memory.pages import CPU_FAULTS
 from warpline.ops.group import factorize
-from warpline.result import Arguments, Field, Numbers, Result, Texts, analysis
+from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
@@ -49,7 +49,7 @@ def um_cpu_page_faults_sum(trace: Trace, arguments: Arguments) -> Result:
     order = sorted(range(len(names)), key=lambda place: (-counts[place], names[place] or ""))
     shown = [names[place] for place in order]
     codes = [-1 if name is None else place for place, name in enumerate(shown)]
-    columns = {
+    columns: dict[str, Values] = {
         "cpu_page_faults": Numbers(counts[order]),
         "function": Texts(np.array(codes, np.int32), [name or "" for name in shown]),
     }

@@ -9,7 +9,7 @@ from warpline.derived.summaries.throughput import throughput
 from warpline.derived.texts import labelled
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
-from warpline.result import Arguments, Field, Numbers, Result, Skipped, analysis
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
@@ -79,7 +79,7 @@ def um_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     has_rate = np.ones(len(found), np.bool_) if rate.valid is None else rate.valid
     order = np.lexsort((found.address, -rate.values, ~has_rate))[: _limit(arguments)]
     addresses = [address_text(address) for address in found.address[order].tolist()]
-    columns = {
+    columns: dict[str, Values] = {
         "virtual_address": labelled(np.arange(len(order)), addresses, found.is_known[order]),
         "to_device_bytes": _where_any(found.to_device_bytes[order]),
         "to_host_bytes": _where_any(found.to_host_bytes[order]),

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.memory.pages import CPU_FAULTS, GPU_FAULTS, HINT, address_text, pages
 from warpline.ops.arrays import I64
-from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, analysis
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
@@ -57,7 +57,7 @@ def um_total_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     if not len(found):
         return Skipped(NAME, "no unified memory was used, or it was not recorded", HINT)
     known = found.address[found.is_known]
-    columns = {
+    columns: dict[str, Values] = {
         "to_device_bytes": _total(found.to_device_bytes),
         "to_host_bytes": _total(found.to_host_bytes),
         "cpu_page_faults": _total(found.cpu_faults, is_there=trace.has(CPU_FAULTS)),
