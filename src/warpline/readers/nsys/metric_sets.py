@@ -1,0 +1,84 @@
+"""The files of metrics that nsys sampled with, which exports keep: what values are multiplied by.
+
+They are YAML. Only what is needed is read, by the layout that nsys ships: a list of metrics, most
+of them with a list of units as `subMetrics`, and a `multiplier` in some of either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TypeGuard
+
+from warpline.frozen import frozen
+from warpline.lazy import lazy_pattern
+from warpline.readers.nsys.export import Export, SourceTable
+from warpline.readers.nsys.names import Names
+
+_FILE = lazy_pattern(r"(?:Gpu|Soc)Metrics/[^/]+\.config$")
+_CHIPS = lazy_pattern(r"\s*chips:\s*\[(.*)\]\s*")
+_NAME = lazy_pattern(r"(\s*)- name:\s*(.*\S)\s*")
+_UNITS = lazy_pattern(r"(\s*)subMetrics:\s*")
+_MULTIPLIER = lazy_pattern(r"\s*multiplier:\s*(\S+)\s*")
+
+
+@frozen
+class MetricSet:
+    """One file of metrics.
+
+    Attributes:
+        chips: The GPUs that it is for, such as ``GH100``.
+        multipliers: By metric and unit, as in ``SYS Clock Frequency [MHz]``; 1 where absent.
+    """
+
+    chips: frozenset[str]
+    multipliers: Mapping[str, float]
+
+
+def metric_sets(export: Export, names: Names) -> list[MetricSet]:
+    """Return the files of metrics in an export."""
+    return [_parsed(content) for content in _contents(export, names)]
+
+
+def _contents(export: Export, names: Names) -> Iterator[str]:
+    table = SourceTable.facts(export, "ANALYSIS_FILE", ["contentId"], ["filename", "content"])
+    columns = (table.strings("filename"), table.strings("content"), table.numbers("contentId"))
+    for name, content, number in zip(*columns, strict=True):
+        if name and _FILE.search(name):
+            if content is not None:
+                yield content
+            elif number is not None:
+                yield names.text_of_id(number)
+
+
+def _parsed(content: str) -> MetricSet:
+    chips: set[str] = set()
+    multipliers: dict[str, float] = {}
+    metric, unit, units_from = "", None, None
+    for line in content.splitlines():
+        if found := _NAME.fullmatch(line):
+            indent, name = len(found[1]), found[2].strip("'\"")
+            if units_from is None or indent < units_from:
+                metric, unit, units_from = name, None, None
+            else:
+                unit = name
+        elif found := _UNITS.fullmatch(line):
+            unit, units_from = None, len(found[1])
+        elif found := _MULTIPLIER.fullmatch(line):
+            number = _number(found[1])
+            if _is_factor(number):
+                multipliers[metric if unit is None else f"{metric} [{unit}]"] = number
+        elif found := _CHIPS.fullmatch(line):
+            chips.update(chip.strip(" '\"") for chip in found[1].split(","))
+    return MetricSet(frozenset(chips), multipliers)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _is_factor(number: float | None) -> TypeGuard[float]:
+    return number is not None and math.isfinite(number) and number > 0
