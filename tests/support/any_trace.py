@@ -95,6 +95,8 @@ def _make_rows(spec: TableSpec, counts: Mapping[str, int], rng: random.Random) -
             columns[_given_name(column)].append(_value(column, begin, known, rng))
     if spec.name == "stack":
         columns["depth"] = _depths(columns["parent_id"])
+    if spec.name == "counter_block":
+        columns["samples"] = [1] * counts[spec.name]  # there is a code for each
     return columns
 
 

@@ -15,6 +15,7 @@ class DType(Enum):
 
     INT64 = "int64"
     INT32 = "int32"
+    UINT16 = "uint16"
     FLOAT64 = "float64"
     BOOL = "bool"
 

@@ -17,6 +17,7 @@ VERSION = (SCHEMA_VERSION, 0)
 NPY_TYPES: Mapping[DType, str] = {
     DType.INT64: "<i8",
     DType.INT32: "<i4",
+    DType.UINT16: "<u2",
     DType.FLOAT64: "<f8",
     DType.BOOL: "|b1",
 }

@@ -35,7 +35,13 @@ _EVENTS = ("range", "mark", "range_payload")
 _OF_CUDA = ("api_call", "kernel", "profiled_kernel")
 _DIMENSIONS = ("process", "thread")
 _PACKED = {DType.INT64: "q", DType.INT32: "i"}
-_ITEM_BYTES = {DType.INT64: 8, DType.INT32: 4, DType.FLOAT64: 8, DType.BOOL: 1}
+_ITEM_BYTES = {
+    DType.INT64: 8,
+    DType.INT32: 4,
+    DType.UINT16: 2,
+    DType.FLOAT64: 8,
+    DType.BOOL: 1,
+}
 
 Progress = Callable[[float], None]
 Packed = tuple[bytes, bytes | None]  # a column's values, and its validity mask

@@ -1,0 +1,1 @@
+"""Hardware metrics of GPUs over time."""
