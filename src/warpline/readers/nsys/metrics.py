@@ -147,7 +147,7 @@ class Metrics:
 
         Exports hold values in the units of CUPTI. Names have the units that nsys shows them in,
         multiplied as its file of metrics says: clocks in MHz, and the warps of an SM where those of
-        a TPC were counted. Clocks tell an export that was multiplied before.
+        a TPC were counted. In an export that was multiplied before, clocks are in MHz already.
         """
         divisors, multiplied = np.ones(len(series)), set()
         for number, one in enumerate(series):
