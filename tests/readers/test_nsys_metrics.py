@@ -169,6 +169,39 @@ def test_multipliers_are_those_of_the_chip(opened, rows_of, chip, warps):
     assert (1, 0, "Odd", 12.0) in found
 
 
+def test_of_the_sets_in_one_file_that_of_the_chip_counts(opened, rows_of):
+    """Until 2023, one file had the sets of all chips."""
+    other = CONFIG.replace("chips: [GH100", "supportedChips: [GA100").replace("0.5", "0.25")
+    tables = _with_config(1_500_000_000, "GA100")
+    content = CONFIG + other.partition("metricSets:\n")[2]
+    tables["ANALYSIS_FILE"] = [{"filename": "/opt/GpuMetrics.config", "content": content}]
+    assert (1, 0, WARPS, 121 / 4) in told(rows_of, opened(tables))
+
+
+def test_numbers_have_no_sign(opened, rows_of):
+    """An RTX 3090 at 2,330,513,255 Hz: so it is in the JSON of the export with this row."""
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU_METRICS": declared("GPC Clock Frequency", BUSY, CLOCK),
+            "GPU_METRICS": [
+                sample(1, 0, -1_964_454_041),
+                sample(1, 1, 50),
+                sample(1, 2, -(2**31)),
+                sample(2, 0, 1_956_501_429),
+                sample(2, 1, -56),
+            ],
+        }
+    )
+    assert [value for *_, value in told(rows_of, trace)] == [
+        2330.513255,
+        50.0,
+        2**31 / 1e6,
+        1956.501429,
+        200.0,
+    ]
+
+
 def test_clocks_of_older_exports_get_their_unit(opened, rows_of):
     trace = opened(
         {

@@ -16,8 +16,9 @@ from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.dimensions import Dimensions
 from warpline.readers.nsys.export import Export, Ints, SourceTable
 from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place
-from warpline.readers.nsys.metrics import Metrics
+from warpline.readers.nsys.metrics import Metrics, unsigned
 from warpline.readers.nsys.names import NO_NAME, Names
+from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.schema import Column
 from warpline.trace.backtraces import Backtraces
 from warpline.trace.column import ColumnData, make_column
@@ -340,13 +341,13 @@ def metric_value() -> Field:
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         values, valid = table.floats("value")
         table.require("value", valid)
-        divisors = reading.metrics.divisors(table)
-        if (divisors == 1).all():
+        if table.name in NETWORK_TABLES:
             return make_column(spec, values)
         converted, series = np.empty(len(values)), _series(reading, table)
-        for begin in range(0, len(values), ROWS_PER_BLOCK):  # the divisor of each takes no memory
+        divisors = reading.metrics.divisors(table)
+        for begin in range(0, len(values), ROWS_PER_BLOCK):  # what a block takes is no memory
             block = slice(begin, begin + ROWS_PER_BLOCK)
-            np.divide(values[block], divisors[series[block]], out=converted[block])
+            np.divide(unsigned(values[block]), divisors[series[block]], out=converted[block])
         return make_column(spec, converted)
 
     return Field(load, {"value": Kind.FLOAT64})

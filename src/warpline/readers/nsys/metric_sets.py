@@ -1,7 +1,8 @@
 """The files of metrics that nsys sampled with, which exports keep: what values are multiplied by.
 
-They are YAML. Only what is needed is read, by the layout that nsys ships: a list of metrics, most
-of them with a list of units as `subMetrics`, and a `multiplier` in some of either.
+They are YAML. Only what is needed is read, by the layout that nsys ships: a list of sets for chips,
+each with a list of metrics. Since 2023, metrics have a list of units, `subMetrics`, and some of
+these a `multiplier`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from warpline.lazy import lazy_pattern
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.readers.nsys.names import Names
 
-_FILE = lazy_pattern(r"(?:Gpu|Soc)Metrics/[^/]+\.config$")
-_CHIPS = lazy_pattern(r"\s*chips:\s*\[(.*)\]\s*")
+_FILE = lazy_pattern(r"(?:Gpu|Soc)Metrics(?:/[^/]+)?\.config$")
+_CHIPS = lazy_pattern(r"\s*(?:supportedC|c)hips:\s*\[(.*)\]\s*")
 _NAME = lazy_pattern(r"(\s*)- name:\s*(.*\S)\s*")
 _UNITS = lazy_pattern(r"(\s*)subMetrics:\s*")
 _MULTIPLIER = lazy_pattern(r"\s*multiplier:\s*(\S+)\s*")
@@ -24,10 +25,10 @@ _MULTIPLIER = lazy_pattern(r"\s*multiplier:\s*(\S+)\s*")
 
 @frozen
 class MetricSet:
-    """One file of metrics.
+    """Metrics that can be sampled together.
 
     Attributes:
-        chips: The GPUs that it is for, such as ``GH100``.
+        chips: The GPUs that they are for, such as ``GH100``.
         multipliers: By metric and unit, as in ``SYS Clock Frequency [MHz]``; 1 where absent.
     """
 
@@ -36,8 +37,8 @@ class MetricSet:
 
 
 def metric_sets(export: Export, names: Names) -> list[MetricSet]:
-    """Return the files of metrics in an export."""
-    return [_parsed(content) for content in _contents(export, names)]
+    """Return the sets in the files of metrics of an export."""
+    return [found for content in _contents(export, names) for found in _parsed(content)]
 
 
 def _contents(export: Export, names: Names) -> Iterator[str]:
@@ -51,11 +52,15 @@ def _contents(export: Export, names: Names) -> Iterator[str]:
                 yield names.text_of_id(number)
 
 
-def _parsed(content: str) -> MetricSet:
-    chips: set[str] = set()
-    multipliers: dict[str, float] = {}
+def _parsed(content: str) -> list[MetricSet]:
+    sets: list[tuple[set[str], dict[str, float]]] = []
     metric, unit, units_from = "", None, None
     for line in content.splitlines():
+        if line.startswith("- "):
+            sets.append((set(), {}))
+        if not sets:
+            continue
+        chips, multipliers = sets[-1]
         if found := _NAME.fullmatch(line):
             indent, name = len(found[1]), found[2].strip("'\"")
             if units_from is None or indent < units_from:
@@ -70,7 +75,7 @@ def _parsed(content: str) -> MetricSet:
                 multipliers[metric if unit is None else f"{metric} [{unit}]"] = number
         elif found := _CHIPS.fullmatch(line):
             chips.update(chip.strip(" '\"") for chip in found[1].split(","))
-    return MetricSet(frozenset(chips), multipliers)
+    return [MetricSet(frozenset(chips), multipliers) for chips, multipliers in sets]
 
 
 def _number(text: str) -> float | None:

@@ -118,16 +118,13 @@ class Metrics:
         """Return what the stored values of each series are divided by, shape (n_series,).
 
         Args:
-            table: A table of samples, or a part of one.
+            table: One of GPU and SOC, or a part of it.
         """
         if table.name not in self._divisors:
-            keys = self._ids.series_keys(table.name)
-            divisors = np.ones(len(keys))
-            if table.name in (GPU, SOC):
-                whole = table if table.rows is None else SourceTable(self._export, table.name)
-                samples = _Samples(self._ids.series(table.name)[0], whole.floats("value")[0])
-                kinds = [kind for kind, _ in keys]
-                divisors = self._divisors_of(self.series[table.name], kinds, samples)
+            whole = table if table.rows is None else SourceTable(self._export, table.name)
+            codes, keys = self._ids.series(table.name)
+            samples, kinds = _Samples(codes, whole.floats("value")[0]), [key[0] for key in keys]
+            divisors = self._divisors_of(self.series[table.name], kinds, samples)
             self._divisors[table.name] = divisors
         return self._divisors[table.name]
 
@@ -211,6 +208,18 @@ class Metrics:
         return self._declared_labels[table]
 
 
+def unsigned(values: F64) -> F64:
+    """Return stored values without a sign.
+
+    No metric is negative. Exports hold unsigned numbers with a sign: a clock of 2.33 GHz, of 32
+    bits, as -1,964,454,041 Hz. Percentages have 8 bits.
+    """
+    if not (values < 0).any():
+        return values
+    wrapped_at = np.where(values >= -(2**7), 2**8, np.where(values >= -(2**31), 2**32, 0))
+    return np.where(values < 0, values + wrapped_at, values)
+
+
 class _Samples:
     """Values by the number of their series."""
 
@@ -220,7 +229,7 @@ class _Samples:
 
     def largest(self, number: int) -> float:
         """Return the largest value of a series, 0 if it has none."""
-        return float(self._values[self._series == number].max(initial=0.0))
+        return float(unsigned(self._values[self._series == number]).max(initial=0.0))
 
 
 def _with_unit(label: str) -> str:
