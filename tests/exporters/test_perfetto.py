@@ -121,3 +121,24 @@ def test_what_is_missing_is_said(tmp_path):
     assert said["windows_ns"] == [[1, 5]]
     assert said["lost"] == {"kernel": 3}
     assert said["warnings"] == ["late"]
+
+
+def test_samples_without_a_gpu_are_of_the_machine(tmp_path):
+    counter: dict[str, list[Any]] = {
+        "time_ns": [1, 2],
+        "device_id": [0, None],
+        "metric_id": [0, 1],
+        "value": [5.0, 7.0],
+    }
+    tables: dict[str, dict[str, list[Any]]] = {
+        "device": {"gpu_index": [3]},
+        "metric": {"name": ["SMs Active [Throughput %]", "mlx5_0: IB: Bytes sent [bytes/ms]"]},
+        "counter": counter,
+    }
+    events = exported(Trace(MemorySource(tables)), tmp_path)["traceEvents"]
+    groups = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    samples = [(groups[e["pid"]], e["name"]) for e in events if e["ph"] == "C"]
+    assert samples == [
+        ("GPU 3", "SMs Active [Throughput %]"),
+        ("machine", "mlx5_0: IB: Bytes sent [bytes/ms]"),
+    ]

@@ -239,7 +239,7 @@ class _Writing:
         values = (data[key].to_list() for key in ("time_ns", "device_id", "metric_id", "value"))
         for time_ns, device, metric, value in zip(*values, strict=True):
             if np.isfinite(value):
-                pid = self._group("device", -1 if device is None else device)
+                pid = self._group("machine", 0) if device is None else self._group("device", device)
                 self._emit(
                     f'{{"ph": "C", "pid": {pid}, "ts": {self._us(time_ns)},'
                     f' "name": {names[metric]}, "args": {{"value": {value!r}}}}}'
@@ -265,6 +265,8 @@ class _Writing:
     def _group_title(self, kind: str, row: int) -> str:
         if row < 0:
             return "all GPUs"
+        if kind == "machine":
+            return "machine"
         key = "pid" if kind == "process" else "gpu_index"
         number = self._trace.columns(kind, key)[key].values[row]
         return (

@@ -65,6 +65,15 @@ _WORK_TABLES = PLACE_TABLES[:4]
 _PLACE_COLUMNS = ("globalPid", "deviceId", "contextId", "streamId")
 _PEER_COLUMNS = ("srcDeviceId", "dstDeviceId")
 _PROCESS_TABLES = ("DIAGNOSTIC_EVENT", CPU_FAULTS)  # with globalPids
+# Columns that identify a series in each table of samples: what is measured, and where.
+_NETWORK_SERIES = ("globalId", "portId", "metricsListId", "metricsIdx")
+SERIES_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "GPU_METRICS": ("typeId", "metricId"),
+    "SOC_METRICS": ("typeId", "metricId"),
+    "NET_NIC_METRIC": _NETWORK_SERIES,
+    "NET_IB_SWITCH_METRIC": _NETWORK_SERIES,
+}
+_NEWER_COLUMN = "portId"  # until 2024 samples name no port
 _TABLES = tuple(dict.fromkeys((*THREAD_COLUMNS, *OPTIONAL_COLUMNS)))
 
 
@@ -118,6 +127,7 @@ class Identities:
         self._export = export
         self._codes: dict[tuple[str, str], Codes] = {}
         self._places: dict[str, tuple[I32, list[Place]]] = {}
+        self._series: dict[str, tuple[I32, list[tuple[int, ...]]]] = {}
 
     def codes(self, table: str, column: str) -> Codes:
         """Return a column of globalTids or globalPids of a whole table; a null is key 0."""
@@ -174,21 +184,19 @@ class Identities:
                     peers.add((places[int(codes[row])].process, int(device.values[row])))
         return peers
 
-    @cached_property
-    def metric_keys(self) -> tuple[I32, list[tuple[int, int]]]:
-        """Number of the metric of each sample, shape (n,), and their (type id, metric id)."""
-        table = SourceTable(self._export, "GPU_METRICS")
-        table.fetch(dict.fromkeys(("typeId", "metricId"), Kind.INT64))
-        kinds, metrics = table.ints("typeId").values, table.ints("metricId").values
-        groups = factorize_rows(kinds, metrics)
-        keys = zip(kinds[groups.first].tolist(), metrics[groups.first].tolist(), strict=True)
-        return groups.codes, list(keys)
+    def series(self, table: str) -> tuple[I32, list[tuple[int, ...]]]:
+        """Return each sample's number of a series, shape (n,), and the SERIES_COLUMNS of each.
 
-    @cached_property
-    def metrics(self) -> list[tuple[int, int]]:
-        """Every (type id, metric id) in use, ascending."""
+        Raises CorruptTraceError if a sample lacks one of them.
+        """
+        if table not in self._series:
+            self._series[table] = self._scan_series(table)
+        return self._series[table]
+
+    def series_keys(self, table: str) -> list[tuple[int, ...]]:
+        """Return the SERIES_COLUMNS of each series in use; none if the table is damaged."""
         with suppress(CorruptTraceError):
-            return self.metric_keys[1]
+            return self.series(table)[1] if self._export.has(table) else []
         return []
 
     def _keys(self, table: str) -> set[int]:
@@ -237,6 +245,17 @@ class Identities:
         if len(places) == 1:  # as of the only stream: no memory
             return np.broadcast_to(np.int32(0), groups.codes.shape), places
         return groups.codes, places
+
+    def _scan_series(self, name: str) -> tuple[I32, list[tuple[int, ...]]]:
+        table, columns = SourceTable(self._export, name), SERIES_COLUMNS[name]
+        table.fetch(dict.fromkeys(columns, Kind.INT64_CODES))
+        coded = [table.codes(column) for column in columns]
+        for column, part in zip(columns, coded, strict=True):
+            if column != _NEWER_COLUMN or table.has(column):
+                table.require(column, part.valid)
+        groups = factorize_rows(*(part.codes for part in coded))
+        firsts = (np.asarray(part.keys)[part.codes[groups.first]].tolist() for part in coded)
+        return groups.codes, list(zip(*firsts, strict=True))
 
     def _repaired(self, place: Place) -> Place:
         """Return the place of a wait: CUPTI's record has no device, and the export writes 0."""
