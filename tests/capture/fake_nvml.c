@@ -5,7 +5,8 @@
    FAKE_NVML_BLOCKS=MS  each reading takes so long
    FAKE_NVML_PIDS=A,B   processes on GPU 0, with 1 GiB each; 0 is the calling process's launcher
    FAKE_NVML_XID=X      an error of GPU 1, once
-   FAKE_NVML_OLD=1      what older drivers and GPUs lack is not supported */
+   FAKE_NVML_OLD=1      what older drivers and GPUs lack is not supported
+   FAKE_NVML_UUID=U     UUID of GPU 0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,9 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu** gpu) {
 }
 
 int nvmlDeviceGetUUID(const Gpu* gpu, char* text, unsigned room) {
-  snprintf(text, room, "GPU-0000000%d-0000-0000-0000-000000000000", gpu->number);
+  const char* own = gpu->number == 0 ? getenv("FAKE_NVML_UUID") : NULL;
+  if (own) snprintf(text, room, "%s", own);
+  else snprintf(text, room, "GPU-0000000%d-0000-0000-0000-000000000000", gpu->number);
   return OK;
 }
 
