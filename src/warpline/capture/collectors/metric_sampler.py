@@ -216,6 +216,7 @@ class _Run:
             self._free.put(self._sampling.new_image())
         self._writer.facts(self._facts)
         self._sampling.start()
+        self._setup_cpu_ns = time.process_time_ns()
 
     def until_closed(self, link: socket.socket) -> None:
         """Sample until the other end of a socket is closed."""
@@ -275,7 +276,8 @@ class _Run:
             "full_images": self._full_images,
             "clock_steps": self._clock.steps,
             "lags_ns": self._clock.lags_ns,
-            "cpu_ns": time.process_time_ns(),
+            "setup_cpu_ns": self._setup_cpu_ns,
+            "cpu_ns": time.process_time_ns() - self._setup_cpu_ns,
             "failure": self._failure,
         }
 
