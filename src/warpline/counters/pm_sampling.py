@@ -32,9 +32,9 @@ from warpline.counters.profiler_host import (
 _HEAD = (("structSize", c_size_t), ("pPriv", c_void_p))
 _OF_OBJECT = (*_HEAD, ("pPmSamplingObject", c_void_p))
 _OF_IMAGE = (*_OF_OBJECT, ("pCounterDataImage", c_void_p), ("counterDataImageSize", c_size_t))
-_OUT_OF_MEMORY = 8  # CUPTI_ERROR_OUT_OF_MEMORY: the hardware buffer was full
-_IMAGE_FULL = 1  # CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
-_KEEP_OLDEST = 0
+OUT_OF_MEMORY = 8  # CUPTI_ERROR_OUT_OF_MEMORY: the hardware buffer was full
+IMAGE_FULL = 1  # CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL
+KEEP_OLDEST = 0
 
 
 class Trigger(enum.IntEnum):
@@ -266,7 +266,7 @@ class PmSampling:
                 hardwareBufferSize=buffer_bytes,
                 samplingInterval=interval,
                 triggerMode=trigger,
-                hwBufferAppendMode=_KEEP_OLDEST,
+                hwBufferAppendMode=KEEP_OLDEST,
             )
         )
         self._values = (ctypes.c_double * (slots * len(names)))()
@@ -333,10 +333,10 @@ class PmSampling:
         try:
             self._call(decode)
         except CuptiError as error:
-            if error.status != _OUT_OF_MEMORY:
+            if error.status != OUT_OF_MEMORY:
                 raise
             overflowed = True
-        image.is_full = decode.decodeStopReason == _IMAGE_FULL
+        image.is_full = decode.decodeStopReason == IMAGE_FULL
         self._read_times(image)
         if overflowed or decode.overflow:
             raise OverflowedError

@@ -27,7 +27,7 @@ def coded(metric: int, starts: Sequence[int], end_ns: int, values: Sequence[floa
         end_ns: End of the last one.
         values: One per sample. Those that are negative or not finite are left out.
     """
-    if math.isfinite(math.fsum(values)) and min(values) >= 0:
+    if math.isfinite(sum(values)) and min(values) >= 0:
         return [_block(metric, starts[0], end_ns, values)]
     found = []
     first: int | None = None
