@@ -13,6 +13,9 @@
    FAKE_PM_BLOCKS=N      decoding N does not return
    FAKE_PM_BAD=K         sample K of the first metric is not a number
    FAKE_PM_PER_DECODE=N  each decoding finds N samples, whatever the time is
+   FAKE_PM_CUINIT=S      cuInit returns status S
+   FAKE_PM_SLOW=S        cuInit takes S seconds
+   FAKE_PM_CHIP=NAME     the chip (GH100)
    FAKE_PM_HIDES=1       CUDA shows no GPU, as it does with MIG
    FAKE_PM_COUNTS=1      the bytes of the UUID of GPU 0 are 0x00, 0x11, ... 0xff
 
@@ -89,6 +92,7 @@ static uint64_t now_ns(void) {
 /* The driver. */
 int cuInit(unsigned flags) {
   is_initialised = flags == 0;
+  sleep((unsigned)number_of("FAKE_PM_SLOW", 0));
   return (int)number_of("FAKE_PM_CUINIT", 0);
 }
 int fake_is_initialised(void) { return is_initialised; }

@@ -1,4 +1,4 @@
-"""``warpline profile --gpu-metrics-devices=help`` and ``--gpu-metrics-set=help``: what to choose."""
+"""What ``--gpu-metrics-devices=help`` and ``--gpu-metrics-set=help`` print: what to choose."""
 
 from __future__ import annotations
 

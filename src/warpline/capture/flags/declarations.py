@@ -221,15 +221,13 @@ FLAGS = (
     Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
          " power, temperature, memory, links, CPU (1 if no number is given; default: off)", _health,
          is_switch=True),
-    Flag(("--gpu-metrics-devices",), "GPUS", "sample hardware metrics of these GPUs: all,"
+    Flag(("--gpu-metrics-device", "--gpu-metrics-devices"), "GPUS", "sample hardware metrics of these GPUs: all,"
          " cuda-visible, none (default), or numbers as nvidia-smi shows them; help lists the GPUs",
          _metrics_devices),
     Flag(("--gpu-metrics-set",), "SET", "metrics to sample: general (default), nvlink, l2, pipes,"
          " or a file with one metric per line; help lists them", values.text),
     Flag(("--gpu-metrics-frequency",), "HZ", "samples per second, from 10 to 200000 (default:"
          " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
-    Flag(("--gpu-metrics-device",), "GPUS", "what --gpu-metrics-devices was before 2024",
-         _metrics_devices, is_hidden=True),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"
