@@ -221,8 +221,9 @@ FLAGS = (
     Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
          " power, temperature, memory, links, CPU (1 if no number is given; default: off)", _health,
          is_switch=True),
-    Flag(("--gpu-metrics-device", "--gpu-metrics-devices"), "GPUS", "sample hardware metrics of these GPUs: all,"
-         " cuda-visible, none (default), or numbers as nvidia-smi shows them; help lists the GPUs",
+    Flag(("--gpu-metrics-device", "--gpu-metrics-devices"), "GPUS", "sample hardware"
+         " metrics of these GPUs: all, cuda-visible, none (default), or numbers as nvidia-smi shows"
+         " them; help lists the GPUs",
          _metrics_devices),
     Flag(("--gpu-metrics-set",), "SET", "metrics to sample: general (default), nvlink, l2, pipes,"
          " or a file with one metric per line; help lists them", values.text),
