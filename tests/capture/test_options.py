@@ -31,8 +31,6 @@ PASTED = {
     "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],
     "-t nvtx -snone -b none --cuda-memory-usage=false --nic-metrics 0 ./a.out": [],
     "--gpu-metrics-device=all --gpu-metrics-frequency 20000 --python-sampling=true python a.py": [
-        "--gpu-metrics-device is not supported",
-        "--gpu-metrics-frequency is not supported",
         "--python-sampling is not supported",
     ],
     "--session-new=run1 --trace-fork-before-exec=true -Y true ./a": [
