@@ -10,16 +10,12 @@ import numpy as np
 from warpline.derived.breakdown.partition import measured_segments, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.health.energy import Meter, meters
-from warpline.derived.ranges.names import range_names
-from warpline.derived.ranges.projection import projected_ranges
+from warpline.derived.ranges.device_ranges import ranges_on_device
 from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import measure_windows, steps
 from warpline.derived.time_parts import TimePart, is_busy
-from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import distinct_values
 from warpline.ops.interval import covered
-from warpline.ops.tiling import by_group
 from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns, plural
@@ -144,19 +140,11 @@ def _steps(run: Run, device: int, meter: Meter, *, one_by_one: bool) -> Iterator
 
 
 def _ranges(trace: Trace, device: int, meter: Meter) -> Iterator[_Spans]:
-    """Yield the ranges of each name that launch work, of processes that use the GPU."""
-    if not trace.has("range") or not trace.row_count("range"):
-        return
-    work, names, projected = operations(trace), range_names(trace), projected_ranges(trace)
-    users = distinct_values(work.process[work.device == device])
-    process = trace.columns("range", "process_id")["process_id"].values[projected.row]
-    is_own = np.isin(process, users) & (projected.end_ns > projected.start_ns)
-    is_own &= meter.covers(projected.start_ns, projected.end_ns)
-    rows = np.flatnonzero(is_own)
-    codes = names.codes[projected.row[rows]]
-    for group in by_group(codes):
-        name, own = names.texts[codes[group[0]]], rows[group]
-        yield _Spans("range", name, projected.start_ns[own], projected.end_ns[own], len(own))
+    """Yield the ranges of each name that readings cover."""
+    for name, start, end in ranges_on_device(trace, device):
+        rows = np.flatnonzero(meter.covers(start, end))
+        if len(rows):
+            yield _Spans("range", name, start[rows], end[rows], len(rows))
 
 
 def _classes(run: Run, device: int, meter: Meter) -> Iterator[_Spans]:
