@@ -15,7 +15,7 @@ from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import measure_windows, steps
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.ops.arrays import I64
-from warpline.ops.interval import covered
+from warpline.ops.interval import covered, union
 from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns, plural
@@ -45,6 +45,10 @@ FIELDS = (
 )
 
 _RESOLVED = 0.5  # of the energy: with bounds wider than plus or minus this, none is given
+# NVML averages power over this time: readings of power divide energy among spans of twice that.
+_POWER_NS = 1_000_000_000
+_LONG = 2.0
+_NEARLY_ALL = 0.9  # of the time of spans
 
 
 class _Spans(NamedTuple):
@@ -87,11 +91,14 @@ def energy(trace: Trace, arguments: Arguments) -> Result | Skipped:
         wait less, or compute in a smaller type. Power alone does not show it.
     How it is computed: From differences of the GPU's energy counter, linear between readings. Time
         between two readings that a span covers whole counts whole; what it covers in part counts
-        in proportion to time. The bounds are those of all ways to spend the energy between two
+        in proportion to time, or to power times time where power was read more often: Warpline
+        reads the counter every 20 s, and power every second, because the counter takes 100 times as
+        long to read. The bounds are those of all ways to spend the energy between two
         readings without exceeding twice the power limit, and of a counter that is up to 100 ms old
         when it is read (GPUs update it every 20 to 100 ms). So consecutive steps are known well
         together, and single short ones are not: where the bounds are wider than plus or minus half
-        of the energy, none is given. A GPU without a counter has power times time, without bounds.
+        of the energy, none is given, unless power was read at least twice in each span, and each is
+        2 s or longer. A GPU without a counter has power times time, without bounds.
     Limits: The energy is that of the whole GPU, with idle time, memory, and other programs. A range
         is the time from its first GPU operation to the end of the last. How energy divides among
         kernel classes is not measured: :classes assumes that power is the same for all of them
@@ -174,7 +181,8 @@ def _row(trace: Trace, device: int, meter: Meter, spans: _Spans) -> dict[str, An
     low, central, high = (joules / spans.instances for joules in used)
     is_assumed = spans.of == "kernel class"
     is_bounded = meter.is_counter and not is_assumed
-    is_resolved = not is_bounded or high - low <= 2 * _RESOLVED * central
+    is_narrow = not is_bounded or high - low <= 2 * _RESOLVED * central
+    is_resolved = is_narrow or _are_long(meter, spans)
     time_ns = covered(spans.start_ns, spans.end_ns)
     return {
         "gpu_index": int(trace.columns("device", "gpu_index")["gpu_index"].values[device]),
@@ -187,8 +195,28 @@ def _row(trace: Trace, device: int, meter: Meter, spans: _Spans) -> dict[str, An
         "high_j": high if is_bounded else None,
         "mean_w": used.central / (time_ns / 1e9) if is_resolved and time_ns else None,
         "source": "energy counter" if meter.is_counter else "power x time",
-        "basis": _basis(meter, spans, time_ns / spans.instances, is_resolved=is_resolved),
+        "basis": _by_power(meter, spans)
+        if is_resolved and not is_narrow
+        else _basis(meter, spans, time_ns / spans.instances, is_resolved=is_resolved),
     }
+
+
+def _are_long(meter: Meter, spans: _Spans) -> bool:
+    """Return whether readings of power show how energy divides among spans and other times."""
+    if meter.profile is None or meter.profile.period_ns <= 0:
+        return False
+    start, end = union(spans.start_ns, spans.end_ns)
+    is_long = end - start >= _LONG * max(meter.profile.period_ns, _POWER_NS)
+    return float((end - start)[is_long].sum()) >= _NEARLY_ALL * float((end - start).sum())
+
+
+def _by_power(meter: Meter, spans: _Spans) -> str:
+    """Return what the energy of spans rests on that only readings of power tell apart."""
+    power_ns = meter.profile.period_ns if meter.profile is not None else 0
+    return (
+        f"{plural(spans.instances, spans.of)}, counter read every {format_ns(meter.period_ns)},"
+        f" divided by power, read every {format_ns(power_ns)}; bounds are the counter's"
+    )
 
 
 def _basis(meter: Meter, spans: _Spans, each_ns: float, *, is_resolved: bool) -> str:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.collectors.gpu_health import GpuHealth, Owners
+from warpline.capture.collectors.gpu_health import GpuHealth, Owners, ReadingPlan
 from warpline.capture.collectors.host_health import HostHealth, ProcessHealth
 from warpline.capture.machine.nvml import Nvml
 from warpline.capture.machine.orphans import start_orphan
@@ -35,7 +35,8 @@ from warpline.errors import CaptureError
 # The share of a CPU core that all readings may take, per Hz. What takes more is read less often.
 SHARE_PER_HZ = 0.001
 
-_HOST_S = 2.0  # the machine, processes and links of GPUs are not read more often than this
+_HOST_S = 2.0  # the machine and processes are not read more often than this
+_AHEAD_S = 10.0  # at 1 Hz: readings may take the CPU time of so many seconds at once
 _PROCESSES_PER_S = 4  # rows of processes: they would be most of a recording
 _LAST_S = 1.0  # for the last reading; a driver that blocks longer is left alone
 _MOST_SETUP_BYTES = 1 << 20
@@ -180,7 +181,7 @@ class _Run:
         self._processes = ProcessHealth()
         self._program: int = setup["program"]
         self._gpus: GpuHealth | None = None
-        self._links_due = 0.0
+        self._plan = ReadingPlan(self._hz, 0)
         period_s = 1 / self._hz
         self._facts = {"period_ns": round(max(period_s, _HOST_S) * 1e9)}
         self._host_file = ReadingsWriter(descriptors["host_health"], "host_health", self._facts)
@@ -202,7 +203,7 @@ class _Run:
                 task = min(self._tasks, key=lambda each: each.due)
                 self._rest(link, task.due)
                 task.run()
-        self._links_due = 0.0
+        self._plan.read_all()
         for task in self._tasks:
             task.read()
 
@@ -213,7 +214,8 @@ class _Run:
             _ClosedError: The launcher closed its end.
         """
         used_s = (time.process_time_ns() - self._cpu_ns) / 1e9
-        due = max(due, self._began + used_s / (SHARE_PER_HZ * max(self._hz, 1.0)) - _HOST_S)
+        rate = max(self._hz, 1.0)
+        due = max(due, self._began + used_s / (SHARE_PER_HZ * rate) - _AHEAD_S / rate)
         poll = select.poll()
         poll.register(link, select.POLLIN)
         while True:
@@ -232,21 +234,25 @@ class _Run:
         if gpus.is_over:
             return
         self._gpus = gpus
-        facts = {"period_ns": round(1e9 / self._hz), "gpus": gpus.facts()}
+        listed = gpus.facts()
+        self._plan = ReadingPlan(self._hz, len(listed))
+        facts = {
+            "period_ns": round(1e9 / self._hz),
+            "counters_period_ns": round(self._plan.counters_s * 1e9),
+            "gpus": listed,
+        }
         self._gpu_file = ReadingsWriter(self._descriptors["gpu_health"], "gpu_health", facts)
         if gpus.is_watching:
             self._errors = ReadingsWriter(self._descriptors["gpu_error"], "gpu_error", facts)
-        self._tasks.insert(0, _Task(1 / self._hz, self._read_gpus, self._phase))
+        task = _Task(1 / self._hz, self._read_gpus, self._phase)
+        self._tasks.insert(0, task)
+        task.run()
 
     def _read_gpus(self) -> None:
         gpus = self._gpus
         if gpus is None:
             return
-        now = time.monotonic()
-        has_links = now >= self._links_due
-        if has_links:
-            self._links_due = now + _HOST_S * 0.99
-        rows = gpus.read(with_links=has_links)
+        rows = gpus.read(self._plan.next(time.monotonic()))
         self._gpu_file.write(self._marked("gpu_health", rows))
         if gpus.is_watching:
             self._errors.write(gpus.errors())

@@ -267,10 +267,10 @@ def known_series(trace: Trace) -> Mapping[tuple[int, str], KnownSeries]:
         if chosen is not None:
             found[key] = KnownSeries(first.meaning, chosen)
     for device in {device for device, _ in found}:
-        parts = [found.get((device, each)) for each in ("dram_read", "dram_write")]
-        both = [part.samples for part in parts if part is not None]
+        keys = [(device, each) for each in ("dram_read", "dram_write")]
         key = (device, "dram_active")
-        total = _sum(both) if len(both) == len(parts) and key not in found else None
+        both = [found[each].samples for each in keys if each in found and key not in found]
+        total = _sum(both) if len(both) == len(keys) else None
         if total is not None:
             meaning = Meaning("dram_active", _MEANINGS["dram_active"].label, Unit.RATIO)
             found[key] = KnownSeries(meaning, total)
