@@ -211,7 +211,7 @@ def _are_long(meter: Meter, spans: _Spans) -> bool:
 
 
 def _by_power(meter: Meter, spans: _Spans) -> str:
-    """Return what the energy of spans rests on that only readings of power tell apart."""
+    """Return what energy rests on that is not resolved by the counter alone."""
     power_ns = meter.profile.period_ns if meter.profile is not None else 0
     return (
         f"{plural(spans.instances, spans.of)}, counter read every {format_ns(meter.period_ns)},"
