@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.metrics import PERCENT, PERIOD, sampled
 from support.programs import Program
 
 import warpline
@@ -17,28 +18,7 @@ from warpline.result import Skipped
 from warpline.trace import Trace
 from warpline.units import Unit
 
-PERCENT = "avg.pct_of_peak_sustained_elapsed"
 US = 1000
-PERIOD = 100 * US
-
-
-def sampled(program: Program, name: str, *values: float, device: int = 0, start: int = 0) -> None:
-    """Add samples of 100 us of a metric, one after the other."""
-    metric = len(program.rows.get("metric", []))
-    program.add("metric", name=name)
-    first = len(program.rows.get("counter_code", []))
-    for value in values:
-        program.add("counter_code", code=round(value * 100))
-    program.add(
-        "counter_block",
-        start_ns=start,
-        end_ns=start + PERIOD * len(values),
-        device_id=device,
-        metric_id=metric,
-        samples=len(values),
-        scale=0.01,
-        first_code_id=first,
-    )
 
 
 def rows_of(trace: Trace, table: str) -> list[dict[str, Any]]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.metrics.columns import MEMORY_FIELDS, SM_FIELDS, of_device, shown
-from warpline.derived.metrics.kernel_samples import TIME_ERROR_NS, kernel_samples
+from warpline.derived.metrics.kernel_samples import TIME_ERROR_NS, means_of_groups
 from warpline.derived.metrics.known import KnownSeries, known_series
 from warpline.derived.metrics.means import period_ns
-from warpline.derived.texts import kernel_names
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I32, I64
+from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
 from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Trace
@@ -59,17 +59,15 @@ def gpu_metric_kernels(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """
     made: list[dict[str, Any]] = []
     notes: list[str] = []
-    known, work, (name, texts) = known_series(trace), operations(trace), kernel_names_of(trace)
+    known, work, names = known_series(trace), operations(trace), names_of_operations(trace)
+    texts = trace.strings.texts(names.distinct.tolist())
     for device in sorted({device for device, _ in known if device >= 0}):
         series = of_device(known, device, _METRICS)
-        kernels = np.flatnonzero((work.device == device) & (name >= 0))
-        if not series or not len(kernels):
-            continue
-        rows = _rows(trace, series, kernels, name)
-        made += sorted(
-            ({**row, "name": texts[row["name"]]} for row in rows), key=lambda row: -row["total_ns"]
-        )
-        notes.append(_left_out(trace, device, rows, kernels, series))
+        kernels = np.flatnonzero((work.device == device) & (names.number < len(texts)))
+        if series and len(kernels):
+            rows = _rows(trace, series, kernels, texts)
+            made += rows
+            notes.append(_left_out(trace, device, rows, kernels, series))
     if not made:
         return Skipped(NAME, "no sample shows one kernel alone", " ".join(notes) or HINT)
     values: dict[str, Values] = {
@@ -78,59 +76,38 @@ def gpu_metric_kernels(trace: Trace, arguments: Arguments) -> Result | Skipped:
     return Result(NAME, TITLE, FIELDS, values, ("gpu_index", "name"), tuple(notes))
 
 
-def kernel_names_of(trace: Trace) -> tuple[I32, list[str]]:
-    """Return the name of each operation, -1 for those that are no kernels, and the names."""
-    work = operations(trace)
-    numbers = np.full(len(work), -1, np.int32)
-    if not trace.has("kernel") or not trace.row_count("kernel"):
-        return numbers, []
-    of_row, distinct = kernel_names(trace)
-    kernels = work.of_table("kernel")
-    numbers[kernels] = of_row[work.row[kernels]]
-    return numbers, trace.strings.texts(distinct.tolist())
-
-
 def _rows(
-    trace: Trace, series: Mapping[str, KnownSeries], kernels: I64, name: I32
+    trace: Trace, series: Mapping[str, KnownSeries], kernels: I64, texts: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return a row for each name with samples."""
-    work = operations(trace)
+    """Return a row for each kernel name with samples, those with most time first."""
+    work, name = operations(trace), names_of_operations(trace).number
     index = trace.columns("device", "gpu_index")["gpu_index"].values
-    found = {field: _by_name(trace, each, name) for field, each in series.items()}
+    found = {
+        field: means_of_groups(trace, each.samples, name, len(texts))
+        for field, each in series.items()
+    }
     rows = []
     for group in by_group(name[kernels]):
         own = kernels[group]
         number = int(name[own[0]])
-        means = {field: of[number] for field, of in found.items() if number in of}
+        means = {field: of for field, of in found.items() if of.samples[number]}
         if not means:
             continue
-        units = {field: series[field].meaning.unit for field in means}
-        cells = {field: shown(mean, units[field]) for field, (mean, *_) in means.items()}
         rows.append(
             {
                 "gpu_index": int(index[work.device[own[0]]]),
                 "total_ns": int((work.end_ns[own] - work.start_ns[own]).sum()),
                 "instances": len(own),
-                "sampled": max(launches for _, _, launches in means.values()),
-                "samples": max(samples for _, samples, _ in means.values()),
-                **cells,
-                "name": number,
+                "sampled": max(int(of.kernels[number]) for of in means.values()),
+                "samples": max(int(of.samples[number]) for of in means.values()),
+                **{
+                    field: shown(float(of.mean[number]), series[field].meaning.unit)
+                    for field, of in means.items()
+                },
+                "name": texts[number],
             }
         )
-    return rows
-
-
-def _by_name(trace: Trace, known: KnownSeries, name: I32) -> dict[int, tuple[float, int, int]]:
-    """Return the mean of each kernel name with samples, their number, and that of the launches."""
-    samples = known.samples
-    of = kernel_samples(trace, samples)
-    lengths = samples.end_ns - samples.start_ns
-    found = {}
-    for group in by_group(name[of.kernel]):
-        rows, launches = of.sample[group], len(np.unique(of.kernel[group]))
-        average = float(np.average(samples.value[rows], weights=lengths[rows]))
-        found[int(name[of.kernel[group[0]]])] = average, len(rows), launches
-    return found
+    return sorted(rows, key=lambda row: -row["total_ns"])
 
 
 def _left_out(

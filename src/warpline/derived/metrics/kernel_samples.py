@@ -10,7 +10,7 @@ from warpline.derived import derived
 from warpline.derived.metrics.series import MetricSeries
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import F64, I64, Integers
 from warpline.trace import Trace
 
 # A sample's time may be off against the kernels' by this much, as measured on an H100.
@@ -41,6 +41,20 @@ class KernelSamples(NamedTuple):
 
     sample: I64
     kernel: I64
+
+
+class GroupMeans(NamedTuple):
+    """The mean of a metric while kernels of a group run, for each group.
+
+    Attributes:
+        mean: Shape (groups,), float64, by time; 0 without samples.
+        samples: Shape (groups,), int64, how many samples show it.
+        kernels: Shape (groups,), int64, in how many kernels these are.
+    """
+
+    mean: F64
+    samples: I64
+    kernels: I64
 
 
 @derived
@@ -83,3 +97,28 @@ def kernel_samples(trace: Trace, series: MetricSeries) -> KernelSamples:
     kernels = operations(trace).table[alone.operation[at]] == DEVICE_TABLES.index("kernel")
     sample = np.flatnonzero(within & kernels)
     return KernelSamples(sample, alone.operation[at[sample]])
+
+
+def means_of_groups(
+    trace: Trace, series: MetricSeries, group: Integers, n_groups: int
+) -> GroupMeans:
+    """Return the mean of a metric while the kernels of each group run alone.
+
+    Args:
+        trace: The trace.
+        series: The metric.
+        group: Shape (operations,), the group of each kernel; -1 for those in none.
+        n_groups: Number of groups.
+    """
+    found = kernel_samples(trace, series)
+    chosen = group[found.kernel] >= 0
+    sample, kernel = found.sample[chosen], found.kernel[chosen]
+    number = group[kernel]
+    length = (series.end_ns - series.start_ns)[sample].astype(np.float64)
+    whole = np.bincount(number, length, n_groups)
+    sums = np.bincount(number, length * series.value[sample], n_groups)
+    return GroupMeans(
+        np.divide(sums, whole, out=np.zeros(n_groups), where=whole > 0),
+        np.bincount(number, minlength=n_groups),
+        np.bincount(group[np.unique(kernel)], minlength=n_groups),
+    )
