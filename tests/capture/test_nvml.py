@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from capture.nvml_stand_in import UUIDS, stand_in
 
-from warpline.capture.collectors.gpu_health import (
-    GpuHealth,
-    Owners,
-    ReadingPlan,
-    Turns,
-    visible,
-)
+from warpline.capture.collectors.gpu_health import GpuHealth, Owners, visible
+from warpline.capture.collectors.runner import _METERS_S, _SLOW_S
 from warpline.capture.machine.nvml import Gpu, GpuLostError, Nvml
 
 Open = Callable[..., Nvml]
-NONE, ALL = Turns((), ()), Turns(range(2), range(2))
-# CPU time of a call in ms, measured on an H100 with driver 580; what is not here takes 0.05 ms or
-# less. Fields of values are by their number.
-COSTS = {
+# CPU time of a call in ms, measured on an H100 with driver 580; of any other, 0.05 ms or less.
+# Fields of values are by their number.
+COSTS: Mapping[str | int, float] = {
     "nvmlDeviceGetTotalEnergyConsumption": 5.0,
     "nvmlDeviceGetMemoryInfo_v2": 0.15,
     "nvmlDeviceGetCurrPcieLinkWidth": 0.2,
@@ -61,27 +55,27 @@ def test_values_have_the_units_of_their_names(nvml: Open) -> None:
     assert first.uuid == UUIDS[0]
     assert first.state() == {
         "sm_clock_hz": 1_970_000_000,
-        "memory_clock_hz": 2_619_000_000,
         "clock_limits": 4,
-        "power_limited_ns": 1_000_000_000,
         "power_mw": 300_125,
         "temperature_c": 61,
-        "memory_temperature_c": 77,
         "busy_percent": 75,
     }
-    assert first.links() == {
+    assert first.meters() == {
+        "energy_mj": 5_000_000_000_300,
+        "power_limited_ns": 1_000_000_000,
+        "thermal_limited_ns": 2_000_000,
+    }
+    assert first.surroundings() == {
+        "memory_clock_hz": 2_619_000_000,
+        "memory_temperature_c": 77,
         "used_memory_bytes": 7 << 30,
         "pcie_generation": 4,
         "pcie_width": 8,
+        "nvlinks": 17,
         "nvlink_sent_bytes": 1000 << 10,
         "nvlink_received_bytes": 2000 << 10,
         "ecc_corrected": 12,
         "ecc_uncorrected": 1,
-    }
-    assert first.counters() == {
-        "thermal_limited_ns": 2_000_000,
-        "energy_mj": 5_000_000_000_300,
-        "nvlinks": 17,
     }
     assert first.limits() == {
         "memory_clock_hz": 2_619_000_000,
@@ -95,20 +89,20 @@ def test_values_have_the_units_of_their_names(nvml: Open) -> None:
 def test_what_an_old_driver_lacks_is_unknown(nvml: Open) -> None:
     first = nvml(OLD=1).gpus()[0]
     for _ in range(2):
-        state, links = first.state(), first.links()
+        state, surroundings = first.state(), first.surroundings()
         assert state["clock_limits"] == 0x20  # by its former name
-        assert links["used_memory_bytes"] == 8 << 30
-        every = state | links | first.counters()
-        assert [name for name, value in every.items() if value is None] == [
+        assert surroundings["used_memory_bytes"] == 8 << 30
+        found = state | first.meters() | surroundings
+        assert [name for name, value in found.items() if value is None] == [
+            "energy_mj",
             "power_limited_ns",
+            "thermal_limited_ns",
             "memory_temperature_c",
+            "nvlinks",
             "nvlink_sent_bytes",
             "nvlink_received_bytes",
             "ecc_corrected",
             "ecc_uncorrected",
-            "thermal_limited_ns",
-            "energy_mj",
-            "nvlinks",
         ]
 
 
@@ -139,7 +133,7 @@ def test_without_a_driver_there_is_none(library: object) -> None:
 
 def test_a_lost_gpu_has_one_empty_row_and_no_more(nvml: Open) -> None:
     health = GpuHealth(nvml(LOST=2), {}, owners())
-    rows = [[*health.read(NONE)] for _ in range(4)]
+    rows = [[*health.read()] for _ in range(4)]
     assert [[row["gpu"] for row in each] for each in rows] == [[0, 1], [0, 1], [0], [0]]
     assert [*rows[1][1]] == ["gpu", "start_ns", "end_ns"]
     assert not health.is_over
@@ -164,7 +158,7 @@ def test_errors_that_may_not_be_watched(nvml: Open) -> None:
 
 def test_processes_of_others(nvml: Open) -> None:
     health = GpuHealth(nvml(PIDS="10,11,12"), {}, owners(10, 12))
-    rows = [(r["other_processes"], r["other_memory_bytes"]) for r in health.read(ALL)]
+    rows = [(r["other_processes"], r["other_memory_bytes"]) for r in health.read(surroundings=True)]
     assert rows == [(2, 2 << 30), (0, 0)]
 
 
@@ -177,7 +171,7 @@ def test_in_another_pid_namespace_others_are_unknown(nvml: Open, tmp_path: Path)
     (tmp_path / "self" / "ns").mkdir(parents=True)
     (tmp_path / "self" / "ns" / "pid").touch()
     health = GpuHealth(nvml(PIDS="10"), {}, Owners(1, tuple, tmp_path))
-    assert all("other_processes" not in row for row in health.read(ALL))
+    assert all("other_processes" not in row for row in health.read(surroundings=True))
 
 
 def test_the_programs_processes_descend_from_the_launcher(tmp_path: Path) -> None:
@@ -248,46 +242,16 @@ class Costs:
         return call
 
 
-def cost_ms_per_s(library: Path, hz: float, gpus: int, seconds: int = 200) -> float:
-    """Return what readings take, without the first one and the last."""
-    costs = Costs(ctypes.CDLL(str(library)))
-    found = Nvml.open(lambda _: costs)
-    assert found is not None
-    health, plan = GpuHealth(found, {}, owners()), ReadingPlan(hz, gpus)
-    for number in range(round(seconds * hz) + 1):
-        turns = plan.next(number / hz)
-        if number == 0:
-            assert (*turns.links, *turns.counters) == (*range(gpus), *range(gpus))
-            [*health.read(turns)]
-            costs.ms = 0.0
-        else:
-            assert len([*health.read(turns)]) == gpus
-    return costs.ms / seconds
-
-
-@pytest.mark.parametrize("hz", [1, 10, 0.2])
-def test_readings_take_a_thousandth_of_a_core_per_hz(
-    nvml: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hz: float
+def test_readings_take_a_thousandth_of_a_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At 1 Hz, by the costs of calls: what costs more must be read rarely."""
+    costs = Costs(ctypes.CDLL(str(stand_in(tmp_path))))
+    nvml = Nvml.open(lambda _: costs)
+    assert nvml is not None
     monkeypatch.setattr(Nvml, "gpus", lambda self: [*self._gpus()][:1])
-    assert 0.5 * hz < cost_ms_per_s(stand_in(tmp_path), hz, 1) <= 1.0 * max(hz, 1)
-
-
-def test_gpus_take_turns_with_what_costs_more() -> None:
-    plan = ReadingPlan(1, 3)
-    turns = [plan.next(float(second)) for second in range(121)]
-    assert turns[0] == Turns(range(3), range(3))
-    links = [(second, of) for second, turn in enumerate(turns) for of in turn.links][3:]
-    assert links[:4] == [(5, 0), (10, 1), (15, 2), (20, 0)]
-    counters = [(second, of) for second, turn in enumerate(turns) for of in turn.counters][3:]
-    assert counters == [(20, 0), (40, 1), (60, 2), (80, 0), (100, 1), (120, 2)]
-    assert plan.counters_s == 60
-    plan.read_all()
-    assert plan.next(120.5) == Turns(range(3), range(3))
-    assert plan.next(121) == NONE
-
-
-def test_at_low_rates_the_counters_come_with_each_reading_that_is_due() -> None:
-    plan = ReadingPlan(0.02, 1)
-    assert plan.counters_s == 50
-    assert [len(plan.next(50.0 * number).counters) for number in range(4)] == [1, 1, 1, 1]
+    health, costs.ms = GpuHealth(nvml, {}, owners()), 0.0
+    for second in range(int(_SLOW_S * _METERS_S)):
+        meters, surroundings = second % _METERS_S == 0, second % _SLOW_S == 0
+        assert len([*health.read(surroundings=surroundings, meters=meters)]) == 1
+    assert 0.5 < costs.ms / (_SLOW_S * _METERS_S) <= 1.0

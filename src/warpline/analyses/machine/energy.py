@@ -22,7 +22,7 @@ from warpline.units import Unit, format_ns, plural
 
 NAME = "energy"
 TITLE = "Energy per step, range and kernel class"
-HINT = "profile with warpline profile --gpu-health"
+HINT = "profile with warpline profile, without --gpu-health=off"
 STEPS, RANGES, CLASSES = "steps", "ranges", "classes"
 FIELDS = (
     Field("gpu_index", Unit.NONE, "Index of the GPU, as recorded.", "GPU"),
@@ -92,7 +92,7 @@ def energy(trace: Trace, arguments: Arguments) -> Result | Skipped:
     How it is computed: From differences of the GPU's energy counter, linear between readings. Time
         between two readings that a span covers whole counts whole; what it covers in part counts
         in proportion to time, or to power times time where power was read more often: Warpline
-        reads the counter every 20 s, and power every second, because the counter takes 100 times as
+        reads the counter every 30 s, and power every second, because the counter takes 100 times as
         long to read. The bounds are those of all ways to spend the energy between two
         readings without exceeding twice the power limit, and of a counter that is up to 100 ms old
         when it is read (GPUs update it every 20 to 100 ms). So consecutive steps are known well

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from warpline.capture.machine.nvml import Gpu, GpuLostError, Nvml
 
@@ -15,78 +15,7 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC  # its inode: PROC_PID_INIT_INO of Linux
 _MPS_SERVER = "nvidia-cuda-mps-server"  # it works for others
 _MOST_ANCESTORS = 64
 
-# What costs more is read of one GPU after so many seconds at 1 Hz, and more often at higher rates;
-# then it is the turn of the next GPU. On an H100, a reading takes up to 0.4 ms of CPU time, memory,
-# links and processes 0.8 ms more, energy and the like 8 ms more: 1 ms per second in all.
-_LINKS_S, _COUNTERS_S = 5.0, 20.0
-_EARLY = 0.99  # of a period: readings are not exactly on time
-
 Row = dict[str, int | None]
-
-
-class Turns(NamedTuple):
-    """Of which GPUs a reading has what costs more.
-
-    Attributes:
-        links: Numbers of the GPUs with memory, links, errors and processes.
-        counters: Numbers of the GPUs with energy, time limited by heat, number of NVLinks.
-    """
-
-    links: Collection[int]
-    counters: Collection[int]
-
-
-class ReadingPlan:
-    """Says of which GPUs each reading has what costs more.
-
-    The first reading has it of all GPUs, and so has the last one.
-
-    Args:
-        hz: Readings per second.
-        gpus: Number of GPUs.
-
-    Attributes:
-        counters_s: Time between two readings of the counters of a GPU.
-    """
-
-    def __init__(self, hz: float, gpus: int) -> None:
-        rate = max(hz, 1.0)
-        self.counters_s = max(_COUNTERS_S / rate, 1 / hz) * max(gpus, 1)
-        self._gpus = range(gpus)
-        self._links = _Turn(_LINKS_S / rate, gpus)
-        self._counters = _Turn(_COUNTERS_S / rate, gpus)
-        self._is_full = True
-
-    def read_all(self) -> None:
-        """Let the next reading have everything."""
-        self._is_full = True
-
-    def next(self, now: float) -> Turns:
-        """Return what the reading at a time (s) has."""
-        turns = Turns(self._links.at(now), self._counters.at(now))
-        if self._is_full:
-            self._is_full = False
-            return Turns(self._gpus, self._gpus)
-        return turns
-
-
-class _Turn:
-    """One GPU after the other, each time that a period has passed."""
-
-    def __init__(self, period_s: float, gpus: int) -> None:
-        self._period_s = period_s
-        self._gpus = gpus
-        self._turns = 0
-        self._due: float | None = None
-
-    def at(self, now: float) -> tuple[int, ...]:
-        if self._due is not None and now < self._due:
-            return ()
-        is_first, self._due = self._due is None, now + self._period_s * _EARLY
-        if is_first or not self._gpus:
-            return ()  # with all others
-        self._turns += 1
-        return ((self._turns - 1) % self._gpus,)
 
 
 class GpuHealth:
@@ -114,20 +43,21 @@ class GpuHealth:
             found.append({"uuids": [gpu.uuid, *gpu.instances()], "name": gpu.name, **limits})
         return found
 
-    def read(self, turns: Turns) -> Iterator[Row]:
+    def read(self, *, surroundings: bool = False, meters: bool = False) -> Iterator[Row]:
         """Yield the state of each GPU; of a lost one, once, a row without a value.
 
         Args:
-            turns: Of which GPUs to read what costs more.
+            surroundings: Whether to read what changes rarely, too: memory, links, processes.
+            meters: Whether to read what is counted, too, at a high cost: energy.
         """
         for number, gpu in list(self._gpus.items()):
             row: Row = {"gpu": number, "start_ns": time.monotonic_ns()}
             try:
                 state = gpu.state()
-                if number in turns.links:
-                    state |= gpu.links() | self._others(gpu)
-                if number in turns.counters:
-                    state |= gpu.counters()
+                if surroundings:
+                    state |= gpu.surroundings() | self._others(gpu)
+                if meters:
+                    state |= gpu.meters()
             except GpuLostError:
                 del self._gpus[number]
                 state = {}

@@ -158,7 +158,7 @@ def _kept_gpus(readings: Readings, devices: Mapping[int, int]) -> list[bool]:
     sound = _sound(readings, ("start_ns", "end_ns"), devices)
     measured = [readings.columns[name] for name in _MEASURED]
     # Energy is read rarely: its readings before and after recorded times say what these used.
-    around = _near(readings, sound, "counters_period_ns")
+    around = _near(readings, sound, "meters_period_ns")
     has_energy = (value != UNKNOWN for value in readings.columns["energy_mj"])
     near = [
         is_near or (is_around and has_one)
