@@ -12,7 +12,7 @@ from support.programs import Program
 import warpline
 from warpline.derived.metrics.kernel_samples import TIME_ERROR_NS
 from warpline.derived.metrics.known import known_metric, known_series
-from warpline.derived.metrics.means import mean, mean_of_spans, means_in
+from warpline.derived.metrics.means import Integral
 from warpline.derived.metrics.series import metric_series
 from warpline.result import Skipped
 from warpline.trace import Trace
@@ -106,17 +106,18 @@ def test_means_are_by_time_and_without_gaps() -> None:
     sampled(program, "c", 40, 60, start=4 * PERIOD)
     program.rows["counter_block"][2]["metric_id"] = 0
     series = metric_series(program.trace())[0]  # 10 and 20, a gap of two samples, 40 and 60
-    assert mean(series) == pytest.approx(130 / 4)
+    integral = Integral(series)
+    assert integral.mean() == pytest.approx(130 / 4)
     start = np.array([0, 50, 100, 200, 400, 0]) * US
     end = np.array([200, 250, 350, 400, 600, 100]) * US
-    found = means_in(series, start, end)
+    found = integral.means_in(start, end)
     # The second has half of the first sample and the second one. Of the third, less than half was
     # sampled, of the fourth nothing; the last one is a single sample.
     assert found.is_known.tolist() == [True, True, False, False, True, False]
     assert found.value[[0, 1, 4]] == pytest.approx([15, (5 + 20) / 1.5, 50])
-    together = mean_of_spans(series, start[[0, 4, 0]], end[[0, 4, 0]])
+    together = integral.mean_of(start[[0, 4, 0]], end[[0, 4, 0]])
     assert together == pytest.approx(130 / 4)  # time in two spans counts once
-    assert mean_of_spans(series, start[3:4], end[3:4]) is None
+    assert integral.mean_of(start[3:4], end[3:4]) is None
 
 
 def test_gpu_metric_sum() -> None:

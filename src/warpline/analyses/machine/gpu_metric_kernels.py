@@ -11,7 +11,7 @@ from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.metrics.columns import MEMORY_FIELDS, SM_FIELDS, of_device, shown
 from warpline.derived.metrics.kernel_samples import TIME_ERROR_NS, means_of_groups
 from warpline.derived.metrics.known import KnownSeries, known_series
-from warpline.derived.metrics.means import period_ns
+from warpline.derived.metrics.means import Integral
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
 from warpline.ops.tiling import by_group
@@ -122,7 +122,7 @@ def _left_out(
     whole = int((work.end_ns[kernels] - work.start_ns[kernels]).sum())
     left = len(kernels) - sum(row["instances"] for row in rows)
     share = 1 - sum(row["total_ns"] for row in rows) / max(whole, 1)
-    period = max(period_ns(each.samples) for each in series.values())
+    period = max(Integral(each.samples).period_ns for each in series.values())
     index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
     return (
         f"GPU {index}: samples of {format_ns(period)} show one kernel alone if it runs for"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from warpline.derived.metrics.known import in_unit, known_metric
-from warpline.derived.metrics.means import mean, period_ns
+from warpline.derived.metrics.means import Integral
 from warpline.derived.metrics.series import NO_DEVICE, MetricSeries, metric_series
 from warpline.result import Arguments, Field, Result, Values, analysis, column_of
 from warpline.trace import Trace
@@ -82,7 +82,8 @@ def gpu_metric_sum(trace: Trace, arguments: Arguments) -> Result:
 def _row(series: MetricSeries) -> dict[str, Any]:
     known = known_metric(series.name)
     low, median, p99, high = np.percentile(series.value, (0, 50, 99, 100)).tolist()
-    average = mean(series)
+    integral = Integral(series)
+    average = integral.mean()
     total: int | None = None
     if known is not None and known.meaning.unit is Unit.BYTES_PER_S:
         rate = in_unit(series, known.form)
@@ -91,7 +92,7 @@ def _row(series: MetricSeries) -> dict[str, Any]:
     return {
         "metric": series.name,
         "samples": len(series),
-        "period_ns": period_ns(series) or None,
+        "period_ns": integral.period_ns or None,
         "mean": float(series.value.mean()) if average is None else average,
         "median": median,
         "p99": p99,

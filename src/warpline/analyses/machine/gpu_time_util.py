@@ -17,7 +17,7 @@ from warpline.derived.metrics.columns import (
     shown,
 )
 from warpline.derived.metrics.known import known_series
-from warpline.derived.metrics.means import mean_of_spans
+from warpline.derived.metrics.means import Integral
 from warpline.derived.ranges.device_ranges import ranges_on_device
 from warpline.derived.steps import STEP_ARGUMENT
 from warpline.derived.steps.ranges import run_of
@@ -121,6 +121,7 @@ def _of_device(
     trace, work = run.trace, operations(run.trace)
     busy = union(work.start_ns[rows], work.end_ns[rows])
     series = of_device(known_series(trace), device, _METRICS)
+    integrals = {name: (Integral(each.samples), each.meaning.unit) for name, each in series.items()}
     index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
     for spans in _every(run, device, busy, arguments):
         start, end = union(spans.start_ns, spans.end_ns)
@@ -135,8 +136,8 @@ def _of_device(
             "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
             "busy_ratio": busy_ns / time_ns if time_ns else None,
             **{
-                name: shown(mean_of_spans(each.samples, start, end), each.meaning.unit)
-                for name, each in series.items()
+                name: shown(integral.mean_of(start, end), unit)
+                for name, (integral, unit) in integrals.items()
             },
         }
 
