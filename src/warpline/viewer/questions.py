@@ -78,6 +78,7 @@ class Questions:
             "longest": self._longest,
             "sums": self._sums,
             "names": self._by_name,
+            "means": self._means,
         }
 
     def answer(self, name: str, asked: Asked) -> Any:
@@ -297,6 +298,25 @@ class Questions:
             busy = row.busy_before(end) - row.busy_before(start)
             sums.append({"row": place, "first": first, "last": last, "busy_ns": busy})
         return sums
+
+    def _means(self, asked: Asked) -> list[dict[str, Any]]:
+        """Return the mean of each counter over the time that has values, and its extremes."""
+        span = self._span(asked)
+        means = []
+        for place in self._wanted(asked):
+            row = self._rows[place]
+            if not len(row) or not row.is_counter or row.value is None:
+                continue
+            area, known = (np.diff(each) for each in row.curve_until(np.array(span)))
+            first, last = row.touching(*span)
+            value = row.value[first:last]
+            value = value[~np.isnan(value)]
+            if len(value) and known[0] > 0:
+                mean, least, most = float(area[0] / known[0]), float(value.min()), float(value.max())
+                mean = min(max(mean, least), most)
+                found = {"low": mean, "high": mean, "least": least, "most": most}
+                means.append({"row": place, **found, "covered_ns": _json_number(float(known[0]))})
+        return means
 
     def _by_name(self, asked: Asked) -> list[dict[str, Any]]:
         start, end = self._span(asked)

@@ -282,7 +282,7 @@ describe("a drawn counter", () => {
   const drawn = (values: readonly number[], min: number, max: number) => {
     const { pen, calls } = recordingPen();
     const mean = Float64Array.from({ length: 300 }, (_, x) => values[Math.floor((x * values.length) / 300)] as number);
-    drawCounter(pen, { mean, most: mean }, spec(min, max), room);
+    drawCounter(pen, { mean, least: mean, most: mean }, spec(min, max), room);
     const rects = calls.filter((call) => call.name === "fillRect").map((call) => call.values as number[]);
     return { rects, texts: calls.filter((call) => call.name === "fillText") };
   };

@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, timeText, valueText } from "../base/units";
+import { counterText, countText, timeText } from "../base/units";
 import type { Found } from "../data/answers";
 import type { RowSpec } from "../data/head";
 import { axisOf } from "../engine/counter";
@@ -118,7 +118,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
       class={`row-label ${spec.kind}`}
       data-row={spec.id}
       style={{ top: `${top}px`, height: `${placed.height}px`, paddingLeft: `${4 + placed.indent * 12}px` }}
-      title={error ? plainText(error) : label}
+      title={error ? plainText(error) : fullLabel(spec, label)}
     >
       {placed.hasChildren ? (
         <button
@@ -161,14 +161,24 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   );
 }
 
+/** Returns what a row is in full: its label, what it stands for, and whether samples are joined. */
+function fullLabel(spec: RowSpec, label: string): string {
+  const kept = spec.parts.reduce((sum, part) => sum + part.count, 0);
+  const isJoined = spec.kind === "counter" && kept > 0 && kept < spec.count;
+  return [
+    label,
+    spec.title && plainText(spec.title) !== label ? `: ${plainText(spec.title)}` : "",
+    isJoined ? ` (${countText(spec.count)} samples as ${countText(kept)} means with their range)` : "",
+  ].join("");
+}
+
 /** The values at the top and at the bottom of a counter's row. */
 function AxisLabels({ spec }: { spec: RowSpec }) {
   const { low, high } = axisOf(spec);
-  const unit = spec.unit ?? "none";
   return (
     <span class="axis">
-      <span>{valueText(high, unit)}</span>
-      <span>{valueText(low, unit)}</span>
+      <span>{counterText(high, spec.unit)}</span>
+      <span>{counterText(low, spec.unit)}</span>
     </span>
   );
 }
