@@ -49,12 +49,12 @@ def metric_rows(trace: Trace, names: Names) -> Iterator[Row]:
 def gpu_state_rows(trace: Trace, names: Names) -> Iterator[Row]:
     """Yield the state of each GPU over time, after the header of its group."""
     rows: dict[int, list[Row]] = {}
-    for series in gpu_health_series(trace):
-        row = _health(series, names, f"gpu{series.of}/health", device=series.of)
-        rows.setdefault(series.of, []).append(row)
     for row in (*_limits(trace, names), *_errors(trace, names)):
         assert row.device is not None
         rows.setdefault(row.device, []).append(row)
+    for series in gpu_health_series(trace):
+        row = _health(series, names, f"gpu{series.of}/health", device=series.of)
+        rows.setdefault(series.of, []).append(row)
     for device in sorted(rows):
         yield _group(f"gpu{device}/health", f"gpu{device}", "GPU state", device)
         yield from rows[device]

@@ -102,6 +102,11 @@ export function counterText(value: number, unit: string | null | undefined): str
   }
 }
 
+/** Formats the end of an axis, which is a round number: without zeros behind the point. */
+export function axisText(value: number, unit: string | null | undefined): string {
+  return counterText(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+}
+
 /** Formats a value of a column by its unit, as the command line does. */
 export function valueText(value: unknown, unit: string): string {
   if (value === null || value === undefined) return "–";

@@ -20,6 +20,7 @@ export interface CounterRoom {
   readonly height: number;
   readonly colour: string;
   readonly text: string;
+  readonly axes?: CommonAxes | undefined;
 }
 
 /** The values at the bottom and at the top of a counter's row. */
@@ -28,9 +29,13 @@ export interface Axis {
   readonly high: number;
 }
 
+/** The upper ends of axes that another recording has in common with this one, by row id. */
+export type CommonAxes = ReadonlyMap<string, number>;
+
 /** Returns the axis: it has all values of the recording, and 0. */
-export function axisOf(row: RowSpec): Axis {
-  return { low: Math.min(0, row.min ?? 0), high: Math.max(0, row.axis_max ?? row.max ?? 1) };
+export function axisOf(row: RowSpec, common?: CommonAxes): Axis {
+  const high = common?.get(row.id) ?? row.axis_max ?? row.max ?? 1;
+  return { low: Math.min(0, row.min ?? 0), high: Math.max(0, high) };
 }
 
 /** Returns mean and extremes of a counter per pixel, or null before its samples arrive. */
@@ -69,7 +74,7 @@ function sampleAround({ events, counter }: RowData, { start, end }: Span): Span 
 export function drawCounter(pen: Pen, picture: CounterPicture, row: RowSpec, room: CounterRoom): void {
   const width = Math.ceil(room.width);
   const { mean, least, most } = picture;
-  const { low, high } = axisOf(row);
+  const { low, high } = axisOf(row, room.axes);
   const bottom = room.top + room.height;
   const y = (value: number): number =>
     bottom - Math.max(0, Math.min(1, (value - low) / Math.max(1e-12, high - low))) * (room.height - LINE_PX);

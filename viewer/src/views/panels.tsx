@@ -294,11 +294,11 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
         <div class="columns">
           <NameTable model={model} title="Idle time by cause" totals={groups.idle} whole={whole} />
           <NameTable model={model} title="Busy time by category" totals={groups.busy} whole={whole} />
-          {groups.means.map((one) => <MeansTable key={one.group} model={model} {...one} />)}
           <NameTable model={model} title="GPU operations by name" totals={groups.work} whole={whole} />
           <NameTable model={model} title="Ranges" totals={groups.ranges} />
           <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} />
           <NameTable model={model} title="API and OS calls" totals={groups.calls} />
+          {groups.means.map((one) => <MeansTable key={one.group} model={model} {...one} />)}
           <RowTable model={model} />
         </div>
       )}

@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { counterText, countText, timeText } from "../base/units";
+import { axisText, countText, timeText } from "../base/units";
 import type { Found } from "../data/answers";
 import type { RowSpec } from "../data/head";
 import { axisOf } from "../engine/counter";
@@ -78,6 +78,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       windowRows: focusRows.length ? new Set(focusRows) : null,
       arrows: model.arrows.peek(),
       bookmarks: model.bookmarks.peek(),
+      axes: model.axes.peek(),
     });
     const mark = model.isComplete.peek() ? "warpline-full" : "warpline-frame";
     performance.clearMarks(mark); // keep only the latest
@@ -88,7 +89,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
     void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
     void [model.finding.value, model.isComplete.value, model.theme.value, model.isFromStep.value];
-    void [model.refined.value, model.hits.value];
+    void [model.refined.value, model.hits.value, model.axes.value];
     if (!waiting) waiting = requestAnimationFrame(draw);
   });
   return () => {
@@ -137,7 +138,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
         {error ? "⚠ " : ""}
         {isLane ? "" : label}
       </span>
-      {spec.kind === "counter" && <AxisLabels spec={spec} />}
+      {spec.kind === "counter" && <AxisLabels model={model} spec={spec} />}
       <span class="row-actions">
         <button
           type="button"
@@ -173,12 +174,12 @@ function fullLabel(spec: RowSpec, label: string): string {
 }
 
 /** The values at the top and at the bottom of a counter's row. */
-function AxisLabels({ spec }: { spec: RowSpec }) {
-  const { low, high } = axisOf(spec);
+function AxisLabels({ model, spec }: { model: Model; spec: RowSpec }) {
+  const { low, high } = axisOf(spec, model.axes.value);
   return (
     <span class="axis">
-      <span>{counterText(high, spec.unit)}</span>
-      <span>{counterText(low, spec.unit)}</span>
+      <span>{axisText(high, spec.unit)}</span>
+      <span>{axisText(low, spec.unit)}</span>
     </span>
   );
 }
