@@ -29,8 +29,8 @@ def test_its_values(word: str, hz: float) -> None:
     assert parse([f"--gpu-health={word}", "x"]).gpu_health == hz
 
 
-def test_it_is_on_request_only() -> None:
-    assert parse(["x"]).gpu_health == 0
+def test_it_is_once_a_second_by_default() -> None:
+    assert parse(["x"]).gpu_health == 1
     assert parse(["--gpu-health", "--", "x"]).gpu_health == 1
 
 
@@ -49,7 +49,7 @@ readings = pathlib.Path(os.environ["WARPLINE_SESSION"], "host_health.readings")
 while readings.stat().st_size < 1000:  # the first line and two rows
     time.sleep(0.01)
 """
-    words = ["-o", "run", "--gpu-health", *python(tmp_path, code)]
+    words = ["-o", "run", *python(tmp_path, code)]
     assert profile(tmp_path, *words).status == 0
     trace = warpline.open(tmp_path / "run.warpline")
     frame = trace["host_health"]

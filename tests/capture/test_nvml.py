@@ -43,18 +43,20 @@ def test_values_have_the_units_of_their_names(nvml: Open) -> None:
     assert first.uuid == UUIDS[0]
     assert first.state() == {
         "sm_clock_hz": 1_970_000_000,
-        "memory_clock_hz": 2_619_000_000,
         "clock_limits": 4,
-        "power_limited_ns": 1_000_000_000,
-        "thermal_limited_ns": 2_000_000,
         "power_mw": 300_125,
-        "energy_mj": 5_000_000_000_300,
         "temperature_c": 61,
-        "memory_temperature_c": 77,
-        "used_memory_bytes": 7 << 30,
         "busy_percent": 75,
     }
-    assert first.links() == {
+    assert first.meters() == {
+        "energy_mj": 5_000_000_000_300,
+        "power_limited_ns": 1_000_000_000,
+        "thermal_limited_ns": 2_000_000,
+    }
+    assert first.surroundings() == {
+        "memory_clock_hz": 2_619_000_000,
+        "memory_temperature_c": 77,
+        "used_memory_bytes": 7 << 30,
         "pcie_generation": 4,
         "pcie_width": 8,
         "nvlinks": 17,
@@ -75,14 +77,14 @@ def test_values_have_the_units_of_their_names(nvml: Open) -> None:
 def test_what_an_old_driver_lacks_is_unknown(nvml: Open) -> None:
     first = nvml(OLD=1).gpus()[0]
     for _ in range(2):
-        state, links = first.state(), first.links()
+        state, surroundings = first.state(), first.surroundings()
         assert state["clock_limits"] == 0x20  # by its former name
-        assert state["used_memory_bytes"] == 8 << 30
-        unknown = [name for name, value in (state | links).items() if value is None]
-        assert unknown == [
+        assert surroundings["used_memory_bytes"] == 8 << 30
+        found = state | first.meters() | surroundings
+        assert [name for name, value in found.items() if value is None] == [
+            "energy_mj",
             "power_limited_ns",
             "thermal_limited_ns",
-            "energy_mj",
             "memory_temperature_c",
             "nvlinks",
             "nvlink_sent_bytes",
@@ -119,7 +121,7 @@ def test_without_a_driver_there_is_none(library: object) -> None:
 
 def test_a_lost_gpu_has_one_empty_row_and_no_more(nvml: Open) -> None:
     health = GpuHealth(nvml(LOST=2), {}, owners())
-    rows = [[*health.read(with_links=False)] for _ in range(4)]
+    rows = [[*health.read()] for _ in range(4)]
     assert [[row["gpu"] for row in each] for each in rows] == [[0, 1], [0, 1], [0], [0]]
     assert [*rows[1][1]] == ["gpu", "start_ns", "end_ns"]
     assert not health.is_over
@@ -144,7 +146,7 @@ def test_errors_that_may_not_be_watched(nvml: Open) -> None:
 
 def test_processes_of_others(nvml: Open) -> None:
     health = GpuHealth(nvml(PIDS="10,11,12"), {}, owners(10, 12))
-    rows = [(r["other_processes"], r["other_memory_bytes"]) for r in health.read(with_links=True)]
+    rows = [(r["other_processes"], r["other_memory_bytes"]) for r in health.read(surroundings=True)]
     assert rows == [(2, 2 << 30), (0, 0)]
 
 
@@ -157,7 +159,7 @@ def test_in_another_pid_namespace_others_are_unknown(nvml: Open, tmp_path: Path)
     (tmp_path / "self" / "ns").mkdir(parents=True)
     (tmp_path / "self" / "ns" / "pid").touch()
     health = GpuHealth(nvml(PIDS="10"), {}, Owners(1, tuple, tmp_path))
-    assert all("other_processes" not in row for row in health.read(with_links=True))
+    assert all("other_processes" not in row for row in health.read(surroundings=True))
 
 
 def test_the_programs_processes_descend_from_the_launcher(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_the_data_is_on_stdout_and_the_talk_on_stderr(run, recording):
 def test_readings_that_are_missing(run, recording):
     done = run("stats", recording({"kernel": KERNELS}), "-r", "gpu_health_sum")
     assert "note: gpu_health_sum: skipped: no readings of GPUs were recorded" in done.err
-    assert "hint: profile with warpline profile --gpu-health" in done.err
+    assert "hint: profile with warpline profile, without --gpu-health=off" in done.err
 
 
 def test_status_1_if_every_named_table_is_skipped(run, recording):

@@ -26,7 +26,7 @@ from warpline.units import Unit, format_ns, plural
 
 NAME = "energy"
 TITLE = "Energy per step, range and kernel class"
-HINT = "profile with warpline profile --gpu-health"
+HINT = "profile with warpline profile, without --gpu-health=off"
 STEPS, RANGES, CLASSES = "steps", "ranges", "classes"
 FIELDS = (
     Field("gpu_index", Unit.NONE, "Index of the GPU, as recorded.", "GPU"),

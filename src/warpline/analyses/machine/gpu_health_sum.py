@@ -15,7 +15,7 @@ from warpline.units import Unit
 
 NAME = "gpu_health_sum"
 TITLE = "State of each GPU"
-HINT = "profile with warpline profile --gpu-health"
+HINT = "profile with warpline profile, without --gpu-health=off"
 
 
 def _mhz(name: str, doc: str, heading: str) -> Field:

@@ -13,7 +13,7 @@ from warpline.units import Unit
 
 NAME = "host_health_sum"
 TITLE = "State of the machine and its processes"
-HINT = "profile with warpline profile --gpu-health"
+HINT = "profile with warpline profile, without --gpu-health=off"
 
 
 def _mb(name: str, doc: str, heading: str) -> Field:

@@ -43,18 +43,21 @@ class GpuHealth:
             found.append({"uuids": [gpu.uuid, *gpu.instances()], "name": gpu.name, **limits})
         return found
 
-    def read(self, *, with_links: bool) -> Iterator[Row]:
+    def read(self, *, surroundings: bool = False, meters: bool = False) -> Iterator[Row]:
         """Yield the state of each GPU; of a lost one, once, a row without a value.
 
         Args:
-            with_links: Whether to read what changes rarely, too: links, memory errors, processes.
+            surroundings: Whether to read what changes rarely, too: memory, links, processes.
+            meters: Whether to read what is counted, too, at a high cost: energy.
         """
         for number, gpu in list(self._gpus.items()):
             row: Row = {"gpu": number, "start_ns": time.monotonic_ns()}
             try:
                 state = gpu.state()
-                if with_links:
-                    state |= gpu.links() | self._others(gpu)
+                if surroundings:
+                    state |= gpu.surroundings() | self._others(gpu)
+                if meters:
+                    state |= gpu.meters()
             except GpuLostError:
                 del self._gpus[number]
                 state = {}

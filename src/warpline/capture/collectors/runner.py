@@ -35,7 +35,9 @@ from warpline.errors import CaptureError
 # The share of a CPU core that all readings may take, per Hz. What takes more is read less often.
 SHARE_PER_HZ = 0.001
 
-_HOST_S = 2.0  # the machine, processes and links of GPUs are not read more often than this
+_SLOW_S = 4.0  # the machine, processes, memory and links of GPUs are not read more often than this
+_METERS_S = 30.0  # nor are the GPUs' meters at 1 Hz; at 10 Hz, ten times as often
+_EARLY = 0.99  # readings are a little early or late
 _PROCESSES_PER_S = 4  # rows of processes: they would be most of a recording
 _LAST_S = 1.0  # for the last reading; a driver that blocks longer is left alone
 _MOST_SETUP_BYTES = 1 << 20
@@ -166,6 +168,22 @@ class _Task:
         self.due += (missed + 1) * period_s
 
 
+class _Due:
+    """Whether a part of readings is due: at the first of them, and then once in a period."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period_s = period_s
+        self._due = 0.0
+
+    def is_now(self) -> bool:
+        """Return whether it is due; then it is so again after the period."""
+        now = time.monotonic()
+        if now < self._due:
+            return False
+        self._due = now + self._period_s * _EARLY
+        return True
+
+
 class _Run:
     """All readings of a session."""
 
@@ -180,14 +198,15 @@ class _Run:
         self._processes = ProcessHealth()
         self._program: int = setup["program"]
         self._gpus: GpuHealth | None = None
-        self._links_due = 0.0
+        self._surroundings = _Due(max(1 / self._hz, _SLOW_S))
+        self._meters = _Due(max(1 / self._hz, _METERS_S / max(self._hz, 1.0)))
         period_s = 1 / self._hz
-        self._facts = {"period_ns": round(max(period_s, _HOST_S) * 1e9)}
+        self._facts = {"period_ns": round(max(period_s, _SLOW_S) * 1e9)}
         self._host_file = ReadingsWriter(descriptors["host_health"], "host_health", self._facts)
         self._phase = self._began = time.monotonic()
         self._tasks = [
-            _Task(max(period_s, _HOST_S), self._read_machine, self._phase),
-            _Task(max(period_s, _HOST_S), self._read_processes, self._phase),
+            _Task(max(period_s, _SLOW_S), self._read_machine, self._phase),
+            _Task(max(period_s, _SLOW_S), self._read_processes, self._phase),
         ]
         self._cpu_ns = time.process_time_ns()
 
@@ -197,12 +216,13 @@ class _Run:
             for task in self._tasks:
                 task.run()
             self._begin_gpus()
+            # The first readings cost more; they do not count, or the next would come late.
             self._began, self._cpu_ns = time.monotonic(), time.process_time_ns()
             while True:
                 task = min(self._tasks, key=lambda each: each.due)
                 self._rest(link, task.due)
                 task.run()
-        self._links_due = 0.0
+        self._surroundings, self._meters = _Due(0), _Due(0)
         for task in self._tasks:
             task.read()
 
@@ -213,7 +233,7 @@ class _Run:
             _ClosedError: The launcher closed its end.
         """
         used_s = (time.process_time_ns() - self._cpu_ns) / 1e9
-        due = max(due, self._began + used_s / (SHARE_PER_HZ * max(self._hz, 1.0)) - _HOST_S)
+        due = max(due, self._began + used_s / (SHARE_PER_HZ * max(self._hz, 1.0)) - _SLOW_S)
         poll = select.poll()
         poll.register(link, select.POLLIN)
         while True:
@@ -237,16 +257,13 @@ class _Run:
         if gpus.is_watching:
             self._errors = ReadingsWriter(self._descriptors["gpu_error"], "gpu_error", facts)
         self._tasks.insert(0, _Task(1 / self._hz, self._read_gpus, self._phase))
+        self._tasks[0].run()
 
     def _read_gpus(self) -> None:
         gpus = self._gpus
         if gpus is None:
             return
-        now = time.monotonic()
-        has_links = now >= self._links_due
-        if has_links:
-            self._links_due = now + _HOST_S * 0.99
-        rows = gpus.read(with_links=has_links)
+        rows = gpus.read(surroundings=self._surroundings.is_now(), meters=self._meters.is_now())
         self._gpu_file.write(self._marked("gpu_health", rows))
         if gpus.is_watching:
             self._errors.write(gpus.errors())
@@ -257,7 +274,7 @@ class _Run:
     def _read_processes(self) -> float:
         rows = [*self._processes.read({self._program, *self._control.attached_pids()})]
         self._host_file.write(self._marked("host_health", rows))
-        return max(_HOST_S, 1 / self._hz, float(math.ceil(len(rows) / _PROCESSES_PER_S)))
+        return max(_SLOW_S, 1 / self._hz, float(math.ceil(len(rows) / _PROCESSES_PER_S)))
 
     def _marked(self, table: str, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield rows with whether recording is on."""

@@ -203,7 +203,7 @@ FLAGS = (
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
     Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
-         " power, temperature, memory, links, CPU (1 if no number is given; default: off)", _health,
+         " power, temperature, memory, links, CPU; off for none (default: 1)", _health,
          is_switch=True),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),

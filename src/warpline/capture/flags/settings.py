@@ -91,7 +91,7 @@ class CaptureSettings:
     cuda_detach: bool = True
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
-    gpu_health: float = 0.0
+    gpu_health: float = 1.0
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False

@@ -172,7 +172,7 @@ def _health(open_nvml: Callable[[], Nvml | None]) -> Finding:
     gpus = nvml.gpus()
     for gpu in gpus:
         try:
-            state = gpu.state()
+            state = gpu.state() | gpu.surroundings() | gpu.meters()
         except GpuLostError:
             return Finding.bad(_HEALTH, f"GPU {gpu.uuid} is lost", "run nvidia-smi")
         missing |= {words: None for name, words in _STATE.items() if state[name] is None}
