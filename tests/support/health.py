@@ -37,8 +37,7 @@ def read_gpu_every(
 def read_host(machine: Machine, at_ns: int, process: int | None = None, **values: Any) -> None:
     """Add a reading of the machine, or of a process."""
     names = ("cpu_ns", "cores", "usable_cores", "throttled_ns", "memory_bytes", "read_bytes")
-    names += ("free_memory_bytes",)
-    row = {**dict.fromkeys(names), **values}
+    row = {**dict.fromkeys((*names, "free_memory_bytes")), **values}
     machine.program.add(
         "host_health", start_ns=at_ns, end_ns=at_ns + 100_000, process_id=process, **row
     )

@@ -1,7 +1,7 @@
 """A simulated program with sampled metrics and with readings of its GPU and machine.
 
-To look at it: ``python tests/support/sampled.py run.html`` writes the report, with ``--scaled N`` of N
-times as many samples.
+To look at it: ``python tests/support/sampled.py run.html`` writes the report, with ``--scaled N``
+of N times as many samples.
 """
 
 from __future__ import annotations

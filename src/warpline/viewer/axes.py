@@ -1,4 +1,4 @@
-"""Axes of counters: from 0 to what is natural, such as 100% or a power limit, or to a round number."""
+"""Axes of counters: to what is natural, such as 100% or a power limit, or to a round number."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from warpline.schema.labels import SEVERITIES
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 from warpline.viewer import focus
-from warpline.viewer.axes import axis_max, value_range
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes
+from warpline.viewer.axes import axis_max, value_range
 from warpline.viewer.clocks import with_clock_errors
 from warpline.viewer.container import VERSION, Block, BlockWriter, Container, write_events
 from warpline.viewer.device_rows import device_rows
@@ -248,9 +248,7 @@ class Packer:
 
     def _thinner(self, limit: int) -> Thinner:
         categories = self._names.categories()
-        return Thinner(
-            self._rows, self._sizes, categories, self._frame.span, self._complete, limit
-        )
+        return Thinner(self._rows, self._sizes, categories, self._frame.span, self._complete, limit)
 
     @cached_property
     def _sizes(self) -> dict[str, float]:

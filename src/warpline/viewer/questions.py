@@ -309,11 +309,10 @@ class Questions:
                 continue
             area, known = (np.diff(each) for each in row.curve_until(np.array(span)))
             first, last = row.touching(*span)
-            value = row.value[first:last]
-            value = value[~np.isnan(value)]
-            if len(value) and known[0] > 0:
-                mean, least, most = float(area[0] / known[0]), float(value.min()), float(value.max())
-                mean = min(max(mean, least), most)
+            if first < last and known[0] > 0:
+                value = row.value[first:last]  # these ignore missing values
+                least, most = float(np.fmin.reduce(value)), float(np.fmax.reduce(value))
+                mean = min(max(float(area[0] / known[0]), least), most)
                 found = {"low": mean, "high": mean, "least": least, "most": most}
                 means.append({"row": place, **found, "covered_ns": _json_number(float(known[0]))})
         return means

@@ -42,8 +42,8 @@ class _Columns(NamedTuple):
     table: Integers | None
     links: Mapping[str, Link]
     value: F64 | None
-    least: F64 | None
-    most: F64 | None
+    least: F64 | None = None
+    most: F64 | None = None
 
 
 class Events:
@@ -60,8 +60,6 @@ class Events:
         table: Indices in `EVENT_TABLES` if a row mixes tables; None for a single table.
         links: Links by name.
         value: Counter values, each valid from `start_ns` to the next; NaN where there is none.
-        least: Lowest value of each sample that stands for several; None if none does.
-        most: Highest value, likewise; `value` is then their mean over time.
     """
 
     def __init__(
@@ -73,12 +71,8 @@ class Events:
         table: Integers | None = None,
         links: Mapping[str, Link] | None = None,
         value: F64 | None = None,
-        least: F64 | None = None,
-        most: F64 | None = None,
     ) -> None:
-        self._source = _Columns(
-            start_ns, end_ns, name, row, table, links or {}, value, least, most
-        )
+        self._source = _Columns(start_ns, end_ns, name, row, table, links or {}, value)
         self._chosen: Integers | None = None
 
     def __len__(self) -> int:
@@ -152,7 +146,7 @@ class Events:
 
     def loaded(self) -> Events:
         """Return the events with arrays of their own."""
-        return self if self._chosen is None else Events(*self._cut(slice(None)))
+        return self if self._chosen is None else self._with(self._cut(slice(None)))
 
     def without_table(self) -> Events:
         """Return the events as those of a single table."""
@@ -162,7 +156,17 @@ class Events:
 
     def linked(self, links: Mapping[str, Link]) -> Events:
         """Return the events with these links instead of theirs."""
-        return Events(*self._cut(slice(None))._replace(links=links))
+        return self._with(self._cut(slice(None))._replace(links=links))
+
+    def ranged(self, least: F64, most: F64) -> Events:
+        """Return samples that stand for several: their lowest and highest values, shape (n,)."""
+        return self._with(self._cut(slice(None))._replace(least=least, most=most))
+
+    @staticmethod
+    def _with(columns: _Columns) -> Events:
+        own = Events()
+        own._source = columns
+        return own
 
     def _cut(self, chosen: slice) -> _Columns:
         return _Columns(

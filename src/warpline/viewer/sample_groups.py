@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from warpline.ops.arrays import BoolArray, I64
+from warpline.ops.arrays import I64, BoolArray
 from warpline.viewer.rows import Events, Row
 
 JOIN_FROM = 1_000_000  # sampled values in a page: fewer are all in the file
@@ -88,5 +88,4 @@ def joined(events: Events, begins: BoolArray) -> Events:
     most = np.maximum.reduceat(value if events.most is None else events.most, first)
     mean = np.where(count == 1, value[first], np.clip(mean, least, most))
     ends = np.append(start[first[1:]], end[-1:])
-    name = events.name[first]
-    return Events(start[first], ends, name, value=mean, least=least, most=most)
+    return Events(start[first], ends, events.name[first], value=mean).ranged(least, most)

@@ -110,7 +110,11 @@ def _metric(series: MetricSeries, names: Names, times: _Times, parent: str) -> R
 
 
 def _health(
-    series: HealthSeries, names: Names, parent: str, label: str | None = None, **place: int
+    series: HealthSeries,
+    names: Names,
+    parent: str,
+    label: str | None = None,
+    device: int | None = None,
 ) -> Row:
     start, end, value = _Times().with_gaps(series.start_ns, series.end_ns, series.value)
     own = label or series.label
@@ -123,8 +127,8 @@ def _health(
         unit="none" if series.unit is Unit.NONE else series.unit.value,
         axis_max=series.highest,
         is_sampled=True,
+        device=device,
         events=_events(names, own, start, end, value),
-        **place,
     )
 
 

@@ -1,8 +1,8 @@
 """Omit short events from a report that would be too large, and mark where.
 
-Events are omitted in stages, the least important rows first. Samples of counters are joined instead:
-their mean, with the lowest and highest value. A few representative steps and the
-windows of the findings stay complete until all other stages are exhausted. In a stage, the shortest
+Events are omitted in stages, the least important rows first. Samples of counters are joined
+instead: their mean, with the lowest and highest value. A few representative steps and the windows
+of the findings stay complete until all other stages are exhausted. In a stage, the shortest
 events of each row go first, evenly over time among those of one length.
 """
 

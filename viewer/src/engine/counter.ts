@@ -80,28 +80,29 @@ export function drawCounter(pen: Pen, picture: CounterPicture, row: RowSpec, roo
     bottom - Math.max(0, Math.min(1, (value - low) / Math.max(1e-12, high - low))) * (room.height - LINE_PX);
   const isConstant = isFlat(picture); // its area would look like a filled row
   pen.fillStyle = room.colour;
-  let last = Number.NaN;
-  let peak = -1;
-  for (let x = 0; x < width; x++) {
-    if (Number.isNaN(mean[x])) {
-      last = Number.NaN;
-      continue;
-    }
-    if (peak < 0 || most[x] > most[peak]) peak = x;
-    const at = y(mean[x]);
-    if (!isConstant) {
-      pen.globalAlpha = AREA;
-      pen.fillRect(x, at, 1, bottom - at);
-      const [above, below] = [y(most[x]), y(least[x])];
-      pen.globalAlpha = BAND;
-      if (above < below) pen.fillRect(x, above, 1, below - above);
-    }
+  if (!isConstant) {
+    pen.globalAlpha = AREA;
+    fillColumns(pen, width, (x) => y(mean[x]), () => bottom);
+    pen.globalAlpha = BAND;
+    fillColumns(pen, width, (x) => y(most[x]), (x) => y(least[x]));
     pen.globalAlpha = 1;
-    const [from, to] = Number.isNaN(last) ? [at, at] : [Math.min(at, last), Math.max(at, last)];
-    pen.fillRect(x, from - LINE_PX, 1, to - from + LINE_PX);
-    last = at;
   }
+  const before = (x: number): number => (x > 0 && !Number.isNaN(mean[x - 1]) ? y(mean[x - 1]) : y(mean[x]));
+  fillColumns(pen, width, (x) => Math.min(y(mean[x]), before(x)) - LINE_PX, (x) => Math.max(y(mean[x]), before(x)));
+  let peak = -1;
+  for (let x = 0; x < width; x++) if (most[x] > (peak < 0 ? Number.NEGATIVE_INFINITY : most[peak])) peak = x;
   if (peak >= 0 && !isConstant) drawPeak(pen, most[peak], row, peak, y(most[peak]), room);
+}
+
+/** Fills the pixels between two curves; a column that is like the one before is drawn with it. NaN is left out. */
+function fillColumns(pen: Pen, width: number, top: (x: number) => number, bottom: (x: number) => number): void {
+  let [begin, above, below] = [0, Number.NaN, Number.NaN];
+  for (let x = 0; x <= width; x++) {
+    const [now, low] = x < width ? [top(x), bottom(x)] : [Number.NaN, Number.NaN];
+    if (now === above && low === below) continue;
+    if (below > above) pen.fillRect(begin, above, x - begin, below - above);
+    [begin, above, below] = [x, now, low];
+  }
 }
 
 /** Returns whether all values in view are the same. */

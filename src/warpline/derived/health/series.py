@@ -1,4 +1,4 @@
-"""Readings of GPUs and machine as curves over time: values, and the growth of counters per second."""
+"""Readings of GPUs and machine over time: values, and the growth of counters per second."""
 
 from __future__ import annotations
 
