@@ -1,7 +1,7 @@
 """A simulated program with sampled metrics and with readings of its GPU and machine.
 
-To look at it: ``python tests/support/sampled.py run.html`` writes the report, with ``--scaled N``
-of N times as many samples.
+To look at it: ``python tests/support/sampled.py run.html`` writes the report, with ``--hz N`` of N
+samples per second.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from support.machine import ELEMENTWISE, Machine
 from warpline.schema.counters import BLOCK_SAMPLES
 from warpline.trace import Trace
 
-PERIOD_NS = 100_000  # 10 kHz
-GAP_NS = (1_500 * MS, 1_620 * MS)  # without samples
+GAP_NS = (1_000 * MS, 1_090 * MS)  # without samples
+ERROR_NS = 1_350 * MS
 PEAK_BYTES_PER_S = 3.35e12
 HIGHEST_HZ, POWER_LIMIT_W, MEMORY = 1_980_000_000, 700.0, 80 << 30
 _OF_PEAK = "pct_of_peak_sustained_elapsed"
@@ -69,11 +69,11 @@ def program(steps: int = 6) -> Machine:
     return machine
 
 
-def sampled(*, scaled: int = 1, steps: int = 6) -> Trace:
+def sampled(*, hz: int = 10_000, steps: int = 6) -> Trace:
     """Return the recording of the program.
 
     Args:
-        scaled: How many times as many samples of metrics there are.
+        hz: Samples of most metrics per second.
         steps: How many steps the program has.
     """
     machine = program(steps)
@@ -82,20 +82,26 @@ def sampled(*, scaled: int = 1, steps: int = 6) -> Trace:
     for metric in (*METRICS, LONG):
         machine.program.add("metric", name=metric.name)
     codes: list[int] = []
-    period = PERIOD_NS // scaled
+    period = 10**9 // hz
     for number, metric in enumerate(METRICS):
         for low, high in ((0, GAP_NS[0]), (GAP_NS[1], end)):
             starts = np.arange(low, high, period)
             values = _values(machine, metric, starts, period, number)
-            scale = float(values.max()) / CODES
             for begin in range(0, len(starts), BLOCK_SAMPLES):
-                part = np.round(values[begin : begin + BLOCK_SAMPLES] / scale).astype(int)
+                part, first = values[begin : begin + BLOCK_SAMPLES], int(starts[begin])
+                is_constant = bool((part == part[0]).all())
+                scale = float(part[0]) if is_constant else float(part.max()) / CODES
                 machine.program.add(
-                    "counter_block", start_ns=int(starts[begin]),
-                    end_ns=int(starts[begin]) + period * len(part), device_id=0,
-                    metric_id=number, samples=len(part), scale=scale, first_code_id=len(codes),
-                )  # fmt: skip
-                codes += part.tolist()
+                    "counter_block",
+                    start_ns=first,
+                    end_ns=first + period * len(part),
+                    device_id=0,
+                    metric_id=number,
+                    samples=len(part),
+                    scale=scale,
+                    first_code_id=None if is_constant else len(codes),
+                )
+                codes += [] if is_constant else np.round(part / scale).astype(int).tolist()
     for code in codes:
         machine.program.add("counter_code", code=code)
     for start in range(0, end, 10 * MS):
@@ -149,11 +155,11 @@ def _add_health(machine: Machine, end: int) -> None:
             memory_bytes=60 << 30, free_memory_bytes=196 << 30,
         )  # fmt: skip
         read_host(machine, at_ns + 50, 0, cpu_ns=cpu_ns // 2)
-    machine.program.add("gpu_error", time_ns=2_450 * MS, device_id=0, xid=63)
+    machine.program.add("gpu_error", time_ns=ERROR_NS, device_id=0, xid=63)
 
 
 if __name__ == "__main__":
     import warpline
 
-    times = int(sys.argv[sys.argv.index("--scaled") + 1]) if "--scaled" in sys.argv else 1
-    warpline.report(sampled(scaled=times), sys.argv[1], overwrite=True)
+    given = int(sys.argv[sys.argv.index("--hz") + 1]) if "--hz" in sys.argv else 10_000
+    warpline.report(sampled(hz=given), sys.argv[1], overwrite=True)
