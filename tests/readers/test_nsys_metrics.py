@@ -216,6 +216,18 @@ def test_clocks_of_older_exports_get_their_unit(opened, rows_of):
     ]
 
 
+def test_bytes_per_second_have_the_prefix_of_the_name(opened, rows_of):
+    name, small = "VRAM Read Bandwidth [GB/s]", "VRAM Write Bandwidth [GB/s]"
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU_METRICS": declared(name, small),
+            "GPU_METRICS": [sample(1, 0, 3_000_000_000), sample(1, 1, 900)],
+        }
+    )
+    assert [row[2:] for row in told(rows_of, trace)] == [(name, 3.0), (small, 9e-7)]
+
+
 def test_samples_without_any_description(opened, rows_of):
     trace = opened({"StringIds": strings("x"), "GPU_METRICS": [sample(1, 4, 9, TYPE + 3)]})
     assert told(rows_of, trace) == [(1, 3, "metric 4", 9.0)]

@@ -29,7 +29,8 @@ GPU, SOC = "GPU_METRICS", "SOC_METRICS"
 _MHZ = " [MHz]"
 _CLOCK = "Clock Frequency"  # how older exports end the name of a clock, which they have in Hz
 _MAX_MHZ = 100_000  # no clock is faster, so a larger number is in Hz
-_HZ_PER_MHZ = 1e6
+# What values are divided by, where a name has the unit with a prefix, and the export not.
+_PREFIXED = {_MHZ: 1e6, " [GB/s]": 1e9}
 
 
 @frozen
@@ -146,18 +147,21 @@ class Metrics:
         multiplied as its file of metrics says: clocks in MHz, and the warps of an SM where those of
         a TPC were counted. In an export that was multiplied before, clocks are in MHz already.
         """
-        divisors, multiplied = np.ones(len(series)), set()
-        for number, one in enumerate(series):
-            if one.label.endswith(_MHZ):
-                fastest = samples.largest(number)
-                if fastest > _MAX_MHZ:
-                    divisors[number] = _HZ_PER_MHZ
-                elif fastest > 0:
-                    multiplied.add(kinds[number])
-        for number, one in enumerate(series):
-            if not one.label.endswith(_MHZ) and kinds[number] not in multiplied:
-                divisors[number] = 1 / self._multiplier(one)
-        return divisors
+        clocks = [number for number, one in enumerate(series) if one.label.endswith(_MHZ)]
+        fastest = {number: samples.largest(number) for number in clocks}
+        slow = {kinds[number] for number in clocks if 0 < fastest[number] <= _MAX_MHZ}
+        multiplied = slow - {kinds[number] for number in clocks if fastest[number] > _MAX_MHZ}
+        return np.array(
+            [
+                1.0 if kind in multiplied else self._divisor(one)
+                for kind, one in zip(kinds, series, strict=True)
+            ],
+            np.float64,
+        )
+
+    def _divisor(self, series: Series) -> float:
+        prefixed = (by for unit, by in _PREFIXED.items() if series.label.endswith(unit))
+        return next(prefixed, None) or 1 / self._multiplier(series)
 
     def _multiplier(self, series: Series) -> float:
         """Return the multiplier of a metric in the set for its GPU's chip, 1 if there is none."""
