@@ -30,6 +30,8 @@ NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
 # The column and value of the one kind of row in OSRT_API that is no call: tracing began.
 OS_TRACE_BEGAN = ("eventClass", 31)
 
+CPU_FAULTS, GPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+
 # Source columns that hold globalTids or globalPids. A null in them is the thread or process 0,
 # because the trace's column may not be null. In the optional ones a null stays null.
 THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -38,6 +40,7 @@ THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "OSRT_API": ("globalTid",),
     "CUDA_GRAPH_NODE_EVENTS": ("globalTid",),
     "CUDA_GRAPH_EVENTS": ("globalTid",),
+    CPU_FAULTS: ("globalPid",),
 }
 OPTIONAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "NVTX_EVENTS": ("endGlobalTid",),
@@ -55,11 +58,13 @@ PLACE_TABLES = (
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    GPU_FAULTS,
 )
 _SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 _WORK_TABLES = PLACE_TABLES[:4]
 _PLACE_COLUMNS = ("globalPid", "deviceId", "contextId", "streamId")
 _PEER_COLUMNS = ("srcDeviceId", "dstDeviceId")
+_PROCESS_TABLES = ("DIAGNOSTIC_EVENT", CPU_FAULTS)  # with globalPids
 # Columns that identify a series in each table of samples: what is measured, and where.
 _NETWORK_SERIES = ("globalId", "portId", "metricsListId", "metricsIdx")
 SERIES_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -139,7 +144,7 @@ class Identities:
     @cached_property
     def thread_keys(self) -> list[int]:
         """Every globalTid in use, ascending."""
-        tables = (name for name in _TABLES if name != "DIAGNOSTIC_EVENT")
+        tables = (name for name in _TABLES if name not in _PROCESS_TABLES)
         return sorted(set().union(*map(self._keys, tables)))
 
     @cached_property
@@ -147,9 +152,10 @@ class Identities:
         """Every globalPid in use, ascending."""
         keys = {key & PROCESS_MASK for key in self.thread_keys}
         keys.update(place.process for place in self.all_places)
-        # Process 0 in a diagnostic is the profiler itself.
-        diagnosed = (key for key in self._keys("DIAGNOSTIC_EVENT") if pid_of(key))
-        keys.update(key & PROCESS_MASK for key in diagnosed)
+        for table in _PROCESS_TABLES:
+            # Process 0 in a diagnostic is the profiler itself.
+            known = (key for key in self._keys(table) if table == CPU_FAULTS or pid_of(key))
+            keys.update(key & PROCESS_MASK for key in known)
         return sorted(keys)
 
     @cached_property
@@ -299,6 +305,8 @@ def _columns(table: str) -> tuple[str, ...]:
 
 
 def _place(table: str, process: int, device: int, context: int, stream: int) -> Place:
+    if table == GPU_FAULTS:
+        return Place(process, device, None, None)
     if table == "CUDA_GPU_MEMORY_USAGE_EVENTS":
         return Place(process, device, None if context in (0, NO_ID) else context, None)
     if table == _SYNC and stream in (NO_ID, -1):

@@ -44,7 +44,7 @@ from warpline.readers.nsys.fields import (
     stack,
     thread,
 )
-from warpline.readers.nsys.identity import NO_ID, OS_TRACE_BEGAN
+from warpline.readers.nsys.identity import CPU_FAULTS, GPU_FAULTS, NO_ID, OS_TRACE_BEGAN
 from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, wait_kind
 
@@ -172,6 +172,8 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "src_device_id": peer("srcDeviceId"),
                 "dst_device_id": peer("dstDeviceId"),
                 "copy_count": number("copyCount"),
+                "migration_cause": label("migrationCause"),
+                "virtual_address": number("virtualAddress"),
             },
         ),
     ),
@@ -257,6 +259,34 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "api": api_kind("nameId"),
                 "return_value": number("returnValue"),
                 "stack_id": stack("callchainId", CUDA_CHAINS),
+            },
+        ),
+    ),
+    "um_cpu_page_fault": (
+        Mapped(
+            "um_cpu_page_fault",
+            CPU_FAULTS,
+            {
+                "time_ns": required("start"),
+                "process_id": process("globalPid"),
+                "address": required("address"),
+                "pc": number("originalFaultPc"),
+                "function_id": name("CpuInstruction"),
+                "module_id": name("module"),
+            },
+        ),
+    ),
+    "um_gpu_page_fault": (
+        Mapped(
+            "um_gpu_page_fault",
+            GPU_FAULTS,
+            {
+                **_SPAN,
+                "device_id": place_device(),
+                "process_id": place_process(),
+                "address": required("address"),
+                "faults": required("numberOfPageFaults"),
+                "access": label("faultAccessType"),
             },
         ),
     ),
