@@ -77,6 +77,7 @@ def test_values_are_in_the_unit_of_their_meaning() -> None:
     sampled(program, f"sm__cycles_active.{PERCENT}", 50, 100)
     sampled(program, "dram__bytes_read.sum", 200, 0)
     sampled(program, "GPC Clock Frequency [MHz]", 600)
+    sampled(program, "PCIe Read Bandwidth [GB/s]", 1.5)
     for part, value in (("Requests User", 4), ("Requests Protocol", 1), ("Responses User", 2)):
         sampled(program, f"NVLink RX {part} Data [Throughput %]", value)
     for part, value in (("Read", 30), ("Write", 12)):
@@ -87,6 +88,7 @@ def test_values_are_in_the_unit_of_their_meaning() -> None:
     assert found[0, "sm_active"] == [0.5, 1.0]
     assert found[0, "dram_read_rate"] == [200 / 100e-6, 0]  # bytes in 100 us
     assert found[0, "gpu_clock"] == [600e6]
+    assert found[0, "pcie_rx_rate"] == [1.5e9]
     assert found[0, "nvlink_rx"] == pytest.approx([0.07])
     assert found[0, "dram_active"] == pytest.approx([0.42, 0.42])
 
