@@ -9,6 +9,7 @@
    FAKE_PM_LACKS=WORD    no chip has metrics with this word in their name
    FAKE_PM_MOST=N        metrics that fit in one pass (16)
    FAKE_PM_OVERFLOW=N    the GPU's buffer is full at decoding N, of GPU 0
+   FAKE_PM_ONCE=1        sampling that was stopped cannot be started again until it is enabled anew
    FAKE_PM_DIES=N        the process kills itself at decoding N
    FAKE_PM_BLOCKS=N      decoding N does not return
    FAKE_PM_BAD=K         sample K of the first metric is not a number
@@ -266,6 +267,7 @@ int cuptiPmSamplingStart(ObjectParams* p) {
   Sampler* sampler = p->object;
   if (!sampler->is_configured) return tell(__func__, "not configured", INVALID_OPERATION);
   if (sampler->is_started) return tell(__func__, "is started", INVALID_OPERATION);
+  if (number_of("FAKE_PM_ONCE", 0) && sampler->first_ns) return INVALID_OPERATION;
   const uint64_t passed = sampler->first_ns ? (now_ns() - sampler->first_ns) / sampler->interval_ns : 0;
   if (!sampler->first_ns) sampler->first_ns = now_ns();
   if (passed > sampler->next) sampler->next = passed;

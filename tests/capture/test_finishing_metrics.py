@@ -16,6 +16,7 @@ from capture.raw_writer import ORIGIN_NS, write_session
 from capture.test_finishing_health import FAR, NEAR, SECOND, UNUSED, finished, logs, uuid
 
 from warpline import native
+from warpline.capture.finishing import metric_tables
 from warpline.capture.session.sample_file import Block, SampleWriter, path_of
 from warpline.derived.metrics.series import metric_series
 from warpline.trace import Trace
@@ -97,6 +98,16 @@ def test_blocks_of_several_gpus(written: Written) -> None:
     }
     assert trace.meta.warnings == ()
     assert trace.meta.lost == {}
+
+
+def test_a_table_that_would_be_too_long_is_cut(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metric_tables, "_MOST_ROWS", 5)
+    written.gpu(0, FAR).blocks([block(0, 1000, [1, 2, 3]), block(0, 1003, [4, 5, 6])])
+    trace = written.trace()
+    assert values(trace) == {(1, NAMES[0]): [0.5, 1.0, 1.5]}
+    assert trace.meta.warnings[0].startswith("GPU metrics end early: a table is limited to")
 
 
 def test_only_constant_values_need_no_codes(written: Written) -> None:

@@ -262,13 +262,15 @@ def test_a_driver_that_blocks_holds_up_nobody(launch: Launch) -> None:
     until(lambda: not launcher.processes())
 
 
-def test_a_full_buffer_is_a_gap(launch: Launch) -> None:
-    launcher = launch("0", FAKE_PM_OVERFLOW=5)
+@pytest.mark.parametrize("once", [0, 1])
+def test_a_full_buffer_is_a_gap(launch: Launch, once: int) -> None:
+    launcher = launch("0", FAKE_PM_OVERFLOW=5, FAKE_PM_ONCE=once)
     until(lambda: launcher.count() > 8000)
     launcher.close()
     facts = launcher.gpus()[0].facts
-    assert facts["overflows"] == 1
-    assert facts["gaps"] <= 1  # none if nothing was lost until it was started again
+    assert facts["is_complete"]
+    assert facts["overflows"] >= 1
+    assert facts["gaps"] <= facts["overflows"]  # none if nothing was lost until it was started again
     assert facts["samples"] == launcher.count()
 
 
@@ -284,7 +286,7 @@ def test_values_that_are_no_numbers_are_left_out(launch: Launch) -> None:
         for before, after in pairwise(values(gpu, 0))
         if after[0] - before[0] > 1.5 * STEP_NS
     ]
-    assert gap == pytest.approx(values(gpu, 1)[99][0], abs=5)
+    assert abs(gap - values(gpu, 1)[99][0]) < STEP_NS / 2
 
 
 def test_another_cupti_is_tried(launch: Launch, tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ class _Supervisor:
             "number": number,
             "cupti": self._cupti,
             "metrics": self._request.metrics.metrics,
-            "set": self._request.metrics.name,
+            "set": "of a file" if self._request.metrics.is_strict else self._request.metrics.name,
             "hz": self._request.hz,
         }
         environment = probe_environment(self._environment) | _OWN_VARIABLES

@@ -204,6 +204,11 @@ class _Run:
 
     def begin(self) -> None:
         """Begin to sample; CuptiError if that is refused."""
+        self._configure()
+        self._writer.facts(self._facts)
+        self._setup_cpu_ns = time.process_time_ns()
+
+    def _configure(self) -> None:
         interval, trigger = max(1, round(1e9 / self._hz)), Trigger.TIME
         if self._is_clocked:
             interval, trigger = max(1, round(_SYSTEM_HZ / self._hz)), Trigger.CLOCKS
@@ -214,9 +219,7 @@ class _Run:
         self._sampling.configure(self._names, interval, trigger, size, slots)
         for _ in range(_IMAGES):
             self._free.put(self._sampling.new_image())
-        self._writer.facts(self._facts)
         self._sampling.start()
-        self._setup_cpu_ns = time.process_time_ns()
 
     def until_closed(self, link: socket.socket) -> None:
         """Sample until the other end of a socket is closed."""
@@ -224,12 +227,14 @@ class _Run:
         values.start()
         poll = select.poll()
         poll.register(link, select.POLLIN)
-        noted = time.monotonic()
+        due = noted = time.monotonic()
         try:
-            while not poll.poll(self._period_s * 1000):
-                self._read()
-                if time.monotonic() - noted > _FACTS_S:
-                    noted = time.monotonic()
+            while not poll.poll(max(0.0, due - time.monotonic()) * 1000):
+                is_whole = self._read()
+                now = time.monotonic()
+                due = max(due + self._period_s, now) if is_whole else now
+                if now - noted > _FACTS_S:
+                    noted = now
                     self._writer.facts(self._counts())
             self._sampling.stop()
             self._read_rest()
@@ -242,28 +247,41 @@ class _Run:
         _say(link, {"ended": True})
         self._sampling.close()
 
-    def _read(self) -> int:
-        """Pass the samples of the GPU's buffer on to the other thread, and return their number."""
+    def _read(self) -> bool:
+        """Pass samples of the GPU's buffer on to the other thread; return whether these are all."""
         image = self._free.get()
         self._sampling.reset(image)
+        is_overflowed = False
         try:
             self._sampling.decode(image)
         except OverflowedError:
+            is_overflowed = True
+        self._full_images += image.is_full
+        is_whole = not image.is_full
+        if image.starts:
+            starts, ends = self._clock.convert(image.starts, image.ends)
+            self._filled.put(_Filled(image, starts, ends, self._state.look()))
+        else:
+            self._free.put(image)
+        if is_overflowed:
             self._overflows += 1
+            self._restart()
+        return is_whole
+
+    def _restart(self) -> None:
+        """Begin to sample again, since the GPU's buffer was full."""
+        try:
             self._sampling.stop()
             self._sampling.start()
-        self._full_images += image.is_full
-        count = len(image.starts)
-        if not count:
-            self._free.put(image)
-            return 0
-        starts, ends = self._clock.convert(image.starts, image.ends)
-        self._filled.put(_Filled(image, starts, ends, self._state.look()))
-        return count
+        except CuptiError:
+            for _ in range(_IMAGES):  # the other thread has done with all of them then
+                self._free.get()
+            self._sampling.close()
+            self._configure()
 
     def _read_rest(self) -> None:
         end = time.monotonic() + _LAST_S
-        while time.monotonic() < end and self._read():
+        while time.monotonic() < end and not self._read():
             pass
 
     def _counts(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ _DRIFT_NS = 100_000
 _MOST_METRICS = 1 << 10
 _LONGEST_NAME = 1000
 _FAR_NS = 1 << 61
+_MOST_ROWS = (1 << 31) - 1
 
 
 def make_metrics(folder: Path, session: RawSession, told: Told, origin_ns: int) -> dict[str, Made]:
@@ -57,10 +58,12 @@ def make_metrics(folder: Path, session: RawSession, told: Told, origin_ns: int) 
         )
     for row, gpu in used.items():
         _tell_samples(row, gpu, told, origin_ns)
-    return _tables(used, session, origin_ns)
+    return _tables(used, session, told, origin_ns)
 
 
-def _tables(gpus: Mapping[int, GpuSamples], session: RawSession, origin_ns: int) -> dict[str, Made]:
+def _tables(
+    gpus: Mapping[int, GpuSamples], session: RawSession, told: Told, origin_ns: int
+) -> dict[str, Made]:
     names: dict[str, int] = {}
     blocks: list[tuple[int, int, int, int, Block]] = []
     values: list[tuple[int, int, int, float]] = []
@@ -85,7 +88,7 @@ def _tables(gpus: Mapping[int, GpuSamples], session: RawSession, origin_ns: int)
     }
     if blocks:
         blocks.sort(key=lambda each: each[:4])
-        made |= _block_tables(blocks, origin_ns)
+        made |= _block_tables(blocks, told, origin_ns)
     if values:
         values.sort()
         times, rows, of_metric, numbers = zip(*values, strict=True)
@@ -102,12 +105,19 @@ def _tables(gpus: Mapping[int, GpuSamples], session: RawSession, origin_ns: int)
 
 
 def _block_tables(
-    blocks: Sequence[tuple[int, int, int, int, Block]], origin_ns: int
+    blocks: list[tuple[int, int, int, int, Block]], told: Told, origin_ns: int
 ) -> dict[str, Made]:
     first, has_codes = array("i"), bytearray()
     codes: list[bytes | memoryview] = []
     count = 0
-    for *_, block in blocks:
+    for place, (*_, block) in enumerate(blocks):
+        if count + block.samples > _MOST_ROWS:
+            del blocks[place:]
+            told.warnings.append(
+                f"GPU metrics end early: a table is limited to {_MOST_ROWS:,} rows; sample a"
+                " shorter part of the run, or use a lower --gpu-metrics-frequency"
+            )
+            break
         first.append(count if block.codes else 0)
         has_codes.append(bool(block.codes))
         if block.codes:
