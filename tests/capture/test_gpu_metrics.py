@@ -47,7 +47,7 @@ print("closed", flush=True)
 sys.stdin.readline()
 """
 GENERAL = [spellings[0] for spellings in SETS["general"].metrics]
-HZ = 10_000
+HZ = 50_000
 STEP_NS = 1_000_000_000 // HZ
 
 
@@ -270,8 +270,23 @@ def test_a_full_buffer_is_a_gap(launch: Launch, once: int) -> None:
     facts = launcher.gpus()[0].facts
     assert facts["is_complete"]
     assert facts["overflows"] >= 1
-    assert facts["gaps"] <= facts["overflows"]  # none if nothing was lost until it was started again
+    assert (
+        facts["gaps"] <= facts["overflows"]
+    )  # none if nothing was lost until it was started again
     assert facts["samples"] == launcher.count()
+
+
+def test_samples_that_an_image_has_no_room_for(launch: Launch) -> None:
+    launcher = launch("0", hz=200_000, FAKE_PM_LOSES=1)
+    until(launcher.count)
+    os.kill(launcher.sampler(), signal.SIGSTOP)
+    time.sleep(0.2)
+    os.kill(launcher.sampler(), signal.SIGCONT)
+    launcher.close()
+    facts = launcher.gpus()[0].facts
+    assert facts["full_images"] >= facts["gaps"] >= 1
+    assert facts["missing_ns"] == pytest.approx(2 * 5000 * facts["gaps"], abs=50)
+    assert facts["is_complete"]
 
 
 def test_values_that_are_no_numbers_are_left_out(launch: Launch) -> None:

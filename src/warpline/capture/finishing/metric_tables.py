@@ -17,7 +17,7 @@ from warpline.units import format_ns, plural
 
 LOST = "samples of GPU metrics"
 
-_DRIFT_NS = 100_000
+_DRIFT_NS = 50_000_000  # less may come from load
 _MOST_METRICS = 1 << 10
 _LONGEST_NAME = 1000
 _FAR_NS = 1 << 61
@@ -197,7 +197,7 @@ def _tell_samples(row: int, gpu: GpuSamples, told: Told, origin_ns: int) -> None
     lags: Any = facts.get("lags_ns")
     are_known = isinstance(lags, list) and [type(lag) for lag in lags] == [int, int]
     drift_ns = abs(lags[1] - lags[0]) if are_known else 0
-    if drift_ns > _DRIFT_NS:
+    if drift_ns > _DRIFT_NS + 2e9 / max(hz, 1):
         told.warnings.append(f"times of the metrics of GPU {row} drifted by {format_ns(drift_ns)}")
 
 
