@@ -162,7 +162,7 @@ def _tell_obstacles(gpus: Mapping[int, GpuSamples], told: Told) -> None:
 
 
 def _tell_samples(row: int, gpu: GpuSamples, told: Told, origin_ns: int) -> None:
-    """Tell how a GPU was sampled, and what is missing."""
+    """Add how a GPU was sampled, and warnings about what is missing."""
     facts = gpu.facts
     if not gpu.blocks:
         return
