@@ -476,5 +476,6 @@ def _obstacle(facts: Mapping[str, Any]) -> Obstacle:
     if not isinstance(status, int):
         return Obstacle(str(facts.get("cause")), "run warpline doctor")
     return known_obstacle(status) or Obstacle(
-        f"CUPTI cannot sample this GPU (error {status})", "run warpline doctor"
+        f"CUPTI cannot sample this GPU ({facts.get('function')}: error {status})",
+        "run warpline doctor",
     )

@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 from warpline.capture.collectors.sample_blocks import BlockMaker, SampleClock
 from warpline.capture.machine.gpu_probe import DRIVER, ChipName, ProfilerInitialize, call
+from warpline.capture.machine.gpu_probe import FUNCTIONS as CUPTI_FUNCTIONS
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.readings import IsRecording
 from warpline.capture.session.recording_state import RecordingState
@@ -133,14 +134,10 @@ def _open(path: str, device: int) -> tuple[PmSampling, str]:
         nvperf_beside(path)  # CUPTI opens it by its bare name
         cupti = ctypes.CDLL(path)
         getattr(cupti, _NEEDED)
-        status = call(cupti, ProfilerInitialize())
-        if status:
-            raise _UnusableError({"status": status, "path": path}, is_final=False)
         chip = ChipName(deviceIndex=device)
-        status = call(cupti, chip)
-        if status or not chip.pChipName:
-            raise _UnusableError({"status": status, "path": path}, is_final=False)
-        name = chip.pChipName.decode("ascii", "replace")
+        _checked(cupti, ProfilerInitialize())
+        _checked(cupti, chip)
+        name = (chip.pChipName or b"?").decode("ascii", "replace")
         sampling = PmSampling(cupti, device, name)
     except OSError as error:
         raise _UnusableError({"cause": str(error)}, is_final=False) from error
@@ -149,8 +146,15 @@ def _open(path: str, device: int) -> tuple[PmSampling, str]:
         raise _UnusableError({"cause": cause}, is_final=False) from error
     except CuptiError as error:
         facts = {"status": error.status, "function": error.function}
-        raise _UnusableError(facts, is_final=True) from error
+        is_final = error.function not in CUPTI_FUNCTIONS.values()  # that fail if it is too old
+        raise _UnusableError(facts, is_final=is_final) from error
     return sampling, name
+
+
+def _checked(cupti: ctypes.CDLL, parameters: ctypes.Structure) -> None:
+    status = call(cupti, parameters)
+    if status:
+        raise CuptiError(CUPTI_FUNCTIONS[type(parameters)], status)
 
 
 def _again(link: socket.socket, setup: Mapping[str, Any]) -> NoReturn:
