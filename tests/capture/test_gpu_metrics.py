@@ -344,7 +344,7 @@ def test_what_cannot_be_sampled_is_read_through_nvml(
     at_ns, first = gpu.values[0]
     read = dict(zip(GPM_METRICS, first, strict=True))
     assert read["gpm__sm_util.pct"] == 42
-    assert read["gpm__pcie_tx_bytes.per_second"] == 20 << 20
+    assert read["gpm__pcie_tx_bytes.sum.per_second"] == 20 << 20
     assert math.isnan(read["gpm__fp16_util.pct"])
     assert at_ns < gpu.values[1][0]
 

@@ -324,6 +324,14 @@ def test_what_is_recorded_of_cuda_is_chosen_by_flags():
     assert parse("--cuda-flush-interval=0 ls").cuda_flush_interval == 1000
 
 
+def test_page_faults_of_unified_memory_are_recorded_on_request():
+    plain = parse("ls")
+    assert (plain.cuda_um_cpu_page_faults, plain.cuda_um_gpu_page_faults) == (False, False)
+    found = parse("--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults false ls")
+    assert (found.cuda_um_cpu_page_faults, found.cuda_um_gpu_page_faults) == (True, False)
+    assert found.warnings == []
+
+
 def test_cupti_is_detached_between_samples_unless_it_is_to_stay():
     found = parse("--steps 5 --every 100 ls")
     assert (found.cuda_detach, found.warnings) == (True, [])

@@ -173,7 +173,7 @@ class _Due:
     """Whether a part of readings is due: at the first of them, and then once in a period."""
 
     def __init__(self, period_s: float) -> None:
-        self._period_s = period_s
+        self.period_s = period_s
         self._due = 0.0
 
     def is_now(self) -> bool:
@@ -181,7 +181,7 @@ class _Due:
         now = time.monotonic()
         if now < self._due:
             return False
-        self._due = now + self._period_s * _EARLY
+        self._due = now + self.period_s * _EARLY
         return True
 
 
@@ -253,7 +253,11 @@ class _Run:
         if gpus.is_over:
             return
         self._gpus = gpus
-        facts = {"period_ns": round(1e9 / self._hz), "gpus": gpus.facts()}
+        facts = {
+            "period_ns": round(1e9 / self._hz),
+            "meters_period_ns": round(self._meters.period_s * 1e9),
+            "gpus": gpus.facts(),
+        }
         self._gpu_file = ReadingsWriter(self._descriptors["gpu_health"], "gpu_health", facts)
         if gpus.is_watching:
             self._errors = ReadingsWriter(self._descriptors["gpu_error"], "gpu_error", facts)

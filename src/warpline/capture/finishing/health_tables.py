@@ -162,15 +162,24 @@ def _sound(
 def _kept_gpus(readings: Readings, devices: Mapping[int, int]) -> list[bool]:
     sound = _sound(readings, ("start_ns", "end_ns"), devices)
     measured = [readings.columns[name] for name in _MEASURED]
+    # Energy is read rarely: its readings before and after recorded times say what these used.
+    around = _near(readings, sound, "meters_period_ns")
+    has_energy = (value != UNKNOWN for value in readings.columns["energy_mj"])
+    near = [
+        is_near or (is_around and has_one)
+        for is_near, is_around, has_one in zip(
+            _near(readings, sound), around, has_energy, strict=True
+        )
+    ]
     return [
         is_near and any(value != UNKNOWN for value in row)
-        for is_near, row in zip(_near(readings, sound), zip(*measured, strict=True), strict=True)
+        for is_near, row in zip(near, zip(*measured, strict=True), strict=True)
     ]
 
 
-def _near(readings: Readings, sound: Sequence[bool]) -> list[bool]:
+def _near(readings: Readings, sound: Sequence[bool], fact: str = "period_ns") -> list[bool]:
     """Return which sound rows were read while recording was on, or a period before or after."""
-    period = readings.facts.get("period_ns")
+    period = readings.facts.get(fact)
     near_ns = int(min(max(period, 0), _FAR_NS) * _NEAR) if type(period) is int else 0
     starts, flags = readings.columns["start_ns"], readings.columns["is_recording"]
     kept = [False] * len(sound)

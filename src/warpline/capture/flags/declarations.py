@@ -219,6 +219,10 @@ FLAGS = (
          _graph_trace),
     Flag(("--cuda-memory-usage",), "BOOL", "record GPU memory allocations and frees",
          values.boolean, is_switch=True),
+    Flag(("--cuda-um-cpu-page-faults",), "BOOL", "record CPU page faults of unified memory, and its"
+         " migrations; may slow down programs that use it", values.boolean, is_switch=True),
+    Flag(("--cuda-um-gpu-page-faults",), "BOOL", "record GPU page faults of unified memory, and its"
+         " migrations; may slow down programs that use it", values.boolean, is_switch=True),
     Flag(("--cuda-trace-all-apis",), "BOOL", "record all CUDA API calls, including queries such as"
          " cudaGetDevice", values.boolean, is_switch=True),
     Flag(("--cuda-waits",), "SOURCE", "source of synchronization and event records: calls (default)"

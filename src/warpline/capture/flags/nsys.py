@@ -11,7 +11,6 @@ from warpline.capture.flags.grammar import ForeignFlag
 
 _CPU = "CPU samples and scheduling are not recorded"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"
-_FAULTS = "unified memory page faults are not recorded"
 _MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
@@ -51,7 +50,6 @@ _NOT_COLLECTED = {
         "show-source-info",
     ),
     _EVENTS: ("cuda-event-trace",),
-    _FAULTS: ("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
     _MPI: ("mpi-impl",),
     _GPU: (
         "gpu-video-device",

@@ -88,6 +88,8 @@ class CaptureSettings:
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: GraphTrace = GraphTrace.NODE
     cuda_memory_usage: bool = False
+    cuda_um_cpu_page_faults: bool = False
+    cuda_um_gpu_page_faults: bool = False
     cuda_trace_all_apis: bool = False
     cuda_waits: WaitSource = WaitSource.CALLS
     cuda_detach: bool = True

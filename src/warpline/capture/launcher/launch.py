@@ -297,6 +297,8 @@ def _cuda(
         calls=ApiCalls.ALL if settings.cuda_trace_all_apis else ApiCalls.DEFAULT,
         graph=settings.cuda_graph_trace,
         memory=settings.cuda_memory_usage,
+        cpu_faults=settings.cuda_um_cpu_page_faults,
+        gpu_faults=settings.cuda_um_gpu_page_faults,
         waits=settings.cuda_waits,
         chains=settings.cudabacktrace,
         flush_ms=settings.cuda_flush_interval,
