@@ -227,10 +227,11 @@ def test_metrics_of_all_gpus_until_the_launcher_closes(launch: Launch) -> None:
 
 def test_samples_of_the_last_moments_are_written(launch: Launch) -> None:
     launcher = launch("1", "nvlink")
-    until(launcher.count)
+    until(lambda: launcher.count(1))
     asked_ns = time.monotonic_ns()
     launcher.close()
     (gpu,) = launcher.gpus().values()
+    assert [*launcher.gpus()] == [1]
     assert gpu.facts["uuids"] == ["GPU-00000001-0000-0000-0000-000000000000"]
     assert max(block.end_ns for block in gpu.blocks) > asked_ns - 10 * STEP_NS
 
@@ -388,7 +389,7 @@ def test_a_gpu_that_is_not_there_is_refused(launch: Launch) -> None:
 
 def test_gpus_that_the_program_sees(launch: Launch) -> None:
     launcher = launch("cuda-visible", CUDA_VISIBLE_DEVICES="1")
-    until(launcher.count)
+    until(lambda: launcher.count(1))
     launcher.close()
     (gpu,) = launcher.gpus().values()
     assert gpu.facts["uuids"] == ["GPU-00000001-0000-0000-0000-000000000000"]

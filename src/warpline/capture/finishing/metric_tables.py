@@ -41,16 +41,18 @@ def make_metrics(folder: Path, session: RawSession, told: Told, origin_ns: int) 
         return {}
     if found.damaged:
         told.warnings.append(f"{NAME}: the last samples are incomplete")
-    _tell_obstacles(found.gpus, told)
     numbers = devices_of(session)
     used: dict[int, GpuSamples] = {}
+    labels: dict[int, str] = {}
     unused = 0
-    for gpu in found.gpus.values():
+    for number, gpu in found.gpus.items():
         row = next(iter(device_of([gpu.facts], numbers).values()), None)
+        labels[number] = f"{number} of nvidia-smi" if row is None else str(row)
         if row is None:
             unused += bool(gpu.blocks or gpu.values)
         else:
             used[row] = gpu
+    _tell_obstacles(found.gpus, labels, told)
     if unused:
         told.warnings.append(
             f"metrics of {plural(unused, 'GPU')} are left out: the program did not use"
@@ -147,16 +149,16 @@ def _metrics(facts: Mapping[str, Any]) -> list[str]:
     return [name[:_LONGEST_NAME] if isinstance(name, str) else "" for name in found]
 
 
-def _tell_obstacles(gpus: Mapping[int, GpuSamples], told: Told) -> None:
+def _tell_obstacles(gpus: Mapping[int, GpuSamples], labels: Mapping[int, str], told: Told) -> None:
     """Warn about GPUs that were not sampled, and say what was read instead."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for number, gpu in sorted(gpus.items()):
         cause, cure = gpu.facts.get("cause"), gpu.facts.get("cure")
         if isinstance(cause, str) and isinstance(cure, str) and not gpu.blocks:
             is_read = gpu.facts.get("source") == "gpm"
-            alike.setdefault((cause, cure, is_read), []).append(str(number))
-    for (cause, cure, is_read), numbers in alike.items():
-        which = f" of GPU {', '.join(numbers)}" if len(numbers) < len(gpus) else ""
+            alike.setdefault((cause, cure, is_read), []).append(labels[number])
+    for (cause, cure, is_read), which_ones in alike.items():
+        which = f" of GPU {', '.join(which_ones)}" if len(which_ones) < len(gpus) else ""
         instead = " NVML was read 10 times a second instead." if is_read else ""
         told.warnings.append(f"GPU metrics{which} were not sampled: {cause}; {cure}.{instead}")
 
