@@ -122,7 +122,7 @@ def _left_out(
     whole = int((work.end_ns[kernels] - work.start_ns[kernels]).sum())
     left = len(kernels) - sum(row["instances"] for row in rows)
     share = 1 - sum(row["total_ns"] for row in rows) / max(whole, 1)
-    period = max(Integral(each.samples).period_ns for each in series.values())
+    period = max(Integral(each.recorded[0][0]).period_ns for each in series.values())
     index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
     return (
         f"GPU {index}: samples of {format_ns(period)} show one kernel alone if it runs for"

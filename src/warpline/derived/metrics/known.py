@@ -240,11 +240,19 @@ class KnownSeries(NamedTuple):
 
     Attributes:
         meaning: The meaning.
-        samples: The samples, in the unit of the meaning. Shares may exceed 1 a little.
+        recorded: The metric and what is recorded; several parts of equal times, which add up.
     """
 
     meaning: Meaning
-    samples: MetricSeries
+    recorded: tuple[tuple[MetricSeries, str], ...]
+
+    @property
+    def samples(self) -> MetricSeries:
+        """The samples, in the unit of the meaning. Shares may exceed 1 a little. Not kept."""
+        parts = (in_unit(series, form) for series, form in self.recorded)
+        first = next(parts)
+        value = sum((part.value for part in parts), start=first.value)
+        return _with_values(first, value)
 
 
 @derived
@@ -254,31 +262,36 @@ def known_series(trace: Trace) -> Mapping[tuple[int, str], KnownSeries]:
     Where metrics are parts of a meaning, such as NVLink's user and protocol data, values of equal
     times are added. Without DRAM activity, its reads and writes are added.
     """
-    recorded: dict[tuple[int, str], list[tuple[Known, MetricSeries]]] = defaultdict(list)
+    named: dict[tuple[int, str], list[tuple[Known, MetricSeries]]] = defaultdict(list)
     for series in metric_series(trace):
         known = known_metric(series.name)
         if known is not None:
-            recorded[series.device, known.meaning.id].append((known, series))
+            named[series.device, known.meaning.id].append((known, series))
     found = {}
-    for key, entries in recorded.items():
-        first, samples = min(entries, key=lambda entry: entry[0].rank)
-        parts = [in_unit(series, known.form) for known, series in entries if known.is_part]
-        chosen = _sum(parts) if first.is_part else in_unit(samples, first.form)
-        if chosen is not None:
-            found[key] = KnownSeries(first.meaning, chosen)
+    for key, entries in named.items():
+        first = min(entries, key=lambda entry: entry[0].rank)[0]
+        rank = None if first.is_part else first.rank
+        chosen = [
+            (series, known.form)
+            for known, series in entries
+            if (known.is_part and rank is None) or known.rank == rank
+        ]
+        # Several metrics of one name are not parts of anything: the first one counts.
+        parts = chosen if rank is None else chosen[:1]
+        if _have_equal_times(parts):
+            found[key] = KnownSeries(first.meaning, tuple(parts))
     for device in {device for device, _ in found}:
-        keys = [(device, each) for each in ("dram_read", "dram_write")]
         key = (device, "dram_active")
-        both = [found[each].samples for each in keys if each in found and key not in found]
-        total = _sum(both) if len(both) == len(keys) else None
-        if total is not None:
+        both = [found.get((device, each)) for each in ("dram_read", "dram_write")]
+        parts = [part for known in both if known is not None for part in known.recorded]
+        if key not in found and None not in both and _have_equal_times(parts):
             meaning = Meaning("dram_active", _MEANINGS["dram_active"].label, Unit.RATIO)
-            found[key] = KnownSeries(meaning, total)
+            found[key] = KnownSeries(meaning, tuple(parts))
     return found
 
 
 def in_unit(series: MetricSeries, form: str) -> MetricSeries:
-    """Return samples in the unit of their meaning; those without a duration are left out of rates.
+    """Return samples in the unit of their meaning; the rate of those without a duration is 0.
 
     Args:
         series: As recorded.
@@ -295,11 +308,9 @@ def in_unit(series: MetricSeries, form: str) -> MetricSeries:
     return _with_values(series, value)
 
 
-def _sum(parts: Sequence[MetricSeries]) -> MetricSeries | None:
-    """Return the sums of samples of equal times; None if their times differ."""
-    if not parts or any(not np.array_equal(p.start_ns, parts[0].start_ns) for p in parts[1:]):
-        return None
-    return _with_values(parts[0], np.sum([part.value for part in parts], axis=0))
+def _have_equal_times(parts: Sequence[tuple[MetricSeries, str]]) -> bool:
+    first = parts[0][0]
+    return all(np.array_equal(series.start_ns, first.start_ns) for series, _ in parts[1:])
 
 
 def _with_values(series: MetricSeries, value: F64) -> MetricSeries:

@@ -78,13 +78,19 @@ def metric_series(trace: Trace) -> tuple[MetricSeries, ...]:
     for key, part in _blocks(trace):
         parts[key].append(part)
     names = _names(trace)
-    found = []
-    for (device, metric), pieces in sorted(parts.items()):
+    times: tuple[I64, I64] | None = None
+    found: list[MetricSeries] = []
+    for device, metric in sorted(parts):
+        pieces = parts.pop((device, metric))
         start, end, value = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
         if len(pieces) > 1:
             order = np.argsort(start, kind="stable")
             start, end, value = start[order], end[order], value[order]
         end[:-1] = np.minimum(end[:-1], start[1:])
+        # Metrics that were sampled together share their times: these are most of the memory.
+        if times is not None and all(map(np.array_equal, times, (start, end))):
+            start, end = times
+        times = start, end
         series = MetricSeries(device, metric, names[metric], start, end, value)
         found.append(series if trace.is_whole else series.between(*trace.span()))
     return tuple(series for series in found if len(series))
