@@ -43,6 +43,10 @@ def rows_of(trace: Trace, table: str) -> list[dict[str, Any]]:
         ("pcie__write_bytes.sum.per_second", "pcie_tx_rate", Unit.BYTES_PER_S),
         ("NVLink RX Responses User Data [Throughput %]", "nvlink_rx", Unit.RATIO),
         ("nvltx__bytes.sum", "nvlink_tx_rate", Unit.BYTES_PER_S),
+        ("gpm__sm_util.pct", "sm_active", Unit.RATIO),
+        ("gpm__dram_bw_util.pct", "dram_active", Unit.RATIO),
+        ("gpm__pcie_rx_bytes.per_second", "pcie_rx_rate", Unit.BYTES_PER_S),
+        ("nvlrx__bytes_data_user.sum", "nvlink_rx_user_rate", Unit.BYTES_PER_S),
         ("lts__t_sector_hit_rate.pct", "l2_hit", Unit.RATIO),
         ("gpc__cycles_elapsed.avg.per_second", "gpu_clock", Unit.HZ),
         ("SYS Clock Frequency [MHz]", "sys_clock", Unit.HZ),
@@ -62,6 +66,7 @@ def test_names_of_recorders_have_one_meaning(name: str, meaning: str, unit: Unit
         "SMs Active [Sum]",
         "Tensor Active / FP16 Active [Throughput %]",  # a pipe that both share
         "Compute Warps in Flight [Avg Warps per Cycle]",
+        "lts__t_sectors.sum",  # sectors, not bytes
         "sm__cycles_active.sum",  # cycles, not a share
         "sm__cycles_active.avg.per_second",
         f"sm__cycles_inactive.{PERCENT}",

@@ -1,9 +1,10 @@
 """What sampled metrics mean, whatever a recorder calls them: one list of meanings and names.
 
 CUPTI has names such as ``sm__cycles_active.avg.pct_of_peak_sustained_elapsed``, and a chip may put
-a group before it (``TPC.TriageCompute.``). Nsight Systems has labels with a unit, such as
-``SMs Active [Throughput %]``, which differ between chips and versions. Their values become shares
-of 1, bytes per second or Hz here, so that means over time need no further unit.
+a group before it (``TPC.TriageCompute.``). Those of NVML begin with ``gpm__``. Nsight Systems has
+labels with a unit, such as ``SMs Active [Throughput %]``, which differ between chips and versions.
+Their values become shares of 1, bytes per second or Hz here, so that means over time need no
+further unit.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ def _link(direction: str, counter: str) -> tuple[str, ...]:
 
 _MEANINGS: Mapping[str, _Names] = {
     "gr_active": _Names("Graphics/compute active", ("gr__cycles_active", "GR Active")),
-    "sm_active": _Names("SM active", ("sm__cycles_active", "SMs Active", "SM Active")),
+    "sm_active": _Names(
+        "SM active", ("sm__cycles_active", "gpm__sm_util", "SMs Active", "SM Active")
+    ),
     "sm_issue": _Names(
         "SM issue",
         (
@@ -98,39 +101,74 @@ _MEANINGS: Mapping[str, _Names] = {
         "Tensor active",
         (
             *("sm__pipe_tensor_cycles_active_realtime", "sm__pipe_tensor_cycles_active"),
-            "Tensor Active",
+            *("gpm__any_tensor_util", "Tensor Active"),
         ),
     ),
     "fp64_active": _Names(
         "FP64 pipe",
         (
             *("sm__pipe_fp64_cycles_active_realtime", "sm__pipe_fp64_cycles_active"),
-            *("sm__inst_executed_pipe_fp64", "FP64 Active"),
+            *("sm__inst_executed_pipe_fp64", "gpm__fp64_util", "FP64 Active"),
         ),
     ),
     "fp32_active": _Names(
         "FMA pipe",
         (
             *("sm__inst_executed_pipe_fma_realtime", "sm__inst_executed_pipe_fma"),
-            *("sm__pipe_fma_cycles_active", "SM FMA Pipe Throughput", "FP32 Active"),
+            *("sm__pipe_fma_cycles_active", "sm__pipe_fma_cycles_active_realtime"),
+            *("sm__inst_executed_pipe_fmaheavy_realtime", "gpm__fp32_util"),
+            *("SM FMA Pipe Throughput", "FP32 Active"),
         ),
     ),
     "fp16_active": _Names(
         "FP16 pipe",
         (
             *("sm__inst_executed_pipe_fp16", "sm__inst_executed_pipe_fma_type_fp16"),
-            "FP16 Active",
+            *("gpm__fp16_util", "FP16 Active"),
         ),
     ),
+    "tensor_half_active": _Names(
+        "Tensor active, FP16 and BF16",
+        (
+            "sm__pipe_tensor_op_hmma_cycles_active_realtime",
+            "sm__pipe_tensor_subpipe_hmma_cycles_active_realtime",
+        ),
+    ),
+    "tensor_integer_active": _Names(
+        "Tensor active, integer",
+        (
+            "sm__pipe_tensor_op_imma_cycles_active_realtime",
+            "sm__pipe_tensor_subpipe_imma_cycles_active_realtime",
+        ),
+    ),
+    "alu_active": _Names(
+        "ALU pipe",
+        (
+            *("sm__inst_executed_pipe_alu_realtime", "sm__inst_executed_pipe_alu"),
+            "SM ALU Pipe Throughput",
+        ),
+    ),
+    "xu_active": _Names(
+        "XU pipe",
+        (
+            *("sm__inst_executed_pipe_xu_realtime", "sm__inst_executed_pipe_xu"),
+            "SM SFU Pipe Throughput",
+        ),
+    ),
+    "lsu_active": _Names("LSU pipe", ("sm__inst_executed_pipe_lsu",)),
     "warps_active": _Names(
         "Warps active",
         (
-            *("sm__warps_active_realtime", "sm__warps_active"),
+            *("sm__warps_active_realtime", "sm__warps_active", "gpm__sm_occupancy"),
             *("tpc__warps_active_shader_cs_realtime", "Compute Warps in Flight", "Compute Warps"),
         ),
     ),
     "dram_active": _Names(
-        "DRAM active", ("dram__throughput", "dramc__throughput", "VRAM Throughput")
+        "DRAM active",
+        (
+            *("dram__throughput", "dramc__throughput", "gpm__dram_bw_util"),
+            *("DRAM Bandwidth", "VRAM Throughput"),
+        ),
     ),
     "dram_read": _Names(
         "DRAM read",
@@ -147,17 +185,32 @@ _MEANINGS: Mapping[str, _Names] = {
         ),
     ),
     "pcie_rx": _Names(
-        "PCIe receive", ("pcie__read_bytes", "PCIe RX Throughput", "PCIe Read Bandwidth")
+        "PCIe receive",
+        (
+            *("pcie__read_bytes", "gpm__pcie_rx_bytes"),
+            *("PCIe RX Throughput", "PCIe Read Bandwidth"),
+        ),
     ),
     "pcie_tx": _Names(
-        "PCIe send", ("pcie__write_bytes", "PCIe TX Throughput", "PCIe Write Bandwidth")
+        "PCIe send",
+        (
+            *("pcie__write_bytes", "gpm__pcie_tx_bytes"),
+            *("PCIe TX Throughput", "PCIe Write Bandwidth"),
+        ),
     ),
     "nvlink_rx": _Names(
-        "NVLink receive", ("nvlrx__bytes", "NVLink RX Throughput"), _link("RX", "nvlrx")
+        "NVLink receive",
+        ("nvlrx__bytes", "gpm__nvlink_total_rx_bytes", "NVLink RX Throughput"),
+        _link("RX", "nvlrx"),
     ),
     "nvlink_tx": _Names(
-        "NVLink send", ("nvltx__bytes", "NVLink TX Throughput"), _link("TX", "nvltx")
+        "NVLink send",
+        ("nvltx__bytes", "gpm__nvlink_total_tx_bytes", "NVLink TX Throughput"),
+        _link("TX", "nvltx"),
     ),
+    "nvlink_rx_user": _Names("NVLink receive, user data", ("nvlrx__bytes_data_user",)),
+    "nvlink_tx_user": _Names("NVLink send, user data", ("nvltx__bytes_data_user",)),
+    "l2_active": _Names("L2 active", ("lts__t_sectors",)),
     "l2_hit": _Names(
         "L2 hit rate",
         (
@@ -173,7 +226,9 @@ _CLOCKS = ("gpu_clock", "sys_clock", "dram_clock")
 # Of SMs at one time: the lowest and the highest, where a recording has them.
 LEAST, MOST = "_least", "_most"
 _SPREAD = {"min": (LEAST, ", lowest SM"), "max": (MOST, ", highest SM")}
-_OF_BYTES = ("dram_read", "dram_write", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")
+_OF_BYTES = frozenset(
+    meaning for meaning in _MEANINGS if meaning.startswith(("dram_", "pcie_", "nvlink_"))
+) - {"dram_active", "dram_clock"}
 
 _PLACES = {
     name: (meaning, rank, rank >= len(names.names))
@@ -191,6 +246,7 @@ _FORMS: Mapping[str, str] = {
     "pct": PERCENT,
     "sum": BYTES,
     "sum.per_second": BYTES_PER_S,
+    "per_second": BYTES_PER_S,
     "avg.per_second": HERTZ,
 }
 _LABEL_FORMS: Mapping[str, str] = {
