@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import captures
+from support import captures, sampled
 
 import warpline
+from warpline.derived.metrics.series import metric_series
 from warpline.exporters.lanes import assign_lanes
 from warpline.trace import MemorySource, Trace
 from warpline.trace.meta import TraceMeta
@@ -121,3 +122,61 @@ def test_what_is_missing_is_said(tmp_path):
     assert said["windows_ns"] == [[1, 5]]
     assert said["lost"] == {"kernel": 3}
     assert said["warnings"] == ["late"]
+
+
+def test_samples_without_a_gpu_are_of_the_machine(tmp_path):
+    counter: dict[str, list[Any]] = {
+        "time_ns": [1, 2],
+        "device_id": [0, None],
+        "metric_id": [0, 1],
+        "value": [5.0, 7.0],
+    }
+    tables: dict[str, dict[str, list[Any]]] = {
+        "device": {"gpu_index": [3]},
+        "metric": {"name": ["SMs Active [Throughput %]", "mlx5_0: IB: Bytes sent [bytes/ms]"]},
+        "counter": counter,
+    }
+    events = exported(Trace(MemorySource(tables)), tmp_path)["traceEvents"]
+    groups = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    samples = [(groups[e["pid"]], e["name"]) for e in events if e["ph"] == "C"]
+    assert sorted(samples) == [
+        ("GPU 3", "SMs Active [Throughput %]"),
+        ("machine", "mlx5_0: IB: Bytes sent [bytes/ms]"),
+    ]
+
+
+def counters(document):
+    """Return time and value of each sample by group and name."""
+    events = document["traceEvents"]
+    group = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    found = defaultdict(list)
+    for event in events:
+        if event["ph"] == "C":
+            found[group[event["pid"]], event["name"]].append(
+                (ns(event["ts"]), event["args"]["value"])
+            )
+    return found
+
+
+def test_metrics_and_states_are_counter_tracks(tmp_path):
+    trace = sampled.sampled(hz=1_000, steps=2)
+    document = exported(trace, tmp_path)
+    tracks = counters(document)
+    gpu = "GPU 0 NVIDIA H100 80GB HBM3"
+    for series in metric_series(trace):  # of both forms
+        expected = list(zip(series.start_ns.tolist(), series.value.tolist(), strict=True))
+        assert tracks[gpu, series.name] == expected
+    power = trace["gpu_health"].select("start_ns", "power_w").rows()
+    assert tracks[gpu, "power [W]"] == power
+    assert len(tracks["machine", "CPU cores in use"]) == len(power) - 1
+    assert tracks["process 1", "CPU cores in use"]
+    events = document["traceEvents"]
+    (error,) = (event for event in events if event.get("cat") == "gpu_error")
+    assert (error["name"], ns(error["ts"])) == ("Xid 63", sampled.ERROR_NS)
+
+
+def test_a_clock_limit_is_a_slice(tmp_path):
+    document = exported(sampled.sampled(hz=100, steps=4), tmp_path)
+    (limit,) = (event for event in document["traceEvents"] if event.get("cat") == "gpu_health")
+    assert limit["name"] == "SW power cap"
+    assert ns(limit["ts"]) == 1_200_000_000

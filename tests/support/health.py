@@ -19,6 +19,7 @@ def read_gpu(machine: Machine, at_ns: int, device: int = 0, **values: Any) -> No
     names = (*AT_REST, "power_w", "energy_j", "temperature_c", "used_memory_bytes")
     names += ("other_memory_bytes", "other_processes", "busy_ratio", "pcie_generation")
     names += ("pcie_width", "nvlinks", "ecc_uncorrected", "memory_clock_hz", "thermal_limited_ns")
+    names += ("nvlink_sent_bytes", "nvlink_received_bytes")
     row = {**dict.fromkeys(names), **AT_REST, **values}
     machine.program.add(
         "gpu_health", start_ns=at_ns, end_ns=at_ns + 1_000_000, device_id=device, **row
@@ -36,7 +37,7 @@ def read_gpu_every(
 def read_host(machine: Machine, at_ns: int, process: int | None = None, **values: Any) -> None:
     """Add a reading of the machine, or of a process."""
     names = ("cpu_ns", "cores", "usable_cores", "throttled_ns", "memory_bytes", "read_bytes")
-    row = {**dict.fromkeys(names), **values}
+    row = {**dict.fromkeys((*names, "free_memory_bytes")), **values}
     machine.program.add(
         "host_health", start_ns=at_ns, end_ns=at_ns + 100_000, process_id=process, **row
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 
 import numpy as np
 import pytest
@@ -198,6 +199,38 @@ def check_names(both, start, end):
         assert one["ns"] == pytest.approx(ns, abs=0.01)
     order = [(-one["ns"], -one["count"], one["name"]) for one in found]
     assert order == sorted(order)
+
+
+def mean_of(events, start, end):
+    """Return mean, lowest and highest value of a counter, sample by sample; None without values."""
+    total = covered = 0.0
+    seen = []
+    for place, each in enumerate(events):
+        until = events[place + 1].start_ns if place + 1 < len(events) else max(end, each.start_ns)
+        inside = min(until, end) - max(each.start_ns, start)
+        if each.value is not None and not math.isnan(each.value) and inside > 0:
+            total += each.value * inside
+            covered += inside
+            seen.append(each.value)
+    return (total / covered, min(seen), max(seen)) if seen else None
+
+
+def test_means_of_counters(both):
+    rows = list(range(len(both.ids)))
+    for start, end in spans(both, 5):
+        found = {one["row"]: one for one in both.ask("means", rows=rows, start=start, end=end)}
+        for row in rows:
+            if both.read.rows[both.ids[row]]["kind"] != "counter":
+                assert row not in found
+                continue
+            expected = mean_of(both.events[both.ids[row]], start, end)
+            if expected is None:
+                assert row not in found
+                continue
+            mean, least, most = expected
+            assert found[row]["low"] == found[row]["high"] == pytest.approx(mean, rel=1e-5)
+            assert found[row]["least"] <= least * (1 + 1e-6)
+            assert found[row]["most"] >= most * (1 - 1e-6)
 
 
 def test_links_lead_both_ways(both):

@@ -9,7 +9,7 @@ import pytest
 import warpline
 from warpline import api
 from warpline.errors import UsageError
-from warpline.viewer.sides import first_view, step_dots
+from warpline.viewer.sides import common_axes, first_view, step_dots
 
 
 def steps(*spans, excluded=()):
@@ -27,6 +27,28 @@ def test_the_first_view_is_the_first_step_that_counts_on_both_sides():
 @pytest.mark.parametrize("other", [{"steps": []}, steps((0, 5), excluded=(0,))])
 def test_without_a_common_step_both_show_all(other):
     assert first_view(steps((0, 5), (5, 9)), other) is None
+
+
+def head(*rows):
+    keys = ("id", "parent", "label", "title", "kind", "axis_max")
+    return {"rows": [dict(zip(keys, row, strict=True)) for row in rows]}
+
+
+def test_counters_of_both_sides_have_one_axis():
+    before = head(
+        ("gpu0/metrics/3", "gpu0/metrics", "SM active", "sm__cycles", "counter", 100.0),
+        ("gpu0/health/power", "gpu0/health", "power", None, "counter", 700.0),
+        ("gpu0/state", "gpu0", "busy / idle", None, "state", None),
+    )
+    after = head(
+        ("gpu0/metrics/9", "gpu0/metrics", "SM active", "sm__cycles", "counter", 40.0),
+        ("gpu0/health/power", "gpu0/health", "power", None, "counter", 800.0),
+        ("gpu1/health/power", "gpu1/health", "power", None, "counter", 900.0),
+    )
+    assert common_axes(before, after) == (
+        {"gpu0/health/power": 800.0},
+        {"gpu0/metrics/9": 100.0},
+    )
 
 
 def places(plot):

@@ -138,7 +138,9 @@ def check_events(row, found, told, inside):
         start = end + found["gap"][place]
         assert start == events.start_ns[event]
         if events.value is not None:
-            assert found["value"][place] == pytest.approx(events.value[event], rel=1e-6)
+            value = found["value"][place]
+            expected = pytest.approx(events.value[event], rel=1e-6, nan_ok=True)
+            assert (np.nan if value is None else value) == expected
             end = start
             continue
         end = start + found["duration"][place]
@@ -167,9 +169,11 @@ def test_tiles_of_random_rows_equal_sums_over_all_events_at_every_level(kind, se
     assert set(seen) == {"events", "bins"}
 
 
-@pytest.mark.parametrize("seed", [4, 5])
-def test_a_counter_keeps_its_mean_and_its_highest_value(seed):
+@pytest.mark.parametrize(("seed", "missing"), [(4, 0.0), (5, 0.0), (6, 0.1), (7, 0.9)])
+def test_a_counter_keeps_its_mean_and_its_extremes(seed, missing):
     row = made(seed, 5000, 300, "counter")
+    assert row.events.value is not None
+    row.events.value[np.random.default_rng(seed).random(5000) < missing] = np.nan
     rows = stored([row])
     start, value = row.events.start_ns, row.events.value
     grid = Grid(0, int(start[-1]) + 5000, 0)
@@ -192,14 +196,17 @@ def test_a_counter_keeps_its_mean_and_its_highest_value(seed):
                 samples = list(range(*np.searchsorted(start, [low, high]).tolist()))
                 if low not in start and start[0] < low:
                     samples.insert(0, int(np.searchsorted(start, low)) - 1)
-                if not samples:
-                    assert np.isnan(found["mean"][bin_])
-                    continue
                 begins = [max(low, int(start[each])) for each in samples]
-                sums = np.diff([*begins, high]) * value[samples]
-                mean = sums.sum() / (high - begins[0])
-                assert found["mean"][bin_] == pytest.approx(mean, rel=1e-9, abs=1e-6)
-                assert found["most"][bin_] == value[samples].max()
+                time = np.diff([*begins, high]) if samples else np.zeros(0)
+                own, is_known = value[samples], ~np.isnan(value[samples])
+                if not is_known.any():
+                    assert np.isnan([found[name][bin_] for name in ("mean", "least", "most")]).all()
+                    continue
+                if time[is_known].sum() > 0:
+                    mean = (time * own)[is_known].sum() / time[is_known].sum()
+                    assert found["mean"][bin_] == pytest.approx(mean, rel=1e-9, abs=1e-6)
+                assert found["most"][bin_] == own[is_known].max()
+                assert found["least"][bin_] == own[is_known].min()
                 bins += 1
     assert bins > 1000
 

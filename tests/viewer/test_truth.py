@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import lzma
+import math
 import os
 import re
 from pathlib import Path
@@ -92,7 +93,13 @@ def check_tiles(page, facts, shift):
 
 
 def gpu_of(page, row):
-    return int(re.search(r"GPU (-?\d+)", page.rows[row["parent"]]["label"])[1])  # type: ignore[index]
+    while row["parent"] is not None:
+        row = page.rows[row["parent"]]
+    return int(re.search(r"GPU (-?\d+)", row["label"])[1])  # type: ignore[index]
+
+
+def has_value(event):
+    return event.value is not None and not math.isnan(event.value)
 
 
 def union(intervals):
@@ -107,12 +114,12 @@ def union(intervals):
 
 def check_samples(page, samples, shift):
     rows = {
-        (gpu_of(page, row), row["label"]): row["id"]
+        (gpu_of(page, row), row["title"] or row["label"]): row["id"]
         for row in page.rows.values()
         if row["kind"] == "counter"
     }
     for key, expected in samples.items():
-        events = page.events(rows[key])
+        events = [event for event in page.events(rows[key]) if has_value(event)]
         assert [event.start_ns + shift for event in events] == [time for time, _ in expected]
         values = [value for _, value in expected]
         assert [event.value for event in events] == pytest.approx(values, rel=1e-6)

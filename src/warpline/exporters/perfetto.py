@@ -2,7 +2,8 @@
 
 Processes and GPUs are groups; CPU threads and streams are tracks. Overlapping events go to extra
 tracks of the same name, because the viewers drop events that do not nest. A flow arrow links each
-launch call to the GPU operation with the same correlation id.
+launch call to the GPU operation with the same correlation id. Metrics, and the state of GPUs and of
+the machine, are counter tracks; these have no gaps, so that a value lasts until the next one.
 """
 
 from __future__ import annotations
@@ -17,18 +18,36 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
+from warpline.derived.health.clock_limits import ClockLimit
+from warpline.derived.health.readings import MACHINE
+from warpline.derived.health.series import (
+    HealthSeries,
+    clock_limit_spans,
+    gpu_health_series,
+    host_health_series,
+)
+from warpline.derived.metrics.series import NO_DEVICE, metric_series
 from warpline.exporters import EXPORTERS, Exporter
 from warpline.exporters.lanes import assign_lanes
 from warpline.files import complete_file
 from warpline.ops.join import lookup_rows
 from warpline.schema import TABLES
 from warpline.trace.trace import Trace
+from warpline.units import Unit
 
 I64 = npt.NDArray[np.int64]
 
 _HOST = {"range": "ranges", "api_call": "CUDA API", "os_call": "OS runtime"}
 _DEVICE = ("kernel", "memcpy", "memset", "graph_launch")
-_WRITTEN = {*_HOST, *_DEVICE, "mark", "counter"}
+_METRICS = {"counter", "counter_block"}
+_WRITTEN = {*_HOST, *_DEVICE, *_METRICS, "mark", "gpu_health", "host_health", "gpu_error"}
+_UNITS = {
+    Unit.HZ: " [Hz]",
+    Unit.WATTS: " [W]",
+    Unit.CELSIUS: " [C]",
+    Unit.BYTES: " [B]",
+    Unit.BYTES_PER_S: " [B/s]",
+}
 _GRAPH_LEVEL = 0  # of schema.labels.GRAPH_LEVELS: CUDA graphs without node rows
 _DETAILS = ("correlation_id", "bytes")
 
@@ -57,7 +76,7 @@ class _Events:
 
 
 def write(trace: Trace, path: Path, tables: Collection[str]) -> None:
-    """Write the CPU calls, ranges, marks, GPU operations and counters among the tables."""
+    """Write the CPU calls, ranges, marks, GPU operations and samples among the tables."""
     with complete_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as out:
         _Writing(trace, {*tables}, out).run()
 
@@ -89,7 +108,9 @@ class _Writing:
         for part in device if calls else ():
             self._arrows(calls[0], part)
         self._marks()
-        self._counters()
+        self._metrics()
+        self._gpu_state()
+        self._machine_state()
         meta = self._trace.meta
         facts = {
             "producer": meta.producer,
@@ -231,19 +252,59 @@ class _Writing:
                 f' "ts": {self._us(time_ns)}, "cat": "mark", "name": {name}}}'
             )
 
-    def _counters(self) -> None:
-        if "counter" not in self._tables:
+    def _metrics(self) -> None:
+        if not self._tables & _METRICS:
             return
-        data = self._trace.columns("counter", "time_ns", "device_id", "metric_id", "value")
-        names = self._names("metric")
-        values = (data[key].to_list() for key in ("time_ns", "device_id", "metric_id", "value"))
-        for time_ns, device, metric, value in zip(*values, strict=True):
-            if np.isfinite(value):
-                pid = self._group("device", -1 if device is None else device)
+        for series in metric_series(self._trace):
+            of_gpu = series.device != NO_DEVICE
+            pid = self._group("device", series.device) if of_gpu else self._group("machine", MACHINE)
+            self._counter(pid, series.name, series.start_ns, series.value)
+
+    def _gpu_state(self) -> None:
+        """Write the readings of the GPUs, what limits their clocks, and their errors."""
+        if "gpu_health" in self._tables:
+            for series in gpu_health_series(self._trace):
+                self._health(self._group("device", series.of), series)
+            for spans in clock_limit_spans(self._trace):
+                pid = self._group("device", spans.device)
+                tid = self._track(pid, "clock limits", 0)
+                arrays = (spans.start_ns, spans.end_ns, spans.limit)
+                for start, end, limit in zip(*(each.tolist() for each in arrays), strict=True):
+                    self._emit(
+                        f'{{"ph": "X", "pid": {pid}, "tid": {tid}, "ts": {self._us(start)},'
+                        f' "dur": {_us(end - start)}, "cat": "gpu_health",'
+                        f' "name": {json.dumps(ClockLimit.at(limit).label)}}}'
+                    )
+        if "gpu_error" in self._tables:
+            columns = self._trace.columns("gpu_error", "time_ns", "device_id", "xid")
+            for at_ns, device, xid in zip(
+                *(column.values.tolist() for column in columns.values()), strict=True
+            ):
+                pid = self._group("device", device)
                 self._emit(
-                    f'{{"ph": "C", "pid": {pid}, "ts": {self._us(time_ns)},'
-                    f' "name": {names[metric]}, "args": {{"value": {value!r}}}}}'
+                    f'{{"ph": "i", "s": "p", "pid": {pid}, "tid": {pid},'
+                    f' "ts": {self._us(at_ns)}, "cat": "gpu_error", "name": "Xid {xid}"}}'
                 )
+
+    def _machine_state(self) -> None:
+        if "host_health" not in self._tables:
+            return
+        for series in host_health_series(self._trace):
+            kind = "machine" if series.of == MACHINE else "process"
+            self._health(self._group(kind, series.of), series)
+
+    def _health(self, pid: int, series: HealthSeries) -> None:
+        name = series.label + _UNITS.get(series.unit, "")
+        self._counter(pid, name, series.start_ns, series.value)
+
+    def _counter(self, pid: int, name: str, start_ns: I64, values: npt.NDArray[np.float64]) -> None:
+        """Write a counter track."""
+        quoted = json.dumps(name)
+        for time_ns, value in zip(start_ns.tolist(), values.tolist(), strict=True):
+            self._emit(
+                f'{{"ph": "C", "pid": {pid}, "ts": {self._us(time_ns)},'
+                f' "name": {quoted}, "args": {{"value": {value!r}}}}}'
+            )
 
     def _group(self, kind: str, row: int) -> int:
         """Return the id of a process or GPU; write its name on first use."""
@@ -263,6 +324,8 @@ class _Writing:
         self._emit(json.dumps(event))
 
     def _group_title(self, kind: str, row: int) -> str:
+        if kind == "machine":
+            return "machine"
         if row < 0:
             return "all GPUs"
         key = "pid" if kind == "process" else "gpu_index"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpline.viewer.columns import Packed, delta, float32, optional_delta, plain
+from warpline.viewer.columns import Packed, delta, float32, optional, optional_delta, plain
 from warpline.viewer.rows import Events
 
 VERSION = 1
@@ -200,7 +200,7 @@ def event_columns(part: Events) -> list[Packed]:
     """Return the columns of a part; the events are sorted by time, without overlaps."""
     if part.value is not None:
         gap = np.diff(part.start_ns, prepend=part.start_ns[:1])
-        return [plain("gap", gap), _value(part)]
+        return [plain("gap", gap), *_values(part)]
     gap = part.start_ns - np.append(part.start_ns[:1], part.end_ns[:-1])
     columns = [
         plain("gap", gap),
@@ -219,9 +219,18 @@ def event_columns(part: Events) -> list[Packed]:
     return columns
 
 
-def _value(part: Events) -> Packed:
-    """Return a counter's values: integers exactly, others in single precision."""
-    value = part.value
-    assert value is not None
-    is_whole = bool(np.all((value >= 0) & (value < 2**53) & (value == np.floor(value))))
-    return plain("value", value.astype(np.int64)) if is_whole else float32("value", value)
+def _values(part: Events) -> Iterator[Packed]:
+    """Yield a counter's values: integers exactly, others in single precision."""
+    columns = {"value": part.value, "least": part.least, "most": part.most}
+    for name, value in columns.items():
+        if value is None:
+            continue
+        known = ~np.isnan(value)
+        whole = np.where(known, value, 0.0)
+        is_whole = bool(np.all((whole >= 0) & (whole < 2**53) & (whole == np.floor(whole))))
+        if not is_whole:
+            yield float32(name, value)
+        elif known.all():
+            yield plain(name, whole.astype(np.int64))
+        else:
+            yield optional(name, whole.astype(np.int64), known)

@@ -1,4 +1,4 @@
-"""The rows of each GPU: busy and idle time, phases, streams, memory, counters."""
+"""The rows of each GPU: busy and idle time, phases, streams, memory, metrics, state."""
 
 from __future__ import annotations
 
@@ -21,25 +21,28 @@ from warpline.ops.tree import enclosing
 from warpline.presentation.kernel_names import short_names
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
 from warpline.trace import Trace
-from warpline.viewer.counter_rows import device_counters
 from warpline.viewer.lanes import lanes
+from warpline.viewer.memory_rows import memory_rows
 from warpline.viewer.names import MERGED, Names, category
 from warpline.viewer.projected import phase_lanes, projected
 from warpline.viewer.rows import Events, Link, Row, lane_label, narrow, split
+from warpline.viewer.sampled_rows import gpu_state_rows, metric_rows
 
 _SHOWN_PHASES = 6
 _OF_HOST = [cause for cause in IDLE if cause not in NOT_OF_CPU]
 
 
 def device_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the rows of all GPUs with work or counters, in the order of the device table."""
+    """Yield the rows of all GPUs with work or samples, in the order of the device table."""
     count = trace.row_count("device") if trace.has("device") else 0
     states = _by_device(_states(trace, names))
     phases = _by_device(_phases(trace, names))
     streams = _by_device(_streams(trace, names))
-    counters = _by_device(device_counters(trace, names))
+    memory = _by_device(memory_rows(trace, names))
+    metrics = _by_device(metric_rows(trace, names))
+    health = _by_device(gpu_state_rows(trace, names))
     for device in range(count):
-        parts = (states, phases, streams, counters)
+        parts = (states, phases, streams, memory, metrics, health)
         rows = [row for part in parts for row in part.get(device, ())]
         if rows:
             yield Row(f"gpu{device}", None, device_label(trace, device), "group", device=device)

@@ -42,6 +42,10 @@ _HOST = (
     Category("profiler", "other", "profiler overhead"),
     Category("sample", "other", "CPU samples"),
     Category("counter", "other", "counter values"),
+    Category("clock-limit-heat", "other", "clock limited by heat"),
+    Category("clock-limit-power", "other", "clock limited by power"),
+    Category("clock-limit-setting", "other", "clock limited by a setting"),
+    Category("gpu-error", "other", "errors of a GPU"),
     Category("attribute", "other", "text attributes"),
 )
 

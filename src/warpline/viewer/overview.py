@@ -113,7 +113,7 @@ def _touched(events: Events, bins: _Bins) -> U8:
 def _mean_of_counter(events: Events, bins: _Bins) -> U8:
     """Return the mean of each bin relative to the maximum; a sample is valid until the next."""
     assert events.value is not None
-    value = np.maximum(events.value, 0.0)
+    value = np.maximum(np.nan_to_num(events.value), 0.0)
     largest = float(value.max())
     if largest <= 0:
         return np.zeros(bins.number, np.uint8)

@@ -20,6 +20,7 @@ from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 from warpline.viewer import focus
 from warpline.viewer.attributes import EVENT_TABLES, write_attributes
+from warpline.viewer.axes import axis_max, value_range
 from warpline.viewer.clocks import with_clock_errors
 from warpline.viewer.container import VERSION, Block, BlockWriter, Container, write_events
 from warpline.viewer.device_rows import device_rows
@@ -28,6 +29,8 @@ from warpline.viewer.host_rows import host_rows
 from warpline.viewer.names import CATEGORIES, Names, cut
 from warpline.viewer.overview import Overview, bin_count
 from warpline.viewer.rows import Events, Row
+from warpline.viewer.sample_groups import within_limit
+from warpline.viewer.sampled_rows import machine_rows
 from warpline.viewer.step_rows import step_rows
 from warpline.viewer.thinning import Thinned, Thinner, kept_windows
 
@@ -205,8 +208,10 @@ class Packer:
     ) -> None:
         self._run, self._diagnosis, self._tables = run, diagnosis, tables
         self._names = Names(run.trace.strings)
-        self._rows = tuple(timeline_rows(run, self._names))
-        self._frame = Frame(run, self._names, self._rows)
+        self._complete = kept_windows(run, diagnosis)
+        rows = tuple(timeline_rows(run, self._names))
+        self._rows = rows = within_limit(rows, self._complete)
+        self._frame = Frame(run, self._names, rows)
         _ = self._frame.step_lists  # the last that needs what the rows were made of
         forget_others(run.trace, steps)
 
@@ -242,9 +247,8 @@ class Packer:
         return self._thinned(thinner.to(0.0)) if best is None else best[1]
 
     def _thinner(self, limit: int) -> Thinner:
-        complete = kept_windows(self._run, self._diagnosis)
         categories = self._names.categories()
-        return Thinner(self._rows, self._sizes, categories, self._frame.span, complete, limit)
+        return Thinner(self._rows, self._sizes, categories, self._frame.span, self._complete, limit)
 
     @cached_property
     def _sizes(self) -> dict[str, float]:
@@ -278,7 +282,7 @@ class Packer:
 def timeline_rows(run: Run, names: Names) -> Iterator[Row]:
     """Yield all rows of a timeline in display order; steps directly follow their group's header."""
     trace = run.trace
-    rows = (*device_rows(trace, names), *host_rows(trace, names))
+    rows = (*device_rows(trace, names), *host_rows(trace, names), *machine_rows(trace, names))
     steps_of = step_rows(run, names)
     for row in with_clock_errors(trace, rows):
         yield row
@@ -296,8 +300,7 @@ def span_of(trace: Trace, rows: Sequence[Row]) -> tuple[int, int]:
 
 def _row(row: Row, events: Events) -> dict[str, Any]:
     """Return the description of a row in the head, without the places of its events."""
-    value = events.value
-    highest = None if value is None or not len(value) else float(value.max())
+    lowest, highest = value_range(events)
     return {
         "id": row.id,
         "parent": row.parent,
@@ -308,16 +311,23 @@ def _row(row: Row, events: Events) -> dict[str, Any]:
         "thread": row.thread,
         "stream": row.stream,
         "table": None if row.table is None else EVENT_TABLES.index(row.table),
-        "count": len(events),
-        "busy_ns": int((events.end_ns - events.start_ns).sum()) if value is None else 0,
+        "count": len(events) if row.recorded is None else row.recorded,
+        "busy_ns": 0 if row.kind == "counter" else _time_of(events),
         "depth": row.depth,
         "collapsed": row.is_collapsed,
-        "hidden": highest == 0,
+        "hidden": highest == 0 and not row.is_sampled,
         "unit": row.unit,
-        "min": None if highest is None or value is None else float(value.min()),
+        "title": None if row.title is None else cut(row.title),
+        "min": lowest,
         "max": highest,
+        "axis_max": axis_max(highest, row.axis_max, row.unit),
+        "sampled": row.is_sampled,
         "clock_error_ns": row.clock_error_ns,
     }
+
+
+def _time_of(events: Events) -> int:
+    return int((events.end_ns - events.start_ns).sum())
 
 
 def _sizes(container: Container) -> dict[str, float]:

@@ -78,6 +78,7 @@ class Questions:
             "longest": self._longest,
             "sums": self._sums,
             "names": self._by_name,
+            "means": self._means,
         }
 
     def answer(self, name: str, asked: Asked) -> Any:
@@ -297,6 +298,24 @@ class Questions:
             busy = row.busy_before(end) - row.busy_before(start)
             sums.append({"row": place, "first": first, "last": last, "busy_ns": busy})
         return sums
+
+    def _means(self, asked: Asked) -> list[dict[str, Any]]:
+        """Return the mean of each counter over the time that has values, and its extremes."""
+        span = self._span(asked)
+        means = []
+        for place in self._wanted(asked):
+            row = self._rows[place]
+            if not len(row) or not row.is_counter or row.value is None:
+                continue
+            area, known = (np.diff(each) for each in row.curve_until(np.array(span)))
+            first, last = row.touching(*span)
+            if first < last and known[0] > 0:
+                value = row.value[first:last]  # these ignore missing values
+                least, most = float(np.fmin.reduce(value)), float(np.fmax.reduce(value))
+                mean = min(max(float(area[0] / known[0]), least), most)
+                found = {"low": mean, "high": mean, "least": least, "most": most}
+                means.append({"row": place, **found, "covered_ns": _json_number(float(known[0]))})
+        return means
 
     def _by_name(self, asked: Asked) -> list[dict[str, Any]]:
         start, end = self._span(asked)

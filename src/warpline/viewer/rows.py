@@ -42,6 +42,8 @@ class _Columns(NamedTuple):
     table: Integers | None
     links: Mapping[str, Link]
     value: F64 | None
+    least: F64 | None = None
+    most: F64 | None = None
 
 
 class Events:
@@ -57,7 +59,7 @@ class Events:
         row: Table rows of the events; None for events without table rows.
         table: Indices in `EVENT_TABLES` if a row mixes tables; None for a single table.
         links: Links by name.
-        value: Counter values, each valid from `start_ns`.
+        value: Counter values, each valid from `start_ns` to the next; NaN where there is none.
     """
 
     def __init__(
@@ -111,8 +113,18 @@ class Events:
 
     @property
     def value(self) -> F64 | None:
-        """Counter values, each valid from `start_ns`."""
-        return None if self._source.value is None else self._own(self._source.value)
+        """Counter values, each valid from `start_ns` to the next; NaN where there is none."""
+        return self._optional(self._source.value)
+
+    @property
+    def least(self) -> F64 | None:
+        """Lowest value of each sample that stands for several; None if none does."""
+        return self._optional(self._source.least)
+
+    @property
+    def most(self) -> F64 | None:
+        """Highest value of each sample that stands for several; None if none does."""
+        return self._optional(self._source.most)
 
     @property
     def span_ns(self) -> tuple[int, int]:
@@ -134,7 +146,7 @@ class Events:
 
     def loaded(self) -> Events:
         """Return the events with arrays of their own."""
-        return self if self._chosen is None else Events(*self._cut(slice(None)))
+        return self if self._chosen is None else self._with(self._cut(slice(None)))
 
     def without_table(self) -> Events:
         """Return the events as those of a single table."""
@@ -144,7 +156,17 @@ class Events:
 
     def linked(self, links: Mapping[str, Link]) -> Events:
         """Return the events with these links instead of theirs."""
-        return Events(*self._cut(slice(None))._replace(links=links))
+        return self._with(self._cut(slice(None))._replace(links=links))
+
+    def ranged(self, least: F64, most: F64) -> Events:
+        """Return samples that stand for several: their lowest and highest values, shape (n,)."""
+        return self._with(self._cut(slice(None))._replace(least=least, most=most))
+
+    @staticmethod
+    def _with(columns: _Columns) -> Events:
+        own = Events()
+        own._source = columns
+        return own
 
     def _cut(self, chosen: slice) -> _Columns:
         return _Columns(
@@ -155,7 +177,12 @@ class Events:
             None if self.table is None else self.table[chosen],
             {key: Link(link.row[chosen], link.valid[chosen]) for key, link in self.links.items()},
             None if self.value is None else self.value[chosen],
+            None if self.least is None else self.least[chosen],
+            None if self.most is None else self.most[chosen],
         )
+
+    def _optional(self, values: Values | None) -> Values | None:
+        return None if values is None else self._own(values)
 
     def _own(self, values: Values) -> Values:
         return values if self._chosen is None else cast("Values", values[self._chosen])
@@ -174,7 +201,7 @@ class Row:
         id: Unique in the container.
         parent: Id of its group; None for a top-level row.
         label: The displayed label.
-        kind: group, state, step, stream, phase, range, op, api, os, mark, or counter.
+        kind: group, state, step, stream, phase, range, op, api, os, mark, limit, or counter.
         table: The table of its events; None for several tables or none.
         device: Row of the device table, or None.
         process: Row of the process table, or None.
@@ -183,6 +210,11 @@ class Row:
         depth: Its lane among the lanes of the same source.
         is_collapsed: Whether its children are initially hidden.
         unit: Unit of a counter.
+        title: What the label stands for, such as the full name of a metric; None for the label.
+        axis_max: Natural upper end of a counter's axis, such as a power limit; None for a round
+            number.
+        is_sampled: Whether a counter has samples at regular times, whose mean says something.
+        recorded: Number of recorded samples if several are joined; None otherwise.
         clock_error_ns: Largest clock error relative to the first file, ns.
         events: Its events.
     """
@@ -199,6 +231,10 @@ class Row:
     depth: int = 0
     is_collapsed: bool = False
     unit: str | None = None
+    title: str | None = None
+    axis_max: float | None = None
+    is_sampled: bool = False
+    recorded: int | None = None
     clock_error_ns: int | None = None
     events: Events = field(default_factory=Events)
 

@@ -12,6 +12,7 @@ from warpline.viewer.attributes import EVENT_TABLES
 from warpline.viewer.container import Container
 from warpline.viewer.pack import pack
 from warpline.viewer.page import Assets, assets, page, policy
+from warpline.viewer.sampled_rows import sample_count
 from warpline.viewer.server import PageServer, Site
 from warpline.viewer.tiled import TiledPage, View
 
@@ -65,7 +66,7 @@ def page_server(
 def _events(trace: Trace) -> int:
     """Return the approximate number of events in a timeline."""
     tables = [table for table in (*EVENT_TABLES, *_DEVICE_TABLES) if trace.has(table)]
-    return sum(trace.row_count(table) for table in tables)
+    return sum(trace.row_count(table) for table in tables) + sample_count(trace)
 
 
 def _blocks(container: Container) -> list[bytes]:

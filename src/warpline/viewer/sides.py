@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from warpline.presentation.comparison import page as presented
 from warpline.result.comparison import Comparison
 from warpline.units import format_ns, plural
+from warpline.viewer.container import script_json
 from warpline.viewer.markup import Markup, element, void
 from warpline.viewer.page import Assets, embeddable, policy
 from warpline.viewer.report import Report, framed
@@ -61,7 +62,8 @@ def side_by_side(
     yield element("title", f"{comparison.title} · Warpline")
     for one in (parts.styles[0], style):
         yield f"\n<style>{one}</style>"
-    first = json.dumps(first_view(before.report.head, after.report.head))
+    heads = before.report.head, after.report.head
+    first = json.dumps(first_view(*heads))
     yield f"\n</head>{element('body', data_first=first).removesuffix('</body>')}\n"
     yield _TABS
     blocks = presented(comparison).blocks
@@ -71,7 +73,9 @@ def side_by_side(
     for name, side in (("Before", before), ("After", after)):
         yield element("h2", f"{name}: {side.title}")
         yield framed("".join(side.report.pieces), title=f"Timeline {name.lower()}")
-    yield f'</div>\n<script>{script}</script>\n<i id="warpline-end" hidden></i></body></html>\n'
+    axes = script_json(common_axes(*heads))
+    yield f'</div>\n<script type="application/json" id="wl-axes">{axes}</script>'
+    yield f'\n<script>{script}</script>\n<i id="warpline-end" hidden></i></body></html>\n'
 
 
 _TABS = Markup(
@@ -101,6 +105,36 @@ def first_view(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
             margin = _AROUND * length
             return {"step": step, "start": -margin, "end": length + margin}
     return None
+
+
+def common_axes(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the upper ends of the axes of counters that both sides have: the higher of both.
+
+    Args:
+        before: Head of a container.
+        after: The other one.
+
+    Returns:
+        For each side, the upper end by row id, where it is not the side's own.
+    """
+    sides = [
+        {
+            (row["parent"], row["title"] or row["label"]): row
+            for row in head["rows"]
+            if row["kind"] == "counter" and row["axis_max"] is not None
+        }
+        for head in (before, after)
+    ]
+    found: tuple[dict[str, float], dict[str, float]] = {}, {}
+    for key in sides[0].keys() & sides[1].keys():
+        rows = [side[key] for side in sides]
+        high = max(row["axis_max"] for row in rows)
+        for row, own in zip(rows, found, strict=True):
+            if row["axis_max"] != high:
+                own[row["id"]] = high
+    return found
 
 
 def step_dots(before: Sequence[float], after: Sequence[float]) -> Markup | None:

@@ -70,7 +70,7 @@ class StoredRow:
         row: The row; its events have no links.
         busy_ns: Busy time before each event, shape (n + 1,).
         links: By name: linked table row, -1 for none.
-        area: For counters: value times ns before each sample.
+        area: For counters: value times ns before each sample, without missing values.
         categories: Category of each name, shape (names,).
         origin_ns: Start of the bins of all rows.
     """
@@ -145,9 +145,43 @@ class StoredRow:
         """The maximum of a counter per bin."""
         assert self.value is not None
         value = self.value
-        # Values may be negative, but negative weights mean events to ignore.
-        lowest = float(np.min(value, initial=0.0))
-        return RangeMax(self.start_ns, self.origin_ns, lambda rows: value[rows] - lowest)
+        lowest = float(np.nanmin(value, initial=0.0))
+        return RangeMax(self.start_ns, self.origin_ns, lambda rows: _weight(value[rows] - lowest))
+
+    @cached_property
+    def lowest(self) -> RangeMax:
+        """The minimum of a counter per bin."""
+        assert self.value is not None
+        value = self.value
+        highest = float(np.nanmax(value, initial=0.0))
+        return RangeMax(self.start_ns, self.origin_ns, lambda rows: _weight(highest - value[rows]))
+
+    @cached_property
+    def _missing(self) -> tuple[I64, I64, I64]:
+        """The samples without a value, and their time before each of them: (k,), (k,), (k + 1,)."""
+        assert self.value is not None
+        rows = np.flatnonzero(np.isnan(self.value))
+        start, end = self.start_ns[rows], self.row.events.end_ns[rows]
+        if len(rows) and rows[-1] == len(self) - 1:
+            end[-1] = np.iinfo(np.int64).max  # nothing follows
+        return start, end, np.append(0, np.cumsum(end[:-1] - start[:-1]))
+
+    def curve_until(self, time_ns: F64 | I64) -> tuple[F64, F64]:
+        """Return the integral of a counter up to some times, and the time that has values, ns."""
+        assert self.value is not None
+        assert self.area is not None
+        held = np.searchsorted(self.start_ns, time_ns) - 1  # the valid sample just before
+        row = np.maximum(held, 0)
+        value = np.nan_to_num(self.value[row])
+        area = self.area[row] + value * (time_ns - self.start_ns[row])
+        start, end, before = self._missing
+        known = (time_ns - self.start_ns[0]).astype(np.float64)
+        if len(start):
+            gap = np.searchsorted(start, time_ns) - 1
+            own = np.maximum(gap, 0)
+            inside = np.minimum(time_ns, end[own]) - start[own]
+            known -= np.where(gap >= 0, before[own] + inside, 0)
+        return np.where(held >= 0, area, 0.0), np.where(held >= 0, known, 0.0)
 
     @cached_property
     def by_category(self) -> tuple[OfCategory, ...]:
@@ -243,6 +277,11 @@ class StoredRow:
         return {}
 
 
+def _weight(values: F64) -> F64:
+    """Return weights that are not negative; events to ignore, without a value, get -1."""
+    return np.where(np.isnan(values), -1.0, values)
+
+
 def _places(ascending: AnyArray, wanted: I64) -> I64:
     """Return, for each of some nonnegative integers, how many of the others are smaller.
 
@@ -288,6 +327,7 @@ class RowStore:
         self._rows: list[tuple[Row, dict[str, tuple[str, int, int]]]] = []
         self._size = 0
         self._file: IO[bytes] = _private_file()
+        self._written: dict[str, tuple[AnyArray, tuple[str, int, int]]] = {}
 
     def add(self, row: Row, idle_names: BoolArray) -> None:
         """Store a row.
@@ -304,11 +344,18 @@ class RowStore:
         if len(events):
             columns = _columns(row, idle_names)
         try:
-            described = {name: self._write(values) for name, values in columns.items()}
+            described = {name: self._placed(name, values) for name, values in columns.items()}
         except OSError as error:
             self._file.close()
             raise _no_room(error, self._size) from None
         self._rows.append((replace(row, events=Events()), described))
+
+    def _placed(self, name: str, values: AnyArray) -> tuple[str, int, int]:
+        """Write a column, unless the row before has the same, as metrics have the same times."""
+        known = self._written.get(name)
+        if known is None or known[0] is not values:
+            self._written[name] = known = (values, self._write(values))
+        return known[1]
 
     def _write(self, values: AnyArray) -> tuple[str, int, int]:
         self._file.write(bytes(-self._size % 8))
@@ -357,6 +404,8 @@ def _no_room(error: Exception, size: int) -> InputError:
 def _columns(row: Row, idle_names: BoolArray) -> dict[str, AnyArray]:
     """Return the stored arrays of a row in their smallest types."""
     events = row.events.loaded()
+    if events.value is not None:
+        return _columns_of_counter(events)
     length = events.end_ns - events.start_ns
     busy = np.where(idle_names[events.name], 0, length) if row.kind == "state" else length
     columns: dict[str, AnyArray] = {
@@ -372,10 +421,20 @@ def _columns(row: Row, idle_names: BoolArray) -> dict[str, AnyArray]:
     for name, link in events.links.items():
         if link.valid.any():
             columns[f"link {name}"] = narrow(np.where(link.valid, link.row, _NO_END))
-    if events.value is not None:
-        columns["value"] = events.value
-        columns["area"] = np.append(0.0, np.cumsum(events.value * length))[:-1]
     return columns
+
+
+def _columns_of_counter(events: Events) -> dict[str, AnyArray]:
+    """Return the stored arrays of a counter, whose samples have one name and are not busy time."""
+    assert events.value is not None
+    area = np.nan_to_num(events.value) * (events.end_ns - events.start_ns)
+    return {
+        "start": events.start_ns,
+        "end": events.end_ns,
+        "name": narrow(events.name[:1]),
+        "value": events.value,
+        "area": np.append(0.0, np.cumsum(area))[:-1],
+    }
 
 
 def _mapped(
@@ -390,10 +449,13 @@ def _mapped(
         for name, (dtype, begin, count) in described.items()
     }
     nothing = np.zeros(0, np.int64)
+    start, name = columns.get("start", nothing), columns.get("name", nothing)
+    if len(name) < len(start):
+        name = np.broadcast_to(name, len(start))
     events = Events(
-        columns.get("start", nothing),
+        start,
         columns.get("end", nothing),
-        columns.get("name", nothing),
+        name,
         columns.get("number"),
         columns.get("table"),
         value=columns.get("value"),

@@ -1,7 +1,8 @@
 """Omit short events from a report that would be too large, and mark where.
 
-Events are omitted in stages, the least important rows first. A few representative steps and the
-windows of the findings stay complete until all other stages are exhausted. In a stage, the shortest
+Events are omitted in stages, the least important rows first. Samples of counters are joined
+instead: their mean, with the lowest and highest value. A few representative steps and the windows
+of the findings stay complete until all other stages are exhausted. In a stage, the shortest
 events of each row go first, evenly over time among those of one length.
 """
 
@@ -22,6 +23,7 @@ from warpline.units import format_count
 from warpline.viewer.container import BlockWriter, write_events
 from warpline.viewer.exact_sums import MOST_BINS, Sums, bins_within, exact_sums, write_sums
 from warpline.viewer.rows import Row, narrow
+from warpline.viewer.sample_groups import inside, joinable, joined
 
 _TIERS = (
     frozenset({"os", "mark"}),
@@ -55,12 +57,14 @@ class Thinned:
         spans: Omitted events by time range, as in the container's head; times of the trace.
         left_out: Total number of omitted events.
         sums: Exact sums of the rows that lack events, by row id.
+        is_joined: Whether samples of counters are joined.
     """
 
     rows: tuple[Row, ...]
     spans: tuple[dict[str, Any], ...] = ()
     left_out: int = 0
     sums: Mapping[str, Sums] = field(default_factory=dict)
+    is_joined: bool = False
 
     def head(self, offset_ns: int) -> dict[str, Any] | None:
         """Return the entry of the container's head; None if no events were omitted."""
@@ -79,6 +83,8 @@ class Thinned:
             " Totals, tables, findings, and the busy and idle time of a selection cover the whole"
             " recording. Lists of events and sums by name cover the remaining events only."
         )
+        if self.is_joined:
+            text += " Samples of counters were joined: the file has their means and ranges."
         return {"text": text, "spans": spans}
 
 
@@ -204,7 +210,7 @@ class Thinner:
             size = min(before.before, before.after)
             kept = kept if before.after < before.before else before.kept
         order = tuple(
-            _order(row, np.flatnonzero(mask & _outside(row, complete)))
+            _order(row, np.flatnonzero(mask & _can_go(row, complete)))
             for row, mask in zip(rows, kept, strict=True)
         )
         stage = _Stage(rows, kept, order, size, 0.0)
@@ -245,12 +251,13 @@ class Thinner:
         return self._sums[row.id]
 
     def _thinned(self, kept: Kept) -> Thinned:
-        lacking = [row for row in self._rows if row.id in kept]
+        lacking = [row for row in self._rows if row.id in kept and row.kind != "counter"]
         return Thinned(
             tuple(_left(row, kept) for row in self._rows),
             tuple(span for row in lacking for span in _spans(row, kept[row.id], self._complete)),
             sum(int(np.count_nonzero(~kept[row.id])) for row in lacking),
-            {row.id: self._sums_of(row) for row in lacking if row.kind != "counter"},
+            {row.id: self._sums_of(row) for row in lacking},
+            any(row.id in kept for row in self._rows if row.kind == "counter"),
         )
 
 
@@ -260,24 +267,28 @@ def _fineness(row: Row) -> int:
 
 
 def _left(row: Row, kept: Kept) -> Row:
-    """Return the row with its remaining events."""
+    """Return the row with its remaining events; of a counter, with samples joined."""
     if row.id not in kept:
         return row
+    if row.kind == "counter":
+        return replace(row, events=joined(row.events.loaded(), kept[row.id]))
     return replace(row, events=row.events.taken(np.flatnonzero(kept[row.id])))
 
 
 def _outside(row: Row, complete: tuple[I64, I64]) -> BoolArray:
     """Return which events do not overlap the complete time ranges."""
-    start, end = complete
-    starts_ns = row.events.start_ns
-    upcoming = np.searchsorted(end, starts_ns, side="right")
-    begins = np.append(start, np.iinfo(np.int64).max)[upcoming]
-    is_outside: BoolArray = begins >= np.maximum(row.events.end_ns, starts_ns + 1)
-    return is_outside
+    return ~inside(row.events, complete)
+
+
+def _can_go(row: Row, complete: tuple[I64, I64]) -> BoolArray:
+    """Return which events can be omitted, or, of a counter, joined to the sample before."""
+    if row.kind == "counter":
+        return joinable(row.events, inside(row.events, complete))
+    return _outside(row, complete)
 
 
 def _order(row: Row, candidates: I64) -> Integers:
-    """Return events in the order to omit them: the shortest first; of a counter, any."""
+    """Return events in the order to omit them: the shortest first; samples evenly over time."""
     # Multiples of the golden ratio, modulo 1: every beginning is spread evenly. The first is last.
     spread = np.argsort(-(np.arange(len(candidates), dtype=np.uint64) * _GOLDEN))
     if row.kind != "counter":

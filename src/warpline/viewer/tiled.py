@@ -155,7 +155,7 @@ class TiledPage:
 
 def _prepare(row: Any) -> None:
     if len(row):
-        _ = row.highest if row.is_counter else row.by_category, row.sums
+        _ = (row.highest, row.lowest) if row.is_counter else (row.by_category, row.sums)
 
 
 def _idle(names: Names) -> BoolArray:

@@ -69,9 +69,10 @@ class _Bins(NamedTuple):
 
 
 class _CounterBins(NamedTuple):
-    """A counter in bins, shape (BINS,); NaN before the first sample."""
+    """A counter in bins, shape (BINS,); NaN where it has no value."""
 
     mean: F64
+    least: F64
     most: F64
 
 
@@ -137,8 +138,9 @@ def tile(rows: Sequence[StoredRow], grid: Grid, level: int, index: int, wanted: 
         head["wide"] = _write_wide(writer, np.concatenate(wide, axis=1))
     if counters:
         count = len(counters) * BINS
-        mean, most = (np.concatenate(each) for each in zip(*counters, strict=True))
-        head["counters"] = writer.add([float64("mean", mean), float64("most", most)], count)
+        columns = (np.concatenate(each) for each in zip(*counters, strict=True))
+        named = zip(_CounterBins._fields, columns, strict=True)
+        head["counters"] = writer.add([float64(name, values) for name, values in named], count)
     return writer.framed(head)
 
 
@@ -275,25 +277,27 @@ def _names(row: StoredRow, events: I64) -> I64:
 
 def _counter_bins(row: StoredRow, level: int, edges: I64) -> _CounterBins:
     assert row.value is not None
-    assert row.area is not None
     value = row.value
     begun = np.searchsorted(row.start_ns, edges)
-    held = np.maximum(begun - 1, 0)  # the valid sample just before each edge
-    reach = row.area[held] + value[held] * (edges - row.start_ns[held])
-    reach = np.where(begun > 0, reach, 0.0)
-    since = np.maximum(edges[:-1], row.start_ns[0])
-    mean = np.diff(reach) / np.maximum(edges[1:] - since, 1)
-    is_known = begun[1:] > 0
-    inner = row.highest.best(level, begun)
+    area, known = row.curve_until(edges)
+    time = np.diff(known)
     last = np.where(np.diff(begun) > 0, begun[1:] - 1, NOTHING)
     # The previous value counts unless a sample is exactly at the start of the bin.
     follows = np.minimum(begun[:-1], len(row) - 1)
     is_held = (begun[:-1] > 0) & ((row.start_ns[follows] != edges[:-1]) | (begun[:-1] == len(row)))
     into = np.where(is_held, begun[:-1] - 1, NOTHING)
-    candidates = np.stack((into, inner, last))
-    values = np.where(candidates >= 0, value[np.maximum(candidates, 0)], -np.inf)
-    most = values.max(axis=0)
-    return _CounterBins(np.where(is_known, mean, np.nan), np.where(is_known, most, np.nan))
+
+    def extreme(inner: I64, nothing: float) -> F64:
+        candidates = np.stack((into, inner, last))
+        found = np.where(candidates >= 0, value[np.maximum(candidates, 0)], nothing)
+        return np.where(np.isnan(found), nothing, found)
+
+    most = extreme(row.highest.best(level, begun), -np.inf).max(axis=0)
+    least = extreme(row.lowest.best(level, begun), np.inf).min(axis=0)
+    mean = np.divide(np.diff(area), time, out=most.copy(), where=time > 0)
+    is_known = most > -np.inf
+    mean, least, most = (np.where(is_known, each, np.nan) for each in (mean, least, most))
+    return _CounterBins(np.clip(mean, least, most), least, most)
 
 
 def _wide_of(row: StoredRow, events: I64, low: int) -> I64:

@@ -86,6 +86,27 @@ function digits(value: number): string {
   return value.toFixed(Math.max(0, Math.min(3, places)));
 }
 
+/** Formats a value of a counter by the unit of its row. */
+export function counterText(value: number, unit: string | null | undefined): string {
+  switch (unit) {
+    case "percent":
+      return shareText(value / 100);
+    case "hz":
+      return `${countText(value / 1e6)} MHz`;
+    case "w":
+      return `${countText(value)} W`;
+    case "c":
+      return `${countText(value)} °C`;
+    default:
+      return valueText(value, unit ?? "none");
+  }
+}
+
+/** Formats the end of an axis, which is a round number: without zeros behind the point. */
+export function axisText(value: number, unit: string | null | undefined): string {
+  return counterText(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+}
+
 /** Formats a value of a column by its unit, as the command line does. */
 export function valueText(value: unknown, unit: string): string {
   if (value === null || value === undefined) return "–";

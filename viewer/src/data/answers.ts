@@ -4,6 +4,7 @@
  */
 
 import type { Span } from "../base/span";
+import type { RowMeans } from "./counter-means";
 import type { Events } from "./events";
 import type { Bounds } from "./exact-sums";
 import type { NameTotals, RowTotals } from "./selection";
@@ -112,6 +113,8 @@ export interface Answers {
   sums(rows: readonly number[], span: Span): Promise<readonly RowSums[]>;
   /** Returns the time and count of each name over some rows, longest first. */
   names(rows: readonly number[], span: Span): Promise<readonly NameTotals[]>;
+  /** Returns the mean of each of some counters that has values in a span. */
+  means(rows: readonly number[], span: Span): Promise<readonly RowMeans[]>;
   /** Returns all events of rows that overlap a span, not clipped; null if there are more than `most`. */
   events(rows: readonly number[], span: Span, most: number): Promise<readonly Events[] | null>;
 }

@@ -12,6 +12,7 @@ import {
 } from "./events";
 import type { PartSpec } from "./head";
 import { base64Bytes, inflate } from "./inflate";
+import { binsOf, type CounterBins } from "./counter-bins";
 import { buildPyramid, type Pyramid } from "./pyramid";
 
 /** The parts of one row in a block, of `partCount` parts with `count` events in total. */
@@ -26,6 +27,8 @@ export interface FinishedRow {
   readonly row: number;
   readonly events: EventData;
   readonly pyramid: Pyramid | null;
+  /** Of a counter with many samples. */
+  readonly bins: CounterBins | null;
 }
 
 export interface Order {
@@ -111,14 +114,17 @@ export class Decoder {
     if (state.next < order.partCount) return null;
     this.unfinished.delete(row);
     const events = state.builder.finish();
-    if (order.kind === "counter") return { row, events, pyramid: null };
+    if (order.kind === "counter") {
+      const bins = binsOf(eventsOf(events), { start: bounds.start_ns, end: bounds.end_ns });
+      return { row, events, bins, pyramid: null };
+    }
     const pyramid = buildPyramid(eventsOf(events), bounds.start_ns, bounds.end_ns, categories);
-    return { row, events, pyramid };
+    return { row, events, pyramid, bins: null };
   }
 }
 
-function buffersOfRow({ events, pyramid }: FinishedRow): ArrayBuffer[] {
-  const views = pyramid ? [pyramid.busy, pyramid.long] : [];
+function buffersOfRow({ events, pyramid, bins }: FinishedRow): ArrayBuffer[] {
+  const views = [...(pyramid ? [pyramid.busy, pyramid.long] : []), ...(bins ? [bins.mean, bins.least, bins.most] : [])];
   const levels = pyramid ? [pyramid, ...(pyramid.coarser ?? [])] : [];
   const names = levels.flatMap((bins) => [bins.from, bins.key, bins.ns, bins.name, bins.longestNs]);
   const buffers = [...views, ...names].map((view) => view.buffer as ArrayBuffer);

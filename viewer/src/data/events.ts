@@ -20,7 +20,11 @@ export interface Events {
   readonly name: NamePlaces;
   readonly row: Int32Array | null;
   readonly table: Uint8Array | null;
+  /** Of a counter; NaN where there is no value. */
   readonly value: Float64Array | null;
+  /** The lowest and highest values of samples that stand for several, with their mean in `value`. */
+  readonly least?: Float64Array | null;
+  readonly most?: Float64Array | null;
   readonly links: ReadonlyMap<string, Int32Array>;
 }
 
@@ -48,13 +52,15 @@ export interface EventData {
   readonly busy: Float64Array;
   readonly name: NamePlaces;
   readonly value: Float64Array | null;
+  readonly least: Float64Array | null;
+  readonly most: Float64Array | null;
   readonly packed: ReadonlyMap<string, readonly PackedStretch[]>;
 }
 
 /** Returns the buffers of events, to be transferred without a copy. */
 export function buffersOfEvents(data: EventData): ArrayBuffer[] {
   const stretches = [...data.packed.values()].flat().map((stretch) => stretch.bytes);
-  const views = [data.start, data.before, data.busy, data.name, data.value, ...stretches];
+  const views = [data.start, data.before, data.busy, data.name, data.value, data.least, data.most, ...stretches];
   return views.flatMap((view) => (view ? [view.buffer as ArrayBuffer] : []));
 }
 
@@ -65,6 +71,8 @@ class LazyEvents implements Events {
   readonly busy: Float64Array;
   readonly name: NamePlaces;
   readonly value: Float64Array | null;
+  readonly least: Float64Array | null;
+  readonly most: Float64Array | null;
   private packed: EventData["packed"];
   private ownRow: Int32Array | null = null;
   private ownTable: Uint8Array | null = null;
@@ -77,6 +85,8 @@ class LazyEvents implements Events {
     this.busy = data.busy;
     this.name = data.name;
     this.value = data.value;
+    this.least = data.least;
+    this.most = data.most;
     this.packed = data.packed;
   }
 
@@ -158,6 +168,9 @@ export function decodeEvents(
   return eventsOf(builder.finish());
 }
 
+/** The columns of a counter's values. */
+const VALUES: ReadonlySet<string> = new Set(["value", "least", "most"]);
+
 /** Reused buffers for the gaps and durations of a part. */
 let scratch = [new Uint32Array(0), new Uint32Array(0)] as const;
 
@@ -166,7 +179,7 @@ export class EventsBuilder {
   private readonly start: Float64Array;
   private readonly before: Float64Array;
   private readonly name: NamePlaces;
-  private value: Float64Array | null = null;
+  private readonly values = new Map<string, Float64Array>();
   private readonly packed = new Map<string, PackedStretch[]>();
   private at = 0;
   private end: number;
@@ -196,7 +209,7 @@ export class EventsBuilder {
       if (column.name === "gap") gap = integers(bytes, offset, count, column, scratch[0]);
       else if (column.name === "duration") duration = integers(bytes, offset, count, column, scratch[1]);
       else if (column.name === "name") this.addNames(bytes, offset, count, column);
-      else if (column.name === "value") this.addValues(decodeColumn(bytes, offset, count, column));
+      else if (VALUES.has(column.name)) this.addValues(column, decodeColumn(bytes, offset, count, column));
       else this.keep(bytes, offset, count, column);
       offset += count * column.planes;
     }
@@ -233,9 +246,10 @@ export class EventsBuilder {
     }
   }
 
-  private addValues(values: Float64Array): void {
-    this.value ??= new Float64Array(this.count);
-    this.value.set(values, this.at);
+  private addValues({ name, encoding }: ColumnSpec, values: Float64Array): void {
+    const all = this.values.get(name) ?? new Float64Array(this.count);
+    this.values.set(name, all);
+    all.set(encoding === "optional" ? values.map((value) => (value < 0 ? Number.NaN : value)) : values, this.at);
   }
 
   private keep(bytes: Uint8Array, offset: number, count: number, column: ColumnSpec): void {
@@ -246,14 +260,15 @@ export class EventsBuilder {
 
   /** Returns the row's events. Throws an Error if they exceed the recording. */
   finish(): EventData {
-    const { count, start, before, name, value, packed } = this;
+    const { count, start, before, name, packed, values } = this;
     if (this.at !== count) throw new Error(`${this.row.label}: events are missing.`);
     if (this.end > this.bounds.end_ns) {
       throw new Error(`${this.row.label}: events exceed the time range of the recording.`);
     }
     if (count > 0 && this.bounds.names === 0) this.refuse(0, "has no name");
     const busy = this.row.kind === "state" ? busyTotals(before, name, this.isIdle) : before;
-    return { count, start, before, busy, name, value, packed };
+    const of = (column: string): Float64Array | null => values.get(column) ?? null;
+    return { count, start, before, busy, name, value: of("value"), least: of("least"), most: of("most"), packed };
   }
 
   private refuse(event: number, what: string): never {

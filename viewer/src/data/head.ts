@@ -29,6 +29,7 @@ export type RowKind =
   | "api"
   | "os"
   | "mark"
+  | "limit"
   | "counter";
 
 /** Exact sums of a row by bins of `2 ** level` ns: the events that start in each, and the time of each category. */
@@ -58,6 +59,12 @@ export interface RowSpec {
   readonly unit?: string | null;
   readonly min?: number | null;
   readonly max?: number | null;
+  /** The upper end of a counter's axis; absent: the highest value. */
+  readonly axis_max?: number | null;
+  /** What the label stands for, such as the full name of a metric. */
+  readonly title?: string | null;
+  /** Whether a counter has samples at regular times, so that its mean says something. */
+  readonly sampled?: boolean;
   readonly clock_error_ns?: number | null;
   readonly parts: readonly PartSpec[];
   /** Of a row with omitted events. */

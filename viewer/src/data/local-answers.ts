@@ -16,6 +16,7 @@ import {
   type Tally,
   type Walk,
 } from "./answers";
+import { meansIn, type RowMeans } from "./counter-means";
 import { endOf, type Events, lengthOf } from "./events";
 import type { ExactSums } from "./exact-sums";
 import type { Head } from "./head";
@@ -229,6 +230,15 @@ export class LocalAnswers implements Answers {
       cuts.push(events ? cutOut(events, first, last) : EMPTY);
     }
     return Promise.resolve(cuts);
+  }
+
+  means(rows: readonly number[], span: Span): Promise<readonly RowMeans[]> {
+    const found = rows.flatMap((row) => {
+      const events = this.eventsOf(row);
+      const means = events && meansIn(events, span);
+      return means ? [{ row, ...means }] : [];
+    });
+    return Promise.resolve(found);
   }
 
   private eventsOf(row: number): Events | null {

@@ -36,6 +36,8 @@ export interface RowData {
   error: string | null;
   /** The bins of a counter whose samples are not in the page. */
   counter?: CounterBins | null;
+  /** Bins of a counter with many samples in the page. */
+  bins?: CounterBins | null;
   /** The sums of a row of which the file lacks events. */
   sums?: ExactSums;
 }
@@ -216,11 +218,12 @@ export class Recording {
     return [...orders.values()];
   }
 
-  private finish({ row, events, pyramid }: FinishedRow): void {
+  private finish({ row, events, pyramid, bins }: FinishedRow): void {
     const data = this.rows[row];
     if (!data) return;
     data.events = eventsOf(events);
     data.pyramid = pyramid;
+    data.bins = bins;
     this.local.forget();
   }
 

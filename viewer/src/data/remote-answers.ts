@@ -2,6 +2,7 @@
 
 import type { Span } from "../base/span";
 import type { Answers, Found, Highlight, Linked, Position, RowHits, RowSums, Tally, Walk } from "./answers";
+import type { RowMeans } from "./counter-means";
 import type { Events } from "./events";
 import type { NameTotals } from "./selection";
 import { decodeCut, type TileBase } from "./tile";
@@ -60,6 +61,10 @@ export class RemoteAnswers implements Answers {
 
   names(rows: readonly number[], { start, end }: Span): Promise<readonly NameTotals[]> {
     return this.ask("names", { rows, start, end });
+  }
+
+  means(rows: readonly number[], { start, end }: Span): Promise<readonly RowMeans[]> {
+    return this.ask("means", { rows, start, end });
   }
 
   async events(rows: readonly number[], { start, end }: Span, most: number): Promise<readonly Events[] | null> {

@@ -1,6 +1,7 @@
 /** Decoding of tiles: CONTAINER.md, section 7. */
 
 import { decodeColumn } from "./columns";
+import type { CounterPicture } from "./counter-bins";
 import { type Bounds, decodeEvents, type Events } from "./events";
 import type { ColumnSpec, RowSpec } from "./head";
 import { type Categories, NO_NAME } from "./category-bins";
@@ -32,11 +33,9 @@ export interface WideEvent {
   readonly name: number;
 }
 
-/** Mean and maximum of a counter in each bin; NaN before its first sample. */
-export interface CounterTile {
+/** Mean and extremes of a counter in each bin; NaN where it has no value. */
+export interface CounterTile extends CounterPicture {
   readonly kind: "counter";
-  readonly mean: Float64Array;
-  readonly most: Float64Array;
 }
 
 export type RowTile = EventTile | BinTile | CounterTile;
@@ -126,6 +125,7 @@ function counterTile(columns: Map<string, Float64Array>, place: number, bins: nu
   return {
     kind: "counter",
     mean: column(columns, "mean").subarray(from, to),
+    least: column(columns, "least").subarray(from, to),
     most: column(columns, "most").subarray(from, to),
   };
 }

@@ -191,6 +191,7 @@ class BinSums {
 function joinCounters(tiles: readonly (PlacedTile | null)[], grid: WindowGrid): CounterBins {
   const binNs = 2 ** grid.level;
   const mean = new Float64Array(grid.count).fill(Number.NaN);
+  const least = new Float64Array(grid.count).fill(Number.NaN);
   const most = new Float64Array(grid.count).fill(Number.NaN);
   tiles.forEach((placed, place) => {
     if (!placed) return;
@@ -200,6 +201,7 @@ function joinCounters(tiles: readonly (PlacedTile | null)[], grid: WindowGrid): 
       const end = start + grid.perTile * binNs;
       const found = averages(placed.tile.events, { start, end }, grid.perTile);
       mean.set(found.mean, from);
+      least.set(found.least, from);
       most.set(found.most, from);
     }
     if (placed.tile.kind !== "counter") return;
@@ -208,8 +210,9 @@ function joinCounters(tiles: readonly (PlacedTile | null)[], grid: WindowGrid): 
     for (let i = 0; i < grid.perTile; i++) {
       const bin = Math.floor((offset + i) * share);
       mean[from + i] = placed.tile.mean[bin];
+      least[from + i] = placed.tile.least[bin];
       most[from + i] = placed.tile.most[bin];
     }
   });
-  return { start_ns: grid.start, binNs, mean, most };
+  return { start_ns: grid.start, binNs, mean, least, most };
 }

@@ -3,9 +3,11 @@ import { encodeContainer } from "../../dev/encode";
 import { recordingPen, recordingSurface } from "../../dev/pen";
 import { seeded } from "../../dev/random";
 import { contrast, fromHex, luminance } from "../base/colour";
-import { averages } from "../data/counter-bins";
+import { averages, averagesOfBins, binsOf, type CounterBins } from "../data/counter-bins";
+import { meansIn } from "../data/counter-means";
+import type { Events } from "../data/events";
 import { plainText, searchPattern } from "../base/text";
-import { boundsText, clockText, countText, instantText, plural, shareText, timeText, valueText } from "../base/units";
+import { axisText, boundsText, clockText, counterText, countText, instantText, plural, shareText, timeText, valueText } from "../base/units";
 import { startDecoders } from "../data/decoders";
 import type { Category, RowSpec } from "../data/head";
 import { Recording } from "../data/recording";
@@ -259,18 +261,76 @@ describe("counters", () => {
       value,
       links: new Map(),
     };
-    const { mean, most } = averages(events, { start: 0, end: 2000 }, 40);
+    const { mean, least, most } = averages(events, { start: 0, end: 2000 }, 40);
     for (let pixel = 1; pixel < 40; pixel++) {
       let sum = 0;
       let high = 0;
+      let low = 1000;
       for (let ns = pixel * 50; ns < pixel * 50 + 50; ns++) {
         const now = value[start.findLastIndex((at) => at <= ns)] as number;
         sum += now;
         high = Math.max(high, now);
+        low = Math.min(low, now);
       }
       expect(mean[pixel]).toBeCloseTo(sum / 50, 3);
       expect(most[pixel]).toBe(high);
+      expect(least[pixel]).toBe(low);
     }
+  });
+
+  it("have gaps where samples are missing, and means over the rest", () => {
+    const events = samples([[0, 10], [100, Number.NaN], [150, 30], [250, Number.NaN]]);
+    const { mean, most } = averages(events, { start: 0, end: 400 }, 4);
+    expect([...mean]).toEqual([10, 30, 30, Number.NaN]);
+    expect([...most]).toEqual([10, 30, 30, Number.NaN]);
+    const wide = averages(events, { start: 0, end: 400 }, 1);
+    expect([wide.mean[0], wide.least[0], wide.most[0]]).toEqual([20, 10, 30]);
+  });
+
+  it("keep the extremes of joined samples, also in bins", () => {
+    const many = 70_000;
+    const joined = samples(Array.from({ length: many }, (_, i) => [i * 10, 5] as const));
+    const least = new Float64Array(many).fill(4);
+    const most = new Float64Array(many).fill(6);
+    least[35_000] = 1;
+    most[20_000] = 9;
+    const span = { start: 0, end: many * 10 };
+    const events = { ...joined, least, most };
+    for (const picture of [averages(events, span, 3), averagesOfBins(binsOf(events, span) as CounterBins, span, 3)]) {
+      expect([...picture.mean].map((value) => Math.round(value * 1e6) / 1e6)).toEqual([5, 5, 5]);
+      expect([...picture.least]).toEqual([4, 1, 4]);
+      expect([...picture.most]).toEqual([9, 6, 6]);
+    }
+    expect(binsOf(samples([[0, 1]]), span)).toBeNull();
+  });
+});
+
+/** Returns events with values, of start and value. */
+function samples(all: readonly (readonly [number, number])[]): Events {
+  const none = new Float64Array(all.length + 1);
+  return {
+    ...{ count: all.length, before: none, busy: none, name: new Uint32Array(all.length) },
+    ...{ start: Float64Array.from(all, ([start]) => start), value: Float64Array.from(all, ([, value]) => value) },
+    ...{ row: null, table: null, links: new Map() },
+  };
+}
+
+describe("the mean of a counter in a time range", () => {
+  it("is over the time that has values, with parts of samples at the edges", () => {
+    const events = samples([[0, 10], [100, Number.NaN], [150, 30], [250, Number.NaN]]);
+    expect(meansIn(events, { start: 50, end: 200 })).toEqual({ low: 20, high: 20, least: 10, most: 30, covered_ns: 100 });
+    expect(meansIn(events, { start: 110, end: 140 })).toBeNull();
+    expect(meansIn(events, { start: 250, end: 400 })).toBeNull();
+  });
+
+  it("is between bounds if a mean of several samples is cut", () => {
+    const events = { ...samples([[0, 6], [100, Number.NaN]]), least: Float64Array.of(2, Number.NaN), most: Float64Array.of(10, Number.NaN) };
+    expect(meansIn(events, { start: -5, end: 300 })).toEqual({ low: 6, high: 6, least: 2, most: 10, covered_ns: 100 });
+    // The half outside has 2 to 10 on average, so the half inside has the rest of 12.
+    expect(meansIn(events, { start: 0, end: 50 })).toEqual({ low: 2, high: 10, least: 2, most: 10, covered_ns: 50 });
+    const tenth = meansIn(events, { start: 0, end: 90 });
+    expect(tenth?.low).toBeCloseTo((600 - 100) / 90);
+    expect(tenth?.high).toBeCloseTo((600 - 20) / 90);
   });
 });
 
@@ -282,21 +342,23 @@ describe("a drawn counter", () => {
   const drawn = (values: readonly number[], min: number, max: number) => {
     const { pen, calls } = recordingPen();
     const mean = Float64Array.from({ length: 300 }, (_, x) => values[Math.floor((x * values.length) / 300)] as number);
-    drawCounter(pen, { mean, most: mean }, spec(min, max), room);
+    drawCounter(pen, { mean, least: mean, most: mean }, spec(min, max), room);
     const rects = calls.filter((call) => call.name === "fillRect").map((call) => call.values as number[]);
     return { rects, texts: calls.filter((call) => call.name === "fillText") };
   };
 
   it("is a thin line where the value is constant", () => {
     const { rects, texts } = drawn([4096], 4096, 4096);
-    expect(rects).toHaveLength(300);
-    for (const [, , , height] of rects) expect(height).toBeLessThanOrEqual(2);
+    expect(rects).toHaveLength(1);
+    expect(rects[0]?.[2]).toBe(300);
+    expect(rects[0]?.[3]).toBeLessThanOrEqual(2);
     expect(texts).toEqual([]);
   });
 
   it("stands on an axis from 0 to the highest value, and names the peak in view", () => {
     const { rects, texts } = drawn([1024, 2048, 512], 512, 4096);
-    const tall = (x: number): number => 40 - Math.min(...rects.filter(([at]) => at === x).map(([, y]) => y as number));
+    const isAt = (x: number, [from, , wide]: readonly number[]): boolean => x >= (from as number) && x < (from as number) + (wide as number);
+    const tall = (x: number): number => 40 - Math.min(...rects.filter((rect) => isAt(x, rect)).map(([, y]) => y as number));
     for (const [x, value] of [[30, 1024], [150, 2048], [270, 512]] as const) {
       expect(tall(x)).toBeCloseTo((value / 4096) * 38.5 + 1.5, 5);
     }
@@ -337,6 +399,10 @@ describe("texts", () => {
     expect(boundsText(900e3, 1.5e6, timeText)).toBe("900 us to 1.50 ms");
     expect(boundsText(12, Number.POSITIVE_INFINITY, countText)).toBe("≥ 12");
     expect(shareText(0.7134)).toBe("71.3%");
+    expect([counterText(73.25, "percent"), counterText(1.605e9, "hz"), counterText(351.6, "w")]).toEqual(["73.3%", "1,605 MHz", "352 W"]);
+    const ends = [[100, "percent"], [80 * 2 ** 30, "bytes"], [2.5e9, "bytes_per_s"], [1e9, "bytes_per_s"], [60, "c"], [0, "hz"], [200, "none"]];
+    const texts = ["100%", "80 GiB", "2.5 GB/s", "1 GB/s", "60 °C", "0 MHz", "200"];
+    expect(ends.map(([value, unit]) => axisText(value as number, unit as string))).toEqual(texts);
     expect(countText(1234567)).toBe("1,234,567");
   });
 });

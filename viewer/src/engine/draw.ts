@@ -7,7 +7,7 @@ import type { Events } from "../data/events";
 import type { Head } from "../data/head";
 import { NO_NAME } from "../data/category-bins";
 import type { Names, Overview, RowData } from "../data/recording";
-import { drawCounter, pictureOfCounter } from "./counter";
+import { type CommonAxes, drawCounter, pictureOfCounter } from "./counter";
 import { drawLabel, LabelWidths } from "./labels";
 import type { Layout, PlacedRow } from "./layout";
 import { topOfRow } from "./layout";
@@ -68,6 +68,7 @@ export interface Scene {
   readonly windowRows: ReadonlySet<number> | null;
   readonly arrows: readonly Arrow[];
   readonly bookmarks: readonly { readonly time: number; readonly text: string }[];
+  readonly axes?: CommonAxes;
 }
 
 export interface FrameCost {
@@ -226,6 +227,7 @@ export class Painter {
           height: placed.height - 4,
           colour: scene.theme.accent,
           text: scene.theme.text,
+          axes: scene.axes,
         });
       }
       return;

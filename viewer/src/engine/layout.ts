@@ -38,6 +38,7 @@ const HEIGHTS: Readonly<Record<RowSpec["kind"], number>> = {
   api: 18,
   os: 18,
   mark: 16,
+  limit: 18,
   counter: 38,
 };
 

@@ -103,6 +103,10 @@ const BASES: Readonly<Record<string, string>> = {
   "excluded-step": "#7a828b",
   operator: "#4fa3a5",
   "os-call": "#a08f7c",
+  "clock-limit-heat": "#b5533c",
+  "clock-limit-power": "#d98a2b",
+  "clock-limit-setting": "#7187a8",
+  "gpu-error": "#d2577a",
 };
 const KIND_BASES: Readonly<Record<Category["kind"], string>> = {
   busy: "#7d9bb5",

@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { plainText } from "../base/text";
-import { boundsText, clockText, shareText, timeText, valueText } from "../base/units";
+import { boundsText, clockText, counterText, shareText, timeText } from "../base/units";
 import { busyOf } from "../data/answers";
 import { counterAt } from "../engine/counter";
 import { RULER_HEIGHT } from "../engine/draw";
@@ -74,11 +74,13 @@ function Pointed({ model, x, y }: Place) {
   if (spec?.kind === "counter" && data) {
     const found = counterAt(data, model.view.value, model.size.value.width, x);
     if (!found) return null;
-    const [most, mean] = [found.most, found.mean].map((value) => valueText(value, spec.unit ?? "none"));
+    const [mean, least, most] = [found.mean, found.least, found.most].map((value) => counterText(value, spec.unit));
     return (
       <Tooltip model={model} x={x} y={y}>
-        <p><b>{most}</b> {most !== mean && <span class="faint">peak, mean {mean}</span>}</p>
+        <p><b>{mean}</b> {least !== most && <span class="faint">mean, {least} to {most}</span>}</p>
+        <p class="faint">{timeText(found.end - found.start)} from {model.momentText(found.start)}</p>
         <p class="faint">{plainText(model.labelOf(shown))}</p>
+        {spec.title && spec.title !== spec.label && <p class="faint">{plainText(spec.title).slice(0, LONGEST)}</p>}
       </Tooltip>
     );
   }

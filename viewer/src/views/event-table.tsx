@@ -37,7 +37,7 @@ export async function eventSet(model: Model, area: Area, rows: readonly number[]
 }
 
 /** Rows whose events are derived from those of others, which count already. */
-export const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase"]);
+export const DERIVED: ReadonlySet<RowKind> = new Set(["state", "step", "phase", "limit"]);
 
 function spreadText({ count, min, median, max }: Spread, derived: number): string {
   const all = derived > 0 ? `${countText(count - derived)} recorded and ${countText(derived)} derived` : countText(count);

@@ -9,6 +9,7 @@ import type { RowKind, RowSpec, StepsSpec } from "../data/head";
 import { matchingNames, shortName } from "../data/names";
 import type { Recording } from "../data/recording";
 import { StoppedError } from "../data/server";
+import type { CommonAxes } from "../engine/counter";
 import { type Area, type Arrow, type HitPicture, RULER_HEIGHT, visibleRows } from "../engine/draw";
 import { filled, type Layout, layoutRows, rowTree, topOfRow } from "../engine/layout";
 import { chooseInks, type ColourMode, type Inks, type ThemeName, THEMES } from "../engine/theme";
@@ -116,6 +117,8 @@ export class Model {
   readonly isFromStep = signal(true);
   /** The step that another timeline, which this one follows, is aligned by; -1: none. */
   readonly twinStep = signal(-1);
+  /** The upper ends of axes that another timeline, beside this one, has in common with it. */
+  readonly axes = signal<CommonAxes>(new Map());
   readonly isHelpOpen = signal(false);
   readonly isPaletteOpen = signal(false);
   /** Whether single-key shortcuts are enabled; some input devices trigger them by accident. */

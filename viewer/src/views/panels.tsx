@@ -14,6 +14,7 @@ import { type Spread, spreadsByName } from "./event-lines";
 import { DERIVED, EventTable, eventSet } from "./event-table";
 import { type Flame, rootOf } from "./flame";
 import { FlameGraph } from "./flame-graph";
+import { type GroupMeans, groupMeans, MeansTable } from "./means";
 import type { Model, Tab } from "./model";
 import { fewestText, NamesList, type Part, type Whole } from "./names-list";
 import { Swatch } from "./swatch";
@@ -89,6 +90,8 @@ interface Groups {
   readonly phases: readonly NameTotals[];
   readonly calls: readonly NameTotals[];
   readonly host: readonly NameTotals[];
+  /** Of sampled values. */
+  readonly means: readonly GroupMeans[];
 }
 
 /** Groups an area's rows by kind and sums each group by name. */
@@ -99,7 +102,8 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
     shown.filter((row) => wanted(head.rows[row]?.kind ?? ""));
   const of = (wanted: (kind: string) => boolean): Promise<readonly NameTotals[]> =>
     answers.names(rowsOf(wanted), area.span);
-  const [states, work, ranges, phases, calls] = await Promise.all([
+  const [means, states, work, ranges, phases, calls] = await Promise.all([
+    groupMeans(model, area),
     of((kind) => kind === "state"),
     of((kind) => kind === "stream"),
     of((kind) => kind === "range" || kind === "op"),
@@ -111,7 +115,7 @@ async function groupsOf(model: Model, area: Area): Promise<Groups> {
   const [busy, idle] = [states.filter((one) => !isIdle(one)), states.filter(isIdle)];
   const host = [...ranges, ...calls].sort((a, b) => b.ns - a.ns);
   const devices = rowsOf((kind) => kind === "state").length;
-  return { area, devices, busy, idle, work, ranges, phases, calls, host };
+  return { area, devices, busy, idle, work, ranges, phases, calls, host, means };
 }
 
 /** Returns the group of a state row, whose label names the GPU. */
@@ -294,6 +298,7 @@ function Selection({ model, tab }: { model: Model; tab: Tab }) {
           <NameTable model={model} title="Ranges" totals={groups.ranges} />
           <NameTable model={model} title="Ranges on the GPU" totals={groups.phases} />
           <NameTable model={model} title="API and OS calls" totals={groups.calls} />
+          {groups.means.map((one) => <MeansTable key={one.group} model={model} {...one} />)}
           <RowTable model={model} />
         </div>
       )}

@@ -3,7 +3,7 @@
 import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { plainText } from "../base/text";
-import { countText, timeText, valueText } from "../base/units";
+import { axisText, countText, timeText } from "../base/units";
 import type { Found } from "../data/answers";
 import type { RowSpec } from "../data/head";
 import { axisOf } from "../engine/counter";
@@ -78,6 +78,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
       windowRows: focusRows.length ? new Set(focusRows) : null,
       arrows: model.arrows.peek(),
       bookmarks: model.bookmarks.peek(),
+      axes: model.axes.peek(),
     });
     const mark = model.isComplete.peek() ? "warpline-full" : "warpline-frame";
     performance.clearMarks(mark); // keep only the latest
@@ -88,7 +89,7 @@ function keepDrawn(canvas: HTMLCanvasElement, model: Model): () => void {
     void [model.view.value, model.size.value, model.selected.value, model.hovered.value];
     void [model.area.value, model.measure.value, model.arrows.value, model.bookmarks.value];
     void [model.finding.value, model.isComplete.value, model.theme.value, model.isFromStep.value];
-    void [model.refined.value, model.hits.value];
+    void [model.refined.value, model.hits.value, model.axes.value];
     if (!waiting) waiting = requestAnimationFrame(draw);
   });
   return () => {
@@ -118,7 +119,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
       class={`row-label ${spec.kind}`}
       data-row={spec.id}
       style={{ top: `${top}px`, height: `${placed.height}px`, paddingLeft: `${4 + placed.indent * 12}px` }}
-      title={error ? plainText(error) : label}
+      title={error ? plainText(error) : fullLabel(spec, label)}
     >
       {placed.hasChildren ? (
         <button
@@ -137,7 +138,7 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
         {error ? "⚠ " : ""}
         {isLane ? "" : label}
       </span>
-      {spec.kind === "counter" && <AxisLabels spec={spec} />}
+      {spec.kind === "counter" && <AxisLabels model={model} spec={spec} />}
       <span class="row-actions">
         <button
           type="button"
@@ -161,14 +162,24 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
   );
 }
 
+/** Returns what a row is in full: its label, what it stands for, and whether samples are joined. */
+function fullLabel(spec: RowSpec, label: string): string {
+  const kept = spec.parts.reduce((sum, part) => sum + part.count, 0);
+  const isJoined = spec.kind === "counter" && kept > 0 && kept < spec.count;
+  return [
+    label,
+    spec.title && plainText(spec.title) !== label ? `: ${plainText(spec.title)}` : "",
+    isJoined ? ` (${countText(spec.count)} samples as ${countText(kept)} means with their range)` : "",
+  ].join("");
+}
+
 /** The values at the top and at the bottom of a counter's row. */
-function AxisLabels({ spec }: { spec: RowSpec }) {
-  const { low, high } = axisOf(spec);
-  const unit = spec.unit ?? "none";
+function AxisLabels({ model, spec }: { model: Model; spec: RowSpec }) {
+  const { low, high } = axisOf(spec, model.axes.value);
   return (
     <span class="axis">
-      <span>{valueText(high, unit)}</span>
-      <span>{valueText(low, unit)}</span>
+      <span>{axisText(high, spec.unit)}</span>
+      <span>{axisText(low, spec.unit)}</span>
     </span>
   );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { StepsSpec } from "../data/head";
-import { readStepView, viewAtStep, viewFromStep } from "./twin";
+import { readAxes, readStepView, viewAtStep, viewFromStep } from "./twin";
 
 const steps = (...start_ns: number[]): StepsSpec => ({
   label: "steps",
@@ -39,3 +39,8 @@ test.each([null, 1, "follow", {}, { step: 0, start: 0, end: Number.NaN }, { step
     expect(readStepView(message)).toBeNull();
   },
 );
+
+test("axes in common are upper ends by row", () => {
+  expect(readAxes({ axes: { "gpu0/health/power": 700 } })).toEqual(new Map([["gpu0/health/power", 700]]));
+  for (const message of [null, "follow", {}, { axes: 1 }, { axes: null }, { axes: { row: "700" } }]) expect(readAxes(message)).toBeNull();
+});

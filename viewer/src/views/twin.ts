@@ -6,6 +6,7 @@
 import { batch, effect } from "@preact/signals";
 import { upperBound } from "../base/search";
 import type { StepsSpec } from "../data/head";
+import type { CommonAxes } from "../engine/counter";
 import type { Span } from "../engine/view";
 import type { Model } from "./model";
 
@@ -40,6 +41,14 @@ export function readStepView(message: unknown): StepView | null {
   return isView && (end as number) > (start as number) ? { step, start, end } as StepView : null;
 }
 
+/** Returns a message as the upper ends of axes by row id; null for anything else. */
+export function readAxes(message: unknown): CommonAxes | null {
+  const { axes } = (message ?? {}) as { readonly axes?: unknown };
+  if (typeof axes !== "object" || axes === null) return null;
+  const entries = Object.entries(axes as Record<string, unknown>);
+  return entries.every(([, high]) => Number.isFinite(high)) ? new Map(entries as [string, number][]) : null;
+}
+
 /** Follows the frame around this page, if it asks for that with "follow", and sends it each new view. */
 export function startTwin(model: Model): void {
   const around = window.parent;
@@ -65,6 +74,8 @@ export function startTwin(model: Model): void {
     if (source !== around) return;
     const asked = (data as { readonly warpline?: unknown } | null)?.warpline;
     if (asked === "follow" && !isFollowed) follow();
+    const axes = readAxes(asked);
+    if (axes) model.axes.value = axes;
     const view = readStepView(asked);
     const span = view && viewAtStep(view, steps, head.start_ns);
     if (!span) return;

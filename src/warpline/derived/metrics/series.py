@@ -15,6 +15,10 @@ from warpline.schema.counters import BLOCK_SAMPLES
 from warpline.trace import Trace
 
 NO_DEVICE = -1  # the device of a metric that is not of a GPU, such as of a network adapter
+_BLOCK_COLUMNS = (
+    *("start_ns", "end_ns", "samples", "scale"),
+    *("device_id", "metric_id", "first_code_id"),
+)
 _LONGEST_NS = 1 << 50  # of a block: 13 days
 
 
@@ -72,27 +76,23 @@ def metric_series(trace: Trace) -> tuple[MetricSeries, ...]:
     Raises:
         CorruptTraceError: A block has impossible times, or refers to codes that do not exist.
     """
-    parts: dict[tuple[int, int], list[tuple[I64, I64, F64]]] = defaultdict(list)
-    for key, part in _timed(trace):
-        parts[key].append(part)
-    for key, part in _blocks(trace):
-        parts[key].append(part)
-    names = _names(trace)
-    times: tuple[I64, I64] | None = None
+    timed, blocks, names = dict(_timed(trace)), _Blocks(trace), _names(trace)
     found: list[MetricSeries] = []
-    for device, metric in sorted(parts):
-        pieces = parts.pop((device, metric))
+    for key in sorted({*timed, *blocks.rows}):
+        pieces = [*blocks.samples(key), *([timed[key]] if key in timed else [])]
+        if not pieces:
+            continue
         start, end, value = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-        if len(pieces) > 1:
+        if np.any(start[1:] < start[:-1]):
             order = np.argsort(start, kind="stable")
             start, end, value = start[order], end[order], value[order]
         end[:-1] = np.minimum(end[:-1], start[1:])
-        # Metrics that were sampled together share their times: these are most of the memory.
-        if times is not None and all(map(np.array_equal, times, (start, end))):
-            start, end = times
-        times = start, end
-        series = MetricSeries(device, metric, names[metric], start, end, value)
-        found.append(series if trace.is_whole else series.between(*trace.span()))
+        if found and _are_same((start, end), (found[-1].start_ns, found[-1].end_ns)):
+            # Metrics of a pass are sampled at the same times: they are in memory once.
+            start, end = found[-1].start_ns, found[-1].end_ns
+        found.append(MetricSeries(*key, names[key[1]], start, end, value))
+    if not trace.is_whole:
+        found = [series.between(*trace.span()) for series in found]
     return tuple(series for series in found if len(series))
 
 
@@ -115,33 +115,52 @@ def _timed(trace: Trace) -> Iterator[tuple[tuple[int, int], tuple[I64, I64, F64]
         yield (int(device[rows[0]]), int(metric[rows[0]])), (start, end, value[rows])
 
 
-def _blocks(trace: Trace) -> Iterator[tuple[tuple[int, int], tuple[I64, I64, F64]]]:
-    """Yield each block of regular samples: device and metric; starts, ends and values."""
-    if not trace.has("counter_block"):
-        return
-    keys = ("start_ns", "end_ns", "samples", "scale", "device_id", "metric_id", "first_code_id")
-    columns = trace.columns("counter_block", *keys)
-    codes = np.zeros(0, np.uint16)
-    if trace.has("counter_code"):
-        codes = trace.columns("counter_code", "code")["code"].values
-    start, end, samples, scale = (columns[key].values.tolist() for key in keys[:4])
-    device = columns["device_id"].filled(NO_DEVICE).tolist()
-    metric = columns["metric_id"].values.tolist()
-    first = columns["first_code_id"].filled(-1).tolist()
-    for row, count in enumerate(samples):
-        place = first[row]
-        is_right = 0 < count <= BLOCK_SAMPLES and 0 <= end[row] - start[row] <= _LONGEST_NS
-        if not is_right or (place >= 0 and place + count > len(codes)):
-            raise CorruptTraceError(
-                "the sampled metrics are damaged: a block has impossible times or no values",
-                hint="the other tables can be read; record again for the metrics",
-            )
-        edges = start[row] + (end[row] - start[row]) * np.arange(count + 1) // count
-        value = np.full(count, scale[row])
-        if place >= 0:
-            value = codes[place : place + count] * float(scale[row])
-        if np.isfinite(scale[row]):
-            yield (device[row], metric[row]), (edges[:-1], edges[1:], value)
+class _Blocks:
+    """The blocks of regular samples.
+
+    Attributes:
+        rows: Rows of the table by device and metric.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+        if not trace.has("counter_block"):
+            return
+        columns = trace.columns("counter_block", *_BLOCK_COLUMNS)
+        self._start, self._end, self._count, self._scale = (
+            columns[key].values.tolist() for key in _BLOCK_COLUMNS[:4]
+        )
+        device = columns["device_id"].filled(NO_DEVICE).tolist()
+        metric = columns["metric_id"].values.tolist()
+        for row, key in enumerate(zip(device, metric, strict=True)):
+            self.rows[key].append(row)
+        self._first = columns["first_code_id"].filled(-1).tolist()
+        self._codes = np.zeros(0, np.uint16)
+        if trace.has("counter_code"):
+            self._codes = trace.columns("counter_code", "code")["code"].values
+
+    def samples(self, key: tuple[int, int]) -> Iterator[tuple[I64, I64, F64]]:
+        """Yield starts, ends and values of each block of a metric."""
+        for row in self.rows.get(key, ()):
+            start, end, count = self._start[row], self._end[row], self._count[row]
+            place, scale = self._first[row], float(self._scale[row])
+            is_right = 0 < count <= BLOCK_SAMPLES and 0 <= end - start <= _LONGEST_NS
+            if not is_right or (place >= 0 and place + count > len(self._codes)):
+                raise CorruptTraceError(
+                    "the sampled metrics are damaged: a block has impossible times or no values",
+                    hint="the other tables can be read; record again for the metrics",
+                )
+            if not np.isfinite(scale):
+                continue
+            edges = start + (end - start) * np.arange(count + 1) // count
+            value = np.full(count, scale)
+            if place >= 0:
+                value = self._codes[place : place + count] * scale
+            yield edges[:-1], edges[1:], value
+
+
+def _are_same(one: tuple[I64, I64], other: tuple[I64, I64]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _names(trace: Trace) -> list[str]:

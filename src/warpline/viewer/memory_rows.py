@@ -1,4 +1,4 @@
-"""Counter rows: hardware counters and device memory over time."""
+"""Rows of device memory over time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from warpline.ops.arrays import F64, I64, Integers
+from warpline.ops.arrays import I64, Integers
 from warpline.schema.labels import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
 from warpline.trace import Trace
 from warpline.viewer.names import Names, category
@@ -19,11 +19,10 @@ _DEVICE_MEMORY = {
 }
 
 
-def device_counters(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the memory and counter rows of each device."""
+def memory_rows(trace: Trace, names: Names) -> Iterator[Row]:
+    """Yield the memory rows of each device."""
     yield from _driver_memory(trace, names)
     yield from _framework_memory(trace, names)
-    yield from _metrics(trace, names)
 
 
 def _driver_memory(trace: Trace, names: Names) -> Iterator[Row]:
@@ -63,31 +62,8 @@ def _framework_memory(trace: Trace, names: Names) -> Iterator[Row]:
             yield _row(names, one, key, label, "bytes", time[rows], values)
 
 
-def _metrics(trace: Trace, names: Names) -> Iterator[Row]:
-    if not trace.has("counter") or not trace.row_count("counter"):
-        return
-    columns = trace.columns("counter", "time_ns", "device_id", "metric_id", "value")
-    time, metric, value = (columns[key].values for key in ("time_ns", "metric_id", "value"))
-    device = columns["device_id"].filled(-1)
-    texts = [
-        trace.strings.text(row)
-        for row in trace.columns("metric", "name_id")["name_id"].values.tolist()
-    ]
-    usable = np.isfinite(value) & (device >= 0)
-    cell = np.where(usable, device.astype(np.int64) * len(texts) + metric, -1)
-    order = np.lexsort((time, cell))
-    first = np.flatnonzero(np.diff(cell[order], prepend=-2))
-    for rows in np.split(order, first[1:]) if len(order) else ():
-        if cell[rows[0]] < 0:
-            continue
-        one, number = int(device[rows[0]]), int(metric[rows[0]])
-        # The name includes the unit, which distinguishes metrics.
-        label = texts[number]
-        yield _row(names, one, f"counter{number}", label, "none", time[rows], value[rows])
-
-
 def _row(
-    names: Names, device: int, key: str, label: str, unit: str, time: I64, value: Integers | F64
+    names: Names, device: int, key: str, label: str, unit: str, time: I64, value: Integers
 ) -> Row:
     end = np.append(time[1:], time[-1:])
     name = np.full(len(time), names.add(label, category("counter")))
