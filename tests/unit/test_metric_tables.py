@@ -165,6 +165,9 @@ def test_samples_of_a_kernel_alone() -> None:
     assert row["dram_read_ratio"] == pytest.approx((3 + 4 + 11) / 150)
     assert row["tensor_active_ratio"] is None
     assert "left out: 2 launches, 22.0% of kernel time" in result.notes[0]
+    (every,) = rows_of(program.trace(), "gpu_metric_kernels:class")
+    assert (every["name"], every["instances"], every["samples"]) == ("other", 4, 3)
+    assert every["sm_active_ratio"] == row["sm_active_ratio"]
 
 
 def test_without_such_samples_the_table_says_so() -> None:
