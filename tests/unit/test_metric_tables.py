@@ -50,7 +50,6 @@ def rows_of(trace: Trace, table: str) -> list[dict[str, Any]]:
         ("lts__t_sector_hit_rate.pct", "l2_hit", Unit.RATIO),
         ("gpc__cycles_elapsed.avg.per_second", "gpu_clock", Unit.HZ),
         ("SYS Clock Frequency [MHz]", "sys_clock", Unit.HZ),
-        ("gpm__dram_bw_util.pct", "dram_active", Unit.RATIO),
         ("gpm__pcie_tx_bytes.sum.per_second", "pcie_tx_rate", Unit.BYTES_PER_S),
     ],
 )
