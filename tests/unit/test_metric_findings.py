@@ -70,8 +70,8 @@ def test_the_headline_says_how_few_sms_are_active() -> None:
     said = warpline.analyze(program({SM_ACTIVE: 10, ISSUE: 3, DRAM: 12})).verdict
     # 10% in 4 of 5 ms, 90% in one; samples at the edges show the longer kernel.
     assert said.startswith("GPU busy 99.")
-    assert "On average, 24.5% of the SMs are active, and 3.0% of issue slots are in use" in said
-    assert "DRAM is at 12.0% of its peak." in said
+    assert " On average, 24.5% of the SMs are active, 3.0% of issue slots are in use, and" in said
+    assert "DRAM is at 12.0% of its peak. " in said
     assert "usually efficient" not in said
 
 
@@ -81,6 +81,7 @@ def test_the_headline_says_how_few_sms_are_active() -> None:
         ({SM_ACTIVE: 90, ISSUE: 30}, False),
         ({SM_ACTIVE: 90, ISSUE: 4, TENSOR: 60}, False),  # Tensor Cores need few instructions
         ({SM_ACTIVE: 90, ISSUE: 4, TENSOR: 2}, True),
+        ({SM_ACTIVE: 90, ISSUE: 4, TENSOR: 2, DRAM: 85}, False),  # they wait for memory
         ({SM_ACTIVE: 90}, False),
         ({SM_ACTIVE: 40}, True),
         ({ISSUE: 1}, False),
@@ -88,6 +89,17 @@ def test_the_headline_says_how_few_sms_are_active() -> None:
 )
 def test_only_much_less_activity_is_said(metrics: dict[str, float], is_said: bool) -> None:
     assert ("of the SMs are active" in warpline.analyze(program(metrics)).verdict) is is_said
+
+
+def test_what_is_near_its_peak_is_said() -> None:
+    said = warpline.analyze(program({SM_ACTIVE: 95, ISSUE: 4, DRAM: 85})).verdict
+    assert ". On average, DRAM is at 85.0% of its peak." in said
+    said = warpline.analyze(program({SM_ACTIVE: 95, TENSOR: 62, DRAM: 70})).verdict
+    assert (
+        ". On average, Tensor Cores are active in 62.0% of the cycles and DRAM is at 70.0% of its"
+        " peak." in said
+    )
+    assert "usually efficient" in said
 
 
 def test_kernels_on_few_sms() -> None:
