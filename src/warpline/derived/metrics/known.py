@@ -46,7 +46,8 @@ class Known(NamedTuple):
 
     Attributes:
         meaning: The meaning.
-        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S` or `HZ`.
+        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S`,
+            `GIGABYTES_PER_S` or `HERTZ`.
         rank: Place among the names of a meaning: if several are recorded, the first one counts.
         is_part: Whether it is one of several that together are the meaning.
     """
@@ -58,10 +59,12 @@ class Known(NamedTuple):
 
 
 PERCENT, BYTES, BYTES_PER_S, HERTZ = "percent", "bytes", "bytes per second", "hertz"
+GIGABYTES_PER_S = "gigabytes per second"
 _UNITS = {
     PERCENT: Unit.RATIO,
     BYTES: Unit.BYTES_PER_S,
     BYTES_PER_S: Unit.BYTES_PER_S,
+    GIGABYTES_PER_S: Unit.BYTES_PER_S,
     HERTZ: Unit.HZ,
 }
 
@@ -254,7 +257,7 @@ _LABEL_FORMS: Mapping[str, str] = {
     "Ratio %": PERCENT,
     "Bytes": BYTES,
     "B/s": BYTES_PER_S,
-    "GB/s": BYTES_PER_S,  # as shown; exports have bytes
+    "GB/s": GIGABYTES_PER_S,
     "MHz": HERTZ,  # as shown; exports have Hz
 }
 _LONGEST_NAME = 200
@@ -358,6 +361,8 @@ def in_unit(series: MetricSeries, form: str) -> MetricSeries:
         value = value / 100
     elif form == HERTZ and len(value) and np.median(value) < _LEAST_HZ:
         value = value * 1e6
+    elif form == GIGABYTES_PER_S:
+        value = value * 1e9
     elif form == BYTES:
         seconds = (series.end_ns - series.start_ns) / 1e9
         value = np.divide(value, seconds, out=np.zeros_like(value), where=seconds > 0)
