@@ -301,7 +301,10 @@ class _Supervisor:
 
     def _hear_launcher(self) -> bool:
         """Take the start; return whether the launcher's end is open."""
-        data, descriptors, _, _ = socket.recv_fds(self._link, _MOST_BYTES, 1)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._link, _MOST_BYTES, 1)
+        except OSError:  # it was killed
+            return False
         if not data or not descriptors:
             return False
         self._start, self._descriptor = data, descriptors[0]
@@ -434,6 +437,7 @@ class _Supervisor:
                 if sampler.process is not None:
                     sampler.process.kill()
             with contextlib.suppress(OSError):
+                sampler.link.send(b"end")
                 sampler.link.shutdown(socket.SHUT_WR)
             waiting.append(sampler.link)
         end = time.monotonic() + _LAST_S

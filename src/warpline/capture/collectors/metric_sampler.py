@@ -79,18 +79,23 @@ class _UnusableError(Exception):
 def main(link: socket.socket, setup: dict[str, Any]) -> None:
     """Sample the GPU of a setup; messages are JSON, one per packet.
 
-    The setup has ``uuid``, ``number`` in the session's file, ``cupti``: paths of libraries;
-    ``metrics``: spellings of each; ``hz``.
+    Args:
+        link: The socket.
+        setup: ``uuid`` and ``name`` of the GPU, its ``number`` in the session's file; ``cupti``,
+            paths of libraries; ``metrics``, the spellings of each; ``set``, its name; ``hz``; and
+            ``problem``, why a library before was not used.
     """
     try:
         device = _device_of(setup["uuid"])
         sampling, chip = _open(setup["cupti"][0], device)
         found = fitting(setup["metrics"], sampling.passes)
     except _UnusableError as error:
-        rest = setup["cupti"][1:]
+        problem, rest = error.facts, setup["cupti"][1:]
+        if not error.is_final:
+            problem = setup.get("problem", problem)  # of the best library
         if rest and not error.is_final:
-            _again(link, setup | {"cupti": rest})
-        _say(link, {"unusable": error.facts})
+            _again(link, setup | {"cupti": rest, "problem": problem})
+        _say(link, {"unusable": problem})
         return
     _say(link, {"chip": chip, "metrics": found.names, "left_out": found.left_out})
     data, descriptors, _, _ = socket.recv_fds(link, _MOST_SETUP_BYTES, 1)
@@ -232,6 +237,7 @@ class _Run:
         poll = select.poll()
         poll.register(link, select.POLLIN)
         due = noted = time.monotonic()
+        is_told = False
         try:
             while not poll.poll(max(0.0, due - time.monotonic()) * 1000):
                 is_whole = self._read()
@@ -242,12 +248,14 @@ class _Run:
                     self._writer.facts(self._counts())
             self._sampling.stop()
             self._read_rest()
+            with contextlib.suppress(OSError):  # the other end was killed
+                is_told = bool(link.recv(_MOST_SETUP_BYTES))
         except CuptiError as error:
             self._failure = f"{error.function} failed ({error.status})"
         self._filled.put(None)
         values.join()
         self._blocks.flush()
-        self._writer.facts(self._counts() | {"is_complete": self._failure is None})
+        self._writer.facts(self._counts() | {"is_complete": is_told})
         _say(link, {"ended": True})
         self._sampling.close()
 
@@ -338,8 +346,10 @@ def _end_after(link: socket.socket) -> None:
 def _run() -> NoReturn:
     link = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_after, args=(link,), daemon=True).start()
-    main(link, json.loads(sys.argv[2]))
-    os._exit(0)  # without the exit handlers of foreign libraries
+    try:
+        main(link, json.loads(sys.argv[2]))
+    finally:
+        os._exit(0)  # without the exit handlers of foreign libraries
 
 
 if __name__ == "__main__":
