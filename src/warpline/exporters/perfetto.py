@@ -256,10 +256,8 @@ class _Writing:
         if not self._tables & _METRICS:
             return
         for series in metric_series(self._trace):
-            of_gpu = series.device != NO_DEVICE
-            pid = (
-                self._group("device", series.device) if of_gpu else self._group("machine", MACHINE)
-            )
+            kind = "machine" if series.device == NO_DEVICE else "device"
+            pid = self._group(kind, series.device)
             self._counter(pid, series.name, series.start_ns, series.value)
 
     def _gpu_state(self) -> None:
