@@ -47,7 +47,7 @@ print("closed", flush=True)
 sys.stdin.readline()
 """
 GENERAL = [spellings[0] for spellings in SETS["general"].metrics]
-HZ = 50_000
+HZ = 20_000
 STEP_NS = 1_000_000_000 // HZ
 
 
@@ -207,7 +207,7 @@ def test_metrics_of_all_gpus_until_the_launcher_closes(launch: Launch) -> None:
     before_ns = time.monotonic_ns()
     launcher = launch()
     assert launcher.said == "checked"
-    until(lambda: launcher.count(0) > 5000 and launcher.count(1) > 5000)
+    until(lambda: launcher.count(0) > 3000 and launcher.count(1) > 3000)
     launcher.close()
     closed_ns = time.monotonic_ns()
     until(lambda: not launcher.processes())
@@ -279,7 +279,7 @@ def test_a_driver_that_blocks_holds_up_nobody(launch: Launch) -> None:
 @pytest.mark.parametrize("once", [0, 1])
 def test_a_full_buffer_is_a_gap(launch: Launch, once: int) -> None:
     launcher = launch("0", FAKE_PM_OVERFLOW=5, FAKE_PM_ONCE=once)
-    until(lambda: launcher.count() > 8000)
+    until(lambda: launcher.count() > 6000)
     launcher.close()
     facts = launcher.gpus()[0].facts
     assert facts["is_complete"]

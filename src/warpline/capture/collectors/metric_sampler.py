@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from warpline.capture.collectors.sample_blocks import BlockMaker, SampleClock
+from warpline.capture.collectors.sampler_links import SAMPLER
 from warpline.capture.machine.gpu_probe import DRIVER, ChipName, ProfilerInitialize, call
 from warpline.capture.machine.gpu_probe import FUNCTIONS as CUPTI_FUNCTIONS
 from warpline.capture.session.control import ControlFile
@@ -37,8 +38,6 @@ from warpline.capture.session.sample_file import SampleWriter
 from warpline.counters.pm_sampling import Image, OverflowedError, PmSampling, Trigger
 from warpline.counters.profiler_host import CuptiError, nvperf_beside
 from warpline.counters.sampled_sets import Fitting, fitting
-
-MODULE = "warpline.capture.collectors.metric_sampler"
 
 # Measured on an H100 with 14 metrics: the GPU writes 12.8 kB per sample, an image has 26.6 kB per
 # sample, emptying it takes 3 us per sample of its room, reading a sample 43 us and computing its
@@ -54,7 +53,7 @@ _IMAGES = 3
 _BLOCK_NS = 2_000_000_000  # a block is written after this time
 _FACTS_S = 5.0  # between notes of what was lost
 _LAST_S = 2.0  # for what is left in the GPU's buffer at the end
-_AFTER_S = 1.0  # for writing it
+_AFTER_S = 2.0  # for writing it
 _MOST_SETUP_BYTES = 1 << 20
 _NEEDED = "cuptiPmSamplingEnable"
 # GPUs without a timer for samples: these are taken by cycles of the system clock, about this fast.
@@ -165,7 +164,7 @@ def _checked(cupti: ctypes.CDLL, parameters: ctypes.Structure) -> None:
 def _again(link: socket.socket, setup: Mapping[str, Any]) -> NoReturn:
     """Begin again in a new process image: two versions of CUPTI do not fit in one."""
     link.set_inheritable(True)
-    words = [sys.executable, "-P", "-m", MODULE, str(link.fileno()), json.dumps(setup)]
+    words = [sys.executable, "-P", "-m", SAMPLER, str(link.fileno()), json.dumps(setup)]
     os.execv(sys.executable, words)  # noqa: S606  # this very program
 
 
