@@ -319,6 +319,17 @@ def test_values_that_are_no_numbers_are_left_out(launch: Launch) -> None:
     assert abs(gap - values(gpu, 1)[99][0]) < STEP_NS / 2
 
 
+def test_samples_that_cannot_be_evaluated_end_it(launch: Launch) -> None:
+    launcher = launch("0", FAKE_PM_FAILS=5000)
+    until(lambda: launcher.gpus().get(0, GpuSamples()).facts.get("failure"))
+    until(lambda: "is_complete" in launcher.gpus()[0].facts)
+    launcher.close()
+    gpu = launcher.gpus()[0]
+    assert gpu.facts["failure"] == "cuptiProfilerHostEvaluateToGpuValues failed (999)"
+    assert gpu.facts["is_complete"] is False
+    assert 0 < launcher.count() <= 5000
+
+
 def test_another_cupti_is_tried(launch: Launch, tmp_path: Path) -> None:
     old = tmp_path / "libcupti.so.12"
     old.write_bytes(compiled("fake_nvml.c"))  # a library without any function of CUPTI

@@ -238,7 +238,11 @@ class _Run:
         due = noted = time.monotonic()
         is_told = False
         try:
-            while not poll.poll(max(0.0, due - time.monotonic()) * 1000):
+            while self._failure is None:
+                if poll.poll(max(0.0, due - time.monotonic()) * 1000):
+                    with contextlib.suppress(OSError):  # the other end was killed
+                        is_told = bool(link.recv(_MOST_SETUP_BYTES))
+                    break
                 is_whole = self._read()
                 now = time.monotonic()
                 due = max(due + self._period_s, now) if is_whole else now
@@ -247,14 +251,12 @@ class _Run:
                     self._writer.facts(self._counts())
             self._sampling.stop()
             self._read_rest()
-            with contextlib.suppress(OSError):  # the other end was killed
-                is_told = bool(link.recv(_MOST_SETUP_BYTES))
         except CuptiError as error:
             self._failure = f"{error.function} failed ({error.status})"
         self._filled.put(None)
         values.join()
         self._blocks.flush()
-        self._writer.facts(self._counts() | {"is_complete": is_told})
+        self._writer.facts(self._counts() | {"is_complete": is_told and not self._failure})
         _say(link, {"ended": True})
         self._sampling.close()
 
@@ -311,6 +313,15 @@ class _Run:
         }
 
     def _evaluate(self) -> None:
+        is_done = False
+        try:
+            self._evaluate_all()
+            is_done = True
+        finally:
+            if not is_done:  # the other thread would wait for images
+                os._exit(1)
+
+    def _evaluate_all(self) -> None:
         """Compute and write the values of samples, until there are no more."""
         while (filled := self._filled.get()) is not None:
             try:
