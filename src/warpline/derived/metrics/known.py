@@ -46,8 +46,8 @@ class Known(NamedTuple):
 
     Attributes:
         meaning: The meaning.
-        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S`,
-            `GIGABYTES_PER_S` or `HERTZ`.
+        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S`, `GIGABYTES_PER_S` or
+            `HERTZ`.
         rank: Place among the names of a meaning: if several are recorded, the first one counts.
         is_part: Whether it is one of several that together are the meaning.
     """
@@ -258,10 +258,10 @@ _LABEL_FORMS: Mapping[str, str] = {
     "Bytes": BYTES,
     "B/s": BYTES_PER_S,
     "GB/s": GIGABYTES_PER_S,
-    "MHz": HERTZ,  # as shown; exports have Hz
+    "MHz": HERTZ,
 }
 _LONGEST_NAME = 200
-_LEAST_HZ = 1e5  # of a clock: what is lower is in MHz
+_LEAST_HZ = 1e5  # of a clock: what is lower is in MHz, as exports of Nsight Systems are read
 
 
 def known_metric(name: str) -> Known | None:
