@@ -37,7 +37,7 @@ def rows_of(trace: Trace, table: str) -> list[dict[str, Any]]:
         ("gr__cycles_active.sum.pct_of_peak_sustained_elapsed", "gr_active", Unit.RATIO),
         ("Compute Warps in Flight [Throughput %]", "warps_active", Unit.RATIO),
         ("dram__bytes_read.sum", "dram_read_rate", Unit.BYTES_PER_S),
-        (f"dramc__read_throughput.{PERCENT}", "dram_read", Unit.RATIO),
+        (f"dram__read_throughput.{PERCENT}", "dram_read", Unit.RATIO),
         ("GPU Memory Write Bandwidth [Throughput %]", "dram_write", Unit.RATIO),
         ("PCIe Read Bandwidth [GB/s]", "pcie_rx_rate", Unit.BYTES_PER_S),
         ("pcie__write_bytes.sum.per_second", "pcie_tx_rate", Unit.BYTES_PER_S),

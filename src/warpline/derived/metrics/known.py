@@ -169,21 +169,21 @@ _MEANINGS: Mapping[str, _Names] = {
     "dram_active": _Names(
         "DRAM active",
         (
-            *("dram__throughput", "dramc__throughput", "gpm__dram_bw_util"),
+            *("dram__throughput", "gpm__dram_bw_util"),
             *("DRAM Bandwidth", "VRAM Throughput"),
         ),
     ),
     "dram_read": _Names(
         "DRAM read",
         (
-            *("dram__read_throughput", "dramc__read_throughput", "dram__bytes_read"),
+            *("dram__read_throughput", "dram__bytes_read"),
             *("DRAM Read Bandwidth", "DRAM Read Throughput", "GPU Memory Read Bandwidth"),
         ),
     ),
     "dram_write": _Names(
         "DRAM write",
         (
-            *("dram__write_throughput", "dramc__write_throughput", "dram__bytes_write"),
+            *("dram__write_throughput", "dram__bytes_write"),
             *("DRAM Write Bandwidth", "DRAM Write Throughput", "GPU Memory Write Bandwidth"),
         ),
     ),
