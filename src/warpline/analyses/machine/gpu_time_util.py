@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -120,29 +120,48 @@ def _of_device(run: Run, device: int, rows: slice, arguments: Arguments) -> list
     busy = union(work.start_ns[rows], work.end_ns[rows])
     index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
     every = [*_every(run, device, busy, arguments)]
-    made = [{"gpu_index": index, **_times(spans, busy)} for spans in every]
+    made = [
+        {"gpu_index": index, **_times(spans), "busy_ratio": ratio}
+        for spans, ratio in zip(every, _busy_ratios(every, busy), strict=True)
+    ]
     # One metric after the other: the sums of all of them would take much memory.
     for name, each in of_device(known_series(trace), device, _METRICS).items():
-        integral = Integral(each.samples)
-        for row, spans in zip(made, every, strict=True):
-            mean = integral.mean_of(spans.start_ns, spans.end_ns)
+        for row, mean in zip(made, _means(Integral(each.samples), every), strict=True):
             row[name] = shown(mean, each.meaning.unit)
     return made
 
 
-def _times(spans: _Spans, busy: Intervals) -> dict[str, Any]:
-    """Return the columns about time of some spans, given when their GPU is busy."""
-    start, end = union(spans.start_ns, spans.end_ns)
-    time_ns = int((end - start).sum())
-    busy_ns = int((covered_until(busy, end) - covered_until(busy, start)).sum())
+def _means(integral: Integral, every: Sequence[_Spans]) -> list[float | None]:
+    """Return the mean of a metric in each of some spans."""
+    if any(len(spans.start_ns) != 1 for spans in every):
+        return [integral.mean_of(spans.start_ns, spans.end_ns) for spans in every]
+    start = np.array([spans.start_ns[0] for spans in every], np.int64)
+    found = integral.means_in(start, np.array([spans.end_ns[0] for spans in every], np.int64))
+    known = zip(found.value.tolist(), found.is_known.tolist(), strict=True)
+    return [value if is_known else None for value, is_known in known]
+
+
+def _times(spans: _Spans) -> dict[str, Any]:
+    """Return the columns about the times of some spans."""
     return {
         "of": spans.of,
         "name": spans.name,
         "instances": len(spans.start_ns),
         "start_ns": int(spans.start_ns.min()),
         "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
-        "busy_ratio": busy_ns / time_ns if time_ns else None,
     }
+
+
+def _busy_ratios(every: Sequence[_Spans], busy: Intervals) -> list[float | None]:
+    """Return which share of each of some spans a GPU is busy."""
+    united = [union(spans.start_ns, spans.end_ns) for spans in every]
+    if not united:
+        return []
+    start, end = (np.concatenate([pair[side] for pair in united]) for side in (0, 1))
+    row = np.repeat(np.arange(len(united)), [len(pair.start) for pair in united])
+    busy_ns = covered_until(busy, end) - covered_until(busy, start)
+    sums = (np.bincount(row, ns, len(united)).tolist() for ns in (busy_ns, end - start))
+    return [ns / whole if whole else None for ns, whole in zip(*sums, strict=True)]
 
 
 def _every(run: Run, device: int, busy: Intervals, arguments: Arguments) -> Iterator[_Spans]:
