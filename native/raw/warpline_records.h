@@ -88,6 +88,8 @@ enum class Kind : std::uint8_t {
     // An attribute of a GPU and its value, signed. Names are those of CUdevice_attribute, in lower
     // case and without the prefix. Where counters are collected, once per device. aux: [device]
     // words: [value][bytes][name]
+  kCpuFault = 91,
+  kGpuFault = 92,
 };
 
 // The kind of a Note record.
@@ -158,6 +160,9 @@ enum CudaCollects : std::uint32_t {
   // calls say which stream and event they concern: waits, stream waits and event records follow
   // from that, in place of Wait and Event
   kCollectsTargets = 1024,
+  // with migrations, as the next
+  kCollectsCpuFaults = 2048,
+  kCollectsGpuFaults = 4096,
 };
 
 // The first page of a log.
@@ -834,7 +839,8 @@ struct Kernel {
 };
 
 // A copy; its kind and memories as CUPTI numbers them: memory 0 unknown, 1 pageable, 2 pinned, 3
-// device, 4 array, 5 managed, 6 device static, 7 managed static. copy_flags 1: asynchronous.
+// device, 4 array, 5 managed, 6 device static, 7 managed static. copy_flags 1: asynchronous. Kinds
+// 11, 12 and 13 are migrations of managed memory: to a device, to the host, between devices.
 struct Copy {
   static constexpr Kind kKind = Kind::kCopy;
   static constexpr bool kIsCounted = true;
@@ -842,7 +848,10 @@ struct Copy {
   static constexpr std::uint8_t kHasPeer = 2;
   // of the batch
   static constexpr std::uint8_t kHasCount = 4;
-  static constexpr std::uint8_t kFlags = 7;
+  // of managed memory; cause 0: unknown, 1: the program asked for it, 2: a page fault, 3: a
+  // prefetch by the driver, 4: eviction, 5: access counters
+  static constexpr std::uint8_t kIsMigration = 8;
+  static constexpr std::uint8_t kFlags = 15;
 
   std::uint8_t flags = 0;
   std::uint32_t copy_kind = 0;  // aux
@@ -863,13 +872,15 @@ struct Copy {
   std::uint32_t source_context = 0;  // kHasPeer
   std::uint32_t destination_context = 0;  // kHasPeer
   std::uint64_t copies = 0;  // kHasCount
+  std::uint64_t virtual_address = 0;  // kIsMigration
+  std::uint32_t cause = 0;  // kIsMigration
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(fitted<8>(copy_kind) | fitted<8>(source_memory) << 8 | fitted<8>(destination_memory) << 16 | fitted<8>(copy_flags) << 24);
   }
   constexpr std::size_t words() const {
-    return 6u + (has(kHasGraphNode) ? 2u : 0u) + (has(kHasPeer) ? 2u : 0u) + (has(kHasCount) ? 1u : 0u);
+    return 6u + (has(kHasGraphNode) ? 2u : 0u) + (has(kHasPeer) ? 2u : 0u) + (has(kHasCount) ? 1u : 0u) + (has(kIsMigration) ? 2u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = start_ns;
@@ -888,6 +899,10 @@ struct Copy {
     }
     if (has(kHasCount)) {
       *at++ = copies;
+    }
+    if (has(kIsMigration)) {
+      *at++ = virtual_address;
+      *at++ = std::uint64_t{cause};
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -920,6 +935,11 @@ struct Copy {
     if (has(kHasCount)) {
       copies = static_cast<std::uint64_t>(at[0]);
       at += 1;
+    }
+    if (has(kIsMigration)) {
+      virtual_address = static_cast<std::uint64_t>(at[0]);
+      cause = static_cast<std::uint32_t>(bits_of<32>(at[1], 0));
+      at += 2;
     }
     return true;
   }
@@ -1787,6 +1807,81 @@ struct PassClock {
     launch = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
     lowest_mhz = static_cast<std::uint32_t>(bits_of<32>(record[1], 0));
     highest_mhz = static_cast<std::uint32_t>(bits_of<32>(record[1], 32));
+    return true;
+  }
+};
+
+// The CPU accessed a page of managed memory that was not there; pc is the instruction.
+struct CpuFault {
+  static constexpr Kind kKind = Kind::kCpuFault;
+  static constexpr bool kIsCounted = false;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t pc = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(0);
+  }
+  constexpr std::size_t words() const {
+    return 4u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = address;
+    room[3] = pc;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    address = static_cast<std::uint64_t>(record[2]);
+    pc = static_cast<std::uint64_t>(record[3]);
+    return true;
+  }
+};
+
+// A GPU accessed a page of managed memory that was not there, so many times; the driver handled
+// that from start to end. Access 0: unknown, 1: read, 2: write, 3: atomic, 4: prefetch.
+struct GpuFault {
+  static constexpr Kind kKind = Kind::kGpuFault;
+  static constexpr bool kIsCounted = false;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t access = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint32_t device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t faults = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{access});
+  }
+  constexpr std::size_t words() const {
+    return 6u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+    room[3] = std::uint64_t{device};
+    room[4] = address;
+    room[5] = faults;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    access = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
+    device = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
+    address = static_cast<std::uint64_t>(record[4]);
+    faults = static_cast<std::uint64_t>(record[5]);
     return true;
   }
 };

@@ -269,15 +269,18 @@ struct MemcpyRow {
   std::uint64_t bytes = 0;
   std::uint64_t graph_node = 0;
   std::uint64_t copies = 0;
+  std::uint64_t virtual_address = 0;
   std::uint32_t place = 0;
   std::uint32_t correlation = 0;
   std::uint32_t graph = 0;
   std::uint32_t source_device = 0;
   std::uint32_t destination_device = 0;
+  std::uint32_t cause = 0;
   std::uint8_t copy_kind = 0;
   std::uint8_t source_memory = 0;
   std::uint8_t destination_memory = 0;
   std::uint8_t flags = 0;
+  std::uint8_t unused[4] = {};  // no gap: compared by bytes
 
   bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
@@ -293,6 +296,8 @@ struct MemcpyRow {
     source_device = static_cast<std::uint32_t>(record.source_device);
     destination_device = static_cast<std::uint32_t>(record.destination_device);
     copies = static_cast<std::uint64_t>(record.copies);
+    virtual_address = static_cast<std::uint64_t>(record.virtual_address);
+    cause = static_cast<std::uint32_t>(record.cause);
     flags = static_cast<std::uint8_t>(record.flags);
   }
 };
@@ -341,6 +346,12 @@ struct ColumnsOf<MemcpyRow> {
     });
     visitor.shared("copy_count", [](const auto &in, const MemcpyRow &row) {
       return copy_count(in, row.has(raw::Copy::kHasCount), row.copies);
+    });
+    visitor.shared("migration_cause", [](const auto &in, const MemcpyRow &row) {
+      return migration_cause(in, row.has(raw::Copy::kIsMigration), row.cause);
+    });
+    visitor.shared("virtual_address", [](const auto &in, const MemcpyRow &row) {
+      return number_if(in, row.has(raw::Copy::kIsMigration), row.virtual_address);
     });
     visitor.shared("graph_node_id", [](const auto &in, const MemcpyRow &row) {
       return number_or_null(in, row.graph_node);
@@ -1135,6 +1146,126 @@ struct ColumnsOf<KernelMetricRow> {
   }
 };
 
+// A row of um_cpu_page_fault, made of a CpuFault record.
+struct UmCpuPageFaultRow {
+  using Record = raw::CpuFault;
+  static constexpr std::size_t kNumber = 13;
+  static constexpr std::string_view kTable = "um_cpu_page_fault";
+  static constexpr RowOf kOwner = RowOf::kProcess;
+  static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t pc = 0;
+  std::int32_t process = 0;
+  std::int32_t function = -1;
+  std::int32_t module = -1;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    address = static_cast<std::uint64_t>(record.address);
+    pc = static_cast<std::uint64_t>(record.pc);
+  }
+};
+
+template <>
+struct ColumnsOf<UmCpuPageFaultRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const UmCpuPageFaultRow &row) {
+      return row_id(in, row.process);
+    });
+    visitor("time_ns", [](const auto &in, const UmCpuPageFaultRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("address", [](const auto &in, const UmCpuPageFaultRow &row) {
+      return number(in, row.address);
+    });
+    visitor("pc", [](const auto &in, const UmCpuPageFaultRow &row) {
+      return number_or_null(in, row.pc);
+    });
+    visitor("function_id", [](const auto &in, const UmCpuPageFaultRow &row) {
+      return text(in, row.function);
+    });
+    visitor("module_id", [](const auto &in, const UmCpuPageFaultRow &row) {
+      return text(in, row.module);
+    });
+  }
+  static auto first(const auto &in, const UmCpuPageFaultRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const UmCpuPageFaultRow &row) {
+    return std::tuple(row_id(in, row.process).value,
+                      number(in, row.address).value);
+  }
+};
+
+// A row of um_gpu_page_fault, made of a GpuFault record.
+struct UmGpuPageFaultRow {
+  using Record = raw::GpuFault;
+  static constexpr std::size_t kNumber = 14;
+  static constexpr std::string_view kTable = "um_gpu_page_fault";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = true;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint64_t address = 0;
+  std::uint64_t faults = 0;
+  std::uint32_t place = 0;
+  std::uint32_t access = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    access = static_cast<std::uint32_t>(record.access);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    address = static_cast<std::uint64_t>(record.address);
+    faults = static_cast<std::uint64_t>(record.faults);
+  }
+};
+
+template <>
+struct ColumnsOf<UmGpuPageFaultRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("start_ns", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("address", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return number(in, row.address);
+    });
+    visitor("faults", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return number(in, row.faults);
+    });
+    visitor("access", [](const auto &in, const UmGpuPageFaultRow &row) {
+      return page_access(in, row.access);
+    });
+  }
+  static auto first(const auto &in, const UmGpuPageFaultRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const UmGpuPageFaultRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      device_of(in, row.place).value,
+                      number(in, row.address).value);
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -1150,6 +1281,8 @@ using AllRows = RowTypes<ApiCallRow,
                          OverheadRow,
                          GraphNodeRow,
                          ProfiledKernelRow,
-                         KernelMetricRow>;
+                         KernelMetricRow,
+                         UmCpuPageFaultRow,
+                         UmGpuPageFaultRow>;
 
 }  // namespace warpline

@@ -14,6 +14,7 @@ POOL, OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CLOCK, COLLEC
 CHAIN, MODULE = 84, 85
 COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = 86, 87, 88, 89
 DEVICE_ATTRIBUTE = 90
+CPU_FAULT, GPU_FAULT = 91, 92
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
@@ -33,7 +34,7 @@ COUNTED_KINDS = (
     COUNTED_KERNEL,
 )  # with pushes, starts and marks
 
-HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
+HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT, IS_MIGRATION = 1, 2, 2, 4, 8
 HAS_CHAIN, HAS_PLACE, HAS_EVENT = 8, 16, 32
 NULL_STREAM = 0xFFFFFFFE
 IS_RANGE, IS_FAILED, IS_CLOCK_ASKED, HAS_FIXED_CLOCKS = 1, 2, 4, 8
@@ -179,7 +180,9 @@ class _Reader:
         }
         fields |= self._node(flags, words)
         peer = (_pair(words.pop(0)), _pair(words.pop(0))) if flags & HAS_PEER else None
-        return fields | {"peer": peer, "count": words.pop(0) if flags & HAS_COUNT else None}
+        fields |= {"peer": peer, "count": words.pop(0) if flags & HAS_COUNT else None}
+        moved = (words.pop(0), words.pop(0)) if flags & IS_MIGRATION else None
+        return fields | {"migration": moved}
 
     def _fill(self, flags: int, aux: int, words: list[int], _: bytes) -> dict[str, Any]:
         fields = self._work(words) | {"value": aux, "bytes": words.pop(0)}
@@ -253,6 +256,14 @@ class _Reader:
             "address": address,
             "sizes": (size, used, threshold, keeps),
         }
+
+    def _cpu_fault(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        assert aux == 0
+        return {"time": words.pop(0), "address": words.pop(0), "pc": words.pop(0)}
+
+    def _gpu_fault(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        names = ("start", "end", "device", "address", "faults")
+        return {"access": aux} | {name: words.pop(0) for name in names}
 
     def _overhead(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
         start, end = words.pop(0), words.pop(0)
@@ -371,6 +382,8 @@ _METHODS = {
     EVENT: "event",
     MEMORY: "memory",
     POOL: "pool",
+    CPU_FAULT: "cpu_fault",
+    GPU_FAULT: "gpu_fault",
     OVERHEAD: "overhead",
     DEVICE: "device",
     CONTEXT: "context",

@@ -195,6 +195,20 @@ RECORDS = {
             "pool_used": "memoryPoolConfig.utilizedSize",
         },
     ),
+    "UnifiedMemoryRecord": (
+        "UnifiedMemoryCounter",
+        {
+            "counter": "counterKind",
+            "value": "value",
+            "start": "start",
+            "end": "end",
+            "address": "address",
+            "source": "srcId",
+            "destination": "dstId",
+            "process": "processId",
+            "flags": "flags",
+        },
+    ),
     "PoolRecord": (
         "MemoryPool",
         {
@@ -209,6 +223,12 @@ RECORDS = {
             "time": "timestamp",
             "used": "utilizedSize",
         },
+    ),
+}
+CHOICES = {
+    "UnifiedMemoryChoice": (
+        "CUpti_ActivityUnifiedMemoryCounterConfig",
+        {"scope": "scope", "counter": "kind", "device": "deviceId", "is_on": "enable"},
     ),
 }
 CALLBACKS = {
@@ -245,6 +265,9 @@ CONSTANTS = {
     "kOtherSubscriber": "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED",
     "kEndOfBuffer": "CUPTI_ERROR_MAX_LIMIT_REACHED",
     "kInvalidKind": "CUPTI_ERROR_INVALID_KIND",
+    "kNotInitialized": "CUPTI_ERROR_NOT_INITIALIZED",
+    "kNotSupported": "CUPTI_ERROR_NOT_SUPPORTED",
+    "kScopeOfOneDevice": "CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE",
     "kGraphNodeCreated": "CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED",
     "kGraphNodeCloned": "CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED",
     "kThreadIdsOfSystem": "CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM",
@@ -287,12 +310,20 @@ KINDS = {
     "kConcurrentKernel": "CONCURRENT_KERNEL",
     "kOverhead": "OVERHEAD",
     "kMemcpyPeer": "MEMCPY2",
+    "kUnifiedMemory": "UNIFIED_MEMORY_COUNTER",
     "kCudaEvent": "CUDA_EVENT",
     "kStream": "STREAM",
     "kSynchronization": "SYNCHRONIZATION",
     "kMemory": "MEMORY2",
     "kMemoryPool": "MEMORY_POOL",
     "kGraphTrace": "GRAPH_TRACE",
+}
+UNIFIED_MEMORY = {
+    "kToDevice": "BYTES_TRANSFER_HTOD",
+    "kToHost": "BYTES_TRANSFER_DTOH",
+    "kBetweenDevices": "BYTES_TRANSFER_DTOD",
+    "kCpuFault": "CPU_PAGE_FAULT_COUNT",
+    "kGpuFault": "GPU_PAGE_FAULT",
 }
 
 
@@ -340,6 +371,7 @@ def _program(folder):
     lines.append("namespace ours = warpline::cupti;")
     pairs = [(ours, _newest(activity, family), f) for ours, (family, f) in RECORDS.items()]
     checked = [(ours, theirs, fields, activity) for ours, theirs, fields in pairs]
+    checked += [(ours, *rest, activity) for ours, rest in CHOICES.items()]
     checked += [
         (ours, *rest, callbacks) for ours, rest in CALLBACKS.items() if rest[0] in callbacks
     ]
@@ -361,6 +393,10 @@ def _program(folder):
     for ours, theirs in KINDS.items():
         kind = f"CUPTI_ACTIVITY_KIND_{theirs}"
         lines.append(f"static_assert(static_cast<long>(ours::Kind::{ours}) == {kind});")
+    lines.append("static_assert(sizeof(ours::UnifiedMemoryChoice) == 16);")
+    for ours, theirs in UNIFIED_MEMORY.items():
+        kind = f"CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_{theirs}"
+        lines.append(f"static_assert(static_cast<long>(ours::UnifiedMemory::{ours}) == {kind});")
     if "cuptiGetTimestamp_v2" in activity:
         lines += _of_subscribers()
     return "\n".join(lines) + "\n"

@@ -66,6 +66,38 @@ def test_records_of_every_kind_become_rows(profile: Profile) -> None:
     assert {"device", "context", "stream"} <= {*trace.tables}
 
 
+def test_page_faults_and_migrations_of_unified_memory(profile: Profile) -> None:
+    flags = ("--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true")
+    trace = profile("init", "records", flags=flags)
+    names = ("kind", "bytes", "migration_cause")
+    copies = trace["memcpy"].select(*names).rows()
+    assert [copy for copy in copies if copy[0].startswith("Unified")] == [
+        ("Unified Host-to-Device", 65_536, "Speculative prefetch"),
+        ("Unified Host-to-Device", 4096, "Page fault"),
+        ("Unified Device-to-Host", 2_097_152, "User prefetch"),
+        ("Unified Device-to-Device", 8192, "Eviction"),
+    ]
+    assert trace["um_gpu_page_fault"]["faults"].to_list() == [3]
+    faults = trace["um_cpu_page_fault"]
+    assert faults["function"].to_list() == ["cuptiGetCallbackName", "0x10"]
+    assert faults["module"][0].endswith("libcupti.so.13")
+    assert "in part" not in " ".join(trace.meta.warnings)
+
+
+def test_page_faults_that_cupti_refuses_are_a_warning(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_CUPTI_MANAGED", "29")
+    trace = profile("init", "launch", 5, flags=("--cuda-um-gpu-page-faults=true",))
+    assert len(trace["kernel"]) == 5
+    (told,) = trace.meta.warnings
+    assert told == (
+        "CUDA is recorded in part: page faults and migrations of unified memory:"
+        " CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED_ON_DEVICE (29)"
+    )
+    assert "um_gpu_page_fault" not in trace.tables
+
+
 def test_waits_follow_from_calls(profile: Profile) -> None:
     recorded = ("call_with", 2, 30, 0, "abc0,d000")
     words = ("init", "records", *recorded, "call_with", 2, 34, 0, "e000,abc0,0", "call", 37, 0)

@@ -14,12 +14,15 @@ from warpline.cli import main
 from warpline.derived.metrics.series import metric_series
 
 GROUPS = ("gpu0/metrics", "gpu0/health", "machine")
+HZ = 2_000
+# Of what is recorded, in what is shown, by unit: percent, bytes of a sample, Hz.
+SCALES = {"ratio": 0.01, "bytes_per_s": HZ, "hz": 1, "percent": 1}
 SM_ACTIVE = sampled.METRICS[1].name
 
 
 @pytest.fixture(scope="module")
 def trace():
-    return sampled.sampled(hz=2_000, steps=4)
+    return sampled.sampled(hz=HZ, steps=4)
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +104,11 @@ def test_a_selection_shows_the_means_of_the_metrics(opened, trace, span):
         select(opened, start, end)
     found = means_shown(opened)
     for series in metric_series(trace):
-        low, high = found[row_of(opened, series.name)["id"]]
-        assert low == high == pytest.approx(mean(series, start, end), rel=1e-5)
+        row = row_of(opened, series.name)
+        low, high = found[row["id"]]
+        assert (
+            low == high == pytest.approx(mean(series, start, end) * SCALES[row["unit"]], rel=1e-5)
+        )
     sm_active = next(one for one in metric_series(trace) if one.name == SM_ACTIVE)
     cells = opened.find(f".means tr[data-row='{row_of(opened, SM_ACTIVE)['id']}'] td.number")
     assert cells.first.inner_text() == f"{mean(sm_active, start, end):.1f}%"
@@ -139,8 +145,9 @@ def test_joined_samples_are_named(viewer, trace, tmp_path):
     start, end = 310 * MS + 70_000, 420 * MS
     select(viewer, start, end)
     for series in metric_series(trace):
-        low, high = means_shown(viewer)[row_of(viewer, series.name)["id"]]
-        exact = mean(series, start, end)
+        row = row_of(viewer, series.name)
+        low, high = means_shown(viewer)[row["id"]]
+        exact = mean(series, start, end) * SCALES[row["unit"]]
         assert low * (1 - 1e-6) <= exact <= high * (1 + 1e-6)
 
 

@@ -19,13 +19,14 @@ CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY, POOL = ra
 OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CUDA_CLOCK, COLLECTING = range(75, 84)
 COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = range(86, 90)
 DEVICE_ATTRIBUTE = 90
+CPU_FAULT, GPU_FAULT = 91, 92
 IS_RANGE, IS_FAILED = 1, 2
 NONE = 0xFFFFFFFF
 LAUNCHES, CAPTURES, IS_GRAPH = 1, 2, 4
 HAS_PLACE, HAS_EVENT = 16, 32
 NULL_STREAM = 0xFFFFFFFE
 TARGETS = 1024  # the bit of what is collected
-HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT = 1, 2, 2, 4
+HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT, IS_MIGRATION = 1, 2, 2, 4, 8
 COOPERATIVE, COOPERATIVE_MULTI = 16, 32
 DRIVER, RUNTIME = 1, 2
 ALL_KINDS = 1023
@@ -112,6 +113,8 @@ class CudaLog(Log):
             flags, words = flags | HAS_PEER, words + struct.pack("<4I", *more["peers"], 1, 1)
         if "count" in more:
             flags, words = flags | HAS_COUNT, words + struct.pack("<Q", more["count"])
+        if "migration" in more:  # address and cause
+            flags, words = flags | IS_MIGRATION, words + struct.pack("<QQ", *more["migration"])
         self._event(COPY, aux, flags, words)
 
     def fill(self, start: int, end: int, correlation: int, size: int, **more: Any) -> None:
@@ -150,6 +153,13 @@ class CudaLog(Log):
         if number:
             flags, words = flags | 2, words + struct.pack("<Q", number)
         self.add(MEMORY, operation | more.get("kind", 3) << 8, flags, words)
+
+    def cpu_fault(self, time: int, address: int, pc: int) -> None:
+        self.add(CPU_FAULT, body=struct.pack("<QQQ", self.cupti_origin_ns + time, address, pc))
+
+    def gpu_fault(self, start: int | None, end: int | None, address: int, **more: Any) -> None:
+        words = self._times(start, end) + struct.pack("<QQ", more.get("device", 0), address)
+        self.add(GPU_FAULT, more.get("access", 1), body=words + struct.pack("<Q", more["faults"]))
 
     def overhead(self, kind: int, start: int, end: int, tid: int | None = None) -> None:
         words = self._times(start, end) + struct.pack("<II", 2 if tid else 0, tid or 0)

@@ -5,7 +5,9 @@
    FAKE_NVML_BLOCKS=MS  each reading takes so long
    FAKE_NVML_PIDS=A,B   processes on GPU 0, with 1 GiB each; 0 is the calling process's launcher
    FAKE_NVML_XID=X      an error of GPU 1, once
-   FAKE_NVML_OLD=1      what older drivers and GPUs lack is not supported */
+   FAKE_NVML_OLD=1      what older drivers and GPUs lack is not supported
+   FAKE_NVML_UUID=U     UUID of GPU 0
+   FAKE_NVML_GPM=1      GPM metrics are supported: metric N has the value N, 2 has 42, 13 is unknown */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +64,9 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu** gpu) {
 }
 
 int nvmlDeviceGetUUID(const Gpu* gpu, char* text, unsigned room) {
-  snprintf(text, room, "GPU-0000000%d-0000-0000-0000-000000000000", gpu->number);
+  const char* own = gpu->number == 0 ? getenv("FAKE_NVML_UUID") : NULL;
+  if (own) snprintf(text, room, "%s", own);
+  else snprintf(text, room, "GPU-0000000%d-0000-0000-0000-000000000000", gpu->number);
   return OK;
 }
 
@@ -222,5 +226,41 @@ int nvmlEventSetWait_v2(void* set, Event* event, unsigned timeout_ms) {
   if (is_told || !number_of("FAKE_NVML_XID")) return TIMEOUT;
   is_told = 1;
   *event = (Event){&gpus[1], 8, (unsigned long long)number_of("FAKE_NVML_XID"), {0, 0}};
+  return OK;
+}
+
+/* GPM metrics: a sample is a number that grows. */
+int nvmlGpmQueryDeviceSupport(const Gpu* gpu, unsigned* support) {
+  if (support[0] != 1) return INVALID;
+  support[1] = number_of("FAKE_NVML_GPM") != 0;
+  return state(gpu);
+}
+
+int nvmlGpmSampleAlloc(long** sample) {
+  *sample = calloc(1, sizeof **sample);
+  return OK;
+}
+
+int nvmlGpmSampleGet(const Gpu* gpu, long* sample) {
+  static long samples;
+  *sample = ++samples;
+  return state(gpu);
+}
+
+int nvmlGpmMetricsGet(void* asked) {
+  struct {
+    unsigned version, count;
+    long *before, *now;
+    struct {
+      unsigned id, status;
+      double value;
+      const char* texts[3];
+    } metrics[];
+  }* get = asked;
+  if (get->version != 1 || *get->before >= *get->now) return INVALID;
+  for (unsigned i = 0; i < get->count; ++i) {
+    get->metrics[i].status = get->metrics[i].id == 13 ? UNSUPPORTED : OK;
+    get->metrics[i].value = get->metrics[i].id == 2 ? 42 : get->metrics[i].id;
+  }
   return OK;
 }

@@ -14,7 +14,6 @@ import pytest
 from capture.nvml_stand_in import stand_in
 from support.launching import TIMEOUT_S, environment
 
-from warpline.capture.collectors.runner import _Recording
 from warpline.capture.session.control import FILE_NAME, ControlFile, ControlPage, RangeMode, State
 from warpline.capture.session.readings import (
     UNKNOWN,
@@ -25,6 +24,7 @@ from warpline.capture.session.readings import (
     path_of,
     read_readings,
 )
+from warpline.capture.session.recording_state import RecordingState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -250,7 +250,7 @@ def test_recording_by_the_control_page(
     tmp_path: Path, mode: RangeMode, state: State, is_open: bool, expected: list[IsRecording]
 ) -> None:
     control = ControlFile.create(tmp_path, state=state, mode=mode)
-    recording = _Recording(control)
+    recording = RecordingState(control)
     page = ControlPage.from_buffer_copy((tmp_path / FILE_NAME).read_bytes())
     page.windows_done = int(mode is not RangeMode.NONE)
     page.switch_word |= int(is_open) << 32

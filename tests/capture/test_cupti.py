@@ -51,13 +51,15 @@ def test_the_agents_are_told_what_to_record() -> None:
         .text()
         .splitlines()
     )
-    assert lines[-7:] == [
+    assert lines[-9:] == [
         "cuda=1",
         "cupti_path=%2Fa%20b",
         "cuda_flush_ms=1000",
         "cuda_api=calls",
         "cuda_graph=node",
         "cuda_memory=1",
+        "cuda_cpu_faults=0",
+        "cuda_gpu_faults=0",
         "cuda_waits=calls",
     ]
     assert "cuda=1" not in AgentConfig().text()

@@ -105,6 +105,59 @@ def test_memory_events(tmp_path: Path) -> None:
     ]
 
 
+def test_migrations_are_copies_that_nobody_launched(tmp_path: Path) -> None:
+    log = of_process()
+    log.copy(10, 20, 5, 64)
+    place = {"context": 0, "stream": 0, "memory": (0, 0)}
+    log.copy(30, 40, 0, 4096, kind=11, migration=(2**46, 2), **place)
+    log.copy(50, 60, 0, 8192, kind=12, migration=(2**46 + 4096, 9), **place)
+    log.copy(70, 80, 0, 16, kind=14)
+    trace, _ = read_cuda(tmp_path, log)
+    names = ("start_ns", "correlation_id", "kind", "src_memory", "migration_cause")
+    assert rows(trace, "memcpy", *names, "virtual_address") == [
+        (10, 5, "Host-to-Device", "Pageable", None, None),
+        (30, None, "Unified Host-to-Device", "Unknown", "Page fault", 2**46),
+        (50, None, "Unified Device-to-Host", "Unknown", "Unknown", 2**46 + 4096),
+        (70, None, "Unknown", "Pageable", None, None),
+    ]
+
+
+def test_page_faults(tmp_path: Path) -> None:
+    log = CudaLog()
+    log.device(0)
+    log.device(1)
+    log.collecting(5, 2048 | 4096)
+    log.gpu_fault(30, 40, 2**46, device=1, access=2, faults=7)
+    log.gpu_fault(20, 25, 2**46 + 4096, access=9, faults=1)
+    log.gpu_fault(None, None, 64, faults=1)
+    log.cpu_fault(60, 2**46, 0x401000)
+    log.cpu_fault(50, 2**46, 0)
+    trace, _ = read_cuda(tmp_path, log)
+    of_gpu = ("start_ns", "end_ns", "device_id", "process_id", "address", "faults", "access")
+    assert rows(trace, "um_gpu_page_fault", *of_gpu) == [
+        (20, 25, 0, 0, 2**46 + 4096, 1, "Unknown"),
+        (30, 40, 1, 0, 2**46, 7, "Write"),
+    ]
+    assert trace.meta.lost == {"CUDA records without a time": 1}
+    of_cpu = ("time_ns", "process_id", "address", "pc", "function", "module")
+    assert rows(trace, "um_cpu_page_fault", *of_cpu) == [
+        (50, 0, 2**46, None, None, None),
+        (60, 0, 2**46, 0x401000, "0x401000", "[unknown]"),
+    ]
+
+
+def test_page_faults_have_the_times_of_the_gpu(tmp_path: Path) -> None:
+    log = CudaLog(cupti_origin_ns=7 * 10**15)
+    log.device(0)
+    log.cuda_clock(0, 0)
+    log.cuda_clock(1000, 1000)
+    log.gpu_fault(30, 40, 64, faults=1)
+    log.cpu_fault(60, 64, 0)
+    trace, _ = read_cuda(tmp_path, log)
+    assert rows(trace, "um_gpu_page_fault", "start_ns", "end_ns") == [(30, 40)]
+    assert rows(trace, "um_cpu_page_fault", "time_ns") == [(60,)]
+
+
 def tables_of(trace: Trace) -> set[str]:
     return {*trace.tables} & {*CUDA_TABLES}
 
@@ -137,6 +190,7 @@ def test_without_cuda_the_tables_are_there_if_it_was_asked_for(tmp_path: Path) -
     trace, _ = read_cuda(tmp_path, CudaLog(), collected=["cuda", "nvtx"])
     assert {"kernel", "api_call", "host_wait", "graph_node"} <= tables_of(trace)
     assert "memory_event" not in tables_of(trace)
+    assert not {"um_cpu_page_fault", "um_gpu_page_fault"} & tables_of(trace)
     trace, _ = read_cuda(tmp_path, CudaLog(), collected=["nvtx"])
     assert tables_of(trace) == set()
 

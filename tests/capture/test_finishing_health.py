@@ -69,6 +69,7 @@ def record(
     *,
     gpus: Sequence[object] = GPUS,
     period_ns: object = SECOND,
+    meters_ns: object = None,
     made: Sequence[CudaLog] | None = None,
 ) -> tuple[Trace, Finished]:
     """Finish a session with these readings."""
@@ -80,7 +81,7 @@ def record(
     )
     for table, written in tables.items():
         descriptor = os.open(path_of(session, table), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        facts = {"period_ns": period_ns, "gpus": gpus}
+        facts = {"period_ns": period_ns, "meters_period_ns": meters_ns, "gpus": gpus}
         ReadingsWriter(descriptor, table, facts).write(written)
         os.close(descriptor)
     return finished(folder)
@@ -150,6 +151,17 @@ def test_readings_far_from_recording_are_left_out(tmp_path: Path) -> None:
     written = [reading(1, at, is_recording=int(at in on), power_mw=at) for at in range(10)]
     trace, _ = record(tmp_path, {"gpu_health": written})
     assert trace["gpu_health"]["power_w"].to_list() == [n / 1000 for n in (2, 3, 4, 6, 7, 8)]
+
+
+def test_the_energy_before_and_after_recording_are_kept(tmp_path: Path) -> None:
+    written = []
+    for at in range(18):
+        energy = {} if at % 5 else {"energy_mj": at}
+        written.append(reading(1, at, is_recording=int(at in {8, 9}), power_mw=at, **energy))
+    trace, _ = record(tmp_path, {"gpu_health": written}, meters_ns=5 * SECOND)
+    times = [n // SECOND for n in trace["gpu_health"]["start_ns"].to_list()]
+    assert times == [5, 7, 8, 9, 10, 15]
+    assert trace["gpu_health"]["energy_j"].drop_nulls().to_list() == [0.005, 0.01, 0.015]
 
 
 def test_a_range_between_two_readings_keeps_both(tmp_path: Path) -> None:

@@ -107,7 +107,9 @@ def test_whether_counters_can_be_collected(tmp_path: Path, monkeypatch: pytest.M
         items = checks.findings({}, tmp_path, tmp_path, ask)
         return next(item for item in items if item.name == "GPU counters")
 
-    assert said(None).text == "can be collected on NVIDIA H100 (GH100)"
+    assert said(None).text == (
+        "can be collected on NVIDIA H100 (GH100), per kernel launch and over time"
+    )
     busy = said(obstacle(26))
     assert (busy.is_good, "dcgmi profile --pause" in (busy.fix or "")) == (False, True)
 

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from capture.nvml_stand_in import UUIDS, stand_in
 
 from warpline.capture.collectors.gpu_health import GpuHealth, Owners, visible
+from warpline.capture.collectors.runner import _METERS_S, _SLOW_S
 from warpline.capture.machine.nvml import Gpu, GpuLostError, Nvml
 
 Open = Callable[..., Nvml]
+# CPU time of a call in ms, measured on an H100 with driver 580; of any other, 0.05 ms or less.
+# Fields of values are by their number.
+COSTS: Mapping[str | int, float] = {
+    "nvmlDeviceGetTotalEnergyConsumption": 5.0,
+    "nvmlDeviceGetMemoryInfo_v2": 0.15,
+    "nvmlDeviceGetCurrPcieLinkWidth": 0.2,
+    "nvmlDeviceGetComputeRunningProcesses_v3": 0.17,
+    75: 2.3,  # time limited by heat
+}
+OTHER_MS = 0.05
 
 
 @pytest.fixture
@@ -209,3 +221,37 @@ def test_numbers_of_different_gpus_are_trusted_only_in_the_drivers_order(nvml: O
     one = {"CUDA_VISIBLE_DEVICES": "1"}
     assert visible(gpus, one) == gpus
     assert visible(gpus, {**one, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}) == [gpus[1]]
+
+
+class Costs:
+    """A library that sums up what calls of another one would take, in ms of CPU time."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        self.ms = 0.0
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        function = getattr(self._library, name)
+
+        def call(*arguments: Any) -> int:
+            wanted = [item.field for item in arguments[-1]] if "FieldValues" in name else []
+            known = [COSTS[key] for key in (name, *wanted) if key in COSTS]
+            self.ms += max(known, default=OTHER_MS)
+            return int(function(*arguments))
+
+        return call
+
+
+def test_readings_take_a_thousandth_of_a_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 1 Hz, by the costs of calls: what costs more must be read rarely."""
+    costs = Costs(ctypes.CDLL(str(stand_in(tmp_path))))
+    nvml = Nvml.open(lambda _: costs)
+    assert nvml is not None
+    monkeypatch.setattr(Nvml, "gpus", lambda self: [*self._gpus()][:1])
+    health, costs.ms = GpuHealth(nvml, {}, owners()), 0.0
+    for second in range(int(_SLOW_S * _METERS_S)):
+        meters, surroundings = second % _METERS_S == 0, second % _SLOW_S == 0
+        assert len([*health.read(surroundings=surroundings, meters=meters)]) == 1
+    assert 0.5 < costs.ms / (_SLOW_S * _METERS_S) <= 1.0

@@ -31,8 +31,6 @@ PASTED = {
     "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],
     "-t nvtx -snone -b none --cuda-memory-usage=false --nic-metrics 0 ./a.out": [],
     "--gpu-metrics-device=all --gpu-metrics-frequency 20000 --python-sampling=true python a.py": [
-        "--gpu-metrics-device is not supported",
-        "--gpu-metrics-frequency is not supported",
         "--python-sampling is not supported",
     ],
     "--session-new=run1 --trace-fork-before-exec=true -Y true ./a": [
@@ -272,6 +270,14 @@ def test_what_is_recorded_of_cuda_is_chosen_by_flags():
     assert (found.cuda_trace_all_apis, found.cuda_flush_interval) == (True, 250)
     assert (found.trace, found.warnings) == (("cuda",), [])
     assert parse("--cuda-flush-interval=0 ls").cuda_flush_interval == 1000
+
+
+def test_page_faults_of_unified_memory_are_recorded_on_request():
+    plain = parse("ls")
+    assert (plain.cuda_um_cpu_page_faults, plain.cuda_um_gpu_page_faults) == (False, False)
+    found = parse("--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults false ls")
+    assert (found.cuda_um_cpu_page_faults, found.cuda_um_gpu_page_faults) == (True, False)
+    assert found.warnings == []
 
 
 def test_cupti_is_detached_between_samples_unless_it_is_to_stay():

@@ -194,6 +194,39 @@ def test_nccl_payloads_of_a_real_run(capture: Capture):
     assert whole.filter(operation="ncclBroadcast")["bytes"].max() == gradient_bytes
 
 
+def sampled(trace: warpline.Trace, name: str, gpu: int) -> np.ndarray:
+    """Return the values of a metric of a GPU, by time."""
+    metric = trace["metric"]["name"].to_list().index(name)
+    return trace["counter"].filter(metric_id=metric, device_id=gpu)["value"].to_numpy()
+
+
+def test_sums_of_sampled_metrics_equal_sqlite3(capture: Capture):
+    path = capture("rich_metrics_sampling")
+    with sqlite3.connect(path) as base:
+        rows = base.execute(
+            "SELECT metricName, typeId & 255, count(*), sum(value) FROM GPU_METRICS"
+            " JOIN TARGET_INFO_GPU_METRICS USING (typeId, metricId) GROUP BY typeId, metricId"
+        ).fetchall()
+    trace = warpline.open(path)
+    assert len(rows) == trace["counter"]["metric_id"].n_unique() == 22
+    for name, gpu, count, total in rows:
+        values = sampled(trace, name, gpu)
+        divisor = 1e6 if "[MHz]" in name else 2 if "Warps" in name and "[Avg" in name else 1
+        assert len(values) == count
+        assert values.sum() == pytest.approx(total / divisor, rel=1e-12)
+
+
+def test_sampled_warps_are_those_of_an_sm(capture: Capture):
+    """An SM of this GPU holds 64 warps. nsys writes those of a TPC, which has two SMs."""
+    trace = warpline.open(capture("rich_metrics_sampling"))
+    warps, share = (
+        sampled(trace, f"Compute Warps in Flight [{kind}]", 0)
+        for kind in ("Avg Warps per Cycle", "Throughput %")
+    )
+    assert warps.max() > 60
+    assert np.abs(warps - share * 64 / 100).max() <= 0.9  # both are rounded down
+
+
 CHAINS = {  # table -> its source, the column with the backtrace, the table with the frames
     "api_call": ("CUPTI_ACTIVITY_KIND_RUNTIME", "callchainId", "CUDA_CALLCHAINS"),
     "os_call": ("OSRT_API", "callchainId", "OSRT_CALLCHAINS"),

@@ -178,6 +178,46 @@ def test_memory_events(opened, rows_of):
     assert trace.row_count("stream") == 0
 
 
+def test_page_faults_and_migrations_of_unified_memory(opened, rows_of):
+    moved = {**PLACE, "contextId": 0, "streamId": 0, "correlationId": 0, "copyKind": 11}
+    fault = {"globalPid": OTHER_PROCESS, "address": 2**46}
+    trace = opened(
+        {
+            "StringIds": strings("x", "fill(float*)", "/app"),
+            "CUPTI_ACTIVITY_KIND_MEMCPY": [
+                {**moved, "start": 1, "end": 2, "bytes": 64, "migrationCause": 2}
+                | {"virtualAddress": 2**46},
+                {**moved, "start": 3, "end": 4, "bytes": 64, "copyKind": 1},
+                {**moved, "start": 5, "end": 6, "bytes": 64, "migrationCause": 77},
+            ],
+            "CUDA_UM_CPU_PAGE_FAULT_EVENTS": [
+                {**fault, "start": 9, "originalFaultPc": 4096, "CpuInstruction": 1, "module": 2},
+                {**fault, "start": 7, "CpuInstruction": 1, "module": 2},
+            ],
+            "CUDA_UM_GPU_PAGE_FAULT_EVENTS": [
+                {"start": 1, "end": 5, "globalPid": PROCESS, "deviceId": 0, "address": 2**46}
+                | {"numberOfPageFaults": 12, "faultAccessType": 2}
+            ],
+        }
+    )
+    assert rows_of(trace, "memcpy", "migration_cause", "virtual_address") == [
+        ("Page fault", 2**46),
+        (None, None),
+        ("Unknown", None),
+    ]
+    of_cpu = ("time_ns", "address", "pc", "function_id", "module_id")
+    assert rows_of(trace, "um_cpu_page_fault", *of_cpu) == [
+        (7, 2**46, None, "fill(float*)", "/app"),
+        (9, 2**46, 4096, "fill(float*)", "/app"),
+    ]
+    of_gpu = ("start_ns", "end_ns", "device_id", "address", "faults", "access")
+    assert rows_of(trace, "um_gpu_page_fault", *of_gpu) == [(1, 5, 0, 2**46, 12, "Write")]
+    pids = trace.table("process")["pid"].tolist()
+    of_fault = trace.table("um_cpu_page_fault")["process_id"].tolist()
+    assert [pids[row] for row in of_fault] == [4300, 4300]
+    assert trace.meta.unread == {}
+
+
 def test_sampled_metrics(opened, rows_of):
     gpu_1 = (1 << 48) | (1 << 32) | 1
     rows = [(10, 0, 1_980_000_000), (10, 1, 55), (20, 0, 210_000_000), (20, 9, 3)]

@@ -144,8 +144,9 @@ def nsys_metrics(path: Path) -> Samples:
         )
         samples: Samples = {}
         for name, time, value in rows:
-            # The file has clocks in Hz, whatever their name says.
-            shown = value / 1e6 if "[MHz]" in name else value
+            # The file has clocks in Hz, and the warps of TPCs, each of which has two SMs.
+            divisor = 1e6 if "[MHz]" in name else 2 if "Warps" in name and "[Avg" in name else 1
+            shown = value / divisor
             samples.setdefault((0, name), []).append((time, shown))
         return samples
 

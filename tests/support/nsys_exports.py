@@ -13,6 +13,7 @@ Rows = Sequence[Row]
 TEXT_COLUMNS = {
     *("value", "text", "name", "jsonText", "binaryData", "description", "metricName"),
     *("uuid", "busLocation", "chipName", "utcTime", "devStateName"),
+    *("data", "unit", "des", "filename", "content"),
 }
 REAL_COLUMNS = {"doubleValue", "floatValue"}
 

@@ -10,7 +10,7 @@ from support.health import MHZ, MS, POWER_CAP, read_gpu, read_gpu_every, read_ho
 from support.machine import GEMM, Machine
 
 import warpline
-from warpline.derived.health.energy import COUNTER_AGE_NS, Meter
+from warpline.derived.health.energy import COUNTER_AGE_NS, Meter, meters
 from warpline.result import Skipped
 from warpline.trace import Trace
 
@@ -133,6 +133,54 @@ def test_ranges_and_classes() -> None:
     assert gemm["energy_j"] == pytest.approx(500 * 0.012, rel=1e-3)
     assert gemm["low_j"] is None
     assert gemm["basis"] == "assumed: in proportion to time between readings"
+
+
+def two_levels(*, step_ns: int, steps: int) -> Trace:
+    """Return steps at 200 W, and as many at 600 W: the counter every 20 s, power every second."""
+    machine = Machine()
+    for _ in range(2 * steps):
+        machine.launch(step_ns, GEMM)
+        machine.wait()
+        machine.end_step()
+    half = machine.begun_ns[0] + (machine.now - machine.begun_ns[0]) // 2
+
+    def used_j(at_ns: int) -> float:
+        return (200 * min(at_ns, half) + 600 * max(at_ns - half, 0)) / 1e9
+
+    for number, at in enumerate(range(machine.begun_ns[0], machine.now, S)):
+        energy_j = None if number % 20 else used_j(at)
+        read_gpu(machine, at, power_w=200.0 if at <= half else 600.0, energy_j=energy_j)
+    read_gpu(machine, machine.now, power_w=600.0, energy_j=used_j(machine.now))
+    return machine.trace(power_limit_w=700)
+
+
+def test_power_divides_energy_between_readings_of_the_counter() -> None:
+    whole, *steps = rows(two_levels(step_ns=5 * S, steps=6), "energy:steps")
+    assert whole["energy_j"] == pytest.approx(400 * 60, rel=0.01)
+    # From 20 to 40 s, the counter alone cannot tell 200 W from 600 W.
+    for number, step in enumerate(steps):
+        assert step["energy_j"] == pytest.approx(1_000 if number < 6 else 3_000, rel=0.02)
+        assert step["low_j"] <= step["energy_j"] <= step["high_j"]
+    assert steps[5]["high_j"] - steps[5]["low_j"] > 3_000  # bounds are those of the counter
+    assert steps[5]["basis"] == (
+        "1 step, counter read every 20.0 s, divided by power, read every 1.00 s; bounds are the"
+        " counter's"
+    )
+
+
+def test_power_does_not_resolve_what_is_shorter_than_its_average() -> None:
+    _, *steps = rows(two_levels(step_ns=500 * MS, steps=60), "energy:steps")
+    assert {row["energy_j"] for row in steps} == {None}
+    assert steps[0]["basis"].startswith("not resolved: steps of 500 ms are shorter than the readi")
+
+
+def test_the_parts_of_a_profile_have_the_energy_of_the_counter() -> None:
+    (meter,) = meters(two_levels(step_ns=5 * S, steps=6)).values()
+    assert meter.profile is not None
+    for low, high, joules in zip(meter.at_ns[:-1], meter.at_ns[1:], meter.joules, strict=True):
+        within = (meter.profile.at_ns[:-1] >= low) & (meter.profile.at_ns[1:] <= high)
+        assert meter.profile.joules[within].sum() == pytest.approx(joules)
+        assert meter.used(np.array([low]), np.array([high])).central == pytest.approx(joules)
 
 
 def test_power_times_time_where_there_is_no_counter() -> None:

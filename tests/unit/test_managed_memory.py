@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from support.machine import GPU, Machine
 
@@ -22,18 +24,28 @@ TO_DEVICE, TO_HOST, UNKNOWN = 11, 12, 7
 NO_CALL = 1_000_000
 
 
-def migrate(machine: Machine, start: int, end: int, kind: int, size: int = 65_536) -> None:
+def migrate(
+    machine: Machine, start: int, end: int, kind: int, size: int = 65_536, cause: int | None = None
+) -> None:
     machine.program.add(
         "memcpy", start_ns=start, end_ns=end, device_id=0, context_id=0, stream_id=0, process_id=0,
         correlation_id=NO_CALL, bytes=size, kind=kind, src_memory=UNKNOWN, dst_memory=UNKNOWN,
+        migration_cause=cause,
     )  # fmt: skip
 
 
-def program(size: int = 65_536, moving_ns: int = 20 * US) -> Trace:
+def program(
+    size: int = 65_536,
+    moving_ns: int = 20 * US,
+    cause: int | None = None,
+    gpu_faults: int = 0,
+    cpu_faults: Sequence[str] = (),
+) -> Trace:
     """Return two kernels of 1 ms without steps, 5 ms apart.
 
     Pages migrate ten times during the first kernel, five times while the CPU reads them after it,
-    and five times after the second kernel.
+    and five times after the second kernel. Page faults of the GPU are handled in the 40 us before
+    each migration during a kernel; those of the CPU are 2 ms after the first kernel's end.
     """
     machine = Machine()
     for number in range(2):
@@ -42,10 +54,20 @@ def program(size: int = 65_536, moving_ns: int = 20 * US) -> Trace:
         machine.wait()
         for place in range(10 if number == 0 else 0):
             start = begun + 50 * US + place * 90 * US
-            migrate(machine, start, start + moving_ns, TO_DEVICE, size)
+            migrate(machine, start, start + moving_ns, TO_DEVICE, size, cause)
+            if gpu_faults:
+                machine.program.add(
+                    "um_gpu_page_fault", start_ns=start - 40 * US, end_ns=start, device_id=0,
+                    process_id=0, address=place << 16, faults=gpu_faults, access=1,
+                )  # fmt: skip
         for place in range(5):
             start = machine.now + 500 * US + place * 500 * US
-            migrate(machine, start, start + moving_ns, TO_HOST, size)
+            migrate(machine, start, start + moving_ns, TO_HOST, size, cause)
+        for function in cpu_faults if number == 0 else ():
+            machine.program.add(
+                "um_cpu_page_fault", time_ns=machine.now + 2 * MS, process_id=0, address=0,
+                function=function,
+            )  # fmt: skip
         machine.work(5 * MS)
     return machine.program.trace(GPU)
 
@@ -100,3 +122,39 @@ def test_migrations_that_take_much_of_the_time() -> None:
 def test_migrations_that_take_little_and_requested_blocks_are_no_finding() -> None:
     assert found(program(moving_ns=10 * US)) == []
     assert found(program(size=2 << 20)) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "size", "is_found"),
+    [(1, 65_536, False), (3, 2 << 20, True), (2, 4096, True), (0, 2 << 20, False), (0, 64, True)],
+)
+def test_the_cause_says_whether_a_migration_was_requested(
+    cause: int, size: int, is_found: bool
+) -> None:
+    assert bool(found(program(size=size, cause=cause))) == is_found
+
+
+def test_the_time_in_which_page_faults_are_handled_counts() -> None:
+    (item,) = found(program(gpu_faults=7, cpu_faults=("read", "read", "other")))
+    # Ten more times of 40 us, each just before a migration.
+    assert item.share == pytest.approx(800 / (7_012 + 100), abs=0.001)
+    assert item.title.startswith("Page faults and migrations of managed memory take 11.2%")
+    assert "for 800 us (11.2%): 20 page migrations, 1.25 MiB, 64.0 KiB at a time." in item.claim
+    assert "Page faults: 70 of the GPU and 3 of the CPU, mostly in read." in item.claim
+    assert "Other GPU work runs in 600 us of that, and may wait for the pages." in item.claim
+    of_faults = item.evidence[1]
+    assert (of_faults.text, of_faults.table) == ("70 page faults of the GPU", "um_gpu_page_fault")
+    assert (of_faults.count, of_faults.rows) == (10, (0, 1, 2, 3, 4))
+
+
+def test_page_faults_of_the_cpu_alone_take_no_time() -> None:
+    (item,) = found(program(cpu_faults=("a", "b", "c")))
+    assert item.title.startswith("Page migrations of managed memory take 5.6%")
+    assert "Page faults: 3 of the CPU." in item.claim
+    assert found(program(moving_ns=10 * US, cpu_faults=("a",))) == []
+
+
+def test_page_faults_without_migrations() -> None:
+    (item,) = found(program(size=2 << 20, moving_ns=US, gpu_faults=1))
+    assert "are handled, and pages migrate between host and GPU, for 400 us (5.7%)." in item.claim
+    assert len(item.evidence) == 1

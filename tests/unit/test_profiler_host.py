@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.counter_host import real_host
 
-from warpline.counters import nvperf, nvperf_host, profiler_host
+from warpline.counters import nvperf, nvperf_host, pm_sampling, profiler_host
 from warpline.counters.host_process import PM_SAMPLING, HostProcess, RefusedError
 from warpline.counters.plan import catalogue, plan
 from warpline.counters.sets import SETS
@@ -138,9 +138,11 @@ def test_structures_are_those_of_nvidias_headers(host, tmp_path):
     if compiler is None or not (folder / "cupti_profiler_host.h").is_file():
         pytest.skip("no headers of CUPTI, or no compiler")
     source = tmp_path / "layouts.cpp"
-    headers = "".join(path.read_text(errors="replace") for path in folder.glob("*host.h"))
+    (tmp_path / "cuda.h").touch()  # no structure here needs it
+    headers = "".join(path.read_text(errors="replace") for path in folder.glob("*.h"))
     source.write_text(_layouts(headers))
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-w", f"-I{folder}", str(source)]
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-w", f"-I{folder}"]
+    command += [f"-I{tmp_path}", str(source)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
 
@@ -148,6 +150,7 @@ def test_structures_are_those_of_nvidias_headers(host, tmp_path):
 def _layouts(headers: str) -> str:
     lines = [
         '#include "cupti_profiler_host.h"',
+        '#include "cupti_pmsampling.h"',
         '#include "nvperf_host.h"',
         '#include "nvperf_cuda_host.h"',
         "#include <cstddef>",
@@ -155,6 +158,7 @@ def _layouts(headers: str) -> str:
         f"static_assert(sizeof(NVPW_DimUnitFactor) == {ctypes.sizeof(nvperf.DimUnit)});",
     ]
     structures: list[type[ctypes.Structure]] = [*profiler_host.FUNCTIONS, *nvperf.FUNCTIONS]
+    structures += pm_sampling.FUNCTIONS
     structures += [nvperf.Request, nvperf.DimUnit, nvperf.RawRequest]
     for structure in structures:
         theirs = nvperf.name_of(structure)
@@ -172,6 +176,14 @@ def _layouts(headers: str) -> str:
         lines.append(f"static_assert(NVPW_METRIC_TYPE_{kind} == {number});")
     for number, kind in enumerate(("RANGE_PROFILER", "PM_SAMPLING")):
         lines.append(f"static_assert(CUPTI_PROFILER_TYPE_{kind} == {number});")
+    for name, value in (
+        ("PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL", pm_sampling.Trigger.CLOCKS),
+        ("PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL", pm_sampling.Trigger.TIME),
+        ("PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL", pm_sampling.IMAGE_FULL),
+        ("PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST", pm_sampling.KEEP_OLDEST),
+        ("ERROR_OUT_OF_MEMORY", pm_sampling.OUT_OF_MEMORY),
+    ):
+        lines.append(f"static_assert(CUPTI_{name} == {int(value)});")
     return "\n".join(lines) + "\n"
 
 

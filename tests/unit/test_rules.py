@@ -260,6 +260,27 @@ def test_graphs_as_wholes(capture):
     assert "CUDA graphs were traced at graph level" not in nodes
 
 
+@pytest.mark.parametrize(
+    ("producer", "tables", "is_told"),
+    [
+        ("Warpline 0.1.0", {}, True),
+        ("Warpline 0.1.0", {"um_gpu_page_fault": {"start_ns": []}}, False),
+        ("Nsight Systems 2025.3", {}, False),
+    ],
+)
+def test_managed_memory_without_its_migrations(producer, tables, is_told):
+    calls = launched(20)
+    calls["api_call"]["name"][3] = "cudaMallocManaged"
+    found = judge("capture-quality", made({**calls, **tables}, producer=producer))
+    told = found.get("Migrations of managed memory were not recorded")
+    assert (told is not None) == is_told
+    if told is not None:
+        assert (told.severity, told.evidence[0].count) == ("info", 1)
+        assert told.fix.startswith("Profile with --cuda-um-cpu-page-faults=true")
+    without = judge("capture-quality", made(launched(20), producer=producer))
+    assert "Migrations of managed memory were not recorded" not in without
+
+
 def test_ranks_that_are_not_here(capture):
     one = judge("capture-quality", warpline.open(capture("ddp_payloads.whole.rank0")))
     assert "1 of 2 ranks" in one["Some ranks are missing"].claim

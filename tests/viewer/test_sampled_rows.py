@@ -133,6 +133,8 @@ def test_the_machine_and_its_processes(page):
         (650.0, 700.0, "w", 700),
         (721.0, 700.0, "w", 800),
         (1.0, 100.0, "percent", 100),
+        (1.02, 1.0, "ratio", 1),
+        (1.2, 1.0, "ratio", 1.5),
         (1.2, 192.0, "none", 1.5),
         (-3.0, None, "none", 1),
     ],

@@ -8,7 +8,8 @@
 // flush), FAKE_CUPTI_RESTARTS (after cuptiFinalize correlation ids count from 1), FAKE_CUPTI_TAKEN
 // (after the first one another has subscribed, and leaves when it was in the way so often),
 // FAKE_CUPTI_SHARES (the other one allows others, see fake_shared.h), FAKE_CUPTI_DRIFT (how many
-// millionths its clock is too fast).
+// millionths its clock is too fast), FAKE_CUPTI_MANAGED (an error for whoever wants unified memory),
+// FAKE_CUPTI_UNREADY (how often CUDA is not initialized then).
 #include "fake_cupti.h"
 
 #include <cstdio>
@@ -37,7 +38,10 @@ using Timestamp = std::uint64_t (*)();
 constexpr int kInvalidParameter = 1;
 constexpr int kMaxLimitReached = 12;
 constexpr int kNotCompatible = 14;
+constexpr int kNotInitialized = 15;
 constexpr int kInvalidKind = 21;
+constexpr int kNotSupported = 27;
+constexpr int kNoManagedMemory = 29;
 constexpr int kMultipleSubscribers = 39;
 constexpr std::uint32_t kNullStream = 7;
 constexpr std::size_t kIds = 1024;
@@ -146,6 +150,7 @@ std::atomic<Callback> g_callback{nullptr};
 std::atomic<bool> g_is_subscribed{false};
 std::atomic<std::uint32_t> g_streams_ended{0};  // what has a handle then is another stream
 std::atomic<bool> g_kinds[64];
+std::atomic<bool> g_managed[9];  // what there is of unified memory that was asked for
 std::atomic<bool> g_calls[4][kIds];
 std::atomic<std::uint32_t> g_last_correlation{0};
 std::atomic<std::uint32_t> g_counted_from{0};  // what a correlation id is made less
@@ -179,6 +184,7 @@ std::size_t size_of(std::uint32_t kind) {
       return v >= 130400 ? 248 : v >= 130300 ? 232 : v >= 130100 ? 224 : v >= 130000 ? 216 : 208;
     case 17: return v >= 22 ? 56 : v >= 21 ? 48 : 40;
     case 22: return 96;
+    case 25: return v >= 28 ? 104 : 64;
     case 36: return v >= 130500 ? 80 : v >= 26 ? 56 : 24;
     case 37: return 24;
     case 38: return v >= 26 ? 56 : 40;
@@ -379,6 +385,16 @@ void every_memory_event() {
   add(p.put<std::uint64_t>(64, 30));
 }
 
+void managed(std::uint32_t counter, std::uint64_t value, std::uint64_t start, std::uint64_t end,
+             std::uint32_t from, std::uint32_t to, std::uint32_t flags) {
+  Bytes m(25);
+  m.put<std::uint32_t>(4, counter).put<std::uint64_t>(8, value).put<std::uint64_t>(16, start);
+  m.put<std::uint64_t>(24, end).put<std::uint64_t>(32, 0x7f10'0000'0000 + counter * 0x1000);
+  m.put<std::uint32_t>(40, from).put<std::uint32_t>(44, to).put<std::uint32_t>(48, 0xffffffff);
+  m.put<std::uint32_t>(52, 4000).put<std::uint32_t>(56, flags);
+  if (counter >= std::size(g_managed) || g_managed[counter]) add(m);
+}
+
 void every_overhead() {
   Bytes o(17);
   o.put<std::uint32_t>(4, 5u << 16).put<std::uint32_t>(8, 2).put<std::uint32_t>(12, 4000);
@@ -397,6 +413,8 @@ EXPORT int cuptiGetVersion(std::uint32_t* into) {
 EXPORT int cuptiGetResultString(int result, const char** text) {
   *text = result == kMultipleSubscribers ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
           : result == kInvalidKind       ? "CUPTI_ERROR_INVALID_KIND"
+          : result == kNotSupported      ? "CUPTI_ERROR_NOT_SUPPORTED"
+          : result == kNoManagedMemory   ? "CUPTI_ERROR_UM_PROFILING_NOT_SUPPORTED_ON_DEVICE"
                                          : "CUPTI_ERROR_OTHER";
   return 0;
 }
@@ -585,6 +603,41 @@ EXPORT int cuptiActivitySetAttribute(std::uint32_t attribute, std::size_t* bytes
   if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
   if (attribute != 5 || *bytes != 1) return kInvalidParameter;
   g_wants_zeros = *static_cast<std::uint8_t*>(value) != 0;
+  return 0;
+}
+
+// Scope, kind, device, whether it is on.
+struct ManagedChoice {
+  std::uint32_t scope;
+  std::uint32_t counter;
+  std::uint32_t device;
+  std::uint32_t is_on;
+};
+
+EXPORT int cuptiActivityConfigureUnifiedMemoryCounter(const ManagedChoice* choices,
+                                                      std::uint32_t count) {
+  if (fake_shared::is_refused(__func__)) return kMultipleSubscribers;
+  must_be_there();
+  static std::atomic<int> unready = [] {
+    const char* const times = std::getenv("FAKE_CUPTI_UNREADY");
+    return times == nullptr ? 0 : std::atoi(times);
+  }();
+  if (unready > 0) {
+    --unready;
+    return kNotInitialized;
+  }
+  if (const char* error = std::getenv("FAKE_CUPTI_MANAGED")) {
+    tell("refused", 25);
+    return std::atoi(error);
+  }
+  std::uint32_t bits = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const ManagedChoice& choice = choices[i];
+    if (choice.counter >= std::size(g_managed) || choice.scope != 1) return kInvalidParameter;
+    g_managed[choice.counter] = choice.is_on != 0;
+    if (choice.is_on != 0) bits |= 1u << choice.counter;
+  }
+  tell("managed", bits);
   return 0;
 }
 
@@ -826,6 +879,21 @@ EXPORT void fake_call(std::uint32_t domain, std::uint32_t id, std::uint32_t site
 EXPORT std::uint64_t fake_callbacks() { return g_callbacks.exchange(0); }
 EXPORT void fake_streams_end() { ++g_streams_ended; }
 
+namespace {
+// A CPU's fault is by an instruction of this library.
+void every_managed_event() {
+  managed(4, 3, 18'000, 18'900, 1, 0, 2);
+  managed(1, 65'536, 18'100, 18'300, 0xffffffff, 1, 3);
+  managed(1, 4096, 18'300, 18'400, 0xffffffff, 1, 2);
+  const auto code = reinterpret_cast<std::uint64_t>(&cuptiGetCallbackName) + 4;
+  managed(3, code, 19'000, 0, 0, 0, 1);
+  managed(3, 16, 19'200, 0, 0, 0, 1);
+  managed(2, 2'097'152, 19'300, 19'800, 1, 0xffffffff, 1);
+  managed(8, 8192, 19'900, 19'950, 0, 1, 4);
+  managed(5, 4096, 19'960, 0, 3, 0, 0);  // thrashing: nobody asks for it
+}
+}  // namespace
+
 EXPORT void fake_every_record() {
   describe_devices();
   describe_contexts();
@@ -835,6 +903,7 @@ EXPORT void fake_every_record() {
   every_fill_and_graph();
   every_wait_and_event();
   every_memory_event();
+  every_managed_event();
   every_overhead();
 }
 

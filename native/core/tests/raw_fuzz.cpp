@@ -128,11 +128,12 @@ void add_cuda(Writer &log, Chance &chance, uint64_t now) {
                         : kNames[chance.below(std::size(kNames))]);
     return;
   }
-  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 64 : 8));
+  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 64 : 16));
   std::size_t count = kWords[kind - 64];
   if (kind == 66) count += (flags >> 3 & 1U) + (flags >> 4 & 1U) + (flags >> 5 & 1U);
   if (kind == 67) count += (flags & 1) * 2U + (flags >> 1 & 1U);
   if (kind == 68) count += (flags & 1) * 2U + (flags >> 1 & 1U) * 2 + (flags >> 2 & 1U);
+  if (kind == 68) count += (flags >> 3 & 1U) * 2;
   if (kind == 69) count += (flags & 1) * 2U;
   if (kind == 70) count += (flags >> 1 & 1U) * 2;
   if (kind == 72) count += flags & 1U;
@@ -161,6 +162,15 @@ void add_counters(Writer &log, Chance &chance, uint64_t now) {
   if (chance.below(8) != 0) body[0] = now;
   if (chance.below(8) != 0) body[1] = now + chance.below(90);
   log.add(Kind::kCountedKernel, static_cast<uint32_t>(chance.below(4)), flags, body);
+}
+
+// Page faults of unified memory, by instructions in the file of machine code, mostly.
+void add_faults(Writer &log, Chance &chance, uint64_t now) {
+  const uint64_t end = chance.below(8) == 0 ? chance.word() : now + chance.below(90);
+  const uint64_t pc = chance.below(8) == 0 ? chance.word() : 0x10000 + chance.below(1 << 20);
+  log.add(Kind::kGpuFault, static_cast<uint32_t>(chance.below(9)), 0,
+          {chance.below(8) == 0 ? 0 : now, end, chance.word(), chance.word(), chance.word()});
+  log.add(Kind::kCpuFault, 0, 0, {chance.below(8) == 0 ? chance.word() : now, chance.word(), pc});
 }
 
 // Chains whose addresses lie in a file of machine code, mostly.
@@ -196,6 +206,7 @@ std::vector<uint64_t> records(Chance &chance, const std::string &code) {
     now += chance.below(50);
     for (uint64_t more = chance.below(4); more > 0; --more) add_cuda(log, chance, now);
     if (chance.below(4) == 0) add_counters(log, chance, now);
+    if (chance.below(4) == 0) add_faults(log, chance, now);
     const auto flags = static_cast<uint8_t>(chance.below(16));
     std::vector<uint64_t> fields;
     if (flags & raw::Push::kHasDomain) fields.push_back(1 | 3ULL << 32);
@@ -295,6 +306,9 @@ const char *const kColumns[] = {
     "memset/device_id",     "graph_launch/node_count", "graph_launch/stream_id",
     "api_call/name_id",     "api_call/thread_id",  "host_wait/context_id", "host_wait/stream_id",
     "stream_wait/device_id", "event_record/stream_id", "event_record/device_time_ns",
+    "memcpy/migration_cause", "memcpy/virtual_address", "um_cpu_page_fault/function_id",
+    "um_cpu_page_fault/module_id", "um_cpu_page_fault/process_id", "um_cpu_page_fault/pc",
+    "um_gpu_page_fault/device_id", "um_gpu_page_fault/process_id", "um_gpu_page_fault/access",
     "memory_event/name_id", "memory_event/context_id", "graph_node/name_id", "overhead/name_id",
     "overhead/thread_id",   "device/name_id",      "device/uuid_id",       "device/bus_id",
     "context/device_id",    "stream/context_id",   "stream/kind",          "cuda/missing_kernels",
@@ -324,7 +338,8 @@ std::string referred(const std::string &column) {
   const bool is_text = column.ends_with("name_id") || column.ends_with("key_id") ||
                        column.ends_with("uuid_id") || column.ends_with("symbol_id") ||
                        column.ends_with("module_id") || column.ends_with("bus_id") ||
-                       column.ends_with("unit_id") || column.ends_with("nvtx_id");
+                       column.ends_with("unit_id") || column.ends_with("nvtx_id") ||
+                       column.ends_with("function_id");
   return is_text ? "string" : "";
 }
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warpline.capture.collectors.metrics_request import HELP as LISTS
 from warpline.capture.flags import capabilities, parsing
 from warpline.capture.flags.declarations import FLAGS, GRAMMAR
 from warpline.capture.flags.settings import CaptureSettings
-from warpline.cli import running, talk
+from warpline.cli import running, stdout, talk
 from warpline.cli.messages import say_failed
 from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from warpline import api, plugins, render, result
     from warpline.capture.launcher.launch import Outcome
     from warpline.capture.session import names
+    from warpline.cli import sampling_lists
     from warpline.render import screen
     from warpline.result import Result, Skipped
     from warpline.trace import Trace
@@ -37,6 +39,7 @@ else:
     render = lazy("warpline.render")
     result = lazy("warpline.result")
     names = lazy("warpline.capture.session.names")
+    sampling_lists = lazy("warpline.cli.sampling_lists")
     screen = lazy("warpline.render.screen")
 
 NAME = "profile"
@@ -72,7 +75,17 @@ def read(words: Sequence[str]) -> Namespace:
 def run(args: Namespace) -> int:
     """Run and record the program, print the result, and exit with the program's status."""
     chosen: CaptureSettings = args.options
+    if chosen.asks_for_lists:
+        return stdout.write_text("\n".join(_lists(chosen)))
     return running.run_program(chosen, lambda outcome: _afterwards(chosen, outcome))
+
+
+def _lists(chosen: CaptureSettings) -> Iterator[str]:
+    """Yield lines with the GPUs and sets of metrics that can be chosen."""
+    if chosen.gpu_metrics_devices == LISTS:
+        yield from sampling_lists.gpu_lines()
+    if chosen.gpu_metrics_set == LISTS:
+        yield from sampling_lists.set_lines()
 
 
 def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:

@@ -13,8 +13,9 @@ from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, ma
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
-from warpline.derived.efficiency.profiler import counter_profiler
+from warpline.derived.efficiency.profiler import can_sample_metrics, counter_profiler
 from warpline.derived.idle.host_calls import host_calls, working_calls
+from warpline.derived.metrics.activity import Activity
 from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
@@ -24,16 +25,19 @@ from warpline.derived.steps.times import steps
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.launches import launch_calls
 from warpline.diagnosis.judgment import Attempt, judge
-from warpline.diagnosis.times import breakdowns, overlaps, phases, pid_of
+from warpline.diagnosis.times import activities, breakdowns, overlaps, phases, pid_of
 from warpline.diagnosis.verdict import (
     GRAVE,
+    Sampled,
     name_kernel,
+    shows_little,
     verdict,
     what_first,
 )
 from warpline.errors import InputError
 from warpline.result import (
     ANALYSES,
+    Breakdown,
     Check,
     CounterCandidate,
     Diagnosis,
@@ -88,12 +92,15 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)
     waits = attempt("input_waits", partial(input_waits, run))
+    activity = attempt("sampled_metrics", partial(activities, run))
+    sampled = () if isinstance(activity, Skipped) else activity
     said = verdict(
         devices,
         together,
         counted.median_ns,
         judged.replay,
         input_nature="pipeline" if isinstance(waits, Skipped) else waits.nature,
+        activities=sampled,
     )
     efficient = attempt("efficient_work", partial(efficient_work, run))
     main = attempt("main_kernel", partial(_unnoticed_kernel, run, judged.findings))
@@ -105,9 +112,10 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         efficient=None if isinstance(efficient, Skipped) else efficient,
         main=named,
         profiler=counter_profiler(run.trace),
+        sampled=_what_was_sampled(run.trace, devices, sampled),
     )
     forget(run.trace, product_shapes, least_product_ns, elementwise_work, kernel_times)
-    parts = (*tables.values(), waits, efficient, main)
+    parts = (*tables.values(), waits, activity, efficient, main)
     failed = [item for item in parts if isinstance(item, Skipped) and item.is_failure]
     return Diagnosis(
         title=source_name(run.trace.meta.paths),
@@ -134,6 +142,14 @@ def read_large_tables(trace: Trace) -> None:
         if trace.has(table):
             with suppress(InputError):
                 trace.columns(table, *names)
+
+
+def _what_was_sampled(
+    trace: Trace, devices: Sequence[Breakdown], activities: Sequence[Activity | None]
+) -> Sampled:
+    if shows_little(devices, activities):
+        return "little"
+    return "missing" if not any(activities) and can_sample_metrics(trace) else "unknown"
 
 
 def _unnoticed_kernel(run: Run, findings: Sequence[Finding]) -> MainKernel | None:

@@ -10,6 +10,7 @@ from warpline.derived.breakdown.phases import phases as derived_phases
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.kernels.categories import operation_origins
 from warpline.derived.kernels.rules import Origin
+from warpline.derived.metrics.activity import Activity, gpu_activity
 from warpline.derived.ranks.waits import waiting_ns
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.owners import owner_of
@@ -33,6 +34,12 @@ def breakdowns(run: Run) -> tuple[Breakdown, ...]:
 def overlaps(run: Run) -> tuple[Overlap, ...]:
     """Return the overlap on each GPU, in the order of `breakdowns`."""
     return tuple(_overlap(run, rank) for rank in step_partition(run).ranks)
+
+
+def activities(run: Run) -> tuple[Activity | None, ...]:
+    """Return the sampled activity of each GPU, in the order of `breakdowns`."""
+    of_devices = gpu_activity(run)
+    return tuple(of_devices.get(rank.device) for rank in step_partition(run).ranks)
 
 
 def phases(run: Run) -> tuple[Phase, ...]:

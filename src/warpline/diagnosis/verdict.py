@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from warpline.derived.breakdown.input_waits import Nature
 from warpline.derived.breakdown.kernel_times import MainKernel
 from warpline.derived.efficiency.efficient_work import EfficientWork
 from warpline.derived.efficiency.profiler import NSIGHT_COMPUTE
+from warpline.derived.metrics.activity import Activity
 from warpline.derived.time_parts import TimePart
 from warpline.presentation.kernel_names import short_name
 from warpline.result import TAIL, Breakdown, Finding, Overlap, Part, Replay
@@ -28,6 +30,12 @@ _WELL_BUSY = 0.8  # from this share on it matters what the GPU was busy with
 _NEXT_CAUSE = 0.1  # of the idle time
 _SHOWN_EFFICIENT = 0.8  # of the busy time: from this share on, no counters are needed
 _COUNTERS = "Only hardware counters show whether {}: profile {} with {}."
+_SAMPLE = (
+    "warpline profile --gpu-metrics-devices=cuda-visible samples the activity of SMs, Tensor Cores,"
+    " and DRAM."
+)
+_FEW_SMS = 0.6  # of the busy time: with fewer active SMs, that is said
+_FEW_ISSUES = 0.1  # of the issue slots, and of the cycles of Tensor Cores
 _LONGEST_NAME = 60  # of a kernel in a sentence
 _NAMED = 0.05  # of the busy time: smaller kinds of work are not named
 
@@ -39,6 +47,7 @@ _IN_WORDS: Mapping[str, str] = {
     "graph": "CUDA graphs",
     "unknown": "of unknown cause",
 }
+Sampled = Literal["unknown", "little", "missing"]
 _INPUT = TimePart.INPUT.label
 _INPUT_IN_WORDS: Mapping[Nature, str] = {
     "pipeline": "input-bound",
@@ -73,8 +82,11 @@ def verdict(
     replay: Replay | None = None,
     *,
     input_nature: Nature = "pipeline",
+    activities: Sequence[Activity | None] = (),
 ) -> str:
     """Return how busy the slowest GPU is, and the main reasons why it does not do more.
+
+    A GPU counts as busy with any kernel. If its SMs are much less active, that is said, too.
 
     Args:
         breakdown: From the diagnosis; empty without GPU work.
@@ -82,6 +94,7 @@ def verdict(
         median_ns: The median step; mentioned where it is far from the mean, the base of shares.
         replay: The simulation; the step without profiling is mentioned where that is shorter.
         input_nature: What waits for input are: only a pipeline is called input-bound.
+        activities: What was sampled, in the order of the breakdown; empty if nothing was.
     """
     if not breakdown:
         return "No GPU work was recorded."
@@ -101,9 +114,45 @@ def verdict(
             of_what += f" ({unprofiled})"
     said = f"{_subject(item, breakdown)} busy {format_ratio(busy)} of {of_what}"
     said += _busy_clause(item, overlaps[place] if place < len(overlaps) else None)
+    activity = activities[place] if place < len(activities) else None
+    said += _activity_clause(busy, activity)
     idle = _idle_clause(item, input_nature)
     subject = "GPU" if len(breakdown) == 1 else "This GPU is"
     return f"{said}. {subject} idle {idle}." if idle else f"{said}."
+
+
+def _activity_clause(busy: float, activity: Activity | None) -> str:
+    """Return how few SMs of a busy GPU are active, or how few instructions they issue."""
+    if activity is None or activity.sm_active is None or busy < _MOST:
+        return ""
+    if activity.sm_active >= _FEW_SMS * busy and not _waits(activity):
+        return ""
+    issue = activity.sm_issue
+    said = f". On average, {format_ratio(activity.sm_active)} of the SMs are active"
+    if issue is not None:
+        said += f", and {format_ratio(issue)} of issue slots are in use"
+    if activity.dram_active is not None:
+        said += f"; DRAM is at {format_ratio(activity.dram_active)} of its peak"
+    return said
+
+
+def _waits(activity: Activity) -> bool:
+    """Return whether the SMs issue few instructions, and Tensor Cores do little."""
+    issue, tensor = activity.sm_issue, activity.tensor_active or 0.0
+    return issue is not None and issue < _FEW_ISSUES and tensor < _FEW_ISSUES
+
+
+def shows_little(breakdown: Sequence[Breakdown], activities: Sequence[Activity | None]) -> bool:
+    """Return whether samples show little activity on any of the GPUs while they are busy.
+
+    Then the kinds of their kernels do not mean that these are efficient.
+
+    Args:
+        breakdown: From the diagnosis.
+        activities: What was sampled, in the same order; empty if nothing was.
+    """
+    busy = (item.ns(kind="busy") / max(counted_ns(item), 1) for item in breakdown)
+    return any(map(_activity_clause, busy, activities))
 
 
 def _is_mean(replay: Replay | None, mean_ns: float) -> bool:
@@ -119,6 +168,7 @@ def what_first(
     efficient: EfficientWork | None = None,
     main: MainKernel | None = None,
     profiler: str = NSIGHT_COMPUTE,
+    sampled: Sampled = "unknown",
 ) -> str:
     """Return what to fix first and its estimated saving; empty if unknown.
 
@@ -134,6 +184,8 @@ def what_first(
         efficient: The busy time in work of efficient kinds; None if that failed.
         main: The kernel that takes most of the busy time, if the verdict names one.
         profiler: What measures hardware counters on these GPUs.
+        sampled: ``little`` if samples show little activity, whatever the kinds of work are;
+            ``missing`` if the profiler can sample metrics, and did not.
     """
     each = " per step" if any(item.count for item in breakdown) else ""
     first = next((item for item in findings if item.severity in GRAVE), None)
@@ -156,9 +208,9 @@ def what_first(
         said = f"{waits} No fix of the program has a {kind} saving, but"
         said = f"{said} {_within_sentence(clock.title)} ({clock.id}).".strip()
     possible = f"{uncertain.id} may save {short_saving_text(uncertain, each)}." if uncertain else ""
-    return " ".join(
-        filter(None, (said, _kernels_clause(breakdown, efficient, main, profiler), possible))
-    )
+    kernels = _kernels_clause(breakdown, efficient, main, profiler) if sampled != "little" else ""
+    sample = _SAMPLE if sampled == "missing" and kernels else ""
+    return " ".join(filter(None, (said, kernels, sample, possible)))
 
 
 def name_kernel(main: MainKernel | None, breakdown: Sequence[Breakdown]) -> str:

@@ -25,6 +25,7 @@ from warpline.derived.breakdown.step_series import (
 from warpline.derived.health.clock_limits import is_idle
 from warpline.derived.health.measured import measured_readings
 from warpline.derived.memory.allocations import ALLOCATORS, memory_peaks
+from warpline.derived.metrics.known import known_series
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
 from warpline.derived.steps.times import steps
@@ -55,7 +56,6 @@ else:
     judgment = lazy("warpline.diagnosis.judgment")
 
 _PROFILER = re.compile(r"[^0-9,]*[^0-9, ]")
-_CLOCK = "GPC Clock Frequency [MHz]"  # as Nsight Systems samples it (--gpu-metrics-devices)
 _CLOCK_STEP = 15  # MHz, by which GPUs change it
 _LEAST_PHASE = 1e-4  # phases below this share of the step are left out
 _MOST_PHASES = 400
@@ -258,15 +258,12 @@ def _read_mhz(run: Run) -> F64:
 
 
 def _sampled_mhz(run: Run) -> F64:
-    """Return the clocks that Nsight Systems sampled, in MHz."""
-    trace, found = run.trace, steps(run)
-    if not trace.has("counter") or not trace.row_count("counter"):
-        return np.zeros(0)
-    names = trace.columns("metric", "name_id")["name_id"].values.tolist()
-    clocks = [row for row, name in enumerate(names) if trace.strings.text(name) == _CLOCK]
-    samples = trace.columns("counter", "time_ns", "metric_id", "value")
-    is_clock = np.isin(samples["metric_id"].values, clocks)
-    time_ns, mhz = samples["time_ns"].values[is_clock], samples["value"].values[is_clock]
+    """Return the sampled clocks of the GPUs in the analyzed steps, in MHz."""
+    found = steps(run)
+    series = known_series(run.trace).items()
+    clocks = [each.samples for (_, meaning), each in series if meaning == "gpu_clock"]
+    time_ns = np.concatenate([np.zeros(0, np.int64), *(each.start_ns for each in clocks)])
+    mhz = np.concatenate([np.zeros(0), *(each.value / 1e6 for each in clocks)])
     if found.included.any():
         shown = found.included[found.window_step]
         start, end = union(found.window_start_ns[shown], found.window_end_ns[shown])

@@ -24,8 +24,13 @@ from warpline.trace.recorder import table_hint
 FILTER_HINT = "widen or remove the filters"
 
 _OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
-# What tables without events have.
-_READINGS = {"gpu_health": "readings of GPUs", "host_health": "readings of the machine"}
+# What tables have that are not named after events.
+_ROWS = {
+    "gpu_health": "readings of GPUs",
+    "host_health": "readings of the machine",
+    "um_cpu_page_fault": "CPU page faults of unified memory",
+    "um_gpu_page_fault": "GPU page faults of unified memory",
+}
 
 
 def split_name(text: str) -> tuple[Analysis, tuple[str, ...]]:
@@ -91,10 +96,10 @@ def _reason(trace: Trace, analysis: Analysis) -> str:
     events = [
         need.removesuffix("_event").replace("_", " ")
         for need in analysis.needs
-        if need not in _READINGS
+        if need not in _ROWS
     ]
-    readings = [_READINGS[need] for need in analysis.needs if need in _READINGS]
-    rows = " or ".join([f"{' or '.join(events)} events", *readings] if events else readings)
+    others = [_ROWS[need] for need in analysis.needs if need in _ROWS]
+    rows = " or ".join([f"{' or '.join(events)} events", *others] if events else others)
     if _is_filtered_out(trace, analysis.needs):
         return f"the filters exclude all {rows}"
     recorded = any(trace.has(need) for need in analysis.needs)

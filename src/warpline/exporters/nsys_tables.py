@@ -11,6 +11,8 @@ from warpline.schema.labels import (
     LAUNCH_KINDS,
     MEMORY_KINDS,
     MEMORY_OPERATIONS,
+    MIGRATION_CAUSES,
+    PAGE_ACCESSES,
     SEVERITIES,
     THREAD_STATES,
 )
@@ -117,6 +119,8 @@ SQL_TABLES: tuple[SqlTable, ...] = (
             "srcDeviceId": "src_device_id",
             "dstDeviceId": "dst_device_id",
             "copyCount": "copy_count",
+            "migrationCause": "migration_cause",
+            "virtualAddress": "virtual_address",
         },
     ),
     SqlTable(
@@ -164,6 +168,30 @@ SQL_TABLES: tuple[SqlTable, ...] = (
             "name": Inline("name_id"),
             "correlationId": Filled("correlation_id", 0),
             "localMemoryPoolAddress": "pool_address",
+        },
+    ),
+    SqlTable(
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
+        "um_cpu_page_fault",
+        {
+            "start": "time_ns",
+            "globalPid": "process_id",
+            "address": "address",
+            "originalFaultPc": "pc",
+            "CpuInstruction": "function_id",
+            "module": "module_id",
+        },
+    ),
+    SqlTable(
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+        "um_gpu_page_fault",
+        {
+            **_SPAN,
+            "globalPid": "process_id",
+            "deviceId": "device_id",
+            "address": "address",
+            "numberOfPageFaults": "faults",
+            "faultAccessType": "access",
         },
     ),
     SqlTable(
@@ -249,6 +277,8 @@ ENUMERATIONS: Mapping[str, Mapping[int, str]] = {
     "ENUM_CUDA_MEM_KIND": MEMORY_KINDS,
     "ENUM_CUDA_KERNEL_LAUNCH_TYPE": LAUNCH_KINDS,
     "ENUM_CUDA_DEV_MEM_EVENT_OPER": MEMORY_OPERATIONS,
+    "ENUM_CUDA_UNIF_MEM_MIGRATION": MIGRATION_CAUSES,
+    "ENUM_CUDA_UNIF_MEM_ACCESS_TYPE": PAGE_ACCESSES,
     "ENUM_DIAGNOSTIC_SEVERITY_LEVEL": SEVERITIES,
     "ENUM_SAMPLING_THREAD_STATE": THREAD_STATES,
     "ENUM_CUPTI_SYNC_TYPE": {

@@ -26,7 +26,7 @@ from warpline.derived.health.series import (
     gpu_health_series,
     host_health_series,
 )
-from warpline.derived.metrics.series import metric_series
+from warpline.derived.metrics.series import NO_DEVICE, metric_series
 from warpline.exporters import EXPORTERS, Exporter
 from warpline.exporters.lanes import assign_lanes
 from warpline.files import complete_file
@@ -256,7 +256,8 @@ class _Writing:
         if not self._tables & _METRICS:
             return
         for series in metric_series(self._trace):
-            pid = self._group("device", series.device)
+            kind = "machine" if series.device == NO_DEVICE else "device"
+            pid = self._group(kind, series.device)
             self._counter(pid, series.name, series.start_ns, series.value)
 
     def _gpu_state(self) -> None:
@@ -325,8 +326,6 @@ class _Writing:
     def _group_title(self, kind: str, row: int) -> str:
         if kind == "machine":
             return "machine"
-        if row < 0:
-            return "all GPUs"
         key = "pid" if kind == "process" else "gpu_index"
         number = self._trace.columns(kind, key)[key].values[row]
         return (

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from warpline.schema.columns import TableSpec
 from warpline.schema.declaring import SPAN, enum, number, ref, size, text, time
-from warpline.schema.labels import COPY_KINDS, GRAPH_LEVELS, LAUNCH_KINDS, MEMORY_KINDS
+from warpline.schema.labels import (
+    COPY_KINDS,
+    GRAPH_LEVELS,
+    LAUNCH_KINDS,
+    MEMORY_KINDS,
+    MIGRATION_CAUSES,
+)
 
 _PLACE = (
     ref("device_id", "device", "GPU."),
@@ -51,7 +57,7 @@ KERNEL = TableSpec(
 
 MEMCPY = TableSpec(
     "memcpy",
-    "One memory copy (memcpy).",
+    "One memory copy (memcpy), or migration of unified memory, which no call launches.",
     (
         *SPAN,
         *_PLACE,
@@ -63,6 +69,8 @@ MEMCPY = TableSpec(
         ref("src_device_id", "device", "Source GPU of a peer copy.", nullable=True),
         ref("dst_device_id", "device", "Destination GPU of a peer copy.", nullable=True),
         number("copy_count", "Number of copies in a batch.", nullable=True),
+        enum("migration_cause", MIGRATION_CAUSES, "Cause of a migration.", nullable=True),
+        number("virtual_address", "First address of the migrated pages.", nullable=True),
         _GRAPH_NODE_ID,
         number("green_context_id", "CUDA green context id.", nullable=True),
     ),

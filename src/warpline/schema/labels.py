@@ -30,6 +30,21 @@ MEMORY_KINDS: Mapping[int, str] = {
     6: "Managed Static",
     7: "Unknown",
 }
+MIGRATION_CAUSES: Mapping[int, str] = {
+    0: "Unknown",
+    1: "User prefetch",
+    2: "Page fault",
+    3: "Speculative prefetch",
+    4: "Eviction",
+    5: "Access counters",
+}
+PAGE_ACCESSES: Mapping[int, str] = {
+    0: "Unknown",
+    1: "Read",
+    2: "Write",
+    3: "Atomic",
+    4: "Prefetch",
+}
 LAUNCH_KINDS: Mapping[int, str] = {
     0: "Unknown",
     1: "Regular",

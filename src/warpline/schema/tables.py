@@ -15,6 +15,7 @@ from warpline.schema import (
     quality,
     ranges,
     stacks,
+    unified_memory,
 )
 from warpline.schema.columns import TableSpec
 
@@ -24,6 +25,7 @@ SCHEMA_VERSION = 1
 SUBJECTS: Mapping[str, tuple[TableSpec, ...]] = {
     "GPU work": device_work.TABLES,
     "CPU": host.TABLES,
+    "Unified memory": unified_memory.TABLES,
     "Stacks": stacks.TABLES,
     "Ranges": ranges.TABLES,
     "Frameworks": framework.TABLES,

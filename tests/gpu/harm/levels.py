@@ -33,6 +33,7 @@ _ALL_THERE_IS = (
     "--cuda-waits=cupti",
     "--cudabacktrace=all:0",
 )
+_FAULTS = ("--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true")
 _RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
 
 _NINE_PASSES = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -45,6 +46,7 @@ LEVELS = {
         Level("sampled", _SAMPLED),
         Level("graph-sampled", (*_SAMPLED, "--cuda-graph-trace=graph")),
         Level("everything", _ALL_THERE_IS, "all"),
+        Level("faults", _FAULTS, "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
         Level("counted", ("--set=light", "--overhead=100"), command="kernels"),

@@ -93,7 +93,7 @@ _GRAPHS = [
 ]
 
 _CALLS = [
-    *_cuda("launches", "plain threads", (*EVERYTHING, "ranges")),
+    *_cuda("launches", "plain threads", (*EVERYTHING, "faults", "ranges")),
     *_cuda("launches", "cooperative cluster lazy prints errors callbacks"),
     *_cuda("launches", "programmatic_dependent", GRAPHS),
     *_cuda("launches", "signals", EVERYTHING, seconds=2.0),
@@ -103,6 +103,7 @@ _CALLS = [
     *_cuda("contexts", "peers", gpus=2),
     *_cuda("memory", "async copies mapped_by_hand allocations", EVERYTHING),
     *_cuda("memory", "ipc", seconds=2.0),
+    *_cuda("managed", "touched prefetched", ("default", "sampled", "faults")),
     Program(
         "contexts.visible.index",
         ("{cuda}/contexts", "visible"),

@@ -12,8 +12,7 @@
 
 namespace warpline::cupti {
 
-// Results of locking clocks that have words of their own.
-inline constexpr Result kNotSupported = 27;
+// With kNotSupported, the results of locking clocks that have words of their own.
 inline constexpr Result kInsufficientPrivileges = 35;
 
 inline constexpr std::uint32_t kVersion12_6 = 24;  // the first with these functions

@@ -15,6 +15,8 @@ using Result = int;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidKind = 21;
 inline constexpr Result kEndOfBuffer = 12;
+inline constexpr Result kNotInitialized = 15;
+inline constexpr Result kNotSupported = 27;
 inline constexpr Result kOtherSubscriber = 39;
 
 // As cuptiGetVersion numbers them: a counter up to CUDA 12, then major * 10000 + minor * 100.
@@ -33,6 +35,7 @@ enum class Kind : std::uint32_t {
   kConcurrentKernel = 10,
   kOverhead = 17,
   kMemcpyPeer = 22,
+  kUnifiedMemory = 25,
   kCudaEvent = 36,
   kStream = 37,
   kSynchronization = 38,
@@ -297,6 +300,22 @@ struct WL_PACKED MemoryRecord {
   std::uint64_t pool_used;
 };
 
+// One event of unified memory: what a field means depends on its kind.
+struct WL_PACKED UnifiedMemoryRecord {
+  std::uint32_t kind;
+  std::uint32_t counter;   // an UnifiedMemory
+  std::uint64_t value;     // bytes moved; faults of a GPU; the instruction of a CPU's fault
+  std::uint64_t start;
+  std::uint64_t end;       // not of a CPU's fault
+  std::uint64_t address;   // of the first page
+  std::uint32_t source;    // a device, if it is none of the CPU
+  std::uint32_t destination;
+  std::uint32_t stream;    // not valid
+  std::uint32_t process;
+  std::uint32_t flags;     // why it moved; how a GPU accessed it
+  std::uint32_t padding0;
+};
+
 struct WL_PACKED PoolRecord {
   std::uint32_t kind;
   std::uint32_t operation;
@@ -313,6 +332,22 @@ struct WL_PACKED PoolRecord {
 };
 
 #undef WL_PACKED
+
+// What there is of unified memory, and how CUPTI is asked for it. Scope and device have no effect.
+enum class UnifiedMemory : std::uint32_t {
+  kToDevice = 1,
+  kToHost = 2,
+  kCpuFault = 3,
+  kGpuFault = 4,
+  kBetweenDevices = 8,
+};
+inline constexpr std::uint32_t kScopeOfOneDevice = 1;
+struct UnifiedMemoryChoice {
+  std::uint32_t scope;
+  UnifiedMemory counter;
+  std::uint32_t device;
+  std::uint32_t is_on;
+};
 
 // What a callback on a call of the runtime's or the driver's API gets.
 struct CallData {
@@ -427,6 +462,7 @@ struct Functions {
   Result (*graph_id)(void* graph, std::uint32_t*);
   Result (*stream_id)(void* context, void* stream, std::uint8_t per_thread, std::uint32_t*);
   Result (*context_id)(void* context, std::uint32_t*);
+  Result (*choose_unified_memory)(UnifiedMemoryChoice*, std::uint32_t count);
   Result (*finalize)();
 };
 

@@ -119,6 +119,7 @@ const char* load_functions(void* library, cupti::Functions& f) {
   load(library, "cuptiGetGraphId", f.graph_id);
   load(library, "cuptiGetStreamIdEx", f.stream_id);
   load(library, "cuptiGetContextId", f.context_id);
+  load(library, "cuptiActivityConfigureUnifiedMemoryCounter", f.choose_unified_memory);
   load(library, "cuptiFinalize", f.finalize);
   return missing;
 }

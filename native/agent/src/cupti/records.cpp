@@ -18,9 +18,15 @@
 #include "session/clock.h"
 #include "session/lock.h"
 #include "session/process.h"
+#include "stack/call_chain.h"
 
 namespace warpline::agent {
 namespace {
+
+// Kinds of a Copy record that CUPTI does not count as copies.
+constexpr std::uint32_t kMigratesToDevice = 11;
+constexpr std::uint32_t kMigratesToHost = 12;
+constexpr std::uint32_t kMigratesBetweenDevices = 13;
 
 constexpr std::uint32_t size(std::int32_t number) { return static_cast<std::uint32_t>(number); }
 
@@ -127,6 +133,8 @@ class Writer {
       case cupti::Kind::kGraphTrace: return graph(as<cupti::GraphRecord>(record));
       case cupti::Kind::kSynchronization: return wait(as<cupti::WaitRecord>(record));
       case cupti::Kind::kCudaEvent: return event(as<cupti::EventRecord>(record));
+      case cupti::Kind::kUnifiedMemory:
+        return unified_memory(as<cupti::UnifiedMemoryRecord>(record));
       case cupti::Kind::kMemory: return memory(as<cupti::MemoryRecord>(record));
       case cupti::Kind::kMemoryPool: return pool(as<cupti::PoolRecord>(record));
       case cupti::Kind::kOverhead: return overhead(as<cupti::OverheadRecord>(record));
@@ -140,6 +148,7 @@ class Writer {
   void end(std::uint64_t records, std::uint64_t lost, std::uint32_t not_taken) noexcept {
     const std::uint64_t now = timestamp();
     if (lost != 0) log_.put(raw::Lost{.time_ns = now, .records = lost});
+    if (has_instructions_) write_modules(log_);
     log_.put(raw::Buffer{.skipped = not_taken, .time_ns = now, .records = records});
     saw_written_correlation(largest_);
   }
@@ -243,6 +252,45 @@ class Writer {
     to.destination_device = c.destination_device;
     to.source_context = c.source_context;
     to.destination_context = c.destination_context;
+    return put(to);
+  }
+
+  bool unified_memory(const cupti::UnifiedMemoryRecord& m) noexcept {
+    switch (static_cast<cupti::UnifiedMemory>(m.counter)) {
+      case cupti::UnifiedMemory::kToDevice: return migration(m, kMigratesToDevice, m.destination);
+      case cupti::UnifiedMemory::kToHost: return migration(m, kMigratesToHost, m.source);
+      case cupti::UnifiedMemory::kBetweenDevices:
+        return migration(m, kMigratesBetweenDevices, m.destination);
+      case cupti::UnifiedMemory::kCpuFault:
+        has_instructions_ = true;
+        return put(raw::CpuFault{.time_ns = m.start, .address = m.address, .pc = m.value});
+      case cupti::UnifiedMemory::kGpuFault:
+        return put(raw::GpuFault{.access = m.flags,
+                                 .start_ns = m.start,
+                                 .end_ns = m.end,
+                                 .device = m.source,
+                                 .address = m.address,
+                                 .faults = m.value});
+    }
+    return false;
+  }
+
+  // Nobody launches it, and it is of no context.
+  bool migration(const cupti::UnifiedMemoryRecord& m, std::uint32_t copy_kind,
+                 std::uint32_t device) noexcept {
+    raw::Copy to{.copy_kind = copy_kind,
+                 .start_ns = m.start,
+                 .end_ns = m.end,
+                 .device = device,
+                 .bytes = m.value,
+                 .virtual_address = m.address,
+                 .cause = m.flags};
+    to.flags = raw::Copy::kIsMigration;
+    if (copy_kind == kMigratesBetweenDevices) {
+      to.flags |= raw::Copy::kHasPeer;
+      to.source_device = m.source;
+      to.destination_device = m.destination;
+    }
     return put(to);
   }
 
@@ -381,6 +429,7 @@ class Writer {
   ThreadLog& log_;
   std::bitset<NamesWritten::kRemembered>& written_;
   std::uint32_t largest_ = 0;
+  bool has_instructions_ = false;  // addresses of the program's code
 };
 
 std::uint64_t dropped(const RecordReading& reading, void* context, std::uint32_t stream) noexcept {

@@ -78,6 +78,7 @@ cupti::Functions replaced(cupti::Functions f) noexcept {
   f.register_timestamp = nullptr;       // the others' times would be of our clock
   f.set_attribute = nullptr;            // whose buffers are cleared is not known to be ours to say
   f.enable_all_sync_records = nullptr;  // a subscriber has none of those unless it asks
+  f.choose_unified_memory = nullptr;    // it takes no subscriber
   f.finalize = nullptr;
   return f;
 }

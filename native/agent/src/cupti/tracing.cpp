@@ -59,6 +59,7 @@ struct Tracing {
   std::atomic<bool> traces_graphs{false};  // that kind is on, also while nothing is recorded
   std::uint32_t collects = 0;         // of CudaCollects, when recording
   std::uint32_t told_failed = 0;      // kinds whose failure was told
+  bool awaits_driver = false;         // unified memory is recorded once CUDA is initialized
   bool can_detach = false;
   std::int64_t detach_ns = 0;         // minimum expected pause for a detach; 0: never
   bool is_worn = false;               // kinds have been on since CUPTI was set up
@@ -92,9 +93,11 @@ bool g_watch_ends = false;
 bool g_flush_is_wanted = false;
 pthread_t g_watcher;
 
+constexpr std::uint32_t kCollectsFaults = raw::kCollectsCpuFaults | raw::kCollectsGpuFaults;
+
 struct KindChoice {
   cupti::Kind kind;
-  std::uint32_t collects;  // the bit that asks for it; 0: always
+  std::uint32_t collects;  // the bits that ask for it; 0: always
   const char* name;
 };
 constexpr KindChoice kKinds[] = {
@@ -104,6 +107,7 @@ constexpr KindChoice kKinds[] = {
     {cupti::Kind::kConcurrentKernel, raw::kCollectsKernels, "kernels"},
     {cupti::Kind::kMemcpy, raw::kCollectsCopies, "copies"},
     {cupti::Kind::kMemcpyPeer, raw::kCollectsCopies, "peer copies"},
+    {cupti::Kind::kUnifiedMemory, kCollectsFaults, "page faults and migrations of unified memory"},
     {cupti::Kind::kMemset, raw::kCollectsFills, "memsets"},
     {cupti::Kind::kGraphTrace, raw::kCollectsGraphs, "graphs"},
     {cupti::Kind::kSynchronization, raw::kCollectsWaits, "waits"},
@@ -128,6 +132,8 @@ std::uint32_t wanted(const CudaConfig& config) noexcept {
   add(config.cupti_waits && config.waits, raw::kCollectsWaits);
   add(config.cupti_waits && config.events, raw::kCollectsEvents);
   add(config.memory, raw::kCollectsMemory);
+  add(config.cpu_faults, raw::kCollectsCpuFaults);
+  add(config.gpu_faults, raw::kCollectsGpuFaults);
   add(config.overhead, raw::kCollectsOverhead);
   return bits;
 }
@@ -260,8 +266,9 @@ void watch_graphs(const Tracing& t) noexcept {
 bool can_detach(const Tracing& t) noexcept {
   const bool is_known = t.library.version > cupti::kVersion13_0_0 &&
                         t.library.version < cupti::kVersionAfterKnown;
+  constexpr std::uint32_t kUntried = raw::kCollectsGraphs | kCollectsFaults;
   return is_known && t.library.functions.finalize != nullptr &&
-         (t.collects & raw::kCollectsCalls) != 0 && (t.collects & raw::kCollectsGraphs) == 0;
+         (t.collects & raw::kCollectsCalls) != 0 && (t.collects & kUntried) == 0;
 }
 
 // How long a rest must be likely to be; 0: no rest is.
@@ -307,31 +314,69 @@ void tell_collecting(std::uint32_t collects) noexcept {
   }
 }
 
+// Migrations, and the faults that are asked for.
+cupti::Result enable_unified_memory(const Tracing& t) noexcept {
+  const cupti::Functions& f = t.library.functions;
+  if (f.choose_unified_memory == nullptr) return cupti::kNotSupported;
+  const auto chosen = [](cupti::UnifiedMemory counter, bool is_on) {
+    return cupti::UnifiedMemoryChoice{cupti::kScopeOfOneDevice, counter, 0, is_on ? 1U : 0U};
+  };
+  cupti::UnifiedMemoryChoice choices[] = {
+      chosen(cupti::UnifiedMemory::kToDevice, true),
+      chosen(cupti::UnifiedMemory::kToHost, true),
+      chosen(cupti::UnifiedMemory::kBetweenDevices, true),
+      chosen(cupti::UnifiedMemory::kCpuFault, (t.collects & raw::kCollectsCpuFaults) != 0),
+      chosen(cupti::UnifiedMemory::kGpuFault, (t.collects & raw::kCollectsGpuFaults) != 0),
+  };
+  const cupti::Result result = f.choose_unified_memory(choices, std::size(choices));
+  return result == cupti::kSuccess ? f.enable(cupti::Kind::kUnifiedMemory) : result;
+}
+
 cupti::Result enable_kind(Tracing& t, const KindChoice& choice) noexcept {
   const cupti::Functions& f = t.library.functions;
   if (choice.kind == cupti::Kind::kGraphTrace) return trace_graphs(t);
+  if (choice.kind == cupti::Kind::kUnifiedMemory) return enable_unified_memory(t);
   // What exists already is listed again with devices, contexts and streams.
   const bool dumps = choice.collects == 0 && f.enable_and_dump != nullptr;
   return dumps ? f.enable_and_dump(choice.kind) : f.enable(choice.kind);
 }
 
-// Turns the kinds on; those that cannot be are told once and left out of what is collected.
+// Turns a kind on. One that cannot be is told once; returns the bits that are not collected then.
+std::uint32_t enable_or_tell(Tracing& t, const KindChoice& choice) noexcept {
+  const cupti::Result result = enable_kind(t, choice);
+  if (choice.kind == cupti::Kind::kUnifiedMemory) {
+    t.awaits_driver = result == cupti::kNotInitialized;
+    if (t.awaits_driver) return 0;
+  }
+  if (result == cupti::kSuccess) return 0;
+  const std::uint32_t bit = 1u << (&choice - kKinds);
+  if ((t.told_failed & bit) == 0) {
+    note(raw::CudaNote::kKindFailed,
+         std::string(choice.name) + ": " + words_of(t.library.functions, result));
+    t.told_failed |= bit;
+  }
+  // Peer copies have a kind of their own, but no bit.
+  return choice.kind == cupti::Kind::kMemcpyPeer ? 0 : choice.collects;
+}
+
+// Turns the kinds on. Returns what is collected.
 std::uint32_t enable_kinds(Tracing& t) noexcept {
   std::uint32_t collected = t.collects;
-  for (std::uint32_t i = 0; i < std::size(kKinds); ++i) {
-    const KindChoice& choice = kKinds[i];
-    if (!is_asked_for(t, choice)) continue;
-    const cupti::Result result = enable_kind(t, choice);
-    if (result == cupti::kSuccess) continue;
-    // Peer copies have a kind of their own, but no bit.
-    if (choice.kind != cupti::Kind::kMemcpyPeer) collected &= ~choice.collects;
-    if ((t.told_failed & 1u << i) == 0) {
-      note(raw::CudaNote::kKindFailed,
-           std::string(choice.name) + ": " + words_of(t.library.functions, result));
-      t.told_failed |= 1u << i;
-    }
+  for (const KindChoice& choice : kKinds) {
+    if (is_asked_for(t, choice)) collected &= ~enable_or_tell(t, choice);
   }
   return collected;
+}
+
+// The agent is loaded by cuInit, within which CUPTI may refuse unified memory: it is asked again
+// until CUDA is initialized, long before there is a context whose pages could migrate.
+void take_up_unified_memory(Tracing& t) noexcept {
+  if (!t.awaits_driver || !t.is_recording) return;
+  const auto* choice = std::find_if(std::begin(kKinds), std::end(kKinds), [](const auto& each) {
+    return each.kind == cupti::Kind::kUnifiedMemory;
+  });
+  const std::uint32_t missing = enable_or_tell(t, *choice);
+  if (missing != 0) tell_collecting(t.collects & ~missing);
 }
 
 void disable_kinds(const Tracing& t) noexcept {
@@ -478,6 +523,11 @@ void detach_if_due() noexcept {
   if (is_detach_due(tracing())) detach(tracing());
 }
 
+void follow_driver() noexcept {
+  const Lock lock(g_lock);
+  take_up_unified_memory(tracing());
+}
+
 // CUPTI's own periodic flush returns full buffers only; a killed program would lose the rest.
 void* watch(void* flush_ns_pointer) {
   const auto longest = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(flush_ns_pointer));
@@ -495,6 +545,7 @@ void* watch(void* flush_ns_pointer) {
     tick_launch_watch();
     tick_counting();
     follow_recording_state();
+    follow_driver();
     g_pool.keep_ready(kReadyBuffers);
     detach_if_due();
     if (!is_drained && is_drain_wanted(*tracing().session->control)) {
@@ -571,7 +622,7 @@ CudaConfig cuda_config(const Session& session) {
   if (session.config.counters.is_on) {
     config.calls = CudaCalls::kNone;
     config.kernels = config.copies = config.fills = config.waits = config.events = false;
-    config.memory = config.overhead = false;
+    config.memory = config.overhead = config.cpu_faults = config.gpu_faults = false;
   }
   // Turned off again, CUPTI's kind of waits goes on taking 1.5 us per launch (13.0.1, H200); the
   // other kinds take nothing then.

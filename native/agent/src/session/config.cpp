@@ -55,6 +55,8 @@ constexpr CudaSwitch kCudaSwitches[] = {
     {"cuda_memcpy", &CudaConfig::copies},   {"cuda_memset", &CudaConfig::fills},
     {"cuda_sync", &CudaConfig::waits},      {"cuda_event", &CudaConfig::events},
     {"cuda_memory", &CudaConfig::memory},   {"cuda_overhead", &CudaConfig::overhead},
+    {"cuda_cpu_faults", &CudaConfig::cpu_faults},
+    {"cuda_gpu_faults", &CudaConfig::gpu_faults},
 };
 
 constexpr std::string_view kChainKeys[kCallKinds] = {

@@ -31,6 +31,8 @@ struct CudaConfig {
   // not, they follow from the calls, and with no call recorded there are none.
   bool cupti_waits = false;
   bool memory = false;
+  bool cpu_faults = false;                 // cuda_cpu_faults: of managed memory, with migrations
+  bool gpu_faults = false;
   bool overhead = true;
   bool graph_nodes = true;                 // cuda_graph=node|graph: node-level tracing
   // By CallKind, cuda_chains_kernel|memory|sync|other=NS: calls with at least this duration have a

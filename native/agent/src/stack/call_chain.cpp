@@ -154,6 +154,18 @@ int read_loads(dl_phdr_info* module, std::size_t, void* data) noexcept {
   return 1;
 }
 
+bool write_frames(ThreadLog& log, std::uint64_t number, const std::uint64_t* frames,
+                  std::size_t count) noexcept {
+  std::uint64_t* room = log.reserve(2 + count);
+  if (room == nullptr) return false;
+  room[1] = number;
+  std::memcpy(room + 2, frames, count * sizeof *frames);
+  log.commit(room, raw::Kind::kChain, 0, 2 + count, 0, false);
+  return true;
+}
+
+}  // namespace
+
 void write_modules(ThreadLog& log) noexcept {
   const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
   std::uint64_t loads = 0;
@@ -172,18 +184,6 @@ void write_modules(ThreadLog& log) noexcept {
   g_seen_loads.store(writing.loads, std::memory_order_release);
   g_seen_generation.store(generation, std::memory_order_release);
 }
-
-bool write_frames(ThreadLog& log, std::uint64_t number, const std::uint64_t* frames,
-                  std::size_t count) noexcept {
-  std::uint64_t* room = log.reserve(2 + count);
-  if (room == nullptr) return false;
-  room[1] = number;
-  std::memcpy(room + 2, frames, count * sizeof *frames);
-  log.commit(room, raw::Kind::kChain, 0, 2 + count, 0, false);
-  return true;
-}
-
-}  // namespace
 
 std::uint64_t write_chain(ThreadLog& log) noexcept {
   std::uint64_t frames[kMaxFrames];

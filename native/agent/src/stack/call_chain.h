@@ -12,4 +12,8 @@ class ThreadLog;
 // if there is none. The caller holds a lease of the log.
 std::uint64_t write_chain(ThreadLog& log) noexcept;
 
+// Writes the modules of the process that no log of it has yet: without them addresses have no names.
+// The caller holds a lease of the log.
+void write_modules(ThreadLog& log) noexcept;
+
 }  // namespace warpline::agent

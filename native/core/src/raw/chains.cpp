@@ -47,16 +47,16 @@ std::string hexadecimal(uint64_t number) {
   return {text.data(), result.ptr};
 }
 
-// Finds the module of addresses of one process, each of them once.
+// Finds the module of instructions of one process, each of them once.
 class Modules {
  public:
   explicit Modules(const CallChains &chains) : chains_(chains) {}
 
-  const CodeModule *at(int32_t process, uint64_t address) {
-    const auto [found, is_new] = known_.try_emplace({process, address}, nullptr);
+  const CodeModule *at(int32_t process, uint64_t instruction) {
+    const auto [found, is_new] = known_.try_emplace({process, instruction}, nullptr);
     const auto modules = chains_.modules.find(process);
     if (is_new && modules != chains_.modules.end()) {
-      found->second = module_at(modules->second, call_of(address));
+      found->second = module_at(modules->second, instruction);
     }
     return found->second;
   }
@@ -66,8 +66,8 @@ class Modules {
   std::map<std::pair<int32_t, uint64_t>, const CodeModule *> known_;
 };
 
-Place place_in(const CodeModule &module, uint64_t address) {
-  return {module.path, module.build, call_of(address) - module.bias};
+Place place_in(const CodeModule &module, uint64_t instruction) {
+  return {module.path, module.build, instruction - module.bias};
 }
 
 // Adds frames and stacks that are new.
@@ -113,6 +113,36 @@ void name_places(std::map<Place, std::string> &names) {
   }
 }
 
+// What instructions are called: all of them are named at once.
+class CodeNames {
+ public:
+  explicit CodeNames(const CallChains &chains) : modules_(chains) {}
+
+  void add(int32_t process, uint64_t instruction) {
+    const CodeModule *module = modules_.at(process, instruction);
+    if (module != nullptr) names_.try_emplace(place_in(*module, instruction));
+  }
+  void name() { name_places(names_); }
+
+  bool is_profiler(int32_t process, uint64_t instruction) {
+    return warpline::is_profiler(modules_.at(process, instruction));
+  }
+
+  // The frame of an instruction that was added, shown as `address` where it has no name.
+  CodeFrame frame(int32_t process, uint64_t instruction, uint64_t address, RawTexts &texts) {
+    const CodeModule *module = modules_.at(process, instruction);
+    const std::string &name =
+        module == nullptr ? std::string() : names_[place_in(*module, instruction)];
+    const std::string shown = name.empty() ? hexadecimal(address) : demangle_kernel(name).full;
+    const std::string_view path = module == nullptr ? "[unknown]" : std::string_view(module->path);
+    return {texts.intern(shown), texts.intern(path), name.empty(), address};
+  }
+
+ private:
+  Modules modules_;
+  std::map<Place, std::string> names_;
+};
+
 }  // namespace
 
 bool CallChains::add_chain(int32_t process, const uint64_t *record, std::size_t words) {
@@ -147,30 +177,39 @@ uint32_t CallChains::find(int32_t process, uint64_t number) const {
   return found == chain_of.end() ? 0 : found->second;
 }
 
+std::vector<CodePlace> places_of(const CallChains &chains,
+                                 const std::vector<std::pair<int32_t, uint64_t>> &instructions,
+                                 RawTexts &texts) {
+  CodeNames names(chains);
+  for (const auto &[process, instruction] : instructions) names.add(process, instruction);
+  names.name();
+  std::vector<CodePlace> places;
+  for (const auto &[process, instruction] : instructions) {
+    const CodeFrame frame = names.frame(process, instruction, instruction, texts);
+    places.push_back({frame.symbol, frame.module});
+  }
+  return places;
+}
+
 void seal_chains(CallChains &chains, RawTexts &texts) {
-  Modules modules(chains);
-  std::map<Place, std::string> names;
+  CodeNames names(chains);
   for (const CallChain &chain : chains.chains) {
     for (uint32_t i = 0; i < chain.count; ++i) {
-      const uint64_t address = chains.addresses[chain.first + i];
-      const CodeModule *module = modules.at(chain.process, address);
-      if (module != nullptr) names.try_emplace(place_in(*module, address));
+      names.add(chain.process, call_of(chains.addresses[chain.first + i]));
     }
   }
-  name_places(names);
+  names.name();
   Interned interned(chains);
   for (CallChain &chain : chains.chains) {
     const uint64_t *addresses = chains.addresses.data() + chain.first;
     uint32_t inner = 0;
-    while (inner < chain.count && is_profiler(modules.at(chain.process, addresses[inner]))) ++inner;
+    while (inner < chain.count && names.is_profiler(chain.process, call_of(addresses[inner]))) {
+      ++inner;
+    }
     for (uint32_t i = chain.count; i > inner; --i) {  // outermost first
       const uint64_t address = addresses[i - 1];
-      const CodeModule *module = modules.at(chain.process, address);
-      const std::string &name = module == nullptr ? std::string() : names[place_in(*module, address)];
-      const std::string shown = name.empty() ? hexadecimal(address) : demangle_kernel(name).full;
-      const std::string_view path = module == nullptr ? "[unknown]" : std::string_view(module->path);
       chain.stack = interned.stack(
-          chain.stack, {texts.intern(shown), texts.intern(path), name.empty(), address});
+          chain.stack, names.frame(chain.process, call_of(address), address, texts));
     }
   }
 }

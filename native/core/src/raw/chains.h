@@ -65,6 +65,18 @@ struct CallChains {
   int32_t stack_of(uint32_t chain) const { return chain == 0 ? -1 : chains[chain - 1].stack; }
 };
 
+// Where an instruction is: texts of the function, or of the address where its name is not known, and of
+// the file.
+struct CodePlace {
+  int32_t function = 0;
+  int32_t module = 0;
+};
+
+// Returns the places of instructions, each the address of one in a process.
+std::vector<CodePlace> places_of(const CallChains &chains,
+                                 const std::vector<std::pair<int32_t, uint64_t>> &instructions,
+                                 RawTexts &texts);
+
 // Makes functions of addresses; equal frames, and stacks of equal callers, share a row. Frames of the profiler at a chain's inner end are left out.
 void seal_chains(CallChains &chains, RawTexts &texts);
 

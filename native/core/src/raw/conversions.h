@@ -87,8 +87,15 @@ inline Label stream_of(const SealedTables &in, uint32_t place) {
 inline Label memory_kind(const SealedTables &, uint32_t cupti) {
   return {{cupti >= 1 && cupti <= 7 ? cupti - 1 : 7, true}};
 }
-inline Label copy_kind(const SealedTables &, uint32_t cupti) {
-  return {{cupti <= 10 ? cupti : 0, true}};
+// Kinds from 11 on are migrations, which CUPTI has no number for.
+inline Label copy_kind(const SealedTables &, uint32_t number) {
+  return {{number <= 13 ? number : 0, true}};
+}
+inline Label migration_cause(const SealedTables &, bool is_migration, uint32_t cupti) {
+  return {{cupti <= 5 ? cupti : 0, is_migration}};
+}
+inline Label page_access(const SealedTables &, uint32_t cupti) {
+  return {{cupti <= 4 ? cupti : 0, true}};
 }
 inline Number copy_count(const SealedTables &, bool is_batch, uint64_t copies) {
   return {{is_batch ? static_cast<uint32_t>(copies) : 1, true}};

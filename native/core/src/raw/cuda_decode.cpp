@@ -358,6 +358,11 @@ uint32_t CudaDecoder::place_of(const raw::CountedKernel &record) {
   return place_of(record.device, or_zero(record.context), record.stream);
 }
 
+// A page is of no context.
+uint32_t CudaDecoder::place_of(const raw::GpuFault &record) {
+  return place_of(record.device, raw::kCudaNone, raw::kCudaNone);
+}
+
 uint32_t CudaDecoder::place_of(uint32_t device, uint32_t context, uint32_t stream) {
   RecentPlace &recent = recent_[(stream ^ context * 7 ^ device * 31) % recent_.size()];
   if (recent.is_set && recent.device == device && recent.context == context &&

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "raw/chains.h"
 #include "raw/correlations.h"
 #include "raw/counters.h"
 #include "raw/cuda.h"
@@ -300,6 +302,27 @@ void name_overhead(RawTables &tables) {
   }
 }
 
+// Of many faults few instructions are the cause.
+void place_faults(RawTables &tables) {
+  auto &faults = tables.rows.of<UmCpuPageFaultRow>();
+  std::map<std::pair<int32_t, uint64_t>, CodePlace> places;
+  for (const UmCpuPageFaultRow &fault : faults) {
+    if (fault.pc != 0) places[{fault.process, fault.pc}] = {};
+  }
+  std::vector<std::pair<int32_t, uint64_t>> instructions;
+  for (const auto &[instruction, place] : places) instructions.push_back(instruction);
+  const std::vector<CodePlace> found =
+      places_of(tables.cuda.chains, instructions, tables.texts);
+  auto next = found.begin();
+  for (auto &[instruction, place] : places) place = *next++;
+  for (UmCpuPageFaultRow &fault : faults) {
+    if (fault.pc == 0) continue;
+    const CodePlace &place = places.at({fault.process, fault.pc});
+    fault.function = place.function;
+    fault.module = place.module;
+  }
+}
+
 }  // namespace
 
 void settle_cuda_times(RawTables &tables) {
@@ -329,6 +352,7 @@ void seal_cuda(RawTables &tables) {
   add_node_launches(tables);
   name_overhead(tables);
   seal_counters(tables);
+  place_faults(tables);
   seal_chains(cuda.chains, tables.texts);
 }
 

@@ -30,6 +30,13 @@ int32_t process_of(const RawTables &tables, const Row &row) {
   }
 }
 
+// Returns the correlation of a record, 0 if no call caused it.
+template <typename Record>
+uint32_t correlation_of(const Record &record) {
+  if constexpr (requires { record.correlation; }) return record.correlation;
+  return 0;
+}
+
 // Takes the times of a row that has them; returns whether it has those that it should.
 template <typename Row>
 bool take_times(const typename Row::Record &record, Row &row, Taken &taken) {
@@ -71,10 +78,9 @@ class Table final : public RowsOf<Row> {
     }
     if constexpr (Row::kOwner == RowOf::kProcess) {
       row.process = decoder.process();
-    } else if constexpr (Row::kOwner == RowOf::kPlace &&
-                         requires { found.device, found.context, found.stream; }) {
+    } else if constexpr (Row::kOwner == RowOf::kPlace && requires { found.device; }) {
       if constexpr (HasSpan<Row> && Row::kIsOnGpuClock) {
-        decoder.see_work(found.correlation, has_times);
+        decoder.see_work(correlation_of(found), has_times);
       }
       if (has_times) row.place = decoder.place_of(found);
     }

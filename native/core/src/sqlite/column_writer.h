@@ -69,7 +69,7 @@ class ColumnWriter {
     switch (column_.kind) {
       case WL_KIND_INT64:
       case WL_KIND_INT64_CODES: return place_integer(field, out);
-      case WL_KIND_FLOAT64: return is_null(field.type);
+      case WL_KIND_FLOAT64: return place_real(field, out);
       default: place_bytes(field, out);
     }
     return true;
@@ -95,8 +95,9 @@ class ColumnWriter {
       }
       case WL_KIND_FLOAT64: {
         auto *values = static_cast<double *>(column_.values);
-        for_each_place(rows, index,
-                       [&](const PlacedRow &row, const ValuePlace &) { values[row.row] = 0; });
+        for_each_place(rows, index, [&](const PlacedRow &row, const ValuePlace &place) {
+          values[row.row] = static_cast<double>(integer(row, place));
+        });
         break;
       }
       case WL_KIND_TEXT_CODES: {
@@ -156,16 +157,25 @@ class ColumnWriter {
 
   bool place_integer(Field field, ValuePlace &out) const {
     if (is_plain_integer(field)) {
-      out.fit = Fit::kValue;
-      if (field.type >= kZero) {
-        out.constant = static_cast<int64_t>(field.type - kZero);
-      } else {
-        out.mask = -1;
-        out.shift = static_cast<uint8_t>(64 - 8 * kSmallSizes[field.type]);
-      }
+      place_bits(field, out);
       return true;
     }
     return !is_integer(field.type) && field.type != kReal;  // reals are looked at one by one
+  }
+
+  bool place_real(Field field, ValuePlace &out) const {
+    if (is_integer(field.type)) place_bits(field, out);
+    return is_integer(field.type) || is_null(field.type);
+  }
+
+  static void place_bits(Field field, ValuePlace &out) {
+    out.fit = Fit::kValue;
+    if (field.type >= kZero) {
+      out.constant = static_cast<int64_t>(field.type - kZero);
+    } else {
+      out.mask = -1;
+      out.shift = static_cast<uint8_t>(64 - 8 * kSmallSizes[field.type]);
+    }
   }
 
   void place_bytes(Field field, ValuePlace &out) const {

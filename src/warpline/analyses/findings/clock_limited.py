@@ -216,8 +216,12 @@ def _slowed_otherwise(run: Run, limits: Sequence[ClockLimit]) -> list[Finding]:
 def _heat_between_readings(run: Run) -> list[Finding]:
     """Return findings about heat that the driver counts and that no reading meets."""
     findings = []
+    every = {each.of: each for each in gpu_readings(run.trace)}
     for within in measured_readings(run):
-        share = (within.rate("thermal_limited_ns") or 0.0) / 1e9
+        # The counter is read rarely: short steps have no two readings of it.
+        rate = within.rate("thermal_limited_ns")
+        counted = within if rate is not None else every[within.of]
+        share = (counted.rate("thermal_limited_ns") or 0.0) / 1e9
         if share < _OFTEN or np.isin(main_limits(within), _HEAT).any():
             continue
         name = gpus_in_words(run.trace, (within.of,))
@@ -229,7 +233,7 @@ def _heat_between_readings(run: Run) -> list[Finding]:
                 f"Heat limits the clock of {name} {format_ratio(min(share, 1.0))} of the time, by a"
                 " counter of the driver. No reading falls into these times, so that their cost is"
                 " unknown.",
-                (show_readings(within, np.flatnonzero(within.is_known("thermal_limited_ns"))),),
+                (show_readings(counted, np.flatnonzero(counted.is_known("thermal_limited_ns"))),),
                 _COOL,
                 _VERIFY,
                 is_of_machine=True,

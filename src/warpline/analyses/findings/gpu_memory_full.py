@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.health.measured import measured_readings
+from warpline.derived.health.measured import measured_with
 from warpline.derived.health.readings import Readings
 from warpline.derived.health.shown import gpus_in_words, show_readings
 from warpline.derived.texts import without_version
@@ -40,7 +40,7 @@ def gpu_memory_full(run: Run) -> list[Finding]:
     size = _sizes(run.trace)
     return [
         _finding(run.trace, readings, full)
-        for readings in measured_readings(run)
+        for readings in measured_with(run, "used_memory_bytes")
         if size[readings.of] > 0
         for full in (_full(readings, int(size[readings.of])),)
         if full.any()

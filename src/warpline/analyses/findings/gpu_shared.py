@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.health.measured import measured_readings
+from warpline.derived.health.measured import measured_readings, measured_with
 from warpline.derived.health.readings import Readings
 from warpline.derived.health.shown import gpus_in_words, show_readings
 from warpline.derived.time_parts import BUSY
@@ -41,7 +41,7 @@ def gpu_shared(run: Run) -> list[Finding]:
     # In each of several recordings, the processes of the others are not the program's.
     is_one = len(run.trace.meta.paths) <= 1
     found = []
-    for readings in measured_readings(run):
+    for readings in measured_with(run, "other_processes"):
         others = readings.known("other_processes").values
         if len(others) and (others.max() if is_one else others.min()) > 0:
             found.append(_finding(run, readings))
@@ -54,17 +54,18 @@ def _finding(run: Run, readings: Readings) -> Finding:
     many = plural(int(number.max()), "other process", "other processes")
     memory = readings.known("other_memory_bytes").values
     used = f" with up to {format_bytes(memory.max())} of memory" if len(memory) else ""
-    more = _work_of_others(run, readings)
+    more = _work_of_others(run, readings.of)
     works = " Whether they run kernels is unknown."
     if more is not None:
         works = f" They also run kernels: the GPU is busy {format_ratio(more)} of the time without"
         works += " work of the program."
-    rows, known = np.flatnonzero(number > 0), np.count_nonzero(readings.is_known("other_processes"))
+    rows = np.flatnonzero(number > 0)
     return Finding(
         NAME,
         "low" if more is None else "medium",
         f"{gpu} is shared with {many}",
-        f"{gpu} has {many}{used}, in {format_ratio(len(rows) / known)} of the readings." + works,
+        f"{gpu} has {many}{used}, in {format_ratio(len(rows) / len(readings))} of the readings."
+        f"{works}",
         (show_readings(readings, rows),),
         "Stop them, or run on a GPU of its own (nvidia-smi lists the processes)."
         " Measure step times on an otherwise idle GPU.",
@@ -72,13 +73,14 @@ def _finding(run: Run, readings: Readings) -> Finding:
     )
 
 
-def _work_of_others(run: Run, readings: Readings) -> float | None:
+def _work_of_others(run: Run, device: int) -> float | None:
     """Return the share of the time in which only others keep a GPU busy; None if unknown."""
-    utilization = readings.known("busy_ratio").values
+    measured = (each.known("busy_ratio") for each in measured_readings(run) if each.of == device)
+    utilization = next(measured).values
     if len(utilization) < _LEAST_READINGS:
         return None
     parts = step_partition(run)
-    own = parts.windows.device == readings.of
+    own = parts.windows.device == device
     whole_ns = int((parts.windows.end_ns - parts.windows.start_ns)[own].sum())
     busy_ns = int(parts.ns[own][:, list(BUSY)].sum())
     more = float(utilization.mean()) - busy_ns / max(whole_ns, 1)

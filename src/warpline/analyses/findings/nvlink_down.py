@@ -30,7 +30,8 @@ def nvlink_down(run: Run) -> list[Finding]:
     Source: NVML API reference; NVIDIA's documentation of Xid errors.
     """
     trace, most = run.trace, dict[int, int]()
-    known = [each for each in gpu_readings(trace) if each.is_known("nvlinks").any()]
+    every = (each.chosen(each.is_known("nvlinks")) for each in gpu_readings(trace))
+    known = [each for each in every if len(each)]
     for each in known:
         model = _model(trace, each.of)
         most[model] = max(most.get(model, 0), int(each.known("nvlinks").values.max()))
@@ -39,7 +40,7 @@ def nvlink_down(run: Run) -> list[Finding]:
         highest = most[_model(trace, each.of)]
         if _model(trace, each.of) < 0:
             highest = int(each.known("nvlinks").values.max())
-        rows = np.flatnonzero(each.is_known("nvlinks") & (each.columns["nvlinks"].values < highest))
+        rows = np.flatnonzero(each.columns["nvlinks"].values < highest)
         if len(rows):
             findings.append(_finding(trace, each, rows, highest))
     return findings

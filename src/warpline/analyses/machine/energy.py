@@ -10,16 +10,12 @@ import numpy as np
 from warpline.derived.breakdown.partition import measured_segments, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.health.energy import Meter, meters
-from warpline.derived.ranges.names import range_names
-from warpline.derived.ranges.projection import projected_ranges
+from warpline.derived.ranges.device_ranges import ranges_on_device
 from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import measure_windows, steps
 from warpline.derived.time_parts import TimePart, is_busy
-from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import distinct_values
-from warpline.ops.interval import covered
-from warpline.ops.tiling import by_group
+from warpline.ops.interval import covered, union
 from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Run, Trace
 from warpline.units import Unit, format_ns, plural
@@ -49,6 +45,10 @@ FIELDS = (
 )
 
 _RESOLVED = 0.5  # of the energy: with bounds wider than plus or minus this, none is given
+# NVML averages power over this time: readings of power divide energy among spans of twice that.
+_POWER_NS = 1_000_000_000
+_LONG = 2.0
+_NEARLY_ALL = 0.9  # of the time of spans
 
 
 class _Spans(NamedTuple):
@@ -91,11 +91,14 @@ def energy(trace: Trace, arguments: Arguments) -> Result | Skipped:
         wait less, or compute in a smaller type. Power alone does not show it.
     How it is computed: From differences of the GPU's energy counter, linear between readings. Time
         between two readings that a span covers whole counts whole; what it covers in part counts
-        in proportion to time. The bounds are those of all ways to spend the energy between two
+        in proportion to time, or to power times time where power was read more often: Warpline
+        reads the counter every 30 s, and power every second, because the counter takes 100 times as
+        long to read. The bounds are those of all ways to spend the energy between two
         readings without exceeding twice the power limit, and of a counter that is up to 100 ms old
         when it is read (GPUs update it every 20 to 100 ms). So consecutive steps are known well
         together, and single short ones are not: where the bounds are wider than plus or minus half
-        of the energy, none is given. A GPU without a counter has power times time, without bounds.
+        of the energy, none is given, unless power was read at least twice in each span, and each is
+        2 s or longer. A GPU without a counter has power times time, without bounds.
     Limits: The energy is that of the whole GPU, with idle time, memory, and other programs. A range
         is the time from its first GPU operation to the end of the last. How energy divides among
         kernel classes is not measured: :classes assumes that power is the same for all of them
@@ -144,19 +147,11 @@ def _steps(run: Run, device: int, meter: Meter, *, one_by_one: bool) -> Iterator
 
 
 def _ranges(trace: Trace, device: int, meter: Meter) -> Iterator[_Spans]:
-    """Yield the ranges of each name that launch work, of processes that use the GPU."""
-    if not trace.has("range") or not trace.row_count("range"):
-        return
-    work, names, projected = operations(trace), range_names(trace), projected_ranges(trace)
-    users = distinct_values(work.process[work.device == device])
-    process = trace.columns("range", "process_id")["process_id"].values[projected.row]
-    is_own = np.isin(process, users) & (projected.end_ns > projected.start_ns)
-    is_own &= meter.covers(projected.start_ns, projected.end_ns)
-    rows = np.flatnonzero(is_own)
-    codes = names.codes[projected.row[rows]]
-    for group in by_group(codes):
-        name, own = names.texts[codes[group[0]]], rows[group]
-        yield _Spans("range", name, projected.start_ns[own], projected.end_ns[own], len(own))
+    """Yield the ranges of each name that readings cover."""
+    for name, start, end in ranges_on_device(trace, device):
+        rows = np.flatnonzero(meter.covers(start, end))
+        if len(rows):
+            yield _Spans("range", name, start[rows], end[rows], len(rows))
 
 
 def _classes(run: Run, device: int, meter: Meter) -> Iterator[_Spans]:
@@ -186,7 +181,8 @@ def _row(trace: Trace, device: int, meter: Meter, spans: _Spans) -> dict[str, An
     low, central, high = (joules / spans.instances for joules in used)
     is_assumed = spans.of == "kernel class"
     is_bounded = meter.is_counter and not is_assumed
-    is_resolved = not is_bounded or high - low <= 2 * _RESOLVED * central
+    is_narrow = not is_bounded or high - low <= 2 * _RESOLVED * central
+    is_resolved = is_narrow or _are_long(meter, spans)
     time_ns = covered(spans.start_ns, spans.end_ns)
     return {
         "gpu_index": int(trace.columns("device", "gpu_index")["gpu_index"].values[device]),
@@ -199,8 +195,28 @@ def _row(trace: Trace, device: int, meter: Meter, spans: _Spans) -> dict[str, An
         "high_j": high if is_bounded else None,
         "mean_w": used.central / (time_ns / 1e9) if is_resolved and time_ns else None,
         "source": "energy counter" if meter.is_counter else "power x time",
-        "basis": _basis(meter, spans, time_ns / spans.instances, is_resolved=is_resolved),
+        "basis": _by_power(meter, spans)
+        if is_resolved and not is_narrow
+        else _basis(meter, spans, time_ns / spans.instances, is_resolved=is_resolved),
     }
+
+
+def _are_long(meter: Meter, spans: _Spans) -> bool:
+    """Return whether readings of power show how energy divides among spans and other times."""
+    if meter.profile is None or meter.profile.period_ns <= 0:
+        return False
+    start, end = union(spans.start_ns, spans.end_ns)
+    is_long = end - start >= _LONG * max(meter.profile.period_ns, _POWER_NS)
+    return float((end - start)[is_long].sum()) >= _NEARLY_ALL * float((end - start).sum())
+
+
+def _by_power(meter: Meter, spans: _Spans) -> str:
+    """Return what energy rests on that is not resolved by the counter alone."""
+    power_ns = meter.profile.period_ns if meter.profile is not None else 0
+    return (
+        f"{plural(spans.instances, spans.of)}, counter read every {format_ns(meter.period_ns)},"
+        f" divided by power, read every {format_ns(power_ns)}; bounds are the counter's"
+    )
 
 
 def _basis(meter: Meter, spans: _Spans, each_ns: float, *, is_resolved: bool) -> str:

@@ -7,9 +7,9 @@ import numpy as np
 from warpline.derived.summaries.events import MEMSET_NAME, copy_name
 from warpline.derived.summaries.range_prefix import PREFIXED_NAME_ARGUMENTS, kernel_texts
 from warpline.derived.summaries.stacking import stack
+from warpline.derived.summaries.throughput import throughput
 from warpline.derived.texts import labelled
 from warpline.derived.work.graphs import graph_notes
-from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.schema.labels import MEMORY_KINDS
@@ -63,7 +63,6 @@ _LAUNCH = (
     *(f"{kind}_{axis}" for kind in ("grid", "block") for axis in "xyz"),
     *("registers_per_thread", "static_shared_bytes", "dynamic_shared_bytes"),
 )
-_WHOLE_NUMBER_UP_TO_NS = 20_000_000
 
 
 @analysis(
@@ -159,19 +158,7 @@ def _place(trace: Trace, table: str) -> dict[str, Values]:
 def _amount(trace: Trace, table: str) -> dict[str, Values]:
     columns = trace.columns(table, "start_ns", "end_ns", "bytes")
     size, duration = columns["bytes"].values, columns["end_ns"].values - columns["start_ns"].values
-    return {"bytes": Numbers(size), "throughput_bytes_per_s": _throughput(size, duration)}
-
-
-def _throughput(size: I64, duration_ns: I64) -> Numbers:
-    """Return bytes per second, invalid for operations of zero duration.
-
-    nsys multiplies by the whole number of such operations per second. This is accurate for short
-    operations, but gives 0 for a copy longer than a second.
-    """
-    took_time = duration_ns > 0
-    per_second = 1e9 / np.where(took_time, duration_ns, 1)
-    shown = np.where(duration_ns > _WHOLE_NUMBER_UP_TO_NS, per_second, np.floor(per_second))
-    return Numbers(np.where(took_time, size * shown, 0.0), took_time)
+    return {"bytes": Numbers(size), "throughput_bytes_per_s": throughput(size, duration)}
 
 
 def _memory(kinds: ColumnData) -> Texts:

@@ -28,8 +28,9 @@ from warpline.capture.collectors.gpu_health import GpuHealth, Owners
 from warpline.capture.collectors.host_health import HostHealth, ProcessHealth
 from warpline.capture.machine.nvml import Nvml
 from warpline.capture.machine.orphans import start_orphan
-from warpline.capture.session.control import ControlFile, RangeMode, State
-from warpline.capture.session.readings import COLUMNS, IsRecording, ReadingsWriter, path_of
+from warpline.capture.session.control import ControlFile
+from warpline.capture.session.readings import COLUMNS, ReadingsWriter, path_of
+from warpline.capture.session.recording_state import RecordingState
 from warpline.errors import CaptureError
 
 # The share of a CPU core that all readings may take, per Hz. What takes more is read less often.
@@ -172,7 +173,7 @@ class _Due:
     """Whether a part of readings is due: at the first of them, and then once in a period."""
 
     def __init__(self, period_s: float) -> None:
-        self._period_s = period_s
+        self.period_s = period_s
         self._due = 0.0
 
     def is_now(self) -> bool:
@@ -180,7 +181,7 @@ class _Due:
         now = time.monotonic()
         if now < self._due:
             return False
-        self._due = now + self._period_s * _EARLY
+        self._due = now + self.period_s * _EARLY
         return True
 
 
@@ -192,7 +193,7 @@ class _Run:
         self._descriptors = descriptors
         self._environment: Mapping[str, str] = setup["environment"]
         self._control = ControlFile.open(Path(setup["folder"]))
-        self._recording = {table: _Recording(self._control) for table in COLUMNS}
+        self._recording = {table: RecordingState(self._control) for table in COLUMNS}
         self._owners = Owners(setup["launcher"], self._control.attached_pids)
         self._host = HostHealth(setup["program"])
         self._processes = ProcessHealth()
@@ -252,7 +253,11 @@ class _Run:
         if gpus.is_over:
             return
         self._gpus = gpus
-        facts = {"period_ns": round(1e9 / self._hz), "gpus": gpus.facts()}
+        facts = {
+            "period_ns": round(1e9 / self._hz),
+            "meters_period_ns": round(self._meters.period_s * 1e9),
+            "gpus": gpus.facts(),
+        }
         self._gpu_file = ReadingsWriter(self._descriptors["gpu_health"], "gpu_health", facts)
         if gpus.is_watching:
             self._errors = ReadingsWriter(self._descriptors["gpu_error"], "gpu_error", facts)
@@ -284,21 +289,3 @@ class _Run:
 
 class _ClosedError(Exception):
     """The launcher closed its end of the link, or died."""
-
-
-class _Recording:
-    """Whether the agents record now, or did at some time since the last look."""
-
-    def __init__(self, control: ControlFile) -> None:
-        self._control = control
-        self._windows = control.counters().windows_done
-
-    def look(self) -> IsRecording:
-        """Return whether recording is on, or whether a capture range ended since the last call."""
-        counters = self._control.counters()
-        before, self._windows = self._windows, counters.windows_done
-        state = self._control.state
-        is_open = self._control.mode is RangeMode.NONE or counters.windows_open > 0
-        if state is State.TIME_WINDOW or (state is State.RECORDING and is_open):
-            return IsRecording.YES
-        return IsRecording.WAS if counters.windows_done != before else IsRecording.NO

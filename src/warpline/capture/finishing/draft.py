@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,8 @@ _ITEM_BYTES = {
 }
 
 Progress = Callable[[float], None]
-Packed = tuple[bytes, bytes | None]  # a column's values, and its validity mask
+# A column's values, in one piece or several, and its validity mask.
+Packed = tuple[bytes | Sequence[bytes | memoryview], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -169,8 +170,9 @@ def _write_packed(
     values, valid = packed
     if valid is not None and not any(valid):
         return
-    writer.add_array(place, NPY_TYPES[column.dtype], rows, [values])
-    if valid is not None:
+    pieces = [values] if isinstance(values, bytes) else values
+    writer.add_array(place, NPY_TYPES[column.dtype], rows, pieces)
+    if valid is not None and not all(valid):
         writer.add_array(place + MASK_ENDING, "|b1", rows, [valid])
 
 

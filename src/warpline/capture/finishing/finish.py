@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.finishing import counter_tables, cuda_tables, health_tables
+from warpline.capture.finishing import (
+    counter_tables,
+    cuda_tables,
+    health_tables,
+    metric_tables,
+)
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.draft import Draft, Progress
 from warpline.capture.finishing.ends import Life, lives_of, tell_ends
@@ -116,6 +121,7 @@ def finish(
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)
+        made |= metric_tables.make_metrics(folder, session, told, clock.origin_ns)
         draft = Draft(session, facts, clock, told, costs or {}, made)
         try:
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))

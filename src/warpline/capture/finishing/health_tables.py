@@ -56,9 +56,9 @@ def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -
     gpus = _read(folder, "gpu_health", told)
     errors = _read(folder, "gpu_error", told)
     host = _read(folder, "host_health", told)
-    numbers = _devices(session)
+    numbers = devices_of(session)
     if gpus is not None:
-        devices = _device_of(gpus.facts, numbers)
+        devices = device_of(_gpus(gpus.facts), numbers)
         if numbers:
             made["device"] = _limits(gpus.facts, devices, session.rows("device"))
         if devices:
@@ -67,7 +67,7 @@ def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -
             kept = _kept_gpus(gpus, devices)
             made["gpu_health"] = _table("gpu_health", gpus, kept, times, origin_ns, devices)
     if errors is not None:
-        devices = _device_of(errors.facts, numbers)
+        devices = device_of(_gpus(errors.facts), numbers)
         if devices:
             sound = _sound(errors, ("time_ns",), devices)
             known = map(UNKNOWN.__ne__, errors.columns["xid"])
@@ -90,7 +90,7 @@ def _read(folder: Path, table: str, told: Told) -> Readings | None:
     return found
 
 
-def _devices(session: RawSession) -> dict[str, int]:
+def devices_of(session: RawSession) -> dict[str, int]:
     """Return the recording's GPUs: UUID without its prefix -> row."""
     rows = session.rows("device")
     raw = b"".join(session.values("device/uuid_id", rows, 4))
@@ -109,10 +109,15 @@ def _gpus(facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [gpu if isinstance(gpu, dict) else {} for gpu in gpus]
 
 
-def _device_of(facts: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[int, int]:
-    """Return the recording's row of each GPU in a file that the program used."""
+def device_of(gpus: Sequence[Mapping[str, Any]], numbers: Mapping[str, int]) -> dict[int, int]:
+    """Return the recording's row of each GPU that the program used, by place in the list.
+
+    Args:
+        gpus: Facts of each GPU, with its UUIDs.
+        numbers: What `devices_of` returns.
+    """
     found: dict[int, int] = {}
-    for number, gpu in enumerate(_gpus(facts)):
+    for number, gpu in enumerate(gpus):
         uuids = gpu.get("uuids")
         for uuid in uuids if isinstance(uuids, list) else ():
             if isinstance(uuid, str) and _plain(uuid) in numbers:
@@ -157,15 +162,24 @@ def _sound(
 def _kept_gpus(readings: Readings, devices: Mapping[int, int]) -> list[bool]:
     sound = _sound(readings, ("start_ns", "end_ns"), devices)
     measured = [readings.columns[name] for name in _MEASURED]
+    # Energy is read rarely: its readings before and after recorded times say what these used.
+    around = _near(readings, sound, "meters_period_ns")
+    has_energy = (value != UNKNOWN for value in readings.columns["energy_mj"])
+    near = [
+        is_near or (is_around and has_one)
+        for is_near, is_around, has_one in zip(
+            _near(readings, sound), around, has_energy, strict=True
+        )
+    ]
     return [
         is_near and any(value != UNKNOWN for value in row)
-        for is_near, row in zip(_near(readings, sound), zip(*measured, strict=True), strict=True)
+        for is_near, row in zip(near, zip(*measured, strict=True), strict=True)
     ]
 
 
-def _near(readings: Readings, sound: Sequence[bool]) -> list[bool]:
+def _near(readings: Readings, sound: Sequence[bool], fact: str = "period_ns") -> list[bool]:
     """Return which sound rows were read while recording was on, or a period before or after."""
-    period = readings.facts.get("period_ns")
+    period = readings.facts.get(fact)
     near_ns = int(min(max(period, 0), _FAR_NS) * _NEAR) if type(period) is int else 0
     starts, flags = readings.columns["start_ns"], readings.columns["is_recording"]
     kept = [False] * len(sound)

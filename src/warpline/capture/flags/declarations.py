@@ -13,6 +13,14 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from warpline.capture.collectors.metrics_request import (
+    ALL,
+    HELP,
+    LEAST_HZ,
+    MOST_HZ,
+    NONE,
+    VISIBLE,
+)
 from warpline.capture.flags import capabilities, values
 from warpline.capture.flags.call_chains import parse_call_chains
 from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar
@@ -87,6 +95,14 @@ def _health(settings: CaptureSettings, flag: Given) -> None:
     if hz and not _SLOWEST_HZ <= hz <= _FASTEST_HZ:
         raise flag.bad(f"off, or a number of readings per second up to {_FASTEST_HZ}")
     settings.gpu_health = hz
+
+
+def _metrics_devices(settings: CaptureSettings, flag: Given) -> None:
+    words = [word.strip().lower() for word in flag.value.split(",")]
+    is_list = all(word.isascii() and word.isdecimal() for word in words)
+    if not is_list and (len(words) > 1 or words[0] not in {ALL, VISIBLE, NONE, HELP}):
+        raise flag.bad(f"{ALL}, {VISIBLE}, {NONE}, or numbers of GPUs ({HELP} lists them)")
+    settings.gpu_metrics_devices = ",".join(words)
 
 
 def _variables(settings: CaptureSettings, flag: Given) -> None:
@@ -190,6 +206,10 @@ FLAGS = (
          _graph_trace),
     Flag(("--cuda-memory-usage",), "BOOL", "record GPU memory allocations and frees",
          values.boolean, is_switch=True),
+    Flag(("--cuda-um-cpu-page-faults",), "BOOL", "record CPU page faults of unified memory, and its"
+         " migrations; may slow down programs that use it", values.boolean, is_switch=True),
+    Flag(("--cuda-um-gpu-page-faults",), "BOOL", "record GPU page faults of unified memory, and its"
+         " migrations; may slow down programs that use it", values.boolean, is_switch=True),
     Flag(("--cuda-trace-all-apis",), "BOOL", "record all CUDA API calls, including queries such as"
          " cudaGetDevice", values.boolean, is_switch=True),
     Flag(("--cuda-waits",), "SOURCE", "source of synchronization and event records: calls (default)"
@@ -205,6 +225,14 @@ FLAGS = (
     Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
          " power, temperature, memory, links, CPU; off for none (default: 1)", _health,
          is_switch=True),
+    Flag(("--gpu-metrics-device", "--gpu-metrics-devices"), "GPUS", "sample hardware"
+         " metrics of these GPUs: all, cuda-visible, none (default), or numbers as nvidia-smi shows"
+         " them; help lists the GPUs",
+         _metrics_devices),
+    Flag(("--gpu-metrics-set",), "SET", "metrics to sample: general (default), nvlink, l2, pipes,"
+         " or a file with one metric per line; help lists them", values.text),
+    Flag(("--gpu-metrics-frequency",), "HZ", "samples per second, from 10 to 200000 (default:"
+         " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

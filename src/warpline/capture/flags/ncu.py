@@ -76,6 +76,8 @@ _REFUSED = {
     "section-folder": _FOLDERS,
     "section-folder-recursive": _FOLDERS,
 }
+_SAMPLED = "use warpline profile in a run of its own: both use the GPU's counters"
+_REFUSED |= {f"gpu-metrics-{name}": _SAMPLED for name in ("device", "devices", "frequency", "set")}
 _REFUSED_SWITCHES = {
     "list-rules": "rules are not evaluated; reports of ncu keep their messages",
     "lockstep-kernel-launch": _RANKS,

@@ -11,9 +11,8 @@ from warpline.capture.flags.grammar import ForeignFlag
 
 _CPU = "CPU samples and scheduling are not recorded"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"
-_FAULTS = "unified memory page faults are not recorded"
 _MPI = "MPI is not recorded"
-_GPU = "GPU metrics are not recorded"
+_GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
 _OS_CALLS = "operating system calls are not recorded"
 _PYTHON = "Python samples are not recorded; use python -m warpline.annotate for function ranges"
@@ -51,13 +50,8 @@ _NOT_COLLECTED = {
         "show-source-info",
     ),
     _EVENTS: ("cuda-event-trace",),
-    _FAULTS: ("cuda-um-cpu-page-faults", "cuda-um-gpu-page-faults"),
     _MPI: ("mpi-impl",),
     _GPU: (
-        "gpu-metrics-device",
-        "gpu-metrics-devices",
-        "gpu-metrics-frequency",
-        "gpu-metrics-set",
         "gpu-video-device",
         "gpu-video-devices",
         "gpuctxsw",

@@ -21,7 +21,8 @@ def parse(words: Sequence[str]) -> CaptureSettings:
     settings = CaptureSettings()
     rest = GRAMMAR.read(words, settings)
     settings.command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
-    _check(settings)
+    if not settings.asks_for_lists:
+        _check(settings)
     return settings
 
 
@@ -38,6 +39,7 @@ def _check(settings: CaptureSettings) -> None:
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_sampling(settings)
+    _check_metrics(settings)
     warn = settings.warnings.append
     if settings.nvtx_capture is not None and settings.capture_range is not CaptureRange.NVTX:
         warn("-p is ignored (it requires -c nvtx)")
@@ -49,6 +51,16 @@ def _check(settings: CaptureSettings) -> None:
         lacking = capabilities.lacking(settings.trace)
         if lacking:
             warn(f"-t {','.join(lacking)} is not recorded ({capabilities.WHY_NOT})")
+
+
+def _check_metrics(settings: CaptureSettings) -> None:
+    """Reject an unknown set of metrics, and warn about flags without effect."""
+    if settings.gpu_metrics is not None:
+        return
+    for attribute in ("gpu_metrics_set", "gpu_metrics_frequency"):
+        if attribute in settings.given:
+            name = f"--{attribute.replace('_', '-')}"
+            settings.warnings.append(f"{name} is ignored (it requires --gpu-metrics-devices)")
 
 
 def _check_sampling(settings: CaptureSettings) -> None:

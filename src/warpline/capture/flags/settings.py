@@ -7,11 +7,13 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any
 
+from warpline.capture.collectors.metrics_request import HELP, NONE, MetricsRequest
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.grammar import ForeignFlag
 from warpline.capture.session.agent_config import CountersConfig, GraphTrace, WaitSource
 from warpline.capture.session.control import RangeMode
 from warpline.capture.session.sampling import Sampling
+from warpline.counters import sampled_sets
 
 
 class CaptureRange(enum.StrEnum):
@@ -86,12 +88,17 @@ class CaptureSettings:
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: GraphTrace = GraphTrace.NODE
     cuda_memory_usage: bool = False
+    cuda_um_cpu_page_faults: bool = False
+    cuda_um_gpu_page_faults: bool = False
     cuda_trace_all_apis: bool = False
     cuda_waits: WaitSource = WaitSource.CALLS
     cuda_detach: bool = True
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     gpu_health: float = 1.0
+    gpu_metrics_devices: str = NONE
+    gpu_metrics_set: str = sampled_sets.DEFAULT
+    gpu_metrics_frequency: int = 10_000
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False
@@ -121,6 +128,23 @@ class CaptureSettings:
             step_range=self.step_range,
             by_calls=self.capture_range is CaptureRange.CUDA_PROFILER_API,
         )
+
+    @property
+    def asks_for_lists(self) -> bool:
+        """Whether only the GPUs and sets of metrics that can be chosen are asked for."""
+        return HELP in {self.gpu_metrics_devices, self.gpu_metrics_set}
+
+    @property
+    def gpu_metrics(self) -> MetricsRequest | None:
+        """Which metrics to sample, of which GPUs; None for none.
+
+        Raises:
+            UsageError: The set of metrics is unknown.
+        """
+        if self.gpu_metrics_devices == NONE:
+            return None
+        metrics = sampled_sets.sampled_set(self.gpu_metrics_set)
+        return MetricsRequest(self.gpu_metrics_devices, metrics, self.gpu_metrics_frequency)
 
     @property
     def mode(self) -> RangeMode:

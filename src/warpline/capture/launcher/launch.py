@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.collectors.gpu_metrics import GpuMetrics
 from warpline.capture.collectors.runner import Collectors
 from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
@@ -105,7 +106,11 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     signals = Signals()
     # Counting delays launches, so the state of the GPUs is not that of the program alone.
     collectors = Collectors(settings.gpu_health if settings.counters is None else 0)
+    request = settings.gpu_metrics if settings.counters is None else None
+    libraries = find_cupti(environment, path) if request is not None else []
+    metrics = GpuMetrics(request, environment, libraries)
     try:
+        metrics.check()
         program.adopt_orphans()
         child = program.Program(
             path, settings.command, mask=signals.before, show_output=settings.show_output
@@ -117,14 +122,17 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             session.remove()
             raise
         collectors.start(session.folder, child.pid, environment)
+        metrics.start(session.folder)
         began = time.monotonic()
-        own = {signals.listener, collectors.pid} - {None}
+        own = {signals.listener, collectors.pid, metrics.pid} - {None}
         ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
         collectors.close()
+        metrics.close()
         seconds = time.monotonic() - began
         _end(session, child.pid, ending)
     finally:
         collectors.close()
+        metrics.close()
         signals.give_back()
         program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()
@@ -289,6 +297,8 @@ def _cuda(
         calls=ApiCalls.ALL if settings.cuda_trace_all_apis else ApiCalls.DEFAULT,
         graph=settings.cuda_graph_trace,
         memory=settings.cuda_memory_usage,
+        cpu_faults=settings.cuda_um_cpu_page_faults,
+        gpu_faults=settings.cuda_um_gpu_page_faults,
         waits=settings.cuda_waits,
         chains=settings.cudabacktrace,
         flush_ms=settings.cuda_flush_interval,

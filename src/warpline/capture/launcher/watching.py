@@ -74,7 +74,7 @@ class Watch:
         own: Collection[int | None] = (),
     ) -> None:
         self._pid = pid
-        self._own = frozenset(own)
+        self._own = frozenset(pid for pid in own if pid is not None)
         self._session = session
         self._control = session.control
         self._attached = Attached(session.folder, session.control, pid)
@@ -289,7 +289,7 @@ class Watch:
         return not children or not children <= self._own  # where /proc lists none, there are some
 
     def _descendants(self) -> list[int]:
-        return [pid for pid in processes.descendants(os.getpid()) if pid not in self._own]
+        return processes.descendants(os.getpid(), without=self._own)
 
     def _look(self) -> None:
         """Do periodic work: inspect processes and ranges, draw the status line."""

@@ -155,7 +155,8 @@ def _tried_counters(environment: Mapping[str, str], ask: Callable[..., Gpus]) ->
         return Finding.bad(_COUNTERS, f"{error.message}; {_NOT_NEEDED}", error.hint)
     if gpu.obstacle is not None:
         return Finding.bad(_COUNTERS, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
-    text = f"can be collected on {gpu.name} ({gpu.chip or 'unknown chip'})"
+    name = f"{gpu.name} ({gpu.chip or 'unknown chip'})"
+    text = f"can be collected on {name}, per kernel launch and over time"
     return Finding.good(_COUNTERS, text) if gpu.is_tried else None
 
 

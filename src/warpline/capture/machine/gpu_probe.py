@@ -97,7 +97,7 @@ def answer(driver: Any, cupti: Any, opened: Sequence[int] | None) -> dict[str, A
     count = c_int()
     driver.cuDeviceGetCount(byref(count))
     if cupti is not None:
-        found["profiler"] = _call(cupti, ProfilerInitialize())
+        found["profiler"] = call(cupti, ProfilerInitialize())
     for index in range(count.value):
         is_opened = index == 0 if opened is None else index in opened
         found["gpus"].append(_gpu(driver, cupti, index, is_opened=is_opened))
@@ -119,13 +119,13 @@ def _gpu(driver: Any, cupti: Any, index: int, *, is_opened: bool) -> dict[str, A
     if cupti is None:
         return found
     chip = ChipName(deviceIndex=index)
-    if _call(cupti, chip) == 0 and chip.pChipName:
+    if call(cupti, chip) == 0 and chip.pChipName:
         found["chip"] = chip.pChipName.decode("ascii", "replace")
     if is_opened:
         found["counters"] = _counters(driver, cupti, device)
     # CUPTI takes device 0 for none, and then uses the current context.
     support = DeviceSupported(cuDevice=device.value)
-    if _call(cupti, support) == 0:
+    if call(cupti, support) == 0:
         found["support"] = {part: getattr(support, part) for part in SUPPORT}
     return found
 
@@ -142,10 +142,10 @@ def _counters(driver: Any, cupti: Any, device: c_int) -> int | None:
     if driver.cuDevicePrimaryCtxRetain(byref(context), device) or driver.cuCtxSetCurrent(context):
         return None  # such as a GPU in exclusive mode that another process uses
     size = CounterAvailability(ctx=context)
-    status = _call(cupti, size)
+    status = call(cupti, size)
     if status == 0:
         image = ctypes.create_string_buffer(size.counterAvailabilityImageSize)
-        status = _call(
+        status = call(
             cupti,
             CounterAvailability(
                 ctx=context,
@@ -156,7 +156,8 @@ def _counters(driver: Any, cupti: Any, device: c_int) -> int | None:
     return status
 
 
-def _call(cupti: Any, parameters: ctypes.Structure) -> int:
+def call(cupti: Any, parameters: ctypes.Structure) -> int:
+    """Call the function of a structure with it, and return CUPTI's result."""
     parameters.structSize = size_of(type(parameters))
     function: Callable[..., int] = getattr(cupti, FUNCTIONS[type(parameters)])
     return function(byref(parameters))

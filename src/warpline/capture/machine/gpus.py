@@ -141,7 +141,7 @@ def _ask(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_own_environment(environment),
+            env=probe_environment(environment),
             encoding="utf-8",
             timeout=limit_s,
             check=False,
@@ -160,7 +160,7 @@ def _ask(
     return found
 
 
-def _own_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def probe_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the program's environment for a Python process of ours, without other tools."""
     own = dict(environment)
     for name in (CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE, "LD_PRELOAD", "PYTHONSTARTUP"):

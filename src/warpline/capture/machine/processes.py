@@ -7,7 +7,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -20,12 +20,17 @@ _ELF64 = 2
 _HEADER64 = struct.Struct("<16sHHIQQQIHHH")  # up to e_phnum
 
 
-def descendants(root: int) -> list[int]:
-    """Return the descendants of a process, parents before their children."""
+def descendants(root: int, without: Container[int] = ()) -> list[int]:
+    """Return the descendants of a process, parents before their children.
+
+    Args:
+        root: The process.
+        without: Processes that are left out with their own descendants.
+    """
     found: list[int] = []
     waiting = [root]
     while waiting:
-        below = list(_children(waiting.pop()))
+        below = [pid for pid in _children(waiting.pop()) if pid not in without]
         found += below
         waiting += below
     return found

@@ -53,6 +53,8 @@ class CudaConfig:
         calls: Which API calls are recorded.
         graph: The level of detail for CUDA graphs.
         memory: Whether allocations and frees are recorded.
+        cpu_faults: Whether CPU page faults of unified memory are recorded, with its migrations.
+        gpu_faults: The same of GPU page faults.
         waits: Source of synchronization and event records.
         chains: Which calls get backtraces: kind of call -> minimum duration in ns.
         flush_ms: Interval between flushes; at most this much is missing when a program is killed.
@@ -64,6 +66,8 @@ class CudaConfig:
     calls: ApiCalls = ApiCalls.DEFAULT
     graph: GraphTrace = GraphTrace.NODE
     memory: bool = False
+    cpu_faults: bool = False
+    gpu_faults: bool = False
     waits: WaitSource = WaitSource.CALLS
     chains: Mapping[str, int] = field(default_factory=dict)
     flush_ms: int = 1000
@@ -78,12 +82,13 @@ class CudaConfig:
             found.append(("cuda_detach_ms", str(self.detach_ms)))
         if self.is_silent:
             return [*found, ("cuda_api", ApiCalls.NONE), *((key, "0") for key in _CUDA_KINDS)]
-        memory = str(int(self.memory))
         return [
             *found,
             ("cuda_api", self.calls),
             ("cuda_graph", self.graph),
-            ("cuda_memory", memory),
+            ("cuda_memory", str(int(self.memory))),
+            ("cuda_cpu_faults", str(int(self.cpu_faults))),
+            ("cuda_gpu_faults", str(int(self.gpu_faults))),
             ("cuda_waits", self.waits),
             *((f"cuda_chains_{kind}", str(from_ns)) for kind, from_ns in self.chains.items()),
         ]

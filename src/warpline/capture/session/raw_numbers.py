@@ -81,6 +81,9 @@ class CudaCollects(enum.IntFlag):
     # calls say which stream and event they concern: waits, stream waits and event records
     # follow from that, in place of Wait and Event
     TARGETS = 1024
+    # with migrations, as the next
+    CPU_FAULTS = 2048
+    GPU_FAULTS = 4096
 
 
 class LogHeader(ctypes.LittleEndianStructure):
@@ -124,6 +127,8 @@ ROW_TABLES: tuple[str, ...] = (
     "graph_node",
     "profiled_kernel",
     "kernel_metric",
+    "um_cpu_page_fault",
+    "um_gpu_page_fault",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -149,6 +154,8 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
     "memory_event": CudaCollects.MEMORY,
     "overhead": CudaCollects.OVERHEAD,
     "graph_node": CudaCollects.GRAPH_NODES,
+    "um_cpu_page_fault": CudaCollects.CPU_FAULTS,
+    "um_gpu_page_fault": CudaCollects.GPU_FAULTS,
 }
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.

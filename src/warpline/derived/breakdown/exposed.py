@@ -14,7 +14,7 @@ from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
 from warpline.ops.tiling import Cuts, Grouped, by_group, cut
-from warpline.trace import Run, Trace
+from warpline.trace import Run
 
 
 class Unit(NamedTuple):
@@ -39,10 +39,20 @@ def running_ns(run: Run, chosen: BoolArray) -> I64:
         run: The trace, and the choice of its steps.
         chosen: Shape (operations,), bool.
     """
+    work, rows = operations(run.trace), np.flatnonzero(chosen)
+    return covered_ns(run, Grouped(work.start_ns[rows], work.end_ns[rows], work.device[rows]))
+
+
+def covered_ns(run: Run, times: Grouped) -> I64:
+    """Return how long at least one of some times of devices lasted, by window of `step_partition`.
+
+    Args:
+        run: The trace, and the choice of its steps.
+        times: Of which each group is a device, in any order.
+    """
     windows = step_partition(run).windows
     spans = Grouped(windows.start_ns, windows.end_ns, windows.device)
-    pieces = cut(spans, _times(run.trace, np.flatnonzero(chosen)))
-    return _summed(pieces, len(windows.device))
+    return _summed(cut(spans, _united(times)), len(windows.device))
 
 
 def exposed_ns(run: Run, chosen: BoolArray) -> I64:
@@ -68,14 +78,12 @@ def _summed(pieces: Cuts, windows: int) -> I64:
     return ns
 
 
-def _times(trace: Trace, places: I64) -> Grouped:
-    """Return when at least one of some operations ran, by device."""
-    work = operations(trace)
-    start, end, device = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for rows in by_group(work.device[places]):
-        own = places[rows]
-        times = union(work.start_ns[own], work.end_ns[own])
-        start.append(times.start)
-        end.append(times.end)
-        device.append(np.full(len(times.start), work.device[own[0]]))
-    return Grouped(*(np.concatenate(parts) for parts in (start, end, device)))
+def _united(times: Grouped) -> Grouped:
+    """Return the union of the times of each group."""
+    start, end, group = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for rows in by_group(times.group):
+        united = union(times.start_ns[rows], times.end_ns[rows])
+        start.append(united.start)
+        end.append(united.end)
+        group.append(np.full(len(united.start), times.group[rows[0]]))
+    return Grouped(*(np.concatenate(parts) for parts in (start, end, group)))

@@ -2,9 +2,11 @@
 
 The energy between two readings is known, how it was spent between them is not. A span that covers
 all of the time between two readings used all of that energy, a span that covers a part of it used
-anything from none to all; in the middle is the part in proportion to time. No part can use more
-than the GPU's power permits, nor can the rest. So consecutive steps are known well together, and
-hardly one by one.
+anything from none to all; in the middle is the part in proportion to time, or to power times time
+where power was read more often than the energy counter. No part can use more than the GPU's power
+permits, nor can the rest: these are the bounds. Readings of power do not narrow them, because NVML
+averages power over about a second, of which some GPUs sample a quarter. So consecutive steps are
+known well together, and hardly one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived.health.readings import Readings, gpu_readings
+from warpline.derived.health.readings import Known, Readings, gpu_readings
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.interval import union
@@ -27,6 +29,21 @@ COUNTER_AGE_NS = 100_000_000
 _OF_POWER_LIMIT = 2.0
 
 
+class Profile(NamedTuple):
+    """How energy divides among shorter times, by readings of power.
+
+    Attributes:
+        at_ns: Shape (n,), int64, strictly ascending; it has all times of the energy's readings.
+        joules: Shape (n - 1,), float64, energy from each time to the next. Between two readings of
+            the energy, the sum is theirs.
+        period_ns: The median time between two readings of power.
+    """
+
+    at_ns: I64
+    joules: F64
+    period_ns: float
+
+
 class Meter(NamedTuple):
     """The energy that a GPU used between readings.
 
@@ -36,6 +53,7 @@ class Meter(NamedTuple):
         age_ns: By how much the energy at a time may be that of an earlier one.
         is_counter: Whether it is from the GPU's energy counter; otherwise from power x time.
         most_w: The most power that the GPU can use for milliseconds; infinite if unknown.
+        profile: How it divides among shorter times; None in proportion to time.
     """
 
     at_ns: I64
@@ -43,6 +61,7 @@ class Meter(NamedTuple):
     age_ns: int
     is_counter: bool
     most_w: float = math.inf
+    profile: Profile | None = None
 
     @property
     def period_ns(self) -> float:
@@ -61,7 +80,8 @@ class Meter(NamedTuple):
             start_ns: Shape (n,), int64, of spans that `covers`, in any order.
             end_ns: Shape (n,), int64.
         """
-        part, joules = self._parts(start_ns, end_ns), self.joules
+        spans = union(start_ns, end_ns)
+        part, joules = _parts(self.at_ns, *spans), self.joules
         most = self.most_w * np.diff(self.at_ns) / 1e9
         is_whole, has_any = part == 1, part > 0
         in_rest = np.multiply(1 - part, most, out=np.zeros_like(part), where=~is_whole)
@@ -74,20 +94,11 @@ class Meter(NamedTuple):
         high = np.minimum(joules, in_part)[has_any & ~is_whole].sum() + joules[is_whole].sum()
         high += self._late(at_most.astype(np.int64))
         central = float((part * joules).sum())
-        return Estimate(max(min(float(low), central), 0.0), central, max(float(high), central))
-
-    def _parts(self, start_ns: I64, end_ns: I64) -> F64:
-        """Return which part of the time between readings some spans cover, shape (n - 1,)."""
-        start, end = union(start_ns, end_ns)
-        if not len(start):
-            return np.zeros(len(self.joules))
-        before = np.cumsum(end - start) - (end - start)
-        place = np.searchsorted(start, self.at_ns, side="right") - 1
-        at = np.maximum(place, 0)
-        inside = np.minimum(self.at_ns - start[at], (end - start)[at])
-        covered = np.where(place >= 0, before[at] + inside, 0)
-        share: F64 = np.diff(covered) / np.diff(self.at_ns)
-        return share
+        low, high = max(min(float(low), central), 0.0), max(float(high), central)
+        if self.profile is not None:
+            divided = float((_parts(self.profile.at_ns, *spans) * self.profile.joules).sum())
+            central = min(max(divided, low), high)
+        return Estimate(low, central, high)
 
     def _late(self, grows: I64) -> float:
         """Return by how much a sum may be too small, because the counter is late at each reading.
@@ -112,6 +123,19 @@ class Meter(NamedTuple):
         if math.isfinite(self.most_w):
             return self.most_w
         return float((self.joules / np.diff(self.at_ns) * 1e9).max())
+
+
+def _parts(at_ns: I64, start: I64, end: I64) -> F64:
+    """Return which part of the time between readings some disjoint spans cover, shape (n - 1,)."""
+    if not len(start):
+        return np.zeros(len(at_ns) - 1)
+    before = np.cumsum(end - start) - (end - start)
+    place = np.searchsorted(start, at_ns, side="right") - 1
+    at = np.maximum(place, 0)
+    inside = np.minimum(at_ns - start[at], (end - start)[at])
+    covered = np.where(place >= 0, before[at] + inside, 0)
+    share: F64 = np.diff(covered) / np.diff(at_ns)
+    return share
 
 
 def meters(trace: Trace) -> Mapping[int, Meter]:
@@ -149,6 +173,31 @@ def _meter(readings: Readings, most_w: float) -> Meter | None:
             return None
         values = np.maximum.accumulate(values)
         read_ns = int((readings.end_ns - readings.start_ns).max())
-        age_ns = COUNTER_AGE_NS + read_ns
-        return Meter(at_ns, np.diff(values), age_ns, is_counter=True, most_w=most_w)
+        age_ns, joules = COUNTER_AGE_NS + read_ns, np.diff(values)
+        profile = _profile(at_ns, joules, readings.known("power_w"))
+        return Meter(at_ns, joules, age_ns, is_counter=True, most_w=most_w, profile=profile)
     return None
+
+
+def _profile(at_ns: I64, joules: F64, power: Known) -> Profile | None:
+    """Return how energy divides among the readings of power between those of the counter.
+
+    A reading of power is that of the time before it. None if power was not read more often.
+    """
+    within = (power.at_ns > at_ns[0]) & (power.at_ns < at_ns[-1])
+    times = np.union1d(at_ns, power.at_ns[within])
+    if len(times) == len(at_ns):
+        return None
+    length = np.diff(times)
+    next_read = np.searchsorted(power.at_ns, times[1:])
+    weight = power.values[np.minimum(next_read, len(power.values) - 1)] * length
+    interval = np.searchsorted(at_ns, times[:-1], side="right") - 1
+    count = len(joules)
+    has_power = np.bincount(interval, weight, count) > 0
+    weight = np.where(has_power[interval], weight, length)
+    whole = np.bincount(interval, weight, count)
+    return Profile(
+        times,
+        weight * (joules / whole)[interval],
+        float(np.median(np.diff(power.at_ns[within]))) if within.sum() > 1 else 0.0,
+    )

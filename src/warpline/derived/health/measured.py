@@ -24,3 +24,20 @@ def measured_readings(run: Run) -> tuple[Readings, ...]:
         if len(within):
             found.append(within)
     return tuple(found)
+
+
+def measured_with(run: Run, name: str) -> tuple[Readings, ...]:
+    """Return the readings of each GPU that have a value in a column, for what is read rarely.
+
+    If none of them is in the included steps of a GPU, they are those of the whole recording.
+    """
+    found = []
+    measured = {each.of: each for each in measured_readings(run)}
+    for readings in gpu_readings(run.trace):
+        in_steps = measured.get(readings.of)
+        if in_steps is None:
+            continue
+        is_known = in_steps.is_known(name).any()
+        chosen = in_steps if is_known else readings
+        found.append(chosen.chosen(chosen.is_known(name)))
+    return tuple(each for each in found if len(each))

@@ -144,16 +144,6 @@ class Declared:
                 streams[process, context, native] = (priority, kind)
         return streams
 
-    @cached_property
-    def metrics(self) -> dict[tuple[int, int], str]:
-        """Name of each (type id, metric id), ascending."""
-        table = SourceTable.facts(
-            self._export, "TARGET_INFO_GPU_METRICS", ["typeId", "metricId"], ["metricName"]
-        )
-        keys = (table.ints(column).values.tolist() for column in ("typeId", "metricId"))
-        names = (name or "" for name in table.strings("metricName"))
-        return dict(sorted(zip(zip(*keys, strict=True), names, strict=True)))
-
     def _table(self, name: str, *columns: str) -> SourceTable:
         keys = ("hwId", "vmId", "processId", "deviceId", "contextId")
         return SourceTable.facts(self._export, name, (*keys, *columns))

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from warpline.readers.nsys.declared import Declared
-from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place, gpu_of_type, pid_of
+from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place, pid_of
+from warpline.readers.nsys.metrics import Metrics
 from warpline.readers.nsys.names import Names
 from warpline.schema import TABLES, Column
 from warpline.trace.column import ColumnData, make_column
@@ -27,12 +28,14 @@ class Dimensions:
     Args:
         ids: Which keys the tables of the export use.
         declared: What the export declares about them.
+        metrics: The series of samples.
         names: Where texts become rows of the string pool.
     """
 
-    def __init__(self, ids: Identities, declared: Declared, names: Names) -> None:
+    def __init__(self, ids: Identities, declared: Declared, metrics: Metrics, names: Names) -> None:
         self.ids = ids
         self.declared = declared
+        self._metrics = metrics
         self._names = names
         self._build: Mapping[str, Callable[[], Iterable[Mapping[str, Value]]]] = {
             "process": self._processes,
@@ -40,7 +43,7 @@ class Dimensions:
             "device": self._devices,
             "context": self._contexts,
             "stream": self._streams,
-            "metric": self._metrics,
+            "metric": self._metric_names,
         }
         self._rows: dict[str, list[Mapping[str, Value]]] = {}
 
@@ -75,7 +78,7 @@ class Dimensions:
         """Row of each GPU index: of the machine's GPUs, and of any other that rows name."""
         used = {(place.process, place.device) for place in self.ids.all_places} | self.ids.peers
         used |= {(process, device) for process, device, _ in self.context_row}
-        known = {*self.declared.gpus, *(gpu_of_type(kind) for kind, _ in self.ids.metrics)}
+        known = {*self.declared.gpus, *self._metrics.gpus}
         return _numbered(known | {self.gpu(*device) for device in used})
 
     @cached_property
@@ -101,14 +104,8 @@ class Dimensions:
 
     @cached_property
     def metric_row(self) -> dict[str, int]:
-        """Row of each metric's name, in the order of its first (type id, metric id)."""
-        keys = sorted({*self.declared.metrics, *self.ids.metrics})
-        names = dict.fromkeys(map(self.metric_name, keys))
-        return {name: row for row, name in enumerate(names)}
-
-    def metric_name(self, key: tuple[int, int]) -> str:
-        """Return the name of a (type id, metric id)."""
-        return self.declared.metrics.get(key) or f"metric {key[1]}"
+        """Row of each metric's name."""
+        return {name: row for row, name in enumerate(self._metrics.names)}
 
     def device_row_of(self, place: Place) -> int:
         """Return the row of the device that a place names."""
@@ -206,7 +203,7 @@ class Dimensions:
                 "kind": kind,
             }
 
-    def _metrics(self) -> Iterable[Mapping[str, Value]]:
+    def _metric_names(self) -> Iterable[Mapping[str, Value]]:
         for name in self.metric_row:
             yield {"name_id": name}
 

@@ -312,6 +312,19 @@ class SourceTable:
         raws = self.export.read(self.name, columns, self._part)
         self._raws.update({(name, columns[name]): raw for name, raw in raws.items()})
 
+    def require(self, column: str, valid: BoolArray | None) -> None:
+        """Raise CorruptTraceError if a column that always has a value lacks one: that is damage.
+
+        Args:
+            column: The column.
+            valid: True where there is a value; None if there is one in every row.
+        """
+        missing = 0 if valid is None or valid.all() else int((~valid).sum())
+        if missing:
+            what = f"has no number in {missing} rows" if self.has(column) else "is missing"
+            where = f"{self.export.database.path}: table {self.name}: column {column}"
+            raise CorruptTraceError(f"{where} {what}", hint=REEXPORT_HINT)
+
     def ints(self, column: str) -> Ints:
         """Return a column of integers, with no values if it is absent."""
         raw = self._raw(column, Kind.INT64)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from warpline.errors import CorruptTraceError
 from warpline.frozen import frozen, made
 from warpline.ops.arrays import I32, BoolArray, repeated, taken
 from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
 from warpline.readers.nsys.dimensions import Dimensions
-from warpline.readers.nsys.export import REEXPORT_HINT, Export, SourceTable
-from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place, gpu_of_type
+from warpline.readers.nsys.export import Export, Ints, SourceTable
+from warpline.readers.nsys.identity import PROCESS_MASK, Identities, Place
+from warpline.readers.nsys.metrics import Metrics, unsigned
 from warpline.readers.nsys.names import NO_NAME, Names
+from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.schema import Column
 from warpline.trace.backtraces import Backtraces
 from warpline.trace.column import ColumnData, make_column
+from warpline.trace.source import ROWS_PER_BLOCK
 
 CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
     "CUDA_CALLCHAINS",
@@ -26,7 +30,8 @@ CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
     "SAMPLING_CALLCHAINS",
 )
 _NATIVE, _KERNEL = 1, 2  # of schema.labels.CODE_KINDS
-_MAX_MHZ = 100_000  # no clock is faster, so a larger number is in Hz
+
+T = TypeVar("T", bound=np.generic)
 
 
 @frozen
@@ -38,6 +43,7 @@ class Reading:
         names: Texts.
         ids: The native ids in use.
         dimensions: The rows of native ids.
+        metrics: The series of samples.
         backtraces: The stacks of the CHAIN_TABLES, in their order.
     """
 
@@ -45,6 +51,7 @@ class Reading:
     names: Names
     ids: Identities
     dimensions: Dimensions
+    metrics: Metrics
     backtraces: Backtraces
 
 
@@ -66,11 +73,7 @@ def required(source: str) -> Field:
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         ints = table.ints(source)
-        missing = 0 if ints.valid is None else int((~ints.valid).sum())
-        if missing:
-            what = f"has no number in {missing} rows" if table.has(source) else "is missing"
-            where = f"{reading.export.database.path}: table {table.name}: column {source}"
-            raise CorruptTraceError(f"{where} {what}", hint=REEXPORT_HINT)
+        table.require(source, ints.valid)
         return make_column(spec, ints.values)
 
     return Field(load, {source: Kind.INT64})
@@ -287,45 +290,78 @@ def code_kind(source: str) -> Field:
     return Field(load, {source: Kind.INT64})
 
 
+def sampled_at() -> Field:
+    """Return the time of a sample. Some exports have it in the column for the unconverted time.
+
+    Both are on the session's clock: nsys takes these samples with it.
+    """
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        times = table.ints("timestamp")
+        if times.valid is not None and table.has("rawTimestamp"):
+            raw = table.ints("rawTimestamp")
+            values = np.where(times.valid, times.values, raw.values)
+            times = Ints(values, times.valid | raw.is_valid())
+        table.require("timestamp", times.valid)
+        return make_column(spec, times.values)
+
+    return Field(load, {"timestamp": Kind.INT64})
+
+
 def metric() -> Field:
     """Return the metric of a sample."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        codes, keys = reading.ids.metric_keys
-        rows = [reading.dimensions.metric_row[reading.dimensions.metric_name(key)] for key in keys]
-        return make_column(spec, np.array(rows, np.int32)[codes])
+        known = reading.dimensions.metric_row
+        rows = [known[series.name] for series in reading.metrics.series[table.name]]
+        return make_column(spec, _by_series(reading, table, np.array(rows, np.int32)))
 
     return Field(load)
 
 
 def metric_device() -> Field:
-    """Return the device of a sample."""
+    """Return the device of a sample, null for one that is not of a GPU."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        codes, keys = reading.ids.metric_keys
-        rows = reading.dimensions.device_row
-        devices = [rows[gpu_of_type(kind)] for kind, _ in keys]
-        return make_column(spec, np.array(devices, np.int32)[codes])
+        known = reading.dimensions.device_row
+        gpus = [series.gpu for series in reading.metrics.series[table.name]]
+        rows = np.array([0 if gpu is None else known[gpu] for gpu in gpus], np.int32)
+        is_valid = np.array([gpu is not None for gpu in gpus], np.bool_)
+        if is_valid.all() and len(set(gpus)) == 1:  # as of the only GPU
+            return make_column(spec, repeated(rows[:1], len(table)))
+        valid = _by_series(reading, table, is_valid)
+        return make_column(spec, _by_series(reading, table, rows), valid)
 
     return Field(load)
 
 
 def metric_value() -> Field:
-    """Return the value of a sample in the unit named by the metric.
-
-    Exports hold frequencies in Hz under names that end in MHz.
-    """
+    """Return the value of a sample in the unit that the metric's name has."""
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        codes, keys = reading.ids.metric_keys
-        values = table.ints("value").values
-        largest = np.zeros(len(keys), np.int64)
-        np.maximum.at(largest, codes, values)
-        is_mhz = [reading.dimensions.metric_name(key).endswith("[MHz]") for key in keys]
-        scale = np.where(np.array(is_mhz, np.bool_) & (largest > _MAX_MHZ), 1e6, 1.0)
-        return make_column(spec, values / scale[codes])
+        values, valid = table.floats("value")
+        table.require("value", valid)
+        if table.name in NETWORK_TABLES:
+            return make_column(spec, values)
+        converted, series = np.empty(len(values)), _series(reading, table)
+        divisors = reading.metrics.divisors(table)
+        for begin in range(0, len(values), ROWS_PER_BLOCK):  # what a block takes is no memory
+            block = slice(begin, begin + ROWS_PER_BLOCK)
+            np.divide(unsigned(values[block]), divisors[series[block]], out=converted[block])
+        return make_column(spec, converted)
 
-    return Field(load, {"value": Kind.INT64})
+    return Field(load, {"value": Kind.FLOAT64})
+
+
+def _by_series(reading: Reading, table: SourceTable, values: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Return the value of each sample's series."""
+    return taken(values, _series(reading, table))
+
+
+def _series(reading: Reading, table: SourceTable) -> I32:
+    """Return the number of each sample's series."""
+    codes = reading.ids.series(table.name)[0]
+    return codes if table.rows is None else taken(codes, table.rows)
 
 
 def text_column(reading: Reading, spec: Column, rows: I32, valid: BoolArray | None) -> ColumnData:

@@ -30,6 +30,8 @@ NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
 # The column and value of the one kind of row in OSRT_API that is no call: tracing began.
 OS_TRACE_BEGAN = ("eventClass", 31)
 
+CPU_FAULTS, GPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
+
 # Source columns that hold globalTids or globalPids. A null in them is the thread or process 0,
 # because the trace's column may not be null. In the optional ones a null stays null.
 THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -38,6 +40,7 @@ THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "OSRT_API": ("globalTid",),
     "CUDA_GRAPH_NODE_EVENTS": ("globalTid",),
     "CUDA_GRAPH_EVENTS": ("globalTid",),
+    CPU_FAULTS: ("globalPid",),
 }
 OPTIONAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "NVTX_EVENTS": ("endGlobalTid",),
@@ -55,11 +58,22 @@ PLACE_TABLES = (
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
     "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    GPU_FAULTS,
 )
 _SYNC = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 _WORK_TABLES = PLACE_TABLES[:4]
 _PLACE_COLUMNS = ("globalPid", "deviceId", "contextId", "streamId")
 _PEER_COLUMNS = ("srcDeviceId", "dstDeviceId")
+_PROCESS_TABLES = ("DIAGNOSTIC_EVENT", CPU_FAULTS)  # with globalPids
+# Columns that identify a series in each table of samples: what is measured, and where.
+_NETWORK_SERIES = ("globalId", "portId", "metricsListId", "metricsIdx")
+SERIES_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "GPU_METRICS": ("typeId", "metricId"),
+    "SOC_METRICS": ("typeId", "metricId"),
+    "NET_NIC_METRIC": _NETWORK_SERIES,
+    "NET_IB_SWITCH_METRIC": _NETWORK_SERIES,
+}
+_NEWER_COLUMN = "portId"  # until 2024 samples name no port
 _TABLES = tuple(dict.fromkeys((*THREAD_COLUMNS, *OPTIONAL_COLUMNS)))
 
 
@@ -113,6 +127,7 @@ class Identities:
         self._export = export
         self._codes: dict[tuple[str, str], Codes] = {}
         self._places: dict[str, tuple[I32, list[Place]]] = {}
+        self._series: dict[str, tuple[I32, list[tuple[int, ...]]]] = {}
 
     def codes(self, table: str, column: str) -> Codes:
         """Return a column of globalTids or globalPids of a whole table; a null is key 0."""
@@ -129,7 +144,7 @@ class Identities:
     @cached_property
     def thread_keys(self) -> list[int]:
         """Every globalTid in use, ascending."""
-        tables = (name for name in _TABLES if name != "DIAGNOSTIC_EVENT")
+        tables = (name for name in _TABLES if name not in _PROCESS_TABLES)
         return sorted(set().union(*map(self._keys, tables)))
 
     @cached_property
@@ -137,9 +152,10 @@ class Identities:
         """Every globalPid in use, ascending."""
         keys = {key & PROCESS_MASK for key in self.thread_keys}
         keys.update(place.process for place in self.all_places)
-        # Process 0 in a diagnostic is the profiler itself.
-        diagnosed = (key for key in self._keys("DIAGNOSTIC_EVENT") if pid_of(key))
-        keys.update(key & PROCESS_MASK for key in diagnosed)
+        for table in _PROCESS_TABLES:
+            # Process 0 in a diagnostic is the profiler itself.
+            known = (key for key in self._keys(table) if table == CPU_FAULTS or pid_of(key))
+            keys.update(key & PROCESS_MASK for key in known)
         return sorted(keys)
 
     @cached_property
@@ -168,21 +184,19 @@ class Identities:
                     peers.add((places[int(codes[row])].process, int(device.values[row])))
         return peers
 
-    @cached_property
-    def metric_keys(self) -> tuple[I32, list[tuple[int, int]]]:
-        """Number of the metric of each sample, shape (n,), and their (type id, metric id)."""
-        table = SourceTable(self._export, "GPU_METRICS")
-        table.fetch(dict.fromkeys(("typeId", "metricId"), Kind.INT64))
-        kinds, metrics = table.ints("typeId").values, table.ints("metricId").values
-        groups = factorize_rows(kinds, metrics)
-        keys = zip(kinds[groups.first].tolist(), metrics[groups.first].tolist(), strict=True)
-        return groups.codes, list(keys)
+    def series(self, table: str) -> tuple[I32, list[tuple[int, ...]]]:
+        """Return each sample's number of a series, shape (n,), and the SERIES_COLUMNS of each.
 
-    @cached_property
-    def metrics(self) -> list[tuple[int, int]]:
-        """Every (type id, metric id) in use, ascending."""
+        Raises CorruptTraceError if a sample lacks one of them.
+        """
+        if table not in self._series:
+            self._series[table] = self._scan_series(table)
+        return self._series[table]
+
+    def series_keys(self, table: str) -> list[tuple[int, ...]]:
+        """Return the SERIES_COLUMNS of each series in use; none if the table is damaged."""
         with suppress(CorruptTraceError):
-            return self.metric_keys[1]
+            return self.series(table)[1] if self._export.has(table) else []
         return []
 
     def _keys(self, table: str) -> set[int]:
@@ -232,6 +246,17 @@ class Identities:
             return np.broadcast_to(np.int32(0), groups.codes.shape), places
         return groups.codes, places
 
+    def _scan_series(self, name: str) -> tuple[I32, list[tuple[int, ...]]]:
+        table, columns = SourceTable(self._export, name), SERIES_COLUMNS[name]
+        table.fetch(dict.fromkeys(columns, Kind.INT64_CODES))
+        coded = [table.codes(column) for column in columns]
+        for column, part in zip(columns, coded, strict=True):
+            if column != _NEWER_COLUMN or table.has(column):
+                table.require(column, part.valid)
+        groups = factorize_rows(*(part.codes for part in coded))
+        firsts = (np.asarray(part.keys)[part.codes[groups.first]].tolist() for part in coded)
+        return groups.codes, list(zip(*firsts, strict=True))
+
     def _repaired(self, place: Place) -> Place:
         """Return the place of a wait: CUPTI's record has no device, and the export writes 0."""
         device = self._context_device.get((pid_of(place.process), place.context))
@@ -280,6 +305,8 @@ def _columns(table: str) -> tuple[str, ...]:
 
 
 def _place(table: str, process: int, device: int, context: int, stream: int) -> Place:
+    if table == GPU_FAULTS:
+        return Place(process, device, None, None)
     if table == "CUDA_GPU_MEMORY_USAGE_EVENTS":
         return Place(process, device, None if context in (0, NO_ID) else context, None)
     if table == _SYNC and stream in (NO_ID, -1):

@@ -40,10 +40,12 @@ from warpline.readers.nsys.fields import (
     place_stream,
     process,
     required,
+    sampled_at,
     stack,
     thread,
 )
-from warpline.readers.nsys.identity import NO_ID, OS_TRACE_BEGAN
+from warpline.readers.nsys.identity import CPU_FAULTS, GPU_FAULTS, NO_ID, OS_TRACE_BEGAN
+from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, wait_kind
 
 RowsOf = Callable[[Reading], I64 | None]
@@ -106,6 +108,8 @@ _NODE = {
     "green_context_id": number("greenContextId", null=0),
 }
 
+# A sample's time is where it begins, in all of these tables.
+_SAMPLE = {"device_id": metric_device(), "metric_id": metric(), "value": metric_value()}
 _WAIT = {
     **_SPAN,
     **_PLACE,
@@ -168,6 +172,8 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "src_device_id": peer("srcDeviceId"),
                 "dst_device_id": peer("dstDeviceId"),
                 "copy_count": number("copyCount"),
+                "migration_cause": label("migrationCause"),
+                "virtual_address": number("virtualAddress"),
             },
         ),
     ),
@@ -256,6 +262,34 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
             },
         ),
     ),
+    "um_cpu_page_fault": (
+        Mapped(
+            "um_cpu_page_fault",
+            CPU_FAULTS,
+            {
+                "time_ns": required("start"),
+                "process_id": process("globalPid"),
+                "address": required("address"),
+                "pc": number("originalFaultPc"),
+                "function_id": name("CpuInstruction"),
+                "module_id": name("module"),
+            },
+        ),
+    ),
+    "um_gpu_page_fault": (
+        Mapped(
+            "um_gpu_page_fault",
+            GPU_FAULTS,
+            {
+                **_SPAN,
+                "device_id": place_device(),
+                "process_id": place_process(),
+                "address": required("address"),
+                "faults": required("numberOfPageFaults"),
+                "access": label("faultAccessType"),
+            },
+        ),
+    ),
     "os_call": (
         Mapped(
             "os_call",
@@ -319,15 +353,13 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
         ),
     ),
     "counter": (
-        Mapped(
-            "counter",
-            "GPU_METRICS",
-            {
-                "time_ns": required("timestamp"),
-                "device_id": metric_device(),
-                "metric_id": metric(),
-                "value": metric_value(),
-            },
+        *(
+            Mapped("counter", source, {"time_ns": sampled_at(), **_SAMPLE})
+            for source in ("GPU_METRICS", "SOC_METRICS")
+        ),
+        *(
+            Mapped("counter", source, {"time_ns": required("start"), **_SAMPLE})
+            for source in NETWORK_TABLES
         ),
     ),
 }

@@ -19,10 +19,14 @@ from warpline.readers.nsys.declared import Declared
 from warpline.readers.nsys.dimensions import Dimensions
 from warpline.readers.nsys.export import Export, SourceTable
 from warpline.readers.nsys.fields import CHAIN_TABLES, Field, Reading
+from warpline.readers.nsys.generic import EVENTS as GENERIC_EVENTS
+from warpline.readers.nsys.generic import GenericEvents
+from warpline.readers.nsys.generic_samples import GenericSamples
 from warpline.readers.nsys.graphs import NODE_TABLES, NodeLaunches
 from warpline.readers.nsys.identity import PLACE_TABLES, Identities
 from warpline.readers.nsys.mapping import FRAME_ROWS, GRAPH_EVENTS, MAPPING, Mapped
 from warpline.readers.nsys.meta import FORMAT, read_facts, unread_tables
+from warpline.readers.nsys.metrics import Metrics
 from warpline.readers.nsys.names import Names
 from warpline.readers.nsys.payload import Payloads
 from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, mark_fields, range_fields
@@ -97,9 +101,13 @@ class NsysSource:
         self._path, self._format = shown_as or database.path, format_name
         if database.missing_bytes:
             self._export.probe({source for names in SOURCES.values() for source in names})
-        self._dimensions = Dimensions(ids, declared, names)
+        self._generic = GenericEvents(self._export, ids, names)
+        metrics = Metrics(self._export, ids, declared, names, self._generic)
+        self._dimensions = Dimensions(ids, declared, metrics, names)
         self._backtraces = Backtraces(self._frame_rows)
-        self._reading = Reading(self._export, names, ids, self._dimensions, self._backtraces)
+        self._reading = Reading(
+            self._export, names, ids, self._dimensions, metrics, self._backtraces
+        )
         span = self._facts.meta.span_ns
         self._events = NvtxEvents(self._export, None if span is None else span[1])
         self._payloads = Payloads(self._export, self._events, names)
@@ -190,6 +198,8 @@ class NsysSource:
             for table, sources in MAPPING.items()
         }
         parts["graph_launch"] += (NodeLaunches(reading),)
+        if self._export.has(GENERIC_EVENTS):
+            parts["counter"] += (GenericSamples(reading, self._generic),)
         fields = range_fields(events)
         ranges = Mapped("range", EVENTS, fields, lambda _: events.chosen_ranges, events)
         marks = Mapped("mark", EVENTS, mark_fields(events), lambda _: events.mark_rows)
@@ -220,6 +230,8 @@ class NsysSource:
     @cached_property
     def _recorded(self) -> list[str]:
         recorded = {table for table in SOURCES if self._is_recorded(table)}
+        if self._generic.has_samples:
+            recorded.add("counter")
         recorded |= {*self._dimensions.tables()} - {"metric"}
         if "counter" in recorded:
             recorded.add("metric")
@@ -245,7 +257,8 @@ class NsysSource:
     @cached_property
     def _unread(self) -> dict[str, int]:
         described = (*PLACE_TABLES, *(source for names in SOURCES.values() for source in names))
-        unread = unread_tables(self._export, described)
+        unread = unread_tables(self._export, (*described, GENERIC_EVENTS))
+        unread.update(self._generic.unread)
         with suppress(CorruptTraceError):
             for kind, count in self._events.unmapped.items():
                 unread[f"{EVENTS} of type {kind}"] = count

@@ -1,5 +1,5 @@
 // Device memory of every kind. Usage: memory NAME [--steps N] [--pause MS]
-// Managed memory is left out: a program that asks for more of it than is free can hang a device.
+// Managed memory is in managed.cu.
 #include <sys/wait.h>
 
 #include <algorithm>

@@ -25,9 +25,10 @@ def capture_quality(run: Run) -> list[Finding]:
     What it finds: Dropped or unreadable records; no GPU work or no CUDA API calls; GPU work
         without its launches, and launches without their GPU work; a recording that is cut out of
         a longer run; idle time for which nothing is recorded; CUDA graphs traced at graph level,
-        or without their kernels; a process in which another profiler used CUPTI, or whose events
-        nsys could not import; too few steps, or only warm-up; ranges cut off by the end; tables
-        that may matter but are not read; missing ranks; high profiling overhead.
+        or without their kernels; managed memory without its migrations; a process in which another
+        profiler used CUPTI, or whose events nsys could not import; too few steps, or only warm-up;
+        ranges cut off by the end; tables that may matter but are not read; missing ranks; high
+        profiling overhead.
     Why it matters: Every other finding depends on the recording. A missing table looks like a
         program that does nothing. A recording of the first step looks like a slow program.
     How it is found: From the dropped records that the producer reports, the tables present, the
@@ -49,6 +50,7 @@ def capture_quality(run: Run) -> list[Finding]:
         *launches.unmatched(trace),
         *unexplained.unexplained(run),
         *gpu_work.whole_graphs(trace),
+        *gpu_work.migrations_not_recorded(trace),
         *step_count.too_few(trace, chosen),
         *overhead.overhead(run, chosen),
         *records.truncated(trace),

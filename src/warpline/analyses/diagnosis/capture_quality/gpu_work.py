@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from warpline.analyses.diagnosis.capture_quality.problem import grade, problem
+from warpline.derived.memory.pages import CPU_FAULTS, GPU_FAULTS, HINT
 from warpline.derived.recorder import hints
 from warpline.derived.work.busy import DeviceWork, device_work, has_device_work
 from warpline.lazy import lazy_pattern
@@ -17,6 +19,8 @@ from warpline.units import format_ns, format_ratio, plural
 
 _GRAPH_RATIO = {"low": 0.25, "info": 0.05}
 _LAUNCH = lazy_pattern(r"^(?:cuda|cu)Launch|^(?:cuda|cu)GraphLaunch")
+_ALLOCATES_MANAGED = lazy_pattern(r"^cudaMallocManaged|^cuMemAllocManaged")
+_OWN_PRODUCER = "Warpline"  # nsys records migrations always
 
 
 def not_recorded(trace: Trace) -> Iterator[Finding]:
@@ -46,7 +50,7 @@ def nothing_recorded(trace: Trace) -> Iterator[Finding]:
     """Report a recording without GPU work."""
     if has_device_work(trace) or cuda_unrecorded(trace):
         return
-    launches = _count_launches(trace)
+    launches = _count_calls(trace, _LAUNCH)
     if launches:
         yield problem(
             "high",
@@ -92,14 +96,33 @@ def whole_graphs(trace: Trace) -> Iterator[Finding]:
         )
 
 
-def _count_launches(trace: Trace) -> int:
+def migrations_not_recorded(trace: Trace) -> Iterator[Finding]:
+    """Report managed memory whose migrations Warpline was not asked to record."""
+    is_own = (trace.meta.producer or "").startswith(_OWN_PRODUCER)
+    if not is_own or trace.has(CPU_FAULTS) or trace.has(GPU_FAULTS):
+        return
+    allocations = _count_calls(trace, _ALLOCATES_MANAGED)
+    if allocations:
+        many = plural(allocations, "allocation")
+        yield problem(
+            "info",
+            "Migrations of managed memory were not recorded",
+            f"The program makes {many} of managed memory. Page faults and migrations between host"
+            " and GPU are missing.",
+            Evidence(f"{many} of managed memory", "api_call", count=allocations),
+            f"{HINT[0].upper()}{HINT[1:]}.",
+            "warpline stats -r um_total_sum RECORDING shows them.",
+        )
+
+
+def _count_calls(trace: Trace, name: re.Pattern[str]) -> int:
     if not trace.has("api_call") or not trace.row_count("api_call"):
         return 0
     names = trace.columns("api_call", "name_id", ordered=False)["name_id"].filled(-1)
     known, counts = np.unique(names, return_counts=True)
     texts = ("" if row < 0 else trace.strings.text(row) for row in known.tolist())
     return sum(
-        count for text, count in zip(texts, counts.tolist(), strict=True) if _LAUNCH.match(text)
+        count for text, count in zip(texts, counts.tolist(), strict=True) if name.match(text)
     )
 
 

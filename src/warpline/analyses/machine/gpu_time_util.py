@@ -1,0 +1,163 @@
+"""gpu_time_util: how busy each GPU and its parts are over time, or in steps and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpline.derived.metrics.columns import (
+    CLOCK_FIELDS,
+    LINK_FIELDS,
+    MEMORY_FIELDS,
+    SM_FIELDS,
+    of_device,
+    shown,
+)
+from warpline.derived.metrics.known import known_series
+from warpline.derived.metrics.means import Integral
+from warpline.derived.ranges.device_ranges import ranges_on_device
+from warpline.derived.steps import STEP_ARGUMENT
+from warpline.derived.steps.ranges import run_of
+from warpline.derived.steps.times import measure_windows, steps
+from warpline.derived.work.busy import DEVICE_TABLES
+from warpline.derived.work.operations import operations
+from warpline.ops.arrays import I64
+from warpline.ops.interval import covered, covered_until, union
+from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
+from warpline.trace import Run, Trace
+from warpline.units import Unit
+
+NAME = "gpu_time_util"
+TITLE = "GPU utilization over time"
+STEPS, RANGES = "steps", "ranges"
+BINS = 30  # as Nsight Systems
+_METRICS = (*SM_FIELDS, *MEMORY_FIELDS, *LINK_FIELDS, *CLOCK_FIELDS)
+FIELDS = (
+    Field("gpu_index", Unit.NONE, "Index of the GPU, as recorded.", "GPU"),
+    Field("of", Unit.NONE, "time, step or range.", "Of"),
+    Field("name", Unit.NONE, "Name of the step or range; number of the time.", "Name"),
+    Field("instances", Unit.COUNT, "How many of that name.", "Instances"),
+    Field("start_ns", Unit.NS, "Start of the first one.", "Start (ns)", is_detail=True),
+    Field("mean_ns", Unit.NS, "Mean duration of one.", "Avg (ns)", digits=0),
+    Field(
+        "busy_ratio",
+        Unit.RATIO,
+        "Share of the time with a kernel, copy or memset.",
+        "GPU Busy (%)",
+        100.0,
+        1,
+    ),
+    *_METRICS,
+)
+
+
+class _Spans(NamedTuple):
+    """Spans of a GPU that share a name.
+
+    Attributes:
+        of: What they are.
+        name: Their name.
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+    """
+
+    of: str
+    name: str | None
+    start_ns: I64
+    end_ns: I64
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=DEVICE_TABLES,
+    aliases=("cuda_gpu_time_util_map", "gpu_metric_util_map"),
+    arguments={
+        STEPS: "One row per step.",
+        RANGES: "One row per range name, of ranges that launch GPU work.",
+        **STEP_ARGUMENT,
+    },
+    missing_hint="profile with -t cuda",
+)
+def gpu_time_util(trace: Trace, arguments: Arguments) -> Result | Skipped:
+    """How busy each GPU is, and its SMs, Tensor Cores, memory and links, over time.
+
+    What it measures: For each GPU, the share of time with work, and the mean of each sampled metric
+        that is known, in 30 equal parts of the time from its first to its last operation. With
+        :steps or :ranges, in each step, or in the ranges of each name.
+    Why it matters: A GPU that is busy all of the time may use few of its SMs. Phases with low
+        activity show where.
+    How it is computed: Busy time is the union of kernels, copies and memsets, so overlapped work
+        counts once. Means of metrics are by time: of a sample, the part inside counts. Ranges are
+        from their first GPU operation to the end of the last. Parts that are shorter than two
+        samples, or of which less than half was sampled, have no mean.
+    Limits: Without sampled metrics, only busy time is known. Samples at the edges of short steps
+        include work next to them. Ranges include other work on the GPU meanwhile. Nsight Systems
+        adds up overlapped work, which may exceed 100%, and lists only parts below 50%.
+    Source: Warpline; Nsight Systems: rule gpu_time_util, recipes cuda_gpu_time_util_map and
+        gpu_metric_util_map.
+    """
+    run = run_of(trace, arguments)
+    made: list[dict[str, Any]] = []
+    for low, high in operations(trace).bounds_of_devices():
+        device = int(operations(trace).device[low])
+        made += _of_device(run, device, slice(low, high), arguments)
+    if not made:
+        return Skipped(NAME, "no steps or ranges with GPU work", "mark them with NVTX ranges")
+    values: dict[str, Values] = {
+        field.name: column_of([row.get(field.name) for row in made]) for field in FIELDS
+    }
+    key = ("gpu_index", "of", "name")
+    return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, key)
+
+
+def _of_device(
+    run: Run, device: int, rows: slice, arguments: Arguments
+) -> Iterator[dict[str, Any]]:
+    trace, work = run.trace, operations(run.trace)
+    busy = union(work.start_ns[rows], work.end_ns[rows])
+    series = of_device(known_series(trace), device, _METRICS)
+    integrals = {name: (Integral(each.samples), each.meaning.unit) for name, each in series.items()}
+    index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
+    for spans in _every(run, device, busy, arguments):
+        start, end = union(spans.start_ns, spans.end_ns)
+        time_ns = covered(start, end)
+        busy_ns = int((covered_until(busy, end) - covered_until(busy, start)).sum())
+        yield {
+            "gpu_index": index,
+            "of": spans.of,
+            "name": spans.name,
+            "instances": len(spans.start_ns),
+            "start_ns": int(spans.start_ns.min()),
+            "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
+            "busy_ratio": busy_ns / time_ns if time_ns else None,
+            **{
+                name: shown(integral.mean_of(start, end), unit)
+                for name, (integral, unit) in integrals.items()
+            },
+        }
+
+
+def _every(run: Run, device: int, busy: tuple[I64, I64], arguments: Arguments) -> Iterator[_Spans]:
+    if STEPS in arguments:
+        yield from _steps(run, device)
+    if RANGES in arguments:
+        for ranges in ranges_on_device(run.trace, device):
+            yield _Spans("range", *ranges)
+    if STEPS not in arguments and RANGES not in arguments and len(busy[0]):
+        first, last = int(busy[0][0]), int(busy[1][-1])
+        edges = first + (last - first) * np.arange(BINS + 1) // BINS
+        for number, (start, end) in enumerate(pairwise(edges.tolist()), 1):
+            yield _Spans("time", f"{number}", np.array([start]), np.array([end]))
+
+
+def _steps(run: Run, device: int) -> Iterator[_Spans]:
+    windows, labels = measure_windows(run), steps(run).label.to_list()
+    for row in np.flatnonzero((windows.device == device) & (windows.step >= 0)).tolist():
+        own = slice(row, row + 1)
+        label = labels[int(windows.step[row])]
+        yield _Spans("step", label, windows.start_ns[own], windows.end_ns[own])

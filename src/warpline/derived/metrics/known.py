@@ -1,0 +1,308 @@
+"""What sampled metrics mean, whatever a recorder calls them: one list of meanings and names.
+
+CUPTI has names such as ``sm__cycles_active.avg.pct_of_peak_sustained_elapsed``, and a chip may put
+a group before it (``TPC.TriageCompute.``). Nsight Systems has labels with a unit, such as
+``SMs Active [Throughput %]``, which differ between chips and versions. Their values become shares
+of 1, bytes per second or Hz here, so that means over time need no further unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.metrics.series import MetricSeries, metric_series
+from warpline.lazy import lazy_pattern
+from warpline.ops.arrays import F64
+from warpline.trace import Trace
+from warpline.units import Unit
+
+# Ends the id of a meaning in bytes per second. Without it, it is a share of the peak.
+RATE = "_rate"
+
+
+class Meaning(NamedTuple):
+    """What a metric measures.
+
+    Attributes:
+        id: Its name in code and in columns.
+        label: Its name for people.
+        unit: `Unit.RATIO` (of the peak, or of all cycles), `Unit.BYTES_PER_S` or `Unit.HZ`.
+    """
+
+    id: str
+    label: str
+    unit: Unit
+
+
+class Known(NamedTuple):
+    """A metric whose meaning is known.
+
+    Attributes:
+        meaning: The meaning.
+        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S` or `HZ`.
+        rank: Place among the names of a meaning: if several are recorded, the first one counts.
+        is_part: Whether it is one of several that together are the meaning.
+    """
+
+    meaning: Meaning
+    form: str
+    rank: int
+    is_part: bool
+
+
+PERCENT, BYTES, BYTES_PER_S, HERTZ = "percent", "bytes", "bytes per second", "hertz"
+_UNITS = {
+    PERCENT: Unit.RATIO,
+    BYTES: Unit.BYTES_PER_S,
+    BYTES_PER_S: Unit.BYTES_PER_S,
+    HERTZ: Unit.HZ,
+}
+
+
+class _Names(NamedTuple):
+    """The names of a meaning: CUPTI's have ``__``, the others are labels of Nsight Systems."""
+
+    label: str
+    names: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+
+
+def _link(direction: str, counter: str) -> tuple[str, ...]:
+    """Return the four parts of NVLink traffic in one direction."""
+    kinds = (("Requests", "request"), ("Responses", "response"))
+    data = (("Protocol", "protocol"), ("User", "user"))
+    both = [(kind, part) for kind in kinds for part in data]
+    return (
+        *(f"NVLink {direction} {kind[0]} {part[0]} Data" for kind, part in both),
+        *(f"{counter}__bytes_packet_{kind[1]}_data_{part[1]}" for kind, part in both),
+    )
+
+
+_MEANINGS: Mapping[str, _Names] = {
+    "gr_active": _Names("Graphics/compute active", ("gr__cycles_active", "GR Active")),
+    "sm_active": _Names("SM active", ("sm__cycles_active", "SMs Active", "SM Active")),
+    "sm_issue": _Names(
+        "SM issue",
+        (
+            *("sm__inst_executed_realtime", "sm__inst_executed", "sm__inst_issued"),
+            *("SM Issue", "SM Issue Active"),
+        ),
+    ),
+    "tensor_active": _Names(
+        "Tensor active",
+        (
+            *("sm__pipe_tensor_cycles_active_realtime", "sm__pipe_tensor_cycles_active"),
+            "Tensor Active",
+        ),
+    ),
+    "fp64_active": _Names(
+        "FP64 pipe",
+        (
+            *("sm__pipe_fp64_cycles_active_realtime", "sm__pipe_fp64_cycles_active"),
+            *("sm__inst_executed_pipe_fp64", "FP64 Active"),
+        ),
+    ),
+    "fp32_active": _Names(
+        "FMA pipe",
+        (
+            *("sm__inst_executed_pipe_fma_realtime", "sm__inst_executed_pipe_fma"),
+            *("sm__pipe_fma_cycles_active", "SM FMA Pipe Throughput", "FP32 Active"),
+        ),
+    ),
+    "fp16_active": _Names(
+        "FP16 pipe",
+        (
+            *("sm__inst_executed_pipe_fp16", "sm__inst_executed_pipe_fma_type_fp16"),
+            "FP16 Active",
+        ),
+    ),
+    "warps_active": _Names(
+        "Warps active",
+        (
+            *("sm__warps_active_realtime", "sm__warps_active"),
+            *("tpc__warps_active_shader_cs_realtime", "Compute Warps in Flight", "Compute Warps"),
+        ),
+    ),
+    "dram_active": _Names(
+        "DRAM active", ("dram__throughput", "dramc__throughput", "VRAM Throughput")
+    ),
+    "dram_read": _Names(
+        "DRAM read",
+        (
+            *("dram__read_throughput", "dramc__read_throughput", "dram__bytes_read"),
+            *("DRAM Read Bandwidth", "DRAM Read Throughput", "GPU Memory Read Bandwidth"),
+        ),
+    ),
+    "dram_write": _Names(
+        "DRAM write",
+        (
+            *("dram__write_throughput", "dramc__write_throughput", "dram__bytes_write"),
+            *("DRAM Write Bandwidth", "DRAM Write Throughput", "GPU Memory Write Bandwidth"),
+        ),
+    ),
+    "pcie_rx": _Names(
+        "PCIe receive", ("pcie__read_bytes", "PCIe RX Throughput", "PCIe Read Bandwidth")
+    ),
+    "pcie_tx": _Names(
+        "PCIe send", ("pcie__write_bytes", "PCIe TX Throughput", "PCIe Write Bandwidth")
+    ),
+    "nvlink_rx": _Names(
+        "NVLink receive", ("nvlrx__bytes", "NVLink RX Throughput"), _link("RX", "nvlrx")
+    ),
+    "nvlink_tx": _Names(
+        "NVLink send", ("nvltx__bytes", "NVLink TX Throughput"), _link("TX", "nvltx")
+    ),
+    "l2_hit": _Names(
+        "L2 hit rate",
+        (
+            *("lts__t_sector_hit_rate", "lts__average_t_sector_hit_rate_realtime"),
+            *("L2 Hit Rate", "L2 Cache Hit Rate"),
+        ),
+    ),
+    "gpu_clock": _Names("GPU clock", ("gpc__cycles_elapsed", "GPC Clock Frequency")),
+    "sys_clock": _Names("System clock", ("sys__cycles_elapsed", "SYS Clock Frequency")),
+    "dram_clock": _Names("DRAM clock", ("dram__cycles_elapsed", "DRAM Clock Frequency")),
+}
+_CLOCKS = ("gpu_clock", "sys_clock", "dram_clock")
+# Of SMs at one time: the lowest and the highest, where a recording has them.
+LEAST, MOST = "_least", "_most"
+_SPREAD = {"min": (LEAST, ", lowest SM"), "max": (MOST, ", highest SM")}
+_OF_BYTES = ("dram_read", "dram_write", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")
+
+_PLACES = {
+    name: (meaning, rank, rank >= len(names.names))
+    for meaning, names in _MEANINGS.items()
+    for rank, name in enumerate((*names.names, *names.parts))
+}
+_COUNTER = lazy_pattern(r"(?:\w+\.)*?(?P<counter>[a-z0-9]+__\w+)\.(?P<rest>[\w.]+)", re.ASCII)
+_LABEL = lazy_pattern(r"(?P<label>[^\[\]]{1,100}?) \[(?P<unit>[^\[\]]{1,40})\]")
+# A roll-up is over the units of a GPU: a share of the peak is the same for their sum and average.
+_FORMS: Mapping[str, str] = {
+    "avg.pct_of_peak_sustained_elapsed": PERCENT,
+    "sum.pct_of_peak_sustained_elapsed": PERCENT,
+    "min.pct_of_peak_sustained_elapsed": PERCENT,
+    "max.pct_of_peak_sustained_elapsed": PERCENT,
+    "pct": PERCENT,
+    "sum": BYTES,
+    "sum.per_second": BYTES_PER_S,
+    "avg.per_second": HERTZ,
+}
+_LABEL_FORMS: Mapping[str, str] = {
+    "Throughput %": PERCENT,
+    "Ratio %": PERCENT,
+    "Bytes": BYTES,
+    "B/s": BYTES_PER_S,
+    "GB/s": BYTES_PER_S,  # as shown; exports have bytes
+    "MHz": HERTZ,  # as shown; exports have Hz
+}
+_LONGEST_NAME = 200
+_LEAST_HZ = 1e5  # of a clock: what is lower is in MHz
+
+
+def known_metric(name: str) -> Known | None:
+    """Return what a metric means, by its recorded name; None if that is unknown."""
+    found = _named(name) if len(name) <= _LONGEST_NAME else None
+    if found is None:
+        return None
+    (meaning, rank, is_part), form, roll_up = found
+    unit, label = _UNITS[form], _MEANINGS[meaning].label
+    ending, which = _SPREAD.get(roll_up, ("", ""))
+    is_right = (unit is Unit.HZ) == (meaning in _CLOCKS)  # not a counter of cycles
+    is_right &= not which or meaning == "sm_active"
+    if unit is Unit.BYTES_PER_S:
+        ending, is_right = RATE, is_right and meaning in _OF_BYTES
+    known = Known(Meaning(meaning + ending, label + which, unit), form, rank, is_part)
+    return known if is_right else None
+
+
+def _named(name: str) -> tuple[tuple[str, int, bool], str, str] | None:
+    """Return the place of a name in the list, what it records, and CUPTI's roll-up over units."""
+    counter, label = _COUNTER.fullmatch(name), _LABEL.fullmatch(name)
+    if counter:
+        rest = counter["rest"]
+        place, form = _PLACES.get(counter["counter"]), _FORMS.get(rest)
+    elif label:
+        rest = ""
+        place, form = _PLACES.get(label["label"].strip()), _LABEL_FORMS.get(label["unit"])
+    else:
+        return None
+    return None if place is None or form is None else (place, form, rest.split(".", 1)[0])
+
+
+class KnownSeries(NamedTuple):
+    """The samples of a meaning on a GPU.
+
+    Attributes:
+        meaning: The meaning.
+        samples: The samples, in the unit of the meaning. Shares may exceed 1 a little.
+    """
+
+    meaning: Meaning
+    samples: MetricSeries
+
+
+@derived
+def known_series(trace: Trace) -> Mapping[tuple[int, str], KnownSeries]:
+    """Return the samples of each known meaning, by row of the device table and id of the meaning.
+
+    Where metrics are parts of a meaning, such as NVLink's user and protocol data, values of equal
+    times are added. Without DRAM activity, its reads and writes are added.
+    """
+    recorded: dict[tuple[int, str], list[tuple[Known, MetricSeries]]] = defaultdict(list)
+    for series in metric_series(trace):
+        known = known_metric(series.name)
+        if known is not None:
+            recorded[series.device, known.meaning.id].append((known, series))
+    found = {}
+    for key, entries in recorded.items():
+        first, samples = min(entries, key=lambda entry: entry[0].rank)
+        parts = [in_unit(series, known.form) for known, series in entries if known.is_part]
+        chosen = _sum(parts) if first.is_part else in_unit(samples, first.form)
+        if chosen is not None:
+            found[key] = KnownSeries(first.meaning, chosen)
+    for device in {device for device, _ in found}:
+        keys = [(device, each) for each in ("dram_read", "dram_write")]
+        key = (device, "dram_active")
+        both = [found[each].samples for each in keys if each in found and key not in found]
+        total = _sum(both) if len(both) == len(keys) else None
+        if total is not None:
+            meaning = Meaning("dram_active", _MEANINGS["dram_active"].label, Unit.RATIO)
+            found[key] = KnownSeries(meaning, total)
+    return found
+
+
+def in_unit(series: MetricSeries, form: str) -> MetricSeries:
+    """Return samples in the unit of their meaning; those without a duration are left out of rates.
+
+    Args:
+        series: As recorded.
+        form: What is recorded.
+    """
+    value: F64 = series.value
+    if form == PERCENT:
+        value = value / 100
+    elif form == HERTZ and len(value) and np.median(value) < _LEAST_HZ:
+        value = value * 1e6
+    elif form == BYTES:
+        seconds = (series.end_ns - series.start_ns) / 1e9
+        value = np.divide(value, seconds, out=np.zeros_like(value), where=seconds > 0)
+    return _with_values(series, value)
+
+
+def _sum(parts: Sequence[MetricSeries]) -> MetricSeries | None:
+    """Return the sums of samples of equal times; None if their times differ."""
+    if not parts or any(not np.array_equal(p.start_ns, parts[0].start_ns) for p in parts[1:]):
+        return None
+    return _with_values(parts[0], np.sum([part.value for part in parts], axis=0))
+
+
+def _with_values(series: MetricSeries, value: F64) -> MetricSeries:
+    return MetricSeries(
+        series.device, series.metric, series.name, series.start_ns, series.end_ns, value
+    )

@@ -1,0 +1,28 @@
+"""Sampled metrics, added to recordings of simulated programs."""
+
+from __future__ import annotations
+
+from support.programs import Program
+
+PERCENT = "avg.pct_of_peak_sustained_elapsed"
+SM_ACTIVE = f"sm__cycles_active.{PERCENT}"
+PERIOD = 100_000  # ns, of a sample at 10 kHz
+
+
+def sampled(program: Program, name: str, *values: float, device: int = 0, start: int = 0) -> None:
+    """Add samples of 100 us of a metric, one after the other."""
+    metric = len(program.rows.get("metric", []))
+    program.add("metric", name=name)
+    first = len(program.rows.get("counter_code", []))
+    for value in values:
+        program.add("counter_code", code=round(value * 100))
+    program.add(
+        "counter_block",
+        start_ns=start,
+        end_ns=start + PERIOD * len(values),
+        device_id=device,
+        metric_id=metric,
+        samples=len(values),
+        scale=0.01,
+        first_code_id=first,
+    )

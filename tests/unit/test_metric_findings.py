@@ -1,0 +1,127 @@
+"""What sampled metrics say in the verdict and in findings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.machine import GEMM, Machine
+from support.metrics import PERCENT, PERIOD, SM_ACTIVE, sampled
+from support.programs import ALL_REDUCE
+
+import warpline
+from warpline.analyses.findings.low_sm_activity import low_sm_activity
+from warpline.result import Finding
+from warpline.result.changes import SetDurations
+from warpline.trace import Run, Trace
+
+MS = 1_000_000
+STEPS = 20
+TENSOR = f"sm__pipe_tensor_cycles_active_realtime.{PERCENT}"
+ISSUE = f"sm__inst_executed_realtime.{PERCENT}"
+DRAM = f"dram__throughput.{PERCENT}"
+
+
+def program(
+    metrics: dict[str, float],
+    *,
+    name: str = GEMM,
+    ns: int = 4 * MS,
+    blocks: int = 4096,
+    producer: str | None = None,
+) -> Trace:
+    """Return steps of one kernel of 4 ms and an elementwise one of 1 ms, with constant metrics."""
+    machine = Machine()
+    for _ in range(STEPS):
+        machine.launch(ns, name, grid=(blocks,), block=(128,))
+        machine.launch(1 * MS, "other", grid=(4096,), block=(128,))
+        machine.wait()
+        machine.end_step()
+    samples = machine.now // PERIOD + 1
+    at = np.arange(samples) * PERIOD
+    long = np.zeros(samples, np.bool_)
+    for row in machine.program.rows["kernel"]:
+        if row["name"] == name:
+            long |= (at + PERIOD > row["start_ns"]) & (at < row["end_ns"])
+    for metric, value in metrics.items():
+        # The other kernel keeps all SMs active.
+        other = 90 if metric == SM_ACTIVE else value
+        sampled(machine.program, metric, *np.where(long, value, other).tolist())
+    return machine.trace(sm_count=132, meta={"producer": producer})
+
+
+def judged(trace: Trace) -> list[Finding]:
+    found = low_sm_activity(Run(trace))
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_headline_says_how_few_sms_are_active() -> None:
+    said = warpline.analyze(program({SM_ACTIVE: 10, ISSUE: 3, DRAM: 12})).verdict
+    # 10% in 4 of 5 ms, 90% in one; samples at the edges show the longer kernel.
+    assert said.startswith("GPU busy 99.")
+    assert "On average, 24.5% of the SMs are active, and 3.0% of issue slots are in use" in said
+    assert "DRAM is at 12.0% of its peak." in said
+    assert "usually efficient" not in said
+
+
+@pytest.mark.parametrize(
+    ("metrics", "is_said"),
+    [
+        ({SM_ACTIVE: 90, ISSUE: 30}, False),
+        ({SM_ACTIVE: 90, ISSUE: 4, TENSOR: 60}, False),  # Tensor Cores need few instructions
+        ({SM_ACTIVE: 90, ISSUE: 4, TENSOR: 2}, True),
+        ({SM_ACTIVE: 90}, False),
+        ({SM_ACTIVE: 40}, True),
+        ({ISSUE: 1}, False),
+    ],
+)
+def test_only_much_less_activity_is_said(metrics: dict[str, float], is_said: bool) -> None:
+    assert ("of the SMs are active" in warpline.analyze(program(metrics)).verdict) is is_said
+
+
+def test_kernels_on_few_sms() -> None:
+    trace = program({SM_ACTIVE: 25, "sm__cycles_active.max.pct_of_peak_sustained_elapsed": 99})
+    (found,) = judged(trace)
+    assert (found.rule, found.severity) == ("low-sm-activity", "medium")
+    assert found.title == "Kernels with 25.0% of the SMs active take 79.8% of the time"
+    assert found.claim.startswith("1 kernel per step with 25.0% of the SMs active on average (7")
+    assert "The busiest SM is active 99.0% of their time" in found.claim
+    (change,) = found.changes
+    assert isinstance(change, SetDurations)
+    assert {*change.low_ns.tolist()} == {*change.central_ns.tolist()} == {MS}
+    assert {*change.high_ns.tolist()} == {4 * MS}
+    diagnosis = warpline.analyze(trace)
+    (priced,) = (item for item in diagnosis.findings if item.rule == "low-sm-activity")
+    assert (priced.severity, priced.saving_low_ns) == ("medium", 0)
+    assert priced.saving_ns == pytest.approx(3 * MS, rel=0.01)
+    assert "Fix first: kernels with 25.0% of the SMs active" in diagnosis.verdict
+    assert "Estimated saving: up to 3.0" in diagnosis.verdict
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options"),
+    [
+        ({SM_ACTIVE: 80}, {}),
+        ({SM_ACTIVE: 25, DRAM: 85}, {}),  # more SMs would wait for memory
+        ({SM_ACTIVE: 25}, {"name": ALL_REDUCE}),
+        ({SM_ACTIVE: 25}, {"blocks": 16}),  # small-grids says so
+        ({SM_ACTIVE: 25}, {"ns": 150_000}),  # too short for samples
+        ({DRAM: 25}, {}),
+        ({}, {}),
+    ],
+)
+def test_no_finding(metrics: dict[str, float], options: dict[str, Any]) -> None:
+    assert judged(program(metrics, **options)) == []
+
+
+def test_a_busy_gpu_without_metrics_names_the_command() -> None:
+    command = "warpline profile --gpu-metrics-devices=cuda-visible"
+
+    def verdict(metrics: dict[str, float], producer: str) -> str:
+        return warpline.analyze(program(metrics, producer=producer)).verdict
+
+    assert command in verdict({}, "Warpline 0.1.0")
+    assert command not in verdict({}, "NVIDIA Nsight Systems 2025.1")
+    assert command not in verdict({SM_ACTIVE: 90}, "Warpline 0.1.0")
