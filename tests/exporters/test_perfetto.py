@@ -124,6 +124,27 @@ def test_what_is_missing_is_said(tmp_path):
     assert said["warnings"] == ["late"]
 
 
+def test_samples_without_a_gpu_are_of_the_machine(tmp_path):
+    counter: dict[str, list[Any]] = {
+        "time_ns": [1, 2],
+        "device_id": [0, None],
+        "metric_id": [0, 1],
+        "value": [5.0, 7.0],
+    }
+    tables: dict[str, dict[str, list[Any]]] = {
+        "device": {"gpu_index": [3]},
+        "metric": {"name": ["SMs Active [Throughput %]", "mlx5_0: IB: Bytes sent [bytes/ms]"]},
+        "counter": counter,
+    }
+    events = exported(Trace(MemorySource(tables)), tmp_path)["traceEvents"]
+    groups = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    samples = [(groups[e["pid"]], e["name"]) for e in events if e["ph"] == "C"]
+    assert sorted(samples) == [
+        ("GPU 3", "SMs Active [Throughput %]"),
+        ("machine", "mlx5_0: IB: Bytes sent [bytes/ms]"),
+    ]
+
+
 def counters(document):
     """Return time and value of each sample by group and name."""
     events = document["traceEvents"]
@@ -159,24 +180,3 @@ def test_a_clock_limit_is_a_slice(tmp_path):
     (limit,) = (event for event in document["traceEvents"] if event.get("cat") == "gpu_health")
     assert limit["name"] == "SW power cap"
     assert ns(limit["ts"]) == 1_200_000_000
-
-
-def test_samples_without_a_gpu_are_of_the_machine(tmp_path):
-    counter: dict[str, list[Any]] = {
-        "time_ns": [1, 2],
-        "device_id": [0, None],
-        "metric_id": [0, 1],
-        "value": [5.0, 7.0],
-    }
-    tables: dict[str, dict[str, list[Any]]] = {
-        "device": {"gpu_index": [3]},
-        "metric": {"name": ["SMs Active [Throughput %]", "mlx5_0: IB: Bytes sent [bytes/ms]"]},
-        "counter": counter,
-    }
-    events = exported(Trace(MemorySource(tables)), tmp_path)["traceEvents"]
-    groups = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    samples = [(groups[e["pid"]], e["name"]) for e in events if e["ph"] == "C"]
-    assert sorted(samples) == [
-        ("GPU 3", "SMs Active [Throughput %]"),
-        ("machine", "mlx5_0: IB: Bytes sent [bytes/ms]"),
-    ]
