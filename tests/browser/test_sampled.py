@@ -6,7 +6,7 @@ import json
 
 import pytest
 from support import sampled
-from support.browsing import strangers
+from support.browsing import COLOR_RULES, RULES, strangers, violations
 from support.health import MS
 
 import warpline
@@ -71,6 +71,18 @@ def test_the_keyboard_expands_a_group(opened):
     label = opened.find(f".row-label[data-row='{row['id']}']")
     assert label.locator(".axis").inner_text().split("\n") == ["100%", "0%"]
     assert SM_ACTIVE in label.get_attribute("title")
+
+
+@pytest.mark.parametrize(("scheme", "rules"), [("light", RULES), ("dark", COLOR_RULES)])
+def test_axe_objects_to_nothing(open_viewer, page, scheme, rules):
+    viewer = open_viewer(color_scheme=scheme, viewport={"width": 1440, "height": 1600})
+    viewer.open(page)
+    for group in reversed(GROUPS):  # the last ones move out of sight
+        viewer.find(f".row-label[data-row='{group}'] .fold").click()
+    viewer.settle()
+    assert violations(viewer, ".timeline", rules) == []
+    assert violations(viewer, ".panel", rules) == []
+    assert viewer.problems == []
 
 
 def mean(series, start, end):

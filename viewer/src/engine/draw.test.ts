@@ -335,7 +335,7 @@ describe("the mean of a counter in a time range", () => {
 });
 
 describe("a drawn counter", () => {
-  const room = { width: 300, top: 0, height: 40, colour: "line", text: "text" };
+  const room = { width: 300, top: 0, height: 40, colour: "line", text: "text", background: "back" };
   const spec = (min: number, max: number): RowSpec => ({
     ...{ id: "c", parent: null, label: "c", kind: "counter", count: 1, parts: [], unit: "bytes", min, max },
   });

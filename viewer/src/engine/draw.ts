@@ -227,6 +227,7 @@ export class Painter {
           height: placed.height - 4,
           colour: scene.theme.accent,
           text: scene.theme.text,
+          background: `rgb(${scene.theme.background.join(",")})`,
           axes: scene.axes,
         });
       }
