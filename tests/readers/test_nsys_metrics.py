@@ -216,6 +216,56 @@ def test_clocks_of_older_exports_get_their_unit(opened, rows_of):
     ]
 
 
+def test_bytes_per_second_have_the_prefix_of_the_name(opened, rows_of):
+    name, small = "VRAM Read Bandwidth [GB/s]", "VRAM Write Bandwidth [GB/s]"
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU_METRICS": declared(name, small),
+            "GPU_METRICS": [sample(1, 0, 3_000_000_000), sample(1, 1, 900)],
+        }
+    )
+    assert [row[2:] for row in told(rows_of, trace)] == [(name, 3.0), (small, 9e-7)]
+
+
+OLD_CONFIG = """
+metricSets:
+- name: General Metrics
+  supportedChips: [GA102]
+  metrics:
+  - name: SM Active
+    id: sm__cycles_active.avg.pct_of_peak_sustained_elapsed
+  - name: BAR1 Requests
+    id: pcie__rx_requests.sum
+  - name: Mixed
+    id: a.avg.pct_of_peak_sustained_elapsed
+- name: Other Metrics
+  supportedChips: [GA102]
+  metrics:
+  - name: Mixed
+    id: a.sum
+- name: Of Another Chip
+  supportedChips: [TU102]
+  metrics:
+  - name: BAR1 Requests
+    id: pcie__rx_requests.avg.pct_of_peak_sustained_elapsed
+"""
+
+
+def test_percentages_of_older_exports_get_their_unit(opened, rows_of):
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU": [gpu(0, chipName="GA102")],
+            "ANALYSIS_FILE": [{"filename": "/opt/GpuMetrics.config", "content": OLD_CONFIG}],
+            "TARGET_INFO_GPU_METRICS": declared("SM Active", "BAR1 Requests", "Mixed", "Unknown"),
+            "GPU_METRICS": [sample(1, metric, 7) for metric in range(4)],
+        }
+    )
+    names = [name for *_, name, _ in told(rows_of, trace)]
+    assert names == ["SM Active [Throughput %]", "BAR1 Requests", "Mixed", "Unknown"]
+
+
 def test_samples_without_any_description(opened, rows_of):
     trace = opened({"StringIds": strings("x"), "GPU_METRICS": [sample(1, 4, 9, TYPE + 3)]})
     assert told(rows_of, trace) == [(1, 3, "metric 4", 9.0)]

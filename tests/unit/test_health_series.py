@@ -62,14 +62,8 @@ def test_the_machine_and_its_processes():
 
 def test_spans_of_a_clock_limit_are_joined_and_end_at_a_gap():
     machine = Machine()
-    limits: dict[int, int | None] = {
-        0: 0,
-        10: POWER_CAP,
-        20: POWER_CAP | APPLICATIONS,
-        30: APPLICATIONS,
-        40: 1,
-    }
-    limits |= {50: None, 60: POWER_CAP, 200: POWER_CAP}
+    limits: dict[int, int | None] = {0: 0, 10: POWER_CAP, 20: POWER_CAP | APPLICATIONS}
+    limits |= {30: APPLICATIONS, 40: 1, 50: None, 60: POWER_CAP, 200: POWER_CAP}
     for at, bits in limits.items():
         read_gpu(machine, at * MS, clock_limits=bits)
     (found,) = clock_limit_spans(machine.program.trace())

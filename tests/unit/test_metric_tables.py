@@ -46,6 +46,8 @@ def rows_of(trace: Trace, table: str) -> list[dict[str, Any]]:
         ("lts__t_sector_hit_rate.pct", "l2_hit", Unit.RATIO),
         ("gpc__cycles_elapsed.avg.per_second", "gpu_clock", Unit.HZ),
         ("SYS Clock Frequency [MHz]", "sys_clock", Unit.HZ),
+        ("gpm__dram_bw_util.pct", "dram_active", Unit.RATIO),
+        ("gpm__pcie_tx_bytes.sum.per_second", "pcie_tx_rate", Unit.BYTES_PER_S),
     ],
 )
 def test_names_of_recorders_have_one_meaning(name: str, meaning: str, unit: Unit) -> None:
@@ -77,6 +79,7 @@ def test_values_are_in_the_unit_of_their_meaning() -> None:
     sampled(program, f"sm__cycles_active.{PERCENT}", 50, 100)
     sampled(program, "dram__bytes_read.sum", 200, 0)
     sampled(program, "GPC Clock Frequency [MHz]", 600)
+    sampled(program, "PCIe Read Bandwidth [GB/s]", 1.5)
     for part, value in (("Requests User", 4), ("Requests Protocol", 1), ("Responses User", 2)):
         sampled(program, f"NVLink RX {part} Data [Throughput %]", value)
     for part, value in (("Read", 30), ("Write", 12)):
@@ -87,6 +90,7 @@ def test_values_are_in_the_unit_of_their_meaning() -> None:
     assert found[0, "sm_active"] == [0.5, 1.0]
     assert found[0, "dram_read_rate"] == [200 / 100e-6, 0]  # bytes in 100 us
     assert found[0, "gpu_clock"] == [600e6]
+    assert found[0, "pcie_rx_rate"] == [1.5e9]
     assert found[0, "nvlink_rx"] == pytest.approx([0.07])
     assert found[0, "dram_active"] == pytest.approx([0.42, 0.42])
 

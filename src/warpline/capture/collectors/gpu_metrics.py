@@ -130,9 +130,8 @@ class GpuMetrics:
         with link, contextlib.suppress(OSError):
             link.shutdown(socket.SHUT_WR)
             end = time.monotonic() + _LAST_S
-            while "ended" not in _received(link, max(0.0, end - time.monotonic())):
-                if time.monotonic() >= end:
-                    break
+            while "ended" not in _received(link, end - time.monotonic()):
+                pass
 
 
 def _received(link: socket.socket, limit_s: float) -> Mapping[str, Any]:
@@ -186,7 +185,7 @@ class _Sampler:
 
     Attributes:
         gpu: The GPU.
-        number: Its number in the file.
+        number: Its number for nvidia-smi, and in the file.
         link: A socket to the process; None if there is none, or none any more.
         plan: What the process said of the metrics; None if nothing.
         obstacle: Why it does not sample.
@@ -267,8 +266,7 @@ class _Supervisor:
             )
         if not chosen:
             self._nothing = _NO_DRIVER if nvml is None else _NO_GPU
-        for number, gpu in enumerate(chosen):
-            self._samplers.append(self._new_sampler(number, gpu))
+        self._samplers = [self._new_sampler(gpus.index(gpu), gpu) for gpu in chosen]
         return None
 
     def _open_nvml(self) -> Nvml | None:
@@ -288,7 +286,7 @@ class _Supervisor:
             "number": number,
             "cupti": self._cupti,
             "metrics": self._request.metrics.metrics,
-            "set": self._request.metrics.name,
+            "set": "of a file" if self._request.metrics.is_strict else self._request.metrics.name,
             "hz": self._request.hz,
         }
         environment = probe_environment(self._environment) | _OWN_VARIABLES
@@ -402,12 +400,12 @@ class _Supervisor:
 
     def _answer(self) -> None:
         """Say once whether all that was asked for can be sampled."""
-        if self._is_answered or not all(sampler.is_settled for sampler in self._samplers):
+        checked = self._samplers if self._request.metrics.is_strict else []
+        if self._is_answered or not all(sampler.is_settled for sampler in checked):
             return
-        self._is_answered = True
-        for sampler in self._samplers:
+        for sampler in checked:
             left_out = (sampler.plan or {}).get("left_out", {})
-            if self._request.metrics.is_strict and left_out:
+            if left_out:
                 name, why = next(iter(left_out.items()))
                 gpu = f"GPU {sampler.number} ({sampler.gpu.name})"
                 self._say(
@@ -476,5 +474,6 @@ def _obstacle(facts: Mapping[str, Any]) -> Obstacle:
     if not isinstance(status, int):
         return Obstacle(str(facts.get("cause")), "run warpline doctor")
     return known_obstacle(status) or Obstacle(
-        f"CUPTI cannot sample this GPU (error {status})", "run warpline doctor"
+        f"CUPTI cannot sample this GPU ({facts.get('function')}: error {status})",
+        "run warpline doctor",
     )

@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 from warpline.capture.collectors.sample_blocks import BlockMaker, SampleClock
 from warpline.capture.machine.gpu_probe import DRIVER, ChipName, ProfilerInitialize, call
+from warpline.capture.machine.gpu_probe import FUNCTIONS as CUPTI_FUNCTIONS
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.readings import IsRecording
 from warpline.capture.session.recording_state import RecordingState
@@ -133,14 +134,10 @@ def _open(path: str, device: int) -> tuple[PmSampling, str]:
         nvperf_beside(path)  # CUPTI opens it by its bare name
         cupti = ctypes.CDLL(path)
         getattr(cupti, _NEEDED)
-        status = call(cupti, ProfilerInitialize())
-        if status:
-            raise _UnusableError({"status": status, "path": path}, is_final=False)
         chip = ChipName(deviceIndex=device)
-        status = call(cupti, chip)
-        if status or not chip.pChipName:
-            raise _UnusableError({"status": status, "path": path}, is_final=False)
-        name = chip.pChipName.decode("ascii", "replace")
+        _checked(cupti, ProfilerInitialize())
+        _checked(cupti, chip)
+        name = (chip.pChipName or b"?").decode("ascii", "replace")
         sampling = PmSampling(cupti, device, name)
     except OSError as error:
         raise _UnusableError({"cause": str(error)}, is_final=False) from error
@@ -149,8 +146,15 @@ def _open(path: str, device: int) -> tuple[PmSampling, str]:
         raise _UnusableError({"cause": cause}, is_final=False) from error
     except CuptiError as error:
         facts = {"status": error.status, "function": error.function}
-        raise _UnusableError(facts, is_final=True) from error
+        is_final = error.function not in CUPTI_FUNCTIONS.values()  # that fail if it is too old
+        raise _UnusableError(facts, is_final=is_final) from error
     return sampling, name
+
+
+def _checked(cupti: ctypes.CDLL, parameters: ctypes.Structure) -> None:
+    status = call(cupti, parameters)
+    if status:
+        raise CuptiError(CUPTI_FUNCTIONS[type(parameters)], status)
 
 
 def _again(link: socket.socket, setup: Mapping[str, Any]) -> NoReturn:
@@ -204,6 +208,11 @@ class _Run:
 
     def begin(self) -> None:
         """Begin to sample; CuptiError if that is refused."""
+        self._configure()
+        self._writer.facts(self._facts)
+        self._setup_cpu_ns = time.process_time_ns()
+
+    def _configure(self) -> None:
         interval, trigger = max(1, round(1e9 / self._hz)), Trigger.TIME
         if self._is_clocked:
             interval, trigger = max(1, round(_SYSTEM_HZ / self._hz)), Trigger.CLOCKS
@@ -214,9 +223,7 @@ class _Run:
         self._sampling.configure(self._names, interval, trigger, size, slots)
         for _ in range(_IMAGES):
             self._free.put(self._sampling.new_image())
-        self._writer.facts(self._facts)
         self._sampling.start()
-        self._setup_cpu_ns = time.process_time_ns()
 
     def until_closed(self, link: socket.socket) -> None:
         """Sample until the other end of a socket is closed."""
@@ -224,12 +231,14 @@ class _Run:
         values.start()
         poll = select.poll()
         poll.register(link, select.POLLIN)
-        noted = time.monotonic()
+        due = noted = time.monotonic()
         try:
-            while not poll.poll(self._period_s * 1000):
-                self._read()
-                if time.monotonic() - noted > _FACTS_S:
-                    noted = time.monotonic()
+            while not poll.poll(max(0.0, due - time.monotonic()) * 1000):
+                is_whole = self._read()
+                now = time.monotonic()
+                due = max(due + self._period_s, now) if is_whole else now
+                if now - noted > _FACTS_S:
+                    noted = now
                     self._writer.facts(self._counts())
             self._sampling.stop()
             self._read_rest()
@@ -242,28 +251,41 @@ class _Run:
         _say(link, {"ended": True})
         self._sampling.close()
 
-    def _read(self) -> int:
-        """Pass the samples of the GPU's buffer on to the other thread, and return their number."""
+    def _read(self) -> bool:
+        """Pass samples of the GPU's buffer on to the other thread; return whether these are all."""
         image = self._free.get()
         self._sampling.reset(image)
+        is_overflowed = False
         try:
             self._sampling.decode(image)
         except OverflowedError:
+            is_overflowed = True
+        self._full_images += image.is_full
+        is_whole = not image.is_full
+        if image.starts:
+            starts, ends = self._clock.convert(image.starts, image.ends)
+            self._filled.put(_Filled(image, starts, ends, self._state.look()))
+        else:
+            self._free.put(image)
+        if is_overflowed:
             self._overflows += 1
+            self._restart()
+        return is_whole
+
+    def _restart(self) -> None:
+        """Begin to sample again, since the GPU's buffer was full."""
+        try:
             self._sampling.stop()
             self._sampling.start()
-        self._full_images += image.is_full
-        count = len(image.starts)
-        if not count:
-            self._free.put(image)
-            return 0
-        starts, ends = self._clock.convert(image.starts, image.ends)
-        self._filled.put(_Filled(image, starts, ends, self._state.look()))
-        return count
+        except CuptiError:
+            for _ in range(_IMAGES):  # the other thread has done with all of them then
+                self._free.get()
+            self._sampling.close()
+            self._configure()
 
     def _read_rest(self) -> None:
         end = time.monotonic() + _LAST_S
-        while time.monotonic() < end and self._read():
+        while time.monotonic() < end and not self._read():
             pass
 
     def _counts(self) -> dict[str, Any]:

@@ -26,10 +26,10 @@ _KNOWN: Mapping[str, tuple[int, float]] = {
     "gpm__fp64_util.pct": (11, 1),
     "gpm__fp32_util.pct": (12, 1),
     "gpm__fp16_util.pct": (13, 1),
-    "gpm__pcie_tx_bytes.per_second": (20, _MIB),
-    "gpm__pcie_rx_bytes.per_second": (21, _MIB),
-    "gpm__nvlink_total_rx_bytes.per_second": (60, _MIB),
-    "gpm__nvlink_total_tx_bytes.per_second": (61, _MIB),
+    "gpm__pcie_tx_bytes.sum.per_second": (20, _MIB),
+    "gpm__pcie_rx_bytes.sum.per_second": (21, _MIB),
+    "gpm__nvlink_total_rx_bytes.sum.per_second": (60, _MIB),
+    "gpm__nvlink_total_tx_bytes.sum.per_second": (61, _MIB),
 }
 METRICS = tuple(_KNOWN)
 

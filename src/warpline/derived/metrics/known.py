@@ -1,9 +1,10 @@
 """What sampled metrics mean, whatever a recorder calls them: one list of meanings and names.
 
 CUPTI has names such as ``sm__cycles_active.avg.pct_of_peak_sustained_elapsed``, and a chip may put
-a group before it (``TPC.TriageCompute.``). Nsight Systems has labels with a unit, such as
-``SMs Active [Throughput %]``, which differ between chips and versions. Their values become shares
-of 1, bytes per second or Hz here, so that means over time need no further unit.
+a group before it (``TPC.TriageCompute.``). Those of NVML's GPM metrics begin with ``gpm__``. Nsight
+Systems has labels with a unit, such as ``SMs Active [Throughput %]``, which differ between chips
+and versions. Their values become shares of 1, bytes per second or Hz here, so that means over time
+need no further unit.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Known(NamedTuple):
 
     Attributes:
         meaning: The meaning.
-        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S` or `HZ`.
+        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S`, `GIGABYTES_PER_S` or
+            `HERTZ`.
         rank: Place among the names of a meaning: if several are recorded, the first one counts.
         is_part: Whether it is one of several that together are the meaning.
     """
@@ -57,10 +59,12 @@ class Known(NamedTuple):
 
 
 PERCENT, BYTES, BYTES_PER_S, HERTZ = "percent", "bytes", "bytes per second", "hertz"
+GIGABYTES_PER_S = "gigabytes per second"
 _UNITS = {
     PERCENT: Unit.RATIO,
     BYTES: Unit.BYTES_PER_S,
     BYTES_PER_S: Unit.BYTES_PER_S,
+    GIGABYTES_PER_S: Unit.BYTES_PER_S,
     HERTZ: Unit.HZ,
 }
 
@@ -86,7 +90,9 @@ def _link(direction: str, counter: str) -> tuple[str, ...]:
 
 _MEANINGS: Mapping[str, _Names] = {
     "gr_active": _Names("Graphics/compute active", ("gr__cycles_active", "GR Active")),
-    "sm_active": _Names("SM active", ("sm__cycles_active", "SMs Active", "SM Active")),
+    "sm_active": _Names(
+        "SM active", ("sm__cycles_active", "gpm__sm_util", "SMs Active", "SM Active")
+    ),
     "sm_issue": _Names(
         "SM issue",
         (
@@ -98,39 +104,42 @@ _MEANINGS: Mapping[str, _Names] = {
         "Tensor active",
         (
             *("sm__pipe_tensor_cycles_active_realtime", "sm__pipe_tensor_cycles_active"),
-            "Tensor Active",
+            *("gpm__any_tensor_util", "Tensor Active"),
         ),
     ),
     "fp64_active": _Names(
         "FP64 pipe",
         (
             *("sm__pipe_fp64_cycles_active_realtime", "sm__pipe_fp64_cycles_active"),
-            *("sm__inst_executed_pipe_fp64", "FP64 Active"),
+            *("sm__inst_executed_pipe_fp64", "gpm__fp64_util", "FP64 Active"),
         ),
     ),
     "fp32_active": _Names(
         "FMA pipe",
         (
             *("sm__inst_executed_pipe_fma_realtime", "sm__inst_executed_pipe_fma"),
-            *("sm__pipe_fma_cycles_active", "SM FMA Pipe Throughput", "FP32 Active"),
+            *("sm__pipe_fma_cycles_active", "gpm__fp32_util"),
+            *("SM FMA Pipe Throughput", "FP32 Active"),
         ),
     ),
     "fp16_active": _Names(
         "FP16 pipe",
         (
             *("sm__inst_executed_pipe_fp16", "sm__inst_executed_pipe_fma_type_fp16"),
-            "FP16 Active",
+            *("gpm__fp16_util", "FP16 Active"),
         ),
     ),
     "warps_active": _Names(
         "Warps active",
         (
             *("sm__warps_active_realtime", "sm__warps_active"),
-            *("tpc__warps_active_shader_cs_realtime", "Compute Warps in Flight", "Compute Warps"),
+            *("tpc__warps_active_shader_cs_realtime", "gpm__sm_occupancy"),
+            *("Compute Warps in Flight", "Compute Warps"),
         ),
     ),
     "dram_active": _Names(
-        "DRAM active", ("dram__throughput", "dramc__throughput", "VRAM Throughput")
+        "DRAM active",
+        ("dram__throughput", "dramc__throughput", "gpm__dram_bw_util", "VRAM Throughput"),
     ),
     "dram_read": _Names(
         "DRAM read",
@@ -147,16 +156,22 @@ _MEANINGS: Mapping[str, _Names] = {
         ),
     ),
     "pcie_rx": _Names(
-        "PCIe receive", ("pcie__read_bytes", "PCIe RX Throughput", "PCIe Read Bandwidth")
+        "PCIe receive",
+        ("pcie__read_bytes", "gpm__pcie_rx_bytes", "PCIe RX Throughput", "PCIe Read Bandwidth"),
     ),
     "pcie_tx": _Names(
-        "PCIe send", ("pcie__write_bytes", "PCIe TX Throughput", "PCIe Write Bandwidth")
+        "PCIe send",
+        ("pcie__write_bytes", "gpm__pcie_tx_bytes", "PCIe TX Throughput", "PCIe Write Bandwidth"),
     ),
     "nvlink_rx": _Names(
-        "NVLink receive", ("nvlrx__bytes", "NVLink RX Throughput"), _link("RX", "nvlrx")
+        "NVLink receive",
+        ("nvlrx__bytes", "gpm__nvlink_total_rx_bytes", "NVLink RX Throughput"),
+        _link("RX", "nvlrx"),
     ),
     "nvlink_tx": _Names(
-        "NVLink send", ("nvltx__bytes", "NVLink TX Throughput"), _link("TX", "nvltx")
+        "NVLink send",
+        ("nvltx__bytes", "gpm__nvlink_total_tx_bytes", "NVLink TX Throughput"),
+        _link("TX", "nvltx"),
     ),
     "l2_hit": _Names(
         "L2 hit rate",
@@ -198,7 +213,7 @@ _LABEL_FORMS: Mapping[str, str] = {
     "Ratio %": PERCENT,
     "Bytes": BYTES,
     "B/s": BYTES_PER_S,
-    "GB/s": BYTES_PER_S,  # as shown; exports have bytes
+    "GB/s": GIGABYTES_PER_S,
     "MHz": HERTZ,  # as shown; exports have Hz
 }
 _LONGEST_NAME = 200
@@ -289,6 +304,8 @@ def in_unit(series: MetricSeries, form: str) -> MetricSeries:
         value = value / 100
     elif form == HERTZ and len(value) and np.median(value) < _LEAST_HZ:
         value = value * 1e6
+    elif form == GIGABYTES_PER_S:
+        value = value * 1e9
     elif form == BYTES:
         seconds = (series.end_ns - series.start_ns) / 1e9
         value = np.divide(value, seconds, out=np.zeros_like(value), where=seconds > 0)
