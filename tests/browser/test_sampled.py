@@ -154,6 +154,8 @@ def test_joined_samples_are_named(viewer, trace, tmp_path):
     viewer.frame()
     title = viewer.find(f".row-label[data-row='{row['id']}']").get_attribute("title")
     assert "means with their range" in title
+    viewer.settle()
+    assert "means with their range" in viewer.find(".means p").first.inner_text()
     start, end = 310 * MS + 70_000, 420 * MS
     select(viewer, start, end)
     for series in metric_series(trace):
