@@ -12,6 +12,7 @@
    FAKE_PM_ONCE=1        sampling that was stopped cannot be started again until it is enabled anew
    FAKE_PM_DIES=N        the process kills itself at decoding N
    FAKE_PM_BLOCKS=N      decoding N does not return
+   FAKE_PM_FAILS=K       sample K cannot be evaluated
    FAKE_PM_BAD=K         sample K of the first metric is not a number
    FAKE_PM_LOSES=1       samples are lost where an image has no room for them
    FAKE_PM_CUINIT=S      cuInit returns status S
@@ -362,6 +363,7 @@ int cuptiProfilerHostEvaluateToGpuValues(EvaluateParams* p) {
   if (!image || p->sample >= image->used) return tell(__func__, "no such sample", INVALID);
   if (p->metrics != (size_t)p->host->metrics) return tell(__func__, "other metrics", INVALID);
   const uint64_t index = slots_of(image)[p->sample].index;
+  if ((long)index == number_of("FAKE_PM_FAILS", -1)) return 999;
   for (size_t i = 0; i < p->metrics; ++i) {
     const int is_constant = strstr(p->names[i], "constant") != NULL;
     p->values[i] = is_constant ? 7 : (double)(i + 1) * (double)(index % 1000 + 1);

@@ -13,6 +13,7 @@ import warpline
 from warpline import native
 from warpline.errors import CorruptTraceError
 from warpline.readers.nsys import export, source
+from warpline.readers.nsys.database import Database
 
 TYPE = (1 << 48) | (1 << 32)  # of metrics; the lowest bits are the GPU
 CLOCK, BUSY = "GPC Clock Frequency [MHz]", "SMs Active [Throughput %]"
@@ -302,6 +303,27 @@ def test_a_sample_without_a_number_is_damage(opened, column, wrong):
     trace = opened({"StringIds": strings("x"), "GPU_METRICS": rows})
     with pytest.raises(CorruptTraceError, match=f"column {column} has no number in 1 rows"):
         trace.columns("counter", *COLUMNS)
+
+
+def test_damage_that_is_found_in_a_later_column(opened):
+    """Times and values are read first; what identifies a series is read when it is needed."""
+    rows = [sample(time, 0, 1) for time in range(20)]
+    network = [_network(5, 70, 6, 2, portId=0)]
+    trace = opened({"StringIds": strings("x"), "GPU_METRICS": rows, "NET_NIC_METRIC": network})
+    read, path = Database.read, trace.meta.paths[0]
+
+    def fails(self, name, columns, *arguments):
+        if name == "GPU_METRICS" and "typeId" in columns:
+            raise CorruptTraceError("page 6 is damaged")
+        return read(self, name, columns, *arguments)
+
+    with mock.patch.object(Database, "read", fails):
+        damaged = warpline.open(path)
+        with pytest.raises(CorruptTraceError, match="page 6"):
+            damaged.columns("counter", *COLUMNS)
+        assert damaged.row_count("counter") == 1
+        assert damaged.columns("counter", *COLUMNS)["value"].to_list() == [2.0]
+        assert damaged.meta.damaged == {"counter": "page 6 is damaged"}
 
 
 def test_metrics_of_the_chip_belong_to_no_gpu(opened, rows_of):

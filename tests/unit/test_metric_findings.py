@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.machine import GEMM, Machine
+from support.machine import ELEMENTWISE, GEMM, Machine
 from support.metrics import PERCENT, PERIOD, SM_ACTIVE, sampled
 from support.programs import ALL_REDUCE
 
 import warpline
 from warpline.analyses.findings.low_sm_activity import low_sm_activity
+from warpline.analyses.findings.pcie_saturated import pcie_saturated
+from warpline.derived.metrics.memory_use import dram_in_words
+from warpline.derived.work.operations import operations
 from warpline.result import Finding
 from warpline.result.changes import SetDurations
 from warpline.trace import Run, Trace
@@ -30,6 +33,7 @@ def program(
     ns: int = 4 * MS,
     blocks: int = 4096,
     producer: str | None = None,
+    link: tuple[int, int] = (0, 0),
 ) -> Trace:
     """Return steps of one kernel of 4 ms and an elementwise one of 1 ms, with constant metrics."""
     machine = Machine()
@@ -48,7 +52,12 @@ def program(
         # The other kernel keeps all SMs active.
         other = 90 if metric == SM_ACTIVE else value
         sampled(machine.program, metric, *np.where(long, value, other).tolist())
-    return machine.trace(sm_count=132, meta={"producer": producer})
+    return machine.trace(
+        meta={"producer": producer},
+        sm_count=132,
+        pcie_generation=link[0],
+        pcie_width=link[1],
+    )
 
 
 def judged(trace: Trace) -> list[Finding]:
@@ -125,3 +134,47 @@ def test_a_busy_gpu_without_metrics_names_the_command() -> None:
     assert command in verdict({}, "Warpline 0.1.0")
     assert command not in verdict({}, "NVIDIA Nsight Systems 2025.1")
     assert command not in verdict({SM_ACTIVE: 90}, "Warpline 0.1.0")
+
+
+def test_findings_about_memory_say_how_much_of_its_bandwidth_is_used() -> None:
+    trace = program({DRAM: 85}, name=ELEMENTWISE)
+    kernels = np.ones(len(operations(trace)), np.bool_)
+    said = dram_in_words(Run(trace), kernels)
+    assert said.startswith(" While they run, DRAM is at 85.0% of its peak (")
+    assert dram_in_words(Run(trace), ~kernels) == ""
+    assert dram_in_words(Run(program({SM_ACTIVE: 85})), kernels) == ""
+
+
+def saturated(trace: Trace) -> list[Finding]:
+    found = pcie_saturated(Run(trace))
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_link_at_its_peak() -> None:
+    (found,) = saturated(program({"PCIe RX Throughput [Throughput %]": 85}))
+    assert found.title == "PCIe to GPU 0 is at its peak 100.0% of the time"
+    assert found.severity == "low"
+    assert not found.changes
+    # 5.1 MB in 100 us are 51 GB/s, of 63 GB/s.
+    metrics = {"pcie__write_bytes.sum": 5_100_000.0}
+    (found,) = saturated(program(metrics, link=(5, 16)))
+    assert found.title == "PCIe from GPU 0 is at its peak 100.0% of the time"
+
+
+def test_a_link_with_room() -> None:
+    assert saturated(program({"PCIe RX Throughput [Throughput %]": 60})) == []
+    metrics = {"pcie__write_bytes.sum": 4_900_000.0}
+    assert saturated(program(metrics, link=(5, 16))) == []
+    assert saturated(program({"pcie__write_bytes.sum": 9e6})) == []  # the link is unknown
+    assert saturated(program({})) == []
+
+
+def test_compare_lists_the_activity_of_both_sides() -> None:
+    before, after = program({SM_ACTIVE: 25, DRAM: 12}), program({SM_ACTIVE: 80, DRAM: 30})
+    facts = {fact.name: fact for fact in warpline.compare(before, after).environment}
+    active, dram = facts["SM active (sampled)"], facts["DRAM active (sampled)"]
+    assert (active.before, active.after, active.effect) == ("37%", "82%", "information")
+    assert (dram.before, dram.after) == ("12%", "30%")
+    without = {fact.name for fact in warpline.compare(program({}), program({})).environment}
+    assert not {"SM active (sampled)", "DRAM active (sampled)"} & without

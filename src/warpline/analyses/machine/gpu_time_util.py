@@ -25,7 +25,7 @@ from warpline.derived.steps.times import measure_windows, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.interval import covered, covered_until, union
+from warpline.ops.interval import Intervals, covered_until, union
 from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Run, Trace
 from warpline.units import Unit
@@ -115,34 +115,37 @@ def gpu_time_util(trace: Trace, arguments: Arguments) -> Result | Skipped:
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, key)
 
 
-def _of_device(
-    run: Run, device: int, rows: slice, arguments: Arguments
-) -> Iterator[dict[str, Any]]:
+def _of_device(run: Run, device: int, rows: slice, arguments: Arguments) -> list[dict[str, Any]]:
     trace, work = run.trace, operations(run.trace)
     busy = union(work.start_ns[rows], work.end_ns[rows])
-    series = of_device(known_series(trace), device, _METRICS)
-    integrals = {name: (Integral(each.samples), each.meaning.unit) for name, each in series.items()}
     index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
-    for spans in _every(run, device, busy, arguments):
-        start, end = union(spans.start_ns, spans.end_ns)
-        time_ns = covered(start, end)
-        busy_ns = int((covered_until(busy, end) - covered_until(busy, start)).sum())
-        yield {
-            "gpu_index": index,
-            "of": spans.of,
-            "name": spans.name,
-            "instances": len(spans.start_ns),
-            "start_ns": int(spans.start_ns.min()),
-            "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
-            "busy_ratio": busy_ns / time_ns if time_ns else None,
-            **{
-                name: shown(integral.mean_of(start, end), unit)
-                for name, (integral, unit) in integrals.items()
-            },
-        }
+    every = [*_every(run, device, busy, arguments)]
+    made = [{"gpu_index": index, **_times(spans, busy)} for spans in every]
+    # One metric after the other: the sums of all of them would take much memory.
+    for name, each in of_device(known_series(trace), device, _METRICS).items():
+        integral = Integral(each.samples)
+        for row, spans in zip(made, every, strict=True):
+            mean = integral.mean_of(spans.start_ns, spans.end_ns)
+            row[name] = shown(mean, each.meaning.unit)
+    return made
 
 
-def _every(run: Run, device: int, busy: tuple[I64, I64], arguments: Arguments) -> Iterator[_Spans]:
+def _times(spans: _Spans, busy: Intervals) -> dict[str, Any]:
+    """Return the columns about time of some spans, given when their GPU is busy."""
+    start, end = union(spans.start_ns, spans.end_ns)
+    time_ns = int((end - start).sum())
+    busy_ns = int((covered_until(busy, end) - covered_until(busy, start)).sum())
+    return {
+        "of": spans.of,
+        "name": spans.name,
+        "instances": len(spans.start_ns),
+        "start_ns": int(spans.start_ns.min()),
+        "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
+        "busy_ratio": busy_ns / time_ns if time_ns else None,
+    }
+
+
+def _every(run: Run, device: int, busy: Intervals, arguments: Arguments) -> Iterator[_Spans]:
     if STEPS in arguments:
         yield from _steps(run, device)
     if RANGES in arguments:

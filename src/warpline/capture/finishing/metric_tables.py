@@ -15,8 +15,6 @@ from warpline.capture.finishing.told import INFO, WARNING, Diagnostic, Told
 from warpline.capture.session.sample_file import NAME, Block, GpuSamples, path_of, read_samples
 from warpline.units import format_ns, plural
 
-LOST = "samples of GPU metrics"
-
 _DRIFT_NS = 50_000_000  # less may come from load
 _MOST_METRICS = 1 << 10
 _LONGEST_NAME = 1000
@@ -186,7 +184,6 @@ def _tell_samples(row: int, gpu: GpuSamples, told: Told, origin_ns: int) -> None
         told.add(Diagnostic(first, INFO, f"GPU {row}: not sampled: {missing}", 0))
     lost = round(_number(facts, "missing_ns") * hz / 1e9)
     if lost:
-        told.more_lost[LOST] = told.more_lost.get(LOST, 0) + lost
         share = _number(facts, "missing_ns") / max(last - first, 1)
         told.warnings.append(
             f"{plural(lost, 'sample')} of the metrics of GPU {row} were dropped"
