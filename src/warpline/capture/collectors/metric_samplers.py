@@ -311,11 +311,11 @@ class _Supervisor:
         for sampler in self._samplers:
             if sampler.gpm is None or sampler.gpm_writer is None:
                 continue
-            values = sampler.gpm.read()
-            if values is None:
+            found = sampler.gpm.read()
+            if found is None:
                 sampler.gpm = sampler.gpm_writer = None
             elif is_on:
-                sampler.gpm_writer.values(time.monotonic_ns(), values)
+                sampler.gpm_writer.values(*found)
 
     def _answer(self) -> None:
         """Say once whether all that was asked for can be sampled."""
