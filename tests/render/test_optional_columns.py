@@ -3,7 +3,7 @@
 import pytest
 from support.small_documents import integers, rendered, table, texts
 
-from warpline.result import Field
+from warpline.result import Field, Values
 from warpline.units import Unit
 
 FIELDS = {
@@ -14,7 +14,7 @@ FIELDS = {
 
 
 def written(name: str, *, rows: int = 2) -> str:
-    columns = {
+    columns: dict[str, Values] = {
         "b_ns": integers(*[None, 3][:rows]),
         "c": texts(*[None, None][:rows]),
         "d": texts(*[None, None][:rows]),
