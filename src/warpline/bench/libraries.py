@@ -1,4 +1,4 @@
-"""Where cuBLAS is: in packages of this Python, or in CUDA toolkits."""
+"""Where cuBLAS is: in the toolkit of CUDA_HOME, packages of this Python, or other toolkits."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def load_cublas(environment: Mapping[str, str], newest: int) -> Any:
 
 
 def _paths(environment: Mapping[str, str], names: Sequence[str]) -> Iterator[Path]:
-    folders = [Path(name, part) for name in sys.path if name for part in _IN_PACKAGES]
-    roots = [Path(environment[name]) for name in _TOOLKIT_VARIABLES if environment.get(name)]
-    roots += [Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*"), reverse=True)]
-    folders += [root / "lib64" for root in roots]
+    named = [Path(environment[name]) for name in _TOOLKIT_VARIABLES if environment.get(name)]
+    found = [Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*"), reverse=True)]
+    folders = [root / "lib64" for root in named]
+    folders += [Path(name, part) for name in sys.path if name for part in _IN_PACKAGES]
+    folders += [root / "lib64" for root in found]
     for folder in folders:
         yield from (folder / name for name in names if (folder / name).is_file())

@@ -40,7 +40,7 @@ class Batches(NamedTuple):
 
     Attributes:
         call_ns: Median of the time per call.
-        spread_ratio: Difference of the slowest and the fastest batch, as a share of the median.
+        spread_ratio: Interquartile range, as a share of the median: the middle half of the batches.
         batches: Number of batches.
         calls: Calls per batch.
     """
@@ -52,10 +52,10 @@ class Batches(NamedTuple):
 
     @classmethod
     def of(cls, times_ns: Sequence[float], calls: int) -> Batches:
-        """Return the summary of the times per call of batches, at least one."""
+        """Return the summary of the times per call of two batches or more."""
         median = statistics.median(times_ns)
-        spread = (max(times_ns) - min(times_ns)) / median if median else 0.0
-        return cls(median, spread, len(times_ns), calls)
+        low, _, high = statistics.quantiles(times_ns, n=4, method="inclusive")
+        return cls(median, (high - low) / median if median else 0.0, len(times_ns), calls)
 
     def columns(self) -> dict[str, float | int]:
         """Return what a row shows beside the time."""

@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 _SPREAD = Field(
     "spread_ratio",
     Unit.RATIO,
-    "Slowest minus fastest batch, as a share of the median.",
+    "Interquartile range of the batches, as a share of the median.",
     "Spread (%)",
     100,
     1,

@@ -59,7 +59,7 @@ class Backend(Protocol):
         ...
 
     def graph(self, kernels: int) -> Call:
-        """Return the launch of a CUDA graph of so many of these kernels, one after the other."""
+        """Return the launch of a CUDA graph of so many of these kernels in a row."""
         ...
 
     def free(self) -> None:

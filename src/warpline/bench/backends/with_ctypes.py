@@ -81,9 +81,10 @@ class Loaded:
             self._cublas = _Cublas(self.stream, self._driver.cuda_version() // 1000)
             self.versions["cublas"] = self._cublas.version
         kind = _KINDS[dtype]
-        a = self._upload(operands.matrix(rows, inner, dtype))
-        b = self._upload(operands.matrix(inner, columns, dtype))
-        c = self._allocate(rows * columns * kind.size)
+        counts = (rows * inner, inner * columns, rows * columns)
+        a, b, c = (self._allocate(count * kind.size) for count in counts)
+        for address, count in ((a, counts[0]), (b, counts[1])):
+            self._fill(address, count, dtype)
         return self._cublas.gemm(shape, kind, (a, b, c))
 
     def copy(self, kind: str, size: int, peer: int) -> Call:
@@ -139,12 +140,12 @@ class Loaded:
         self._driver.call(name, *arguments)
         return partial(self._driver.function(name), *arguments)
 
-    def _upload(self, numbers: Any) -> int:
-        address = self._allocate(numbers.nbytes)
-        source = numbers.ctypes.data_as(c_void_p)
-        self._driver.call("cuMemcpyHtoDAsync_v2", address, source, numbers.nbytes, self.stream)
-        self._driver.call("cuStreamSynchronize", self.stream)  # the array goes
-        return address
+    def _fill(self, address: int, count: int, dtype: str) -> None:
+        numbers = operands.numbers(dtype)
+        source, size = numbers.ctypes.data_as(c_void_p), numbers.itemsize
+        for place, length in operands.pieces(count):
+            at = address + place * size
+            self._driver.call("cuMemcpyHtoDAsync_v2", at, source, length * size, self.stream)
 
     def _allocate(self, size: int) -> int:
         self._memory.append(self._driver.allocate(size))

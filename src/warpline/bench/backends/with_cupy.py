@@ -41,8 +41,7 @@ class Loaded:
             raise RefusedError(f"CuPy has no GEMM of {dtype.upper()}")
         if _DTYPES[dtype] == "float32":
             _set_tf32(is_on=dtype == "tf32")
-        a = cupy.asarray(operands.matrix(rows, inner, dtype))
-        b = cupy.asarray(operands.matrix(inner, columns, dtype))
+        a, b = _random(rows, inner, dtype), _random(inner, columns, dtype)
         c = cupy.empty((rows, columns), _DTYPES[dtype])
         return partial(a.dot, b, c)
 
@@ -104,6 +103,14 @@ class Loaded:
         except runtime.CUDARuntimeError as error:
             if "PeerAccessAlreadyEnabled" not in str(error):
                 raise
+
+
+def _random(rows: int, columns: int, dtype: str) -> Any:
+    flat = cupy.empty(rows * columns, _DTYPES[dtype])
+    numbers = cupy.asarray(operands.numbers(dtype))
+    for place, length in operands.pieces(len(flat)):
+        flat[place : place + length] = numbers[:length]
+    return flat.reshape(rows, columns)
 
 
 def _set_tf32(*, is_on: bool) -> None:
