@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 import sys
@@ -179,6 +180,17 @@ def test_frameworks_that_cannot_be_used_are_named(
     facts = bench("gemm", "--sizes", "8", "--dtype", "fp32")
     assert facts["refused"] == {"torch": "this PyTorch has no CUDA", "cupy": "no libnvrtc"}
     assert facts["backend"] == "ctypes"
+
+
+def test_a_library_that_is_not_installed_is_named(on_gpus: None, run: Any) -> None:
+    if importlib.util.find_spec("cupy") is not None:
+        pytest.skip("CuPy is installed")
+    done = run("bench", "launch", "--backend", "cupy")
+    assert done.status == 1
+    assert done.err == (
+        "error: cannot run the benchmark: cupy: cupy is not installed\n"
+        "hint: use --backend ctypes, which needs the NVIDIA driver and, for GEMMs, cuBLAS\n"
+    )
 
 
 def test_no_driver(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -62,6 +62,22 @@ SIGNATURES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+def prepared(function: Any, *arguments: Any) -> Callable[[], object]:
+    """Return a call of a function whose arguments are converted once: that takes longer than it.
+
+    Args:
+        function: A function of ctypes with `argtypes`.
+        arguments: Its arguments.
+    """
+    return partial(
+        function,
+        *(
+            kind(argument) if isinstance(argument, int) else argument
+            for kind, argument in zip(function.argtypes, arguments, strict=True)
+        ),
+    )
+
+
 class Driver:
     """The CUDA driver, with the primary context of one GPU current in this thread.
 
@@ -207,7 +223,7 @@ class Driver:
     def idle_call(self) -> Callable[[], object]:
         """Return a call of the driver that does nothing, to compare others with."""
         version = c_int()
-        return partial(self.function("cuDriverGetVersion"), byref(version))
+        return prepared(self.function("cuDriverGetVersion"), byref(version))
 
     def _number(self, kind: Any, name: str, *arguments: Any) -> int:
         found = kind()

@@ -116,4 +116,4 @@ def _crash(status: int) -> str:
 def _hint(reason: str) -> str:
     if "driver" in reason or "GPU" in reason:
         return "run warpline doctor and nvidia-smi"
-    return "warpline bench gemm --backend ctypes needs only the NVIDIA driver and cuBLAS"
+    return "use --backend ctypes, which needs the NVIDIA driver and, for GEMMs, cuBLAS"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from ctypes import byref, c_double, c_float, c_int, c_uint, c_void_p
-from functools import partial
+from ctypes import byref, c_double, c_float, c_int, c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from warpline.bench import libraries, operands
-from warpline.bench.driver import Driver
+from warpline.bench.driver import Driver, prepared
 from warpline.bench.refusals import OutOfMemoryError, RefusedError
 from warpline.bench.timing import Call
 
@@ -109,10 +108,9 @@ class Loaded:
         """Return the launch of the smallest kernel."""
         if self._kernel is None:
             self._kernel = self._driver.kernel(_EMPTY_KERNEL, b"empty")
-        sizes = [c_uint(1)] * 6
-        return self._checked(
-            "cuLaunchKernel", self._kernel, *sizes, c_uint(0), self.stream, None, None
-        )
+        grid_and_block = (1, 1, 1, 1, 1, 1)
+        arguments = (self._kernel, *grid_and_block, 0, self.stream, None, None)
+        return self._checked("cuLaunchKernel", *arguments)
 
     def graph(self, kernels: int) -> Call:
         """Return the launch of a CUDA graph."""
@@ -138,7 +136,7 @@ class Loaded:
     def _checked(self, name: str, *arguments: Any) -> Call:
         """Return a call of the driver, which was made once to see whether it works."""
         self._driver.call(name, *arguments)
-        return partial(self._driver.function(name), *arguments)
+        return prepared(self._driver.function(name), *arguments)
 
     def _fill(self, address: int, count: int, dtype: str) -> None:
         numbers = operands.numbers(dtype)
@@ -197,7 +195,7 @@ class _Cublas:
             *(kind.compute, _DEFAULT_ALGORITHM),
         )
         self._call("cublasGemmEx", *arguments)
-        return partial(self._function("cublasGemmEx"), *arguments)
+        return prepared(self._function("cublasGemmEx"), *arguments)
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = self._function(name)(*arguments)
