@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpline.derived import derived
+from warpline.derived.counters.block_limits import block_limits, limits_of_launches
 from warpline.frozen import frozen
-from warpline.hardware.sm_limits import PARTITIONS, REGISTER_UNIT, WARP_THREADS, sm_limits
+from warpline.hardware.sm_limits import PARTITIONS
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.trace import Trace
 
@@ -73,10 +74,9 @@ def launch_metrics(trace: Trace) -> tuple[LaunchMetric, ...]:
     for column, (name, unit) in _OF_COLUMNS.items():
         data = columns[column]
         found.append(LaunchMetric(name, unit, data.values, is_own & data.is_valid()))
-    device = _Devices(trace)
-    is_sm = is_own & device.has_sms
-    found.append(LaunchMetric("launch__sm_count", "SM", device.sms, is_sm))
-    return (*found, *_occupancy(trace, grid, block, is_own, device))
+    sms = _sms(trace)
+    found.append(LaunchMetric("launch__sm_count", "SM", sms, is_own & (sms > 0)))
+    return (*found, *_occupancy(trace, grid, block, is_own, sms))
 
 
 _SHAPES = ("grid", "block")
@@ -107,66 +107,41 @@ def _whole(values: F64, is_known: BoolArray) -> I64:
     return np.where(is_known, values, 0).astype(np.int64)
 
 
-class _Devices:
-    """Facts about the GPU of each launch.
-
-    Attributes:
-        sms: SMs, 0 if unknown, shape (launches,).
-        has_sms: Whether they are known.
-        limits: Limits of an SM, as in `SmLimits`, zeros if unknown, shape (launches, 6).
-        has_limits: Whether they are known.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        launches = trace.columns("profiled_kernel", "device_id")["device_id"]
-        names = ("sm_count", "compute_major", "compute_minor")
-        count = trace.row_count("device") if trace.has("device") else 0
-        sms, limits = np.zeros(count + 1, np.int64), np.zeros((count + 1, 6))
-        if count:
-            facts = trace.columns("device", *names)
-            sms[:count] = facts["sm_count"].filled(0)
-            capabilities = (facts[name].filled(-1).tolist() for name in names[1:])
-            for row, (major, minor) in enumerate(zip(*capabilities, strict=True)):
-                limits[row] = sm_limits(major, minor) or 0
-        rows = launches.filled(count)  # the last row has zeros
-        self.sms, self.has_sms = sms[rows], sms[rows] > 0
-        self.limits = limits[rows]
-        self.has_limits = self.limits[:, 0] > 0
+def _sms(trace: Trace) -> I64:
+    """Return the SMs of the GPU of each launch, 0 if unknown."""
+    launches = trace.columns("profiled_kernel", "device_id")["device_id"]
+    count = trace.row_count("device") if trace.has("device") else 0
+    sms = np.zeros(count + 1, np.int64)
+    if count:
+        sms[:count] = trace.columns("device", "sm_count")["sm_count"].filled(0)
+    return sms[launches.filled(count)]  # the last row has a zero
 
 
 def _occupancy(
-    trace: Trace, grid: F64, block: F64, is_own: BoolArray, device: _Devices
+    trace: Trace, grid: F64, block: F64, is_own: BoolArray, sms: I64
 ) -> list[LaunchMetric]:
     """Return the limits of occupancy: blocks per SM, and what follows from the least of them."""
     columns = trace.columns("profiled_kernel", *_OF_COLUMNS)
     registers = columns["registers_per_thread"].filled(0).astype(np.float64)
     shared = sum(columns[f"{kind}_shared_bytes"].filled(0).astype(np.float64) for kind in _KINDS)
-    most_warps, most_blocks, most_registers, most_shared, reserved, unit = device.limits.T
-    warps = np.ceil(block / WARP_THREADS)
-    is_known = is_own & device.has_limits & (registers > 0)
+    limits = limits_of_launches(trace)
+    most_warps, reserved = limits[0], limits[4]
+    by = block_limits(limits, block, registers, shared)
+    blocks, of_thread, of_block = by.resident, by.allocated_registers, by.allocated_shared_bytes
+    is_known = is_own & (most_warps > 0) & (registers > 0) & (blocks > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        by_warps = np.floor(most_warps / warps)
-        of_warp = np.ceil(registers * WARP_THREADS / REGISTER_UNIT) * REGISTER_UNIT
-        resident = np.floor(most_registers / PARTITIONS / of_warp) * PARTITIONS
-        by_registers = np.floor(resident / warps)
-        of_thread = of_warp / WARP_THREADS
-        of_block = np.ceil((shared + reserved) / unit) * unit
-        by_shared = np.where(of_block > 0, np.floor(most_shared / of_block), np.inf)
-        others = np.minimum(np.minimum(by_warps, by_registers), most_blocks)
-        blocks = np.minimum(others, by_shared)
-        is_known &= blocks > 0
-        occupied = blocks * warps
+        warps = blocks * by.block_warps
         metrics = (
-            ("launch__occupancy_limit_blocks", "block", most_blocks, is_known),
-            ("launch__occupancy_limit_registers", "block", by_registers, is_known),
-            ("launch__occupancy_limit_shared_mem", "block", by_shared, by_shared <= others),
-            ("launch__occupancy_limit_warps", "block", by_warps, is_known),
+            ("launch__occupancy_limit_blocks", "block", by.blocks, is_known),
+            ("launch__occupancy_limit_registers", "block", by.registers, is_known),
+            ("launch__occupancy_limit_shared_mem", "block", by.shared, by.shared == blocks),
+            ("launch__occupancy_limit_warps", "block", by.warps, is_known),
             ("launch__registers_per_thread_allocated", "register/thread", of_thread, is_known),
             ("launch__shared_mem_per_block_allocated", "byte/block", of_block, is_known),
-            ("launch__waves_per_multiprocessor", "", grid / device.sms / blocks, device.has_sms),
-            ("sm__maximum_warps_avg_per_active_cycle", "warp", occupied, is_known),
-            ("sm__maximum_warps_per_active_cycle_pct", "%", 100 * occupied / most_warps, is_known),
-            ("smsp__maximum_warps_avg_per_active_cycle", "warp", occupied / PARTITIONS, is_known),
+            ("launch__waves_per_multiprocessor", "", grid / sms / blocks, sms > 0),
+            ("sm__maximum_warps_avg_per_active_cycle", "warp", warps, is_known),
+            ("sm__maximum_warps_per_active_cycle_pct", "%", 100 * warps / most_warps, is_known),
+            ("smsp__maximum_warps_avg_per_active_cycle", "warp", warps / PARTITIONS, is_known),
         )
     # What a launch has beside what it asked for. How Nsight Compute rounds their sum is not known.
     used = shared + reserved
