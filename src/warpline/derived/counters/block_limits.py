@@ -44,6 +44,10 @@ class BlockLimits:
         """The blocks that an SM holds."""
         return np.minimum(self.without_shared, self.shared)
 
+    def occupancy(self, blocks: F64, limits: F64) -> F64:
+        """Return the share of the warps of an SM that some blocks have, in [0, 1]."""
+        return np.asarray(blocks * self.block_warps / limits[0], np.float64)
+
 
 def block_limits(
     limits: F64, threads: F64, registers: F64, shared_bytes: F64, carveout_bytes: F64 | None = None

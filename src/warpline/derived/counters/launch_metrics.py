@@ -123,7 +123,8 @@ def _occupancy(
     """Return the limits of occupancy: blocks per SM, and what follows from the least of them."""
     columns = trace.columns("profiled_kernel", *_OF_COLUMNS)
     registers = columns["registers_per_thread"].filled(0).astype(np.float64)
-    shared = sum(columns[f"{kind}_shared_bytes"].filled(0).astype(np.float64) for kind in _KINDS)
+    static, dynamic = (columns[f"{kind}_shared_bytes"].filled(0) for kind in _KINDS)
+    shared = static.astype(np.float64) + dynamic
     limits = limits_of_launches(trace)
     most_warps, reserved = limits[0], limits[4]
     by = block_limits(limits, block, registers, shared)
