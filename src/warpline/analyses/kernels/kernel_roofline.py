@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline.derived.counters import launch_columns
 from warpline.derived.counters.known import Known, ratio, scaled, total_of_known
-from warpline.derived.counters.rooflines import Roof, Rooflines, rooflines
+from warpline.derived.efficiency.rooflines import Roof, Rooflines, rooflines
 from warpline.derived.texts import dimension_texts
 from warpline.frozen import frozen
 from warpline.ops.arrays import F64, I64
