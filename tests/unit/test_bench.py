@@ -190,6 +190,16 @@ def test_pieces_cover_a_matrix() -> None:
     assert value == pytest.approx(float(numbers[0]), rel=1e-2)
 
 
+def test_fp8_numbers_are_finite() -> None:
+    bits = operands.numbers("fp8")
+    exponents = bits >> 3 & 15
+    assert (int(exponents.min()), int(exponents.max())) == (4, 8)
+    assert len(set(bits.tolist())) == 2 * 5 * 8
+    operands.check_fp8_shape((16, 32, 48))
+    with pytest.raises(RefusedError, match="FP8 requires multiples of 16"):
+        operands.check_fp8_shape((16, 32, 8))
+
+
 def test_an_old_driver_is_named() -> None:
     library = MagicMock(spec=["cuInit"])
     library.cuInit.return_value = 0
@@ -216,7 +226,7 @@ def test_cublas_of_a_newer_cuda_is_not_loaded(tmp_path: Path, monkeypatch: Any) 
     monkeypatch.setattr(ctypes, "CDLL", load)
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(RefusedError, match=r"cuBLAS cannot be loaded: .*; pip install nvidia"):
-        libraries.load_cublas({"CUDA_HOME": str(tmp_path)}, newest=12)
+        libraries.load_cublas("libcublas", {"CUDA_HOME": str(tmp_path)}, newest=12)
     assert tried[0] == str(tmp_path / "lib64" / "libcublas.so.12")
     assert not any("so.13" in path for path in tried)
     assert "libcublas.so.12" in tried  # by the system's search
