@@ -228,7 +228,7 @@ class Timer:
         return Queued(self._driver.elapsed_ns(self._begin, self._end) / calls, launch_ns)
 
     def _fill_time(self) -> tuple[int, int, float] | None:
-        """Return address, size and time of the memset that keeps the GPU busy, if memory is left."""
+        """Return address, size and time of memsets that keep the GPU busy; None without memory."""
         size = _FILL_BYTES
         while size >= _LEAST_FILL_BYTES:
             try:
