@@ -42,12 +42,15 @@ if TYPE_CHECKING:
     from warpline.capture.launcher import passes, program, reasons
     from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
+    from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sums as sums
+    from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
+    from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
-    from warpline.result.kernel_pages import GroupedBy
+    from warpline.result.kernel_pages import GroupedBy, LaunchTable
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
 else:
@@ -63,10 +66,13 @@ else:
     counter_runs = lazy("warpline.trace.counter_runs")
     recordings = lazy("warpline.trace.recording")
     filters = lazy("warpline.documents.kernel_filters")
+    findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
+    blocks = lazy("warpline.render.diagnosis.text")
+    presentation = lazy("warpline.presentation.kernel_findings")
 
 NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
@@ -301,6 +307,10 @@ def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if page is Page.SUMMARY and not chosen.json:
         _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv))
+        if not chosen.csv:
+            launches = documents.launches(trace, _choice(chosen))
+            with _Output(chosen.log_file) as out:
+                _write_findings(chosen, trace, launches, out)
         return
     with _Output(chosen.log_file) as out:
         if page is Page.SESSION:
@@ -352,7 +362,8 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
-        listings.write_json(launches, out)
+        found = findings.kernel_findings(trace, _choice(chosen))
+        listings.write_json(launches, out, findings=found)
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,
@@ -366,6 +377,28 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
     else:
         write = pages.write_details_csv if chosen.csv else pages.write_details
         write(launches, out, is_scaled=is_scaled)
+        if _wants_findings(chosen):
+            _write_findings(chosen, trace, launches, out)
+
+
+def _wants_findings(chosen: CountingSettings) -> bool:
+    """Return whether findings follow the page details.
+
+    If it was asked for by name, or parts of it, it is what ncu prints.
+    """
+    is_part = chosen.imported and (chosen.section or chosen.metrics)
+    return chosen.page is None and not chosen.csv and not is_part
+
+
+def _write_findings(
+    chosen: CountingSettings, trace: Trace, launches: LaunchTable, out: TextIO
+) -> None:
+    """Write what rules found in each kernel, where there are the metrics for it."""
+    found = findings.of_kernels(trace, _choice(chosen), launches.launches)
+    if found:
+        options = render.detect_options(sys.stdout, os.environ)
+        out.write("\n")
+        blocks.write(presentation.findings_screen(found), out, options)
 
 
 def _write_document(chosen: CountingSettings, document: Document) -> None:

@@ -26,7 +26,8 @@ class Demands:
         used: Share of each resource's peak over the duration, from 0 to 1, 0 if unknown, shape
             (launches, resources).
         imbalance: Time of the busiest SM over the mean; 1 if unknown, shape (launches,).
-        has_all: Whether all is known that a prediction needs, shape (launches,).
+        has_all: Whether all is known that a prediction needs, shape (launches,). It is not for
+            ranges of several kernels, which may run at the same time.
     """
 
     time_ns: F64
@@ -34,10 +35,27 @@ class Demands:
     imbalance: F64
     has_all: BoolArray
 
+    @property
+    def on_busiest_sm(self) -> F64:
+        """Shares, those of resources of SMs on the busiest SM, (launches, resources)."""
+        return busiest_sm(self.used, self.imbalance)
+
     def share(self, name: str) -> F64:
         """Return the share of a resource, shape (launches,)."""
         share: F64 = self.used[:, PLACE[name]]
         return share
+
+
+def busiest_sm(used: F64, imbalance: F64) -> F64:
+    """Return shares with those of resources of SMs on the busiest SM, at most 1.
+
+    Args:
+        used: Shares, shape (launches, resources).
+        imbalance: Time of the busiest SM over the mean, shape (launches,).
+    """
+    is_on_sm = np.array([resource.is_on_sm for resource in RESOURCES])
+    busiest = np.where(is_on_sm, used * imbalance[:, None], used)
+    return np.minimum(busiest, np.maximum(used, 1.0))
 
 
 @derived
@@ -56,7 +74,8 @@ def demands(trace: Trace) -> Demands:
     (mean, has_mean), (most, has_most) = (metric_numbers(trace, name) for name in ACTIVE)
     has_both = has_mean & has_most & (mean > 0) & (most >= mean)
     imbalance = np.divide(most, mean, out=np.ones(len(mean)), where=has_both)
-    has_all = time_ns > 0
+    is_range = trace.columns("profiled_kernel", "is_range")["is_range"]
+    has_all = (time_ns > 0) & ~(is_range.is_valid() & is_range.values)
     for names in REQUIRED:
         has_all &= is_known[:, [PLACE[name] for name in names]].any(axis=1)
     return Demands(time_ns, used, imbalance, has_all)

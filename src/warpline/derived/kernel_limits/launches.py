@@ -48,7 +48,10 @@ class Launches:
 
     def has(self, *names: str) -> BoolArray:
         """Return which launches have all of the metrics, shape (launches,)."""
-        return np.logical_and.reduce([self._column(name)[1] for name in names])
+        has_all = np.ones(len(self), np.bool_)
+        for name in names:
+            has_all &= self._column(name)[1]
+        return has_all
 
     def _column(self, name: str) -> tuple[F64, BoolArray]:
         if name not in self._metrics:

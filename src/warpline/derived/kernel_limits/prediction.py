@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpline.derived.kernel_limits.ceilings import CHOSEN, Ceilings
-from warpline.derived.kernel_limits.demands import Demands
+from warpline.derived.kernel_limits.demands import Demands, busiest_sm
 from warpline.derived.kernel_limits.resources import GROUPS, PLACE, RESOURCES
 from warpline.frozen import frozen
 from warpline.ops.arrays import F64, I64, BoolArray
@@ -26,12 +26,14 @@ class Change:
         kept: Part of the use of each resource that remains, shape (launches, resources).
         added: Use that is added, as a share of the present time, same shape.
         hides: Factor by which more latency is hidden, at least 1, shape (launches,).
+        hides_least: The same at worst, shape (launches,).
         balances: Whether all SMs then work the same time, shape (launches,).
     """
 
     kept: F64
     added: F64
     hides: F64
+    hides_least: F64
     balances: BoolArray
 
     @classmethod
@@ -42,6 +44,7 @@ class Change:
         *,
         added: Mapping[str, F64] | None = None,
         hides: F64 | None = None,
+        hides_least: F64 | None = None,
         balances: bool = False,
     ) -> Change:
         """Return a change of launches, with columns by the name of their resource.
@@ -51,6 +54,7 @@ class Change:
             kept: Parts that remain; others stay as they are.
             added: Shares of the present time that are added.
             hides: Factor by which more latency is hidden.
+            hides_least: The same at worst, by default the same.
             balances: Whether all SMs then work the same time.
         """
         scale, more = np.ones((count, len(RESOURCES))), np.zeros((count, len(RESOURCES)))
@@ -59,7 +63,8 @@ class Change:
         for name, share in (added or {}).items():
             more[:, PLACE[name]] = share
         factor = np.ones(count) if hides is None else np.maximum(hides, 1.0)
-        return cls(scale, more, factor, np.full(count, balances))
+        least = factor if hides_least is None else np.clip(hides_least, 1.0, factor)
+        return cls(scale, more, factor, least, np.full(count, balances))
 
     def then(self, other: Change) -> Change:
         """Return both changes, this one first."""
@@ -67,6 +72,7 @@ class Change:
             self.kept * other.kept,
             self.added * other.kept + other.added,
             self.hides * other.hides,
+            self.hides_least * other.hides_least,
             self.balances | other.balances,
         )
 
@@ -77,6 +83,7 @@ class Change:
             np.where(column, self.kept, 1.0),
             np.where(column, self.added, 0.0),
             np.where(is_changed, self.hides, 1.0),
+            np.where(is_changed, self.hides_least, 1.0),
             self.balances & is_changed,
         )
 
@@ -101,9 +108,9 @@ class Prediction:
 def predict(demands: Demands, change: Change, ceilings: Ceilings = CHOSEN) -> Prediction:
     """Return how long launches take after a change; never longer than now."""
     time_ns = demands.time_ns
-    now = _on_busiest_sm(demands.used, demands.imbalance)
+    now = demands.on_busiest_sm
     imbalance = np.where(change.balances, 1.0, demands.imbalance)
-    after = _on_busiest_sm(demands.used * change.kept + change.added, imbalance)
+    after = busiest_sm(demands.used * change.kept + change.added, imbalance)
 
     def longest(ceiling: F64) -> F64:
         # A share that was measured is possible.
@@ -115,19 +122,12 @@ def predict(demands: Demands, change: Change, ceilings: Ceilings = CHOSEN) -> Pr
         _quotient(now, after, change.hides, ceilings) * time_ns,
         longest(ceilings.likely()) + start.likely,
     )
-    unexplained = (1 - now.max(axis=1)) * time_ns / change.hides
+    unexplained = (1 - now.max(axis=1)) * time_ns / change.hides_least
     low = np.minimum(longest(ceilings.best()) + start.best, time_ns)
     high = np.minimum(longest(ceilings.poor()) + start.poor + unexplained, time_ns)
     likely = np.clip(likely, low, time_ns)
     limiter = (after / np.maximum(ceilings.likely(), now)).argmax(axis=1)
     return Prediction(low, likely, np.maximum(high, likely), limiter)
-
-
-def _on_busiest_sm(used: F64, imbalance: F64) -> F64:
-    """Return the use of resources, those of SMs on the busiest one; at most 1 if at most 1."""
-    is_on_sm = np.array([resource.is_on_sm for resource in RESOURCES])
-    busiest = np.where(is_on_sm, used * imbalance[:, None], used)
-    return np.minimum(busiest, np.maximum(used, 1.0))
 
 
 def _quotient(now: F64, after: F64, hides: F64, ceilings: Ceilings) -> F64:

@@ -29,7 +29,7 @@ class Priced:
         proposal: What was found.
         before_ns: Time before the repair: that of the launch, or after the findings above.
         low_ns: Floor of the time after it.
-        likely_ns: Expected time after it; None if counters do not tell.
+        likely_ns: Expected time after it; None with a floor only.
         high_ns: Most time after it.
         limiter: What limits the launch then.
     """
@@ -87,9 +87,7 @@ def _rank(item: Priced) -> tuple[int, float]:
     return (0 if kind.is_fault else kind.value), -item.rank_ns
 
 
-def _chain(
-    launches: Launches, found: list[tuple[str, Proposal]]
-) -> Iterable[tuple[int, Priced]]:
+def _chain(launches: Launches, found: list[tuple[str, Proposal]]) -> Iterable[tuple[int, Priced]]:
     """Yield rows and findings of excesses that are removed one after another."""
     count = len(launches)
     done, before = Change.of(count), launches.demands.time_ns

@@ -1,4 +1,4 @@
-"""The resources of a GPU that may limit a kernel, and the metrics that say how much it uses them."""
+"""The resources of a GPU that may limit a kernel, and the metrics of their use."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def low_occupancy(launches: Launches) -> list[Proposal]:
         [np.where(launches.has(name), launches.metric(name), np.inf) for name in _LIMITS]
     )
     limiters = np.array([*_LIMITS.values()])[limits.argmin(axis=0)]
-    busiest = launches.demands.used.argmax(axis=1)
+    used = launches.demands.on_busiest_sm
+    busiest = used.argmax(axis=1)
 
     def claim(row: int) -> str:
         return (
@@ -64,12 +65,11 @@ def low_occupancy(launches: Launches) -> list[Proposal]:
         )
 
     def no_gain(row: int) -> str:
-        share = format_ratio(launches.demands.used[row, busiest[row]])
-        label = RESOURCES[busiest[row]].label
+        share, label = format_ratio(used[row, busiest[row]]), RESOURCES[busiest[row]].label
         return f"{claim(row)} But {label} is at {share} of its peak already."
 
     evidence = (_THEORETICAL, WARPS, *_LIMITS, _REGISTERS)
-    is_busy = launches.demands.used.max(axis=1, initial=0) >= launches.ceilings.busy
+    is_busy = used.max(axis=1, initial=0) >= launches.ceilings.busy
     return [
         Proposal(
             Kind.REMOVES,
@@ -88,6 +88,6 @@ def low_occupancy(launches: Launches) -> list[Proposal]:
             change,
             no_gain,
             "Leave occupancy as it is; the busiest resource is what to relieve.",
-            (*evidence, *(name for resource in RESOURCES[:2] for name in resource.metrics[:1])),
+            (*evidence, *(resource.metrics[0] for resource in RESOURCES[:2])),
         ),
     ]

@@ -17,9 +17,7 @@ _LOADS, _STORES, _ATOMICS, _REDUCTIONS = (
     f"l1tex__t_sectors_pipe_lsu_mem_global_op_{of}.sum" for of in ("ld", "st", "atom", "red")
 )
 _REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum"
-_ALL, _IDEAL = (
-    f"memory_l2_theoretical_sectors_global{which}" for which in ("", "_ideal")
-)
+_ALL, _IDEAL = (f"memory_l2_theoretical_sectors_global{which}" for which in ("", "_ideal"))
 _BYTES = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _READ = "dram__bytes_read.sum", "dram__bytes_op_read.sum"
 _SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
@@ -59,7 +57,7 @@ def uncoalesced(launches: Launches) -> list[Proposal]:
         len(launches),
         {
             "l1-data": 1 - (1 - kept) * np.clip(of_global, 0, 1),
-            **{name: of_l2 for name in L2},
+            **dict.fromkeys(L2, of_l2),
         },
     )
 
@@ -100,8 +98,6 @@ def _excess(launches: Launches) -> F64:
 
 def _is_reused(launches: Launches, sectors: F64) -> BoolArray:
     """Return whether sectors come from caches more than once, shape (launches,)."""
-    read = np.where(
-        launches.has(_READ[0]), launches.metric(_READ[0]), launches.metric(_READ[1])
-    )
+    read = np.where(launches.has(_READ[0]), launches.metric(_READ[0]), launches.metric(_READ[1]))
     is_reused: BoolArray = read / _SECTOR < (1 - _LEAST_REUSE) * sectors
     return is_reused

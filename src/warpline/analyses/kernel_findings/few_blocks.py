@@ -33,9 +33,7 @@ def few_blocks(launches: Launches) -> list[Proposal]:
     Source: Pair `small_grid` on an H100: 1,777 us, 72.7 predicted, 70.9 measured.
     """
     sms, grid = launches.metric(SMS), launches.metric(GRID)
-    fit = np.where(
-        launches.has(_THEORETICAL), launches.metric(_THEORETICAL), launches.warps_of_sm
-    )
+    fit = np.where(launches.has(_THEORETICAL), launches.metric(_THEORETICAL), launches.warps_of_sm)
     warps = launches.launched_warps
     hides = np.divide(fit * sms, warps, out=np.ones(len(warps)), where=warps > 0)
     waves = launches.metric(_WAVES)
@@ -45,8 +43,8 @@ def few_blocks(launches: Launches) -> list[Proposal]:
     def claim(row: int) -> str:
         share = warps[row] / (fit[row] * sms[row])
         return (
-            f"The grid has {grid[row]:.0f} blocks for {sms[row]:.0f} SMs. Its {warps[row]:.0f} warps"
-            f" fill {format_ratio(min(share, 1))} of the slots."
+            f"The grid has {grid[row]:.0f} blocks for {sms[row]:.0f} SMs. Its"
+            f" {warps[row]:.0f} warps fill {format_ratio(min(share, 1))} of the warp slots."
         )
 
     return [

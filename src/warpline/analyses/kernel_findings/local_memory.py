@@ -27,13 +27,13 @@ _LEAST = 0.1
 def local_memory(launches: Launches) -> list[Proposal]:
     """Loads and stores of local memory.
 
-    What it finds: At least 10% of the sectors that L1 handles for global and local memory are local.
+    What it finds: At least 10% of the global and local sectors in L1 are local.
     Why it matters: Local memory holds registers that did not fit and arrays that are indexed at run
         time. It is in DRAM, behind the same caches as all other data.
     How it is found: Sectors and requests of local memory. A repair takes all of them away from L1
         and L2; the rest is the floor.
-    What to do: Spills: raise the limit of registers (`__launch_bounds__`, `-maxrregcount`), or split
-        the kernel. Arrays: unroll loops, so that indices are known when it is compiled.
+    What to do: Spills: raise the limit of registers (`__launch_bounds__`, `-maxrregcount`), or
+        split the kernel. Arrays: unroll loops, so that indices are known to the compiler.
     Limits: With more registers fewer warps fit on an SM, and unrolled code is other code.
     Source: Nsight Compute's metrics. No pair was measured.
     """
@@ -51,8 +51,8 @@ def local_memory(launches: Launches) -> list[Proposal]:
         what = f" {spills:,.0f} requests are spilled registers." if spills else ""
         return f"{format_ratio(share[row])} of the sectors in L1 are local memory.{what}"
 
-    kept = {name: 1 - share for name in (*L1, *L2, "dram")}
-    kept |= {name: 1 - of_requests for name in ("l1-requests", "lsu", "memory-instructions")}
+    kept = dict.fromkeys((*L1, *L2, "dram"), 1 - share)
+    kept |= dict.fromkeys(("l1-requests", "lsu", "memory-instructions"), 1 - of_requests)
     return [
         Proposal(
             Kind.REPLACES,

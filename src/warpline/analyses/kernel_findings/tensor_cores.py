@@ -12,7 +12,7 @@ from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "tensor-cores"
-TITLE = "A matrix product does not use Tensor Cores"
+TITLE = "Products run on the FMA pipe, not on Tensor Cores"
 
 _INSTRUCTIONS = "smsp__inst_executed.sum"
 _LEAST_SHARE = 0.2  # of all instructions: FFMAs

@@ -15,7 +15,7 @@ TITLE = "Warps wait for memory with few loads in flight"
 _STALL = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
 _LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
 _LEAST_SHARE = 0.5  # of the latency
-_MORE = 4.0  # loads in flight
+_MORE, _AT_LEAST = 4.0, 1.25  # times as much latency that is hidden
 
 
 @kernel_rule(name=NAME, title=TITLE)
@@ -25,7 +25,8 @@ def loads_in_flight(launches: Launches) -> list[Proposal]:
     What it finds: More than half of the time between instructions of a warp is a wait for memory
         (long scoreboard), and the most-used resource is at less than 60% of its peak.
     Why it matters: Latency governs such a kernel. More loads at a time hide it.
-    How it is found: By the stalls of warps. A repair has four loads in flight in place of one.
+    How it is found: By the stalls of warps. A repair has four loads in flight in place of
+        one, and hides a quarter more of the latency at least.
     What to do: Unroll loops and load several values before the first is used, use wider loads, or
         copy ahead with `cp.async` or TMA.
     Limits: Loads whose address depends on the load before, as in lists and trees, cannot be started
@@ -47,7 +48,11 @@ def loads_in_flight(launches: Launches) -> list[Proposal]:
             Kind.REMOVES,
             TITLE,
             launches.has(_STALL, _LATENCY) & (share > _LEAST_SHARE) & is_idle,
-            Change.of(len(launches), hides=np.full(len(launches), _MORE)),
+            Change.of(
+                len(launches),
+                hides=np.full(len(launches), _MORE),
+                hides_least=np.full(len(launches), _AT_LEAST),
+            ),
             claim,
             "Load several values before the first is used (unroll, wider loads), or copy ahead with"
             " cp.async or TMA.",

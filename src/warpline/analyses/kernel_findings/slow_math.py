@@ -60,9 +60,7 @@ def slow_math(launches: Launches) -> list[Proposal]:
             Kind.REPLACES,
             TITLE,
             opcodes.has_any & is_bound & (share >= _LEAST_SHARE) & (fma >= _POLYNOMIAL * slow),
-            Change.of(
-                len(launches), {**{name: none for name in COMPUTE}, "xu": left}
-            ),
+            Change.of(len(launches), {**dict.fromkeys(COMPUTE, none), "xu": left}),
             claim,
             "Where less accuracy is enough: __sinf, __expf, __fdividef, or -use_fast_math for all.",
             (_INSTRUCTIONS,),

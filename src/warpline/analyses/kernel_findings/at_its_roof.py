@@ -11,7 +11,7 @@ from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "at-its-roof"
-TITLE = "The kernel is at the roof of the GPU"
+TITLE = "DRAM, L2 or Tensor Cores are near their peak"
 
 _NEARLY = 0.9  # of the ceiling
 _FIXES = {
@@ -51,7 +51,7 @@ def at_its_roof(launches: Launches) -> list[Proposal]:
         found.append(
             Proposal(
                 Kind.DONE,
-                f"{resource.label} is at its roof",
+                f"{resource.label} is near its peak",
                 is_full,
                 none,
                 claim,

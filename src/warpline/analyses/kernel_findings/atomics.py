@@ -13,9 +13,7 @@ from warpline.units import format_ratio
 NAME = "atomics"
 TITLE = "Atomics contend for few addresses"
 
-_SECTORS = tuple(
-    f"l1tex__t_sectors_pipe_lsu_mem_global_op_{of}.sum" for of in ("red", "atom")
-)
+_SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{of}.sum" for of in ("red", "atom"))
 _ALL_SECTORS = "lts__t_sectors.sum"
 _MEAN = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
 _LEAST = 0.3

@@ -45,9 +45,7 @@ def divergence(launches: Launches) -> list[Proposal]:
             Kind.REMOVES,
             TITLE,
             is_few,
-            Change.of(
-                len(launches), {name: kept for name in COMPUTE if name != "tensor"}
-            ),
+            Change.of(len(launches), {name: kept for name in COMPUTE if name != "tensor"}),
             claim,
             "Give the threads of a warp the same work: group items by branch, or make the loops of"
             " a warp equally long.",
