@@ -69,7 +69,7 @@ def trace(
                 instances["key_text"].append(key)
                 instances["value"].append(value)
     count = len(launches)
-    tables = {
+    tables: dict[str, dict[str, list[Any]]] = {
         "device": {"name": [gpu], "sm_count": [132]},
         "profiled_kernel": {
             "launch_number": [*range(count)],
@@ -78,7 +78,9 @@ def trace(
         },
         "kernel_metric": rows,
     }
-    return Trace(MemorySource(tables | ({"metric_instance": instances} if opcodes else {})))
+    if opcodes:
+        tables["metric_instance"] = instances
+    return Trace(MemorySource(tables))
 
 
 def found(metrics: Metrics | None = None, opcodes: Mapping[str, int] | None = None) -> list[Priced]:

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from warpline.render import kernel_pages as pages
     from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
-    from warpline.result.kernel_pages import GroupedBy, LaunchTable
+    from warpline.result.kernel_findings import KernelFindings
+    from warpline.result.kernel_pages import GroupedBy
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
 else:
@@ -306,11 +307,8 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if page is Page.SUMMARY and not chosen.json:
-        _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv))
-        if not chosen.csv:
-            launches = documents.launches(trace, _choice(chosen))
-            with _Output(chosen.log_file) as out:
-                _write_findings(chosen, trace, launches, out)
+        found = [] if chosen.csv else _findings(chosen, trace)
+        _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv), found)
         return
     with _Output(chosen.log_file) as out:
         if page is Page.SESSION:
@@ -378,7 +376,7 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         write = pages.write_details_csv if chosen.csv else pages.write_details
         write(launches, out, is_scaled=is_scaled)
         if _wants_findings(chosen):
-            _write_findings(chosen, trace, launches, out)
+            _write_findings(_findings(chosen, trace), out, _options(chosen, out))
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:
@@ -390,26 +388,34 @@ def _wants_findings(chosen: CountingSettings) -> bool:
     return chosen.page is None and not chosen.csv and not is_part
 
 
-def _write_findings(
-    chosen: CountingSettings, trace: Trace, launches: LaunchTable, out: TextIO
-) -> None:
-    """Write what rules found in each kernel, where there are the metrics for it."""
-    found = findings.of_kernels(trace, _choice(chosen), launches.launches)
+def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
+    """Return what rules found in each kernel, where there are the metrics for it."""
+    return findings.of_kernels(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+
+
+def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:
     if found:
-        options = render.detect_options(sys.stdout, os.environ)
         out.write("\n")
         blocks.write(presentation.findings_screen(found), out, options)
 
 
-def _write_document(chosen: CountingSettings, document: Document) -> None:
-    """Write a document as text, CSV or JSON."""
+def _options(chosen: CountingSettings, out: TextIO) -> render.Options:
+    """Return the options of standard output, or of a file."""
+    return render.detect_options(out if chosen.log_file else sys.stdout, os.environ)
+
+
+def _write_document(
+    chosen: CountingSettings, document: Document, found: Sequence[KernelFindings] = ()
+) -> None:
+    """Write a document as text, CSV or JSON, and findings about kernels after it."""
     name = "csv" if chosen.csv else "json" if chosen.json else "text"
     out = io.StringIO()
     stream = None if chosen.log_file else sys.stdout
-    options = render.detect_options(stream or out, os.environ)
+    options = _options(chosen, out)
     if name == "text":
         options = dataclasses.replace(options, time_unit="us")
     plugins.find("renderers", name, render.RENDERERS).render(document, stream or out, options)
+    _write_findings(found, stream or out, options)
     if stream is None:
         with _Output(chosen.log_file) as log:
             log.write(out.getvalue())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from warpline.derived.kernel_limits.opcodes import EXECUTED
 from warpline.derived.kernel_limits.pricing import Priced, priced
 from warpline.derived.kernel_limits.resources import RESOURCES
 from warpline.derived.kernel_limits.rules import KERNEL_RULES, Kind
-from warpline.documents.kernel_filters import Choice, chosen_rows
+from warpline.documents.kernel_filters import NAMES, Choice, chosen_rows, shown
 from warpline.documents.table_rows import Rows
 from warpline.result.diagnosis import Severity
 from warpline.result.kernel_findings import KernelFinding, KernelFindings, MetricValue, Outcome
-from warpline.result.kernel_pages import ProfiledLaunch
 from warpline.trace import Trace
 
 _OUTCOMES: dict[Kind, Outcome] = {
@@ -40,15 +39,17 @@ def kernel_findings(trace: Trace, choice: Choice) -> list[tuple[KernelFinding, .
     return _of_rows(trace, chosen_rows(trace, Rows(trace, "profiled_kernel"), choice))
 
 
-def _of_rows(trace: Trace, rows: Iterable[int]) -> list[tuple[KernelFinding, ...]]:
-    plugins.load("kernel-rules")
+def _of_rows(trace: Trace, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
     launches = Launches(trace)
+    if not launches.demands.has_all.any():
+        return [()] * len(rows)
+    plugins.load("kernel-rules")
     found = priced(launches, KERNEL_RULES)
     return [tuple(_finding(launches, item, row) for item in found[row]) for row in rows]
 
 
 def of_kernels(
-    trace: Trace, choice: Choice, shown: Sequence[ProfiledLaunch]
+    trace: Trace, choice: Choice, *, shown_name: str = "demangled"
 ) -> list[KernelFindings]:
     """Return the findings of each kernel and shape, by the launch with the median duration.
 
@@ -58,39 +59,44 @@ def of_kernels(
     Args:
         trace: The trace.
         choice: Which launches.
-        shown: The same launches.
+        shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
     """
-    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
     demands = Launches(trace).demands
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for place, (row, launch) in enumerate(zip(rows, shown, strict=True)):
+    if not demands.has_all.any():
+        return []
+    table = Rows(trace, "profiled_kernel")
+    sizes = [_sizes(table, of) for of in ("grid", "block")]
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row in chosen_rows(trace, table, choice):
         if demands.has_all[row]:
-            groups.setdefault((launch.name, launch.grid, launch.block), []).append(place)
-    for places in groups.values():
-        places.sort(key=lambda place: demands.time_ns[rows[place]])
-    middles = {key: places[(len(places) - 1) // 2] for key, places in groups.items()}
-    found = _of_rows(trace, (rows[place] for place in middles.values()))
-    kernels = []
-    for (key, place), findings in zip(middles.items(), found, strict=True):
-        used = demands.on_busiest_sm[rows[place]]
-        launch = shown[place]
-        kernels.append(
-            KernelFindings(
-                launch.name,
-                "" if launch.is_range else f"{_size(launch.grid)} x {_size(launch.block)}",
-                len(groups[key]),
-                round(demands.time_ns[rows[place]]),
-                RESOURCES[int(used.argmax())].label,
-                float(used.max()),
-                findings,
-            )
+            name = shown(table[NAMES[shown_name]][row] or table["name"][row] or "")
+            groups.setdefault((name, " x ".join(of[row] for of in sizes)), []).append(row)
+    for rows in groups.values():
+        rows.sort(key=lambda row: demands.time_ns[row])
+    middles = [rows[(len(rows) - 1) // 2] for rows in groups.values()]
+    used = demands.on_busiest_sm[middles]
+    kernels = [
+        KernelFindings(
+            name,
+            shape,
+            len(rows),
+            round(demands.time_ns[row]),
+            RESOURCES[int(shares.argmax())].label,
+            float(shares.max()),
+            findings,
         )
+        for ((name, shape), rows), row, shares, findings in zip(
+            groups.items(), middles, used, _of_rows(trace, middles), strict=True
+        )
+    ]
     kernels.sort(key=lambda kernel: -kernel.time_ns * kernel.launches)
     return kernels
 
 
-def _size(size: tuple[int, int, int]) -> str:
-    return f"({', '.join(map(str, size))})"
+def _sizes(table: Rows, of: str) -> list[str]:
+    """Return grids or blocks as ncu shows them: ``(2048, 1, 1)``."""
+    axes = zip(*(table[f"{of}_{axis}"] for axis in "xyz"), strict=True)
+    return [f"({x}, {y}, {z})" for x, y, z in axes]
 
 
 def _finding(launches: Launches, item: Priced, row: int) -> KernelFinding:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpline.presentation.blocks import FindingBlock, Line, Presentation, Section
+from warpline.presentation.blocks import Block, FindingBlock, Line, Presentation, Section
 from warpline.presentation.kernel_names import short_names
 from warpline.result.kernel_findings import KernelFinding, KernelFindings
 from warpline.units import format_ns, format_ratio, plural
 
-_SHOWN = 3  # findings of a kernel
+_SHOWN, _KERNELS = 3, 20  # findings of a kernel, kernels
 
 
 def findings_screen(kernels: Sequence[KernelFindings]) -> Presentation:
-    """Return what a terminal shows: of each kernel the most important findings."""
-    names = short_names(kernel.name for kernel in kernels)
-    return Presentation([_section(kernel, names[kernel.name]) for kernel in kernels], ())
+    """Return what a terminal shows: of the kernels first in order the most important findings."""
+    shown = kernels[:_KERNELS]
+    names = short_names(kernel.name for kernel in shown)
+    sections: list[Block] = [_section(kernel, names[kernel.name]) for kernel in shown]
+    if len(kernels) > len(shown):
+        more = plural(len(kernels) - len(shown), "more kernel")
+        sections.append(Line(f"{more} with less time: see --json", is_faint=True))
+    return Presentation(sections, ())
 
 
 def _section(kernel: KernelFindings, name: str) -> Section:

@@ -62,7 +62,7 @@ def busiest_sm(used: F64, imbalance: F64) -> F64:
 def demands(trace: Trace) -> Demands:
     """Return what each profiled launch uses, by its counters."""
     time_ns, has_all = metric_numbers(trace, DURATION)
-    time_ns = np.where(has_all & (time_ns > 0), time_ns, 0.0)
+    time_ns = np.where(has_all & (time_ns >= 1), time_ns, 0.0)
     used = np.zeros((len(time_ns), len(RESOURCES)))
     is_known = np.zeros(used.shape, np.bool_)
     for place, resource in enumerate(RESOURCES):
@@ -72,7 +72,7 @@ def demands(trace: Trace) -> Demands:
             used[is_new, place] = np.clip(percent[is_new] / 100, 0, 1)
             is_known[:, place] |= has
     (mean, has_mean), (most, has_most) = (metric_numbers(trace, name) for name in ACTIVE)
-    has_both = has_mean & has_most & (mean > 0) & (most >= mean)
+    has_both = has_mean & has_most & (mean >= 1) & (most >= mean)
     imbalance = np.divide(most, mean, out=np.ones(len(mean)), where=has_both)
     is_range = trace.columns("profiled_kernel", "is_range")["is_range"]
     has_all = (time_ns > 0) & ~(is_range.is_valid() & is_range.values)

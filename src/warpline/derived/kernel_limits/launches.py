@@ -21,6 +21,7 @@ WARPS = "sm__warps_active.avg.per_cycle_active"
 _WARPS_OF_PEAK = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _ELAPSED = "sm__cycles_elapsed.avg"
 WARP_THREADS = 32
+_NOTHING = 1e-9  # what is less counts as zero, so that no ratio is infinite
 _MOST_WARPS = 64  # of an SM, if its limit is unknown
 
 
@@ -56,7 +57,9 @@ class Launches:
     def _column(self, name: str) -> tuple[F64, BoolArray]:
         if name not in self._metrics:
             values, is_known = metric_numbers(self.trace, name)
-            self._metrics[name] = np.where(is_known, values, 0.0), is_known
+            is_known &= values >= 0  # others are of a damaged report
+            values = np.where(is_known & (values > _NOTHING), values, 0.0)
+            self._metrics[name] = values, is_known
         return self._metrics[name]
 
     def predict(self, change: Change) -> Prediction:

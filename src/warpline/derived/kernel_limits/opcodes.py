@@ -11,6 +11,7 @@ from warpline.trace import Trace
 EXECUTED = "sass__inst_executed_per_opcode"
 # With modifiers: HADD2.F32 rather than HADD2.
 _WITH_MODIFIERS = "sass__inst_executed_per_opcode_with_modifier_all"
+_LARGEST = 2.0**62
 
 
 class Opcodes:
@@ -60,7 +61,7 @@ def opcodes(trace: Trace) -> Opcodes:
     instances = trace.columns("metric_instance", "kernel_metric_id", "key_text_id", "value")
     names = metrics["name_id"].values[instances["kernel_metric_id"].values]
     is_usable = instances["key_text_id"].is_valid() & instances["value"].is_valid()
-    is_usable &= np.isfinite(instances["value"].values) & (instances["value"].values >= 0)
+    is_usable &= (instances["value"].values >= 1) & (instances["value"].values < _LARGEST)
     for metric in (EXECUTED, _WITH_MODIFIERS):
         row = trace.strings.find(metric)
         chosen = np.flatnonzero(is_usable & (names == row)) if row is not None else ()

@@ -17,6 +17,8 @@ from warpline.derived.kernel_limits.resources import GROUPS, PLACE, RESOURCES
 from warpline.frozen import frozen
 from warpline.ops.arrays import F64, I64, BoolArray
 
+_MOST = 1e6  # times as much latency that is hidden: then none is left
+
 
 @frozen
 class Change:
@@ -62,7 +64,7 @@ class Change:
             scale[:, PLACE[name]] = np.clip(part, 0, 1)
         for name, share in (added or {}).items():
             more[:, PLACE[name]] = share
-        factor = np.ones(count) if hides is None else np.maximum(hides, 1.0)
+        factor = np.ones(count) if hides is None else np.clip(hides, 1.0, _MOST)
         least = factor if hides_least is None else np.clip(hides_least, 1.0, factor)
         return cls(scale, more, factor, least, np.full(count, balances))
 
