@@ -216,6 +216,7 @@ def test_tensor_cores():
     executed = {"FFMA": 500 * million, "LDS": 500 * million, "BAR": million}
     executed["HADD2.F32"] = 10 * million
     counters = {"gpu__time_duration.sum": 5e6, "smsp__inst_executed.sum": 1.5e9, ISSUE: 70.0}
+    counters[f"sm__pipe_fma_cycles_active.{OF_PEAK}"] = 25.0
     (item,) = found(counters, executed)
     assert (item.rule, item.likely_ns) == ("tensor-cores", None)
     # 64 FLOP for each FFMA of a warp, at 989.4 TFLOP/s of an H100, of which 0.9 are reached.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from warpline.derived.kernel_limits.resources import RESOURCES
 from warpline.derived.kernel_limits.rules import KERNEL_RULES, Kind
 from warpline.documents.kernel_filters import NAMES, Choice, chosen_rows, shown
 from warpline.documents.table_rows import Rows
-from warpline.result.diagnosis import Severity
 from warpline.result.kernel_findings import KernelFinding, KernelFindings, MetricValue, Outcome
 from warpline.trace import Trace
+
+if TYPE_CHECKING:
+    from warpline.result.diagnosis import Severity
 
 _OUTCOMES: dict[Kind, Outcome] = {
     Kind.REMOVES: "expected",

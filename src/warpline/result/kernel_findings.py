@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from warpline.result.diagnosis import Severity
+if TYPE_CHECKING:
+    from warpline.result.diagnosis import Severity
 
 Outcome = Literal["expected", "floor", "no-gain"]
 """What is known of the time after a repair: an expected value, a floor, or that it stays."""

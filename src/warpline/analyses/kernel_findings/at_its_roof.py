@@ -56,7 +56,7 @@ def at_its_roof(launches: Launches) -> list[Proposal]:
                 none,
                 claim,
                 fix,
-                resource.metrics[:1],
+                resource.metrics,
             )
         )
     return found

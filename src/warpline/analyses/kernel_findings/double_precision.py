@@ -34,6 +34,8 @@ def double_precision(launches: Launches) -> list[Proposal]:
     Source: No pair was measured.
     """
     used = launches.demands.share("fp64")
+    if not (used >= _LEAST).any():
+        return []
     converted = launches.opcodes.executed("F2F")
     on_xu = launches.opcodes.executed(*_XU)
     conversions = np.divide(converted, on_xu, out=np.zeros(len(used)), where=on_xu > 0)

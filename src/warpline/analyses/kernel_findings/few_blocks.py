@@ -33,7 +33,8 @@ def few_blocks(launches: Launches) -> list[Proposal]:
     Source: Pair `small_grid` on an H100: 1,777 us, 72.7 predicted, 70.9 measured.
     """
     sms, grid = launches.metric(SMS), launches.metric(GRID)
-    fit = np.where(launches.has(_THEORETICAL), launches.metric(_THEORETICAL), launches.warps_of_sm)
+    theoretical = launches.metric(_THEORETICAL)
+    fit = np.where(theoretical >= 1, theoretical, launches.warps_of_sm)
     warps = launches.launched_warps
     hides = np.divide(fit * sms, warps, out=np.ones(len(warps)), where=warps > 0)
     waves = launches.metric(_WAVES)

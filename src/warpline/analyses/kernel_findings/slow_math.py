@@ -35,16 +35,18 @@ def slow_math(launches: Launches) -> list[Proposal]:
         of Nsight Compute only.
     Source: Pair `slow_math` on an H100: 193 us, floor 42 us, 63 us measured.
     """
+    compute = np.stack([launches.demands.share(name) for name in COMPUTE]).max(axis=0)
+    is_bound = compute >= np.maximum(
+        launches.demands.used.max(axis=1, initial=0), launches.ceilings.busy
+    )
+    if not is_bound.any():
+        return []
     opcodes = launches.opcodes
     checks, conversions = opcodes.executed("FCHK"), opcodes.executed("F2I")
     fma, functions = opcodes.executed("FFMA"), opcodes.executed("MUFU")
     every = launches.metric(_INSTRUCTIONS)
     slow = checks + conversions
     share = np.divide(slow, every, out=np.zeros(len(slow)), where=every > 0)
-    compute = np.stack([launches.demands.share(name) for name in COMPUTE]).max(axis=0)
-    is_bound = compute >= np.maximum(
-        launches.demands.used.max(axis=1, initial=0), launches.ceilings.busy
-    )
     on_xu = opcodes.executed(*_XU)
     left = np.divide(functions, on_xu, out=np.zeros(len(slow)), where=on_xu > 0)
     none = np.zeros(len(slow))

@@ -19,7 +19,7 @@ _LEAST_SHARE = 0.2  # of all instructions: FFMAs
 _OPERANDS = 16  # FFMAs for each load from shared memory, at most
 _CONVERSIONS = 64  # FFMAs for each conversion from half, at most
 _FUNCTIONS = 100  # FFMAs for each transcendental function, at least
-_UNUSED = 0.01
+_UNUSED, _LEAST_FMA = 0.01, 0.05  # of the time: Tensor Cores, the FMA pipe
 _FLOP = 2 * WARP_THREADS  # of an FFMA
 
 
@@ -39,6 +39,10 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
     Source: Pair `no_tensor_cores` on an H100: 2,376 us, floor 19 us, 397 us measured with simple
         WMMA.
     """
+    is_possible = launches.demands.share("tensor") < _UNUSED
+    is_possible &= launches.demands.share("fma") >= _LEAST_FMA
+    if not is_possible.any():
+        return []
     opcodes = launches.opcodes
     fma, loads = opcodes.executed("FFMA"), opcodes.executed("LDS", "LDSM")
     half = opcodes.executed("HADD2.F32") + opcodes.starting("F2F.F32.F16")
@@ -50,12 +54,12 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
     now = launches.demands.time_ns
     on_tensor = np.divide(product_ns, now, out=np.zeros(len(fma)), where=now > 0)
     looks_like_one = (
-        opcodes.has_any
+        is_possible
+        & opcodes.has_any
         & (share >= _LEAST_SHARE)
         & (loads * _OPERANDS >= fma)
         & (opcodes.executed("BAR") > 0)
         & (opcodes.executed("MUFU") * _FUNCTIONS < fma)
-        & (launches.demands.share("tensor") < _UNUSED)
         & (rate > 0)
     )
     none = np.zeros(len(fma))

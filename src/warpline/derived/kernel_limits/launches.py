@@ -86,7 +86,7 @@ class Launches:
         is_known = (active > 0) & (percent > 0)
         most = np.full(len(self), float(_MOST_WARPS))
         np.divide(active * 100, percent, out=most, where=is_known)
-        rounded: F64 = np.round(most)
+        rounded: F64 = np.maximum(np.round(most), 1)
         return rounded
 
     @cached_property
