@@ -20,6 +20,7 @@ from playwright.sync_api import sync_playwright  # noqa: E402
 from support.browsing import CHROMIUM, Viewer, find_program, new_context  # noqa: E402 - in tests/
 from support.captures import unpack  # noqa: E402
 from support.kineto_files import unpack as unpack_kineto  # noqa: E402
+from support.sampled import sampled  # noqa: E402
 
 import warpline  # noqa: E402
 from warpline import api  # noqa: E402
@@ -27,16 +28,18 @@ from warpline import api  # noqa: E402
 SIZE = {"width": 1280, "height": 800}
 SYNC = ("host_sync.bad",)
 RANKS = ("ddp_serial.bad.rank0", "ddp_serial.bad.rank1")
+SAMPLED = ("sampled",)  # a simulated program with metrics and readings
 STEP_OF_PYTORCH = ("ddp_step.rank0", "ddp_step.rank1")  # traces of the PyTorch profiler
 
 
 class Picture(NamedTuple):
-    """What to show: recordings, the page's address, keys to press on it."""
+    """What to show: recordings, the page's address, keys to press on it, groups to unfold."""
 
     names: tuple[str, ...]
     address: str
     keys: str = ""
     theme: str = "light"
+    unfolded: tuple[str, ...] = ()
 
 
 PICTURES = {
@@ -48,6 +51,7 @@ PICTURES = {
     "finding": Picture(SYNC, "#t", "n"),
     "flame": Picture(STEP_OF_PYTORCH, "#t", "l"),
     "plots": Picture(RANKS, "#p"),
+    "metrics": Picture(SAMPLED, "#t", "", "dark", ("gpu0/metrics",)),
 }
 COMPARED = tuple(f"pageable_h2d.{name}.sqlite" for name in ("bad", "fixed"))  # of the demo
 
@@ -56,6 +60,9 @@ def report_of(names: tuple[str, ...], folder: Path) -> Path:
     """Write the report of recordings, once."""
     path = folder / f"{names[0]}.html"
     if not path.exists():
+        if names == SAMPLED:
+            warpline.report(sampled(), path)
+            return path
         take = unpack_kineto if names == STEP_OF_PYTORCH else unpack
         warpline.report([take(name, folder) for name in names], path)
     return path
@@ -73,6 +80,9 @@ def main() -> int:
             context = new_context(browser, viewport=SIZE, color_scheme=picture.theme)
             viewer = Viewer(context.new_page())
             viewer.open(report_of(picture.names, Path(made)), picture.address)
+            for group in picture.unfolded:
+                viewer.find(f".row-label[data-row='{group}'] .fold").click()
+                viewer.page.mouse.move(0, 0)
             for key in picture.keys:
                 viewer.press(key)
             if picture.address == "#p":

@@ -10,6 +10,7 @@
         AgentMissingError                   the recording library is not installed
         TargetFailedError          exit 126 or 127: the program to record cannot be started
       CounterError                 exit 1   hardware counters cannot be planned
+      BenchmarkError               exit 1   a benchmark can measure nothing
       MissingTableError            exit 1   the requested events were never recorded
       SchemaError                  exit 1   a bug: a reader or analysis violates its declaration
       PluginError                  exit 1   an installed extension cannot be used
@@ -90,6 +91,10 @@ class TargetFailedError(CaptureError):
 
 class CounterError(WarplineError):
     """Hardware counters cannot be planned: CUPTI is absent, does not work, or refuses."""
+
+
+class BenchmarkError(WarplineError):
+    """A benchmark of a GPU can measure nothing: there is no GPU, driver or library that works."""
 
 
 class MissingTableError(WarplineError):

@@ -5,28 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.browsing import COLOR_RULES, RULES, violations
 
 import warpline
 
 PAGES = {"overview": "#o", "timeline": "#t", "plots": "#p", "tables": "#k", "environment": "#e"}
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
-COLOR_RULES = ["color-contrast"]  # all that depends on the theme
-
-
-def violations(viewer, within="html", rules=RULES):
-    """Return the violations found by axe-core: rule, reason, and elements."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    options = {"runOnly": rules, "resultTypes": ["violations"]}
-    found = Axe().run(viewer.page, within, options).response["violations"]
-    return [
-        (
-            one["id"],
-            one["help"],
-            [(node["html"][:200], node["any"][:1]) for node in one["nodes"][:4]],
-        )
-        for one in found
-    ]
 
 
 @pytest.mark.parametrize("page", PAGES)

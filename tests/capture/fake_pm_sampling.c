@@ -9,10 +9,12 @@
    FAKE_PM_LACKS=WORD    no chip has metrics with this word in their name
    FAKE_PM_MOST=N        metrics that fit in one pass (16)
    FAKE_PM_OVERFLOW=N    the GPU's buffer is full at decoding N, of GPU 0
+   FAKE_PM_ONCE=1        sampling that was stopped cannot be started again until it is enabled anew
    FAKE_PM_DIES=N        the process kills itself at decoding N
    FAKE_PM_BLOCKS=N      decoding N does not return
+   FAKE_PM_FAILS=K       sample K cannot be evaluated
    FAKE_PM_BAD=K         sample K of the first metric is not a number
-   FAKE_PM_PER_DECODE=N  each decoding finds N samples, whatever the time is
+   FAKE_PM_LOSES=1       samples are lost where an image has no room for them
    FAKE_PM_CUINIT=S      cuInit returns status S
    FAKE_PM_SLOW=S        cuInit takes S seconds
    FAKE_PM_CHIP=NAME     the chip (GH100)
@@ -48,7 +50,7 @@ typedef struct {
 typedef struct {
   int device, is_enabled, is_configured, is_started, decodings, was_full;
   pid_t thread;
-  uint64_t interval_ns, capacity, first_ns, next, metrics;
+  uint64_t interval_ns, first_ns, next, metrics;
 } Sampler;
 
 static const uint64_t kImage = 0x57494d4147450001, kConfig = 0x57434f4e46490002;
@@ -256,7 +258,6 @@ int cuptiPmSamplingSetConfig(SetParams* p) {
   if (p->samplingInterval < 1000) return tell(__func__, "too short an interval", INVALID);
   if (p->appendMode != 0) return tell(__func__, "another mode", INVALID);
   sampler->interval_ns = p->triggerMode ? p->samplingInterval : p->samplingInterval * 5 / 6;
-  sampler->capacity = p->hardwareBufferSize / SAMPLE_BYTES;
   sampler->is_configured = 1;
   return OK;
 }
@@ -266,6 +267,7 @@ int cuptiPmSamplingStart(ObjectParams* p) {
   Sampler* sampler = p->object;
   if (!sampler->is_configured) return tell(__func__, "not configured", INVALID_OPERATION);
   if (sampler->is_started) return tell(__func__, "is started", INVALID_OPERATION);
+  if (number_of("FAKE_PM_ONCE", 0) && sampler->first_ns) return INVALID_OPERATION;
   const uint64_t passed = sampler->first_ns ? (now_ns() - sampler->first_ns) / sampler->interval_ns : 0;
   if (!sampler->first_ns) sampler->first_ns = now_ns();
   if (passed > sampler->next) sampler->next = passed;
@@ -317,21 +319,14 @@ int cuptiPmSamplingDecodeData(DecodeParams* p) {
   if (decoding == number_of("FAKE_PM_BLOCKS", 0)) pause();
   if (!sampler->first_ns) return tell(__func__, "never started", INVALID_OPERATION);
   uint64_t there = (now_ns() - sampler->first_ns) / sampler->interval_ns;
-  if (getenv("FAKE_PM_PER_DECODE")) {
-    there = sampler->is_started ? sampler->next + (uint64_t)number_of("FAKE_PM_PER_DECODE", 0) : 0;
-  }
   if (sampler->was_full) there = sampler->next;
-  if (there > sampler->next + sampler->capacity) {
-    there = sampler->next + sampler->capacity;
-    sampler->was_full = 1;
-  }
   if (decoding == number_of("FAKE_PM_OVERFLOW", 0) && sampler->device == 0) sampler->was_full = 1;
   p->reason = 2;
   p->overflow = 0;
   while (sampler->next < there) {
     if (image->used == image->slots) {
       p->reason = 1;
-      sampler->next += 2; /* some are lost then */
+      if (number_of("FAKE_PM_LOSES", 0)) sampler->next += 2;
       break;
     }
     const uint64_t start = sampler->first_ns + sampler->next * sampler->interval_ns;
@@ -368,6 +363,7 @@ int cuptiProfilerHostEvaluateToGpuValues(EvaluateParams* p) {
   if (!image || p->sample >= image->used) return tell(__func__, "no such sample", INVALID);
   if (p->metrics != (size_t)p->host->metrics) return tell(__func__, "other metrics", INVALID);
   const uint64_t index = slots_of(image)[p->sample].index;
+  if ((long)index == number_of("FAKE_PM_FAILS", -1)) return 999;
   for (size_t i = 0; i < p->metrics; ++i) {
     const int is_constant = strstr(p->names[i], "constant") != NULL;
     p->values[i] = is_constant ? 7 : (double)(i + 1) * (double)(index % 1000 + 1);

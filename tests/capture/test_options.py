@@ -230,6 +230,58 @@ def test_help_is_asked_for_before_the_program(line, expected):
     assert GRAMMAR.asks_for_help(line.split()) is expected
 
 
+def test_metrics_of_gpus():
+    asked = parse("--gpu-metrics-device=0,1 --gpu-metrics-frequency 200000 x").gpu_metrics
+    assert asked is not None
+    assert (asked.devices, asked.hz, asked.metrics.name, asked.is_checked) == (
+        "0,1",
+        200_000,
+        "general",
+        True,
+    )
+    every = parse("--gpu-metrics-devices=ALL --gpu-metrics-set=L2 x").gpu_metrics
+    assert every is not None
+    assert (every.devices, every.hz, every.metrics.name) == ("all", 10_000, "l2")
+    assert not every.is_checked
+    assert parse("x").gpu_metrics is None
+    assert parse("--gpu-metrics-devices=none x").gpu_metrics is None
+
+
+def test_sets_of_nsys_are_replaced():
+    settings = parse("--gpu-metrics-devices=all --gpu-metrics-set=ga10x-gfxt x")
+    assert settings.gpu_metrics_set == "general"
+    assert settings.warnings == [
+        "--gpu-metrics-set=ga10x-gfxt is a set of nsys; general is sampled instead"
+    ]
+
+
+def test_flags_of_metrics_without_a_gpu_are_ignored():
+    assert parse("--gpu-metrics-set=l2 x").warnings == [
+        "--gpu-metrics-set is ignored (it requires --gpu-metrics-devices)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--gpu-metrics-devices=one",
+        "--gpu-metrics-devices=0,all",
+        "--gpu-metrics-devices=",
+        "--gpu-metrics-frequency=9",
+        "--gpu-metrics-frequency=200001",
+        "--gpu-metrics-devices=all --gpu-metrics-set=nosuch",
+    ],
+)
+def test_metrics_that_cannot_be_asked_for(line):
+    with pytest.raises(UsageError):
+        parse(f"{line} x")
+
+
+@pytest.mark.parametrize("flag", ["--gpu-metrics-devices", "--gpu-metrics-set"])
+def test_lists_need_no_program(flag):
+    assert parse(f"{flag}=help").asks_for_lists
+
+
 def test_every_flag_has_one_meaning():
     own = [name for flag in FLAGS for name in flag.names]
     assert len(own) == len(set(own))

@@ -205,3 +205,16 @@ def test_modules_in_the_folder_are_not_taken_for_ours(tmp_path, program):
     done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert Path(tmp_path / "run.warpline").exists()
+
+
+def test_sets_of_metrics_are_listed(tmp_path):
+    found = profile(tmp_path, "--gpu-metrics-set=help")
+    assert (found.status, found.err) == (0, "")
+    assert "general (default): " in found.out
+    assert "  nvlrx__bytes.sum\n" in found.out
+
+
+def test_gpus_are_listed(tmp_path):
+    found = profile(tmp_path, "--gpu-metrics-device=help", LD_LIBRARY_PATH=str(tmp_path))
+    assert (found.status, found.err) == (0, "")
+    assert found.out.endswith("all, cuda-visible and none can be chosen, too.\n")

@@ -114,7 +114,7 @@ def test_all_pages_are_listed_unless_told_otherwise(tmp_path: Path) -> None:
     trace = warpline.open(write_export(tmp_path / "um.sqlite", tables()))
     assert len(api.stats(trace, "um_sum")) == 11
     assert len(api.stats(trace, "um_sum:rows=3")) == 3
-    with pytest.raises(UsageError, match="not a number of rows"):
+    with pytest.raises(UsageError, match="is not a number of rows"):
         api.stats(trace, "um_sum:rows=few")
 
 

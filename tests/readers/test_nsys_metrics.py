@@ -13,6 +13,7 @@ import warpline
 from warpline import native
 from warpline.errors import CorruptTraceError
 from warpline.readers.nsys import export, source
+from warpline.readers.nsys.database import Database
 
 TYPE = (1 << 48) | (1 << 32)  # of metrics; the lowest bits are the GPU
 CLOCK, BUSY = "GPC Clock Frequency [MHz]", "SMs Active [Throughput %]"
@@ -216,6 +217,56 @@ def test_clocks_of_older_exports_get_their_unit(opened, rows_of):
     ]
 
 
+def test_bytes_per_second_have_the_prefix_of_the_name(opened, rows_of):
+    name, small = "VRAM Read Bandwidth [GB/s]", "VRAM Write Bandwidth [GB/s]"
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU_METRICS": declared(name, small),
+            "GPU_METRICS": [sample(1, 0, 3_000_000_000), sample(1, 1, 900)],
+        }
+    )
+    assert [row[2:] for row in told(rows_of, trace)] == [(name, 3.0), (small, 9e-7)]
+
+
+OLD_CONFIG = """
+metricSets:
+- name: General Metrics
+  supportedChips: [GA102]
+  metrics:
+  - name: SM Active
+    id: sm__cycles_active.avg.pct_of_peak_sustained_elapsed
+  - name: BAR1 Requests
+    id: pcie__rx_requests.sum
+  - name: Mixed
+    id: a.avg.pct_of_peak_sustained_elapsed
+- name: Other Metrics
+  supportedChips: [GA102]
+  metrics:
+  - name: Mixed
+    id: a.sum
+- name: Of Another Chip
+  supportedChips: [TU102]
+  metrics:
+  - name: BAR1 Requests
+    id: pcie__rx_requests.avg.pct_of_peak_sustained_elapsed
+"""
+
+
+def test_percentages_of_older_exports_get_their_unit(opened, rows_of):
+    trace = opened(
+        {
+            "StringIds": strings("x"),
+            "TARGET_INFO_GPU": [gpu(0, chipName="GA102")],
+            "ANALYSIS_FILE": [{"filename": "/opt/GpuMetrics.config", "content": OLD_CONFIG}],
+            "TARGET_INFO_GPU_METRICS": declared("SM Active", "BAR1 Requests", "Mixed", "Unknown"),
+            "GPU_METRICS": [sample(1, metric, 7) for metric in range(4)],
+        }
+    )
+    names = [name for *_, name, _ in told(rows_of, trace)]
+    assert names == ["SM Active [Throughput %]", "BAR1 Requests", "Mixed", "Unknown"]
+
+
 def test_samples_without_any_description(opened, rows_of):
     trace = opened({"StringIds": strings("x"), "GPU_METRICS": [sample(1, 4, 9, TYPE + 3)]})
     assert told(rows_of, trace) == [(1, 3, "metric 4", 9.0)]
@@ -252,6 +303,27 @@ def test_a_sample_without_a_number_is_damage(opened, column, wrong):
     trace = opened({"StringIds": strings("x"), "GPU_METRICS": rows})
     with pytest.raises(CorruptTraceError, match=f"column {column} has no number in 1 rows"):
         trace.columns("counter", *COLUMNS)
+
+
+def test_damage_that_is_found_in_a_later_column(opened):
+    """Times and values are read first; what identifies a series is read when it is needed."""
+    rows = [sample(time, 0, 1) for time in range(20)]
+    network = [_network(5, 70, 6, 2, portId=0)]
+    trace = opened({"StringIds": strings("x"), "GPU_METRICS": rows, "NET_NIC_METRIC": network})
+    read, path = Database.read, trace.meta.paths[0]
+
+    def fails(self, name, columns, *arguments):
+        if name == "GPU_METRICS" and "typeId" in columns:
+            raise CorruptTraceError("page 6 is damaged")
+        return read(self, name, columns, *arguments)
+
+    with mock.patch.object(Database, "read", fails):
+        damaged = warpline.open(path)
+        with pytest.raises(CorruptTraceError, match="page 6"):
+            damaged.columns("counter", *COLUMNS)
+        assert damaged.row_count("counter") == 1
+        assert damaged.columns("counter", *COLUMNS)["value"].to_list() == [2.0]
+        assert damaged.meta.damaged == {"counter": "page 6 is damaged"}
 
 
 def test_metrics_of_the_chip_belong_to_no_gpu(opened, rows_of):

@@ -71,6 +71,25 @@ def test_visible_devices_are_mapped_to_gpus(opened, rows_of):
     assert rows_of(trace, "memcpy", "src_device_id", "dst_device_id") == [(None, 2)]
 
 
+def test_exports_without_devices_of_processes_have_the_number_of_cuda(opened, rows_of):
+    """Of a node with 4 A100: nsys and CUDA count in opposite orders."""
+    gpus = [
+        {"id": index, "name": f"GPU {index}", "busLocation": f"0000:{bus}:00.0", "cuDevice": number}
+        for index, bus, number in ((0, "c1", 3), (3, "03", 0), (2, "41", 1), (1, "82", 2))
+    ]
+    tables = {"StringIds": strings("k"), KERNELS: [kernel(5, 6), kernel(7, 8, deviceId=1)]}
+    trace = opened({**tables, "TARGET_INFO_GPU": gpus})
+    assert rows_of(trace, "device", "gpu_index", "bus_id")[3] == (3, "0000:03:00.0")
+    assert rows_of(trace, "kernel", "device_id") == [(3,), (2,)]
+
+
+def test_numbers_of_cuda_that_are_not_distinct_are_not_used(opened, rows_of):
+    gpus = [{"id": index, "name": "GPU", "cuDevice": 0} for index in (0, 1)]
+    tables = {"StringIds": strings("k"), KERNELS: [kernel(7, 8, deviceId=1)]}
+    trace = opened({**tables, "TARGET_INFO_GPU": gpus})
+    assert rows_of(trace, "kernel", "device_id") == [(1,)]
+
+
 def test_declared_contexts_and_streams(opened, rows_of):
     key = {"hwId": 0, "vmId": 1, "processId": 4242, "contextId": 1}
     trace = opened(

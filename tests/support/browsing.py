@@ -26,6 +26,9 @@ OPERATIONS = """
     UNION ALL SELECT start, end, 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY
     UNION ALL SELECT start, end, 2 FROM CUPTI_ACTIVITY_KIND_MEMSET"""
 
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+COLOR_RULES = ["color-contrast"]  # all that depends on the theme
+
 _LIMIT_MS = 20_000
 _WAIT = """async (limit) => {
   const end = performance.now() + limit;
@@ -211,6 +214,24 @@ class Viewer:
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent.trim()))"
         )
         return {name: tuple(rest) for name, *rest in cells}
+
+
+def violations(
+    viewer: Viewer, within: str = "html", rules: list[str] = RULES
+) -> list[tuple[Any, ...]]:
+    """Return the violations found by axe-core: rule, reason, and elements."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    options = {"runOnly": rules, "resultTypes": ["violations"]}
+    found = Axe().run(viewer.page, within, options).response["violations"]
+    return [
+        (
+            one["id"],
+            one["help"],
+            [(node["html"][:200], node["any"][:1]) for node in one["nodes"][:4]],
+        )
+        for one in found
+    ]
 
 
 def new_context(browser: Any, **options: Any) -> BrowserContext:

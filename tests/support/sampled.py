@@ -47,8 +47,8 @@ METRICS = (
     Metric(f"sm__inst_executed_realtime.avg.{_OF_PEAK}", 31, 12, 0),
     Metric(f"sm__pipe_tensor_cycles_active_realtime.avg.{_OF_PEAK}", 74, 0, 0),
     Metric(f"sm__warps_active_realtime.avg.{_OF_PEAK}", 19, 61, 0),
-    Metric(f"dramc__read_throughput.avg.{_OF_PEAK}", 22, 47, 0.4),
-    Metric(f"dramc__write_throughput.avg.{_OF_PEAK}", 9, 41, 0.3),
+    Metric(f"dram__read_throughput.avg.{_OF_PEAK}", 22, 47, 0.4),
+    Metric(f"dram__write_throughput.avg.{_OF_PEAK}", 9, 41, 0.3),
     Metric("pcie__read_bytes.sum", 12_000, 14_000, 9_000),
     Metric("gpc__cycles_elapsed.avg.per_second", 1.755e9, 1.755e9, 1.98e9),
 )

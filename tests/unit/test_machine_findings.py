@@ -88,6 +88,17 @@ def test_other_processes_with_memory() -> None:
     assert "Whether they run kernels is unknown" in item.claim
 
 
+def test_what_is_read_rarely_may_be_read_outside_of_the_steps() -> None:
+    machine = program()
+    read_gpu_every(machine, 20 * MS, lambda _: {})
+    rare = {"used_memory_bytes": 78 * GIB, "other_processes": 1}
+    read_gpu(machine, machine.now + 50 * MS, **rare)
+    trace = machine.trace(memory_bytes=80 * GIB)
+    (memory,), (shared,) = found("gpu-memory-full", trace), found("gpu-shared", trace)
+    assert "in 100.0% of the readings" in memory.claim
+    assert shared.evidence[0].text == "1 of 1 reading of the GPU"
+
+
 def test_other_processes_that_work() -> None:
     machine = program(cpu_ns=10 * MS)  # busy half of the time
     read_gpu_every(machine, 20 * MS, lambda _: {"other_processes": 1, "busy_ratio": 0.9})

@@ -37,15 +37,20 @@ def rows_of(trace: Trace, table: str) -> list[dict[str, Any]]:
         ("gr__cycles_active.sum.pct_of_peak_sustained_elapsed", "gr_active", Unit.RATIO),
         ("Compute Warps in Flight [Throughput %]", "warps_active", Unit.RATIO),
         ("dram__bytes_read.sum", "dram_read_rate", Unit.BYTES_PER_S),
-        (f"dramc__read_throughput.{PERCENT}", "dram_read", Unit.RATIO),
+        (f"dram__read_throughput.{PERCENT}", "dram_read", Unit.RATIO),
         ("GPU Memory Write Bandwidth [Throughput %]", "dram_write", Unit.RATIO),
         ("PCIe Read Bandwidth [GB/s]", "pcie_rx_rate", Unit.BYTES_PER_S),
         ("pcie__write_bytes.sum.per_second", "pcie_tx_rate", Unit.BYTES_PER_S),
         ("NVLink RX Responses User Data [Throughput %]", "nvlink_rx", Unit.RATIO),
         ("nvltx__bytes.sum", "nvlink_tx_rate", Unit.BYTES_PER_S),
+        ("gpm__sm_util.pct", "sm_active", Unit.RATIO),
+        ("gpm__dram_bw_util.pct", "dram_active", Unit.RATIO),
+        ("gpm__pcie_rx_bytes.per_second", "pcie_rx_rate", Unit.BYTES_PER_S),
+        ("nvlrx__bytes_data_user.sum", "nvlink_rx_user_rate", Unit.BYTES_PER_S),
         ("lts__t_sector_hit_rate.pct", "l2_hit", Unit.RATIO),
         ("gpc__cycles_elapsed.avg.per_second", "gpu_clock", Unit.HZ),
         ("SYS Clock Frequency [MHz]", "sys_clock", Unit.HZ),
+        ("gpm__pcie_tx_bytes.sum.per_second", "pcie_tx_rate", Unit.BYTES_PER_S),
     ],
 )
 def test_names_of_recorders_have_one_meaning(name: str, meaning: str, unit: Unit) -> None:
@@ -62,6 +67,7 @@ def test_names_of_recorders_have_one_meaning(name: str, meaning: str, unit: Unit
         "SMs Active [Sum]",
         "Tensor Active / FP16 Active [Throughput %]",  # a pipe that both share
         "Compute Warps in Flight [Avg Warps per Cycle]",
+        "lts__t_sectors.sum",  # sectors, not bytes
         "sm__cycles_active.sum",  # cycles, not a share
         "sm__cycles_active.avg.per_second",
         f"sm__cycles_inactive.{PERCENT}",
@@ -77,6 +83,7 @@ def test_values_are_in_the_unit_of_their_meaning() -> None:
     sampled(program, f"sm__cycles_active.{PERCENT}", 50, 100)
     sampled(program, "dram__bytes_read.sum", 200, 0)
     sampled(program, "GPC Clock Frequency [MHz]", 600)
+    sampled(program, "PCIe Read Bandwidth [GB/s]", 1.5)
     for part, value in (("Requests User", 4), ("Requests Protocol", 1), ("Responses User", 2)):
         sampled(program, f"NVLink RX {part} Data [Throughput %]", value)
     for part, value in (("Read", 30), ("Write", 12)):
@@ -87,6 +94,7 @@ def test_values_are_in_the_unit_of_their_meaning() -> None:
     assert found[0, "sm_active"] == [0.5, 1.0]
     assert found[0, "dram_read_rate"] == [200 / 100e-6, 0]  # bytes in 100 us
     assert found[0, "gpu_clock"] == [600e6]
+    assert found[0, "pcie_rx_rate"] == [1.5e9]
     assert found[0, "nvlink_rx"] == pytest.approx([0.07])
     assert found[0, "dram_active"] == pytest.approx([0.42, 0.42])
 
@@ -160,6 +168,9 @@ def test_samples_of_a_kernel_alone() -> None:
     assert row["dram_read_ratio"] == pytest.approx((3 + 4 + 11) / 150)
     assert row["tensor_active_ratio"] is None
     assert "left out: 2 launches, 22.0% of kernel time" in result.notes[0]
+    (every,) = rows_of(program.trace(), "gpu_metric_kernels:class")
+    assert (every["name"], every["instances"], every["samples"]) == ("other", 4, 3)
+    assert every["sm_active_ratio"] == row["sm_active_ratio"]
 
 
 def test_without_such_samples_the_table_says_so() -> None:

@@ -179,9 +179,9 @@ def test_a_wall_clock_that_is_set(set_by: int, *, follows: bool) -> None:
         clocks.on(SECOND, set_by=set_by if is_set else 0)
         ahead += set_by if is_set and not follows else 0
         newest = clocks.wall - ahead - 50
-        starts, ends = clock.convert([newest - STEP], [newest])
+        starts, ends = clock.convert([newest - SECOND], [newest])
         assert ends == [clocks.monotonic - 50]
-        assert starts == [clocks.monotonic - 50 - STEP]
+        assert starts == [clocks.monotonic - 50 - SECOND]
     assert clock.steps == 1
 
 

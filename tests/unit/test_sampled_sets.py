@@ -16,9 +16,9 @@ from warpline.errors import UsageError
 # Chip -> metrics of each set that it samples in one pass, with CUPTI 13.0.
 COUNTS = {
     "GA100": {"general": 14, "nvlink": 6, "l2": 8, "pipes": 7},
-    "GH100": {"general": 14, "nvlink": 6, "l2": 9, "pipes": 13},
-    "GB100": {"general": 14, "nvlink": 6, "l2": 9, "pipes": 12},
-    "AD102": {"general": 14, "nvlink": 2, "l2": 9, "pipes": 10},
+    "GH100": {"general": 14, "nvlink": 6, "l2": 8, "pipes": 13},
+    "GB100": {"general": 14, "nvlink": 6, "l2": 8, "pipes": 12},
+    "AD102": {"general": 14, "nvlink": 2, "l2": 8, "pipes": 10},
 }
 
 

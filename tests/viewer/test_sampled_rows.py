@@ -15,6 +15,7 @@ from warpline.derived.metrics.series import metric_series
 from warpline.viewer import sample_groups
 from warpline.viewer.axes import axis_max, round_up
 from warpline.viewer.pack import report_bytes
+from warpline.viewer.rows import Events, Row
 
 from .conftest import packed
 
@@ -133,6 +134,8 @@ def test_the_machine_and_its_processes(page):
         (650.0, 700.0, "w", 700),
         (721.0, 700.0, "w", 800),
         (1.0, 100.0, "percent", 100),
+        (1.02, 1.0, "ratio", 1),
+        (1.2, 1.0, "ratio", 1.5),
         (1.2, 192.0, "none", 1.5),
         (-3.0, None, "none", 1),
     ],
@@ -164,6 +167,27 @@ def test_a_page_with_too_many_samples_has_their_means_and_ranges(trace, page, mo
         joined += len(kept) < len(whole)
     assert joined == len(sampled.METRICS)
     assert page.head["thinned"] is None  # no event was omitted
+
+
+def test_the_complete_time_ranges_keep_their_samples():
+    start = np.arange(0, 100_000, 10)
+    value = np.sin(start / 500.0)
+    value[4_000] = np.nan
+    name = np.zeros(len(start), np.int64)
+    events = Events(start, np.append(start[1:], start[-1:]), name, value=value)
+    row = Row("c", None, "c", "counter", is_sampled=True, events=events)
+    window = (np.array([20_000]), np.array([21_000]))
+    few = sample_groups.fewer(row, 500, window)
+    starts = few.events.start_ns
+    assert few.recorded == len(start)
+    assert len(starts) <= 510
+    inside = starts[(starts >= 20_000) & (starts < 21_000)]
+    assert inside.tolist() == list(range(20_000, 21_000, 10))
+    assert 21_000 in starts  # what follows is not joined to them
+    assert {40_000, 40_010} <= set(starts.tolist())  # nor across a gap
+    # If they alone are too many, they are joined as well.
+    everything = (np.array([0]), np.array([100_000]))
+    assert len(sample_groups.fewer(row, 500, everything).events) <= 510
 
 
 def check_groups(page, row, whole, kept):

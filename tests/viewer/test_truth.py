@@ -114,14 +114,16 @@ def union(intervals):
 
 def check_samples(page, samples, shift):
     rows = {
-        (gpu_of(page, row), row["title"] or row["label"]): row["id"]
+        (gpu_of(page, row), row["title"] or row["label"]): row
         for row in page.rows.values()
         if row["kind"] == "counter"
     }
     for key, expected in samples.items():
-        events = [event for event in page.events(rows[key]) if has_value(event)]
+        row = rows[key]
+        events = [event for event in page.events(row["id"]) if has_value(event)]
         assert [event.start_ns + shift for event in events] == [time for time, _ in expected]
-        values = [value for _, value in expected]
+        scale = {"ratio": 0.01, "hz": 1e6}.get(row["unit"], 1)  # of percent and MHz
+        values = [value * scale for _, value in expected]
         assert [event.value for event in events] == pytest.approx(values, rel=1e-6)
 
 

@@ -38,7 +38,7 @@ using Timestamp = std::uint64_t (*)();
 constexpr int kInvalidParameter = 1;
 constexpr int kMaxLimitReached = 12;
 constexpr int kNotCompatible = 14;
-constexpr int kNotInitialized = 15;
+constexpr int kNotReady = 13;
 constexpr int kInvalidKind = 21;
 constexpr int kNotSupported = 27;
 constexpr int kNoManagedMemory = 29;
@@ -624,7 +624,7 @@ EXPORT int cuptiActivityConfigureUnifiedMemoryCounter(const ManagedChoice* choic
   }();
   if (unready > 0) {
     --unready;
-    return kNotInitialized;
+    return kNotReady;  // as CUPTI 13.0 within cuInit
   }
   if (const char* error = std::getenv("FAKE_CUPTI_MANAGED")) {
     tell("refused", 25);

@@ -10,11 +10,12 @@ from warpline.result.profile import OF_CPU, Profile
 
 GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
 GRAPHS, CLOCK = "CUDA graph trace", "GPU clock"
+SM_ACTIVE, DRAM_ACTIVE = "SM active (sampled)", "DRAM active (sampled)"
 # What `warpline profile` records the version of; an analysis of another format has none of it.
 FRAMEWORKS = frozenset({"PyTorch", "JAX", "TensorFlow", "CuPy", "Triton", "vLLM"})
 # Differences that no statistics can separate from a change of the program.
 _FORBIDS = {GPU, GPUS, RANKS, PROFILER, GRAPHS}
-_INFORMS = {"command", "profiler version", STEPS}
+_INFORMS = {"command", "profiler version", STEPS, SM_ACTIVE, DRAM_ACTIVE}
 _SAME_CLOCK = 0.02  # clocks that differ by less hardly change step times
 _NUMBER = lazy_pattern(r"[0-9.]+")
 _LEAST_SAME_WORK = 0.8  # of the smaller number of operations per step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -122,7 +123,7 @@ def _fields(table: Result, numbers: Sequence[Field]) -> tuple[Field, ...]:
 
 def _renamed(field: Field, name: str, doc: str) -> Field:
     heading = f"{name.split('_', 1)[0].capitalize()} {field.heading}"
-    return Field(name, field.unit, doc, heading, field.scale, field.digits, field.is_detail)
+    return dataclasses.replace(field, name=name, doc=doc, header=heading)
 
 
 def _columns(

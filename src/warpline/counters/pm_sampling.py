@@ -317,8 +317,8 @@ class PmSampling:
                 self._call(Deinitialize(pHostObject=self._host))
             self._host = None
 
-    def decode(self, image: Image) -> int:
-        """Move samples from the GPU's buffer to an empty image, and return their number.
+    def decode(self, image: Image) -> None:
+        """Move samples from the GPU's buffer to an empty image.
 
         Raises:
             OverflowedError: The buffer was full. The image has the samples before.
@@ -337,10 +337,13 @@ class PmSampling:
                 raise
             overflowed = True
         image.is_full = decode.decodeStopReason == IMAGE_FULL
-        self._read_times(image)
+        try:
+            self._read_times(image)
+        except CuptiError:
+            if not overflowed:
+                raise
         if overflowed or decode.overflow:
             raise OverflowedError
-        return len(image.starts)
 
     def _read_times(self, image: Image) -> None:
         image.starts, image.ends = [], []

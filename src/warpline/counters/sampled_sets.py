@@ -63,8 +63,8 @@ SETS: Mapping[str, SampledSet] = {
                 _ISSUE,
                 _TENSOR,
                 _percent("dram__throughput"),
-                _percent("dramc__read_throughput", "dram__read_throughput"),
-                _percent("dramc__write_throughput", "dram__write_throughput"),
+                _percent("dram__read_throughput"),
+                _percent("dram__write_throughput"),
                 *_DRAM_BYTES,
                 ("pcie__read_bytes.sum", "PCI.TriageCompute.pcie__read_bytes.sum"),
                 ("pcie__write_bytes.sum", "PCI.TriageCompute.pcie__write_bytes.sum"),
@@ -86,14 +86,11 @@ SETS: Mapping[str, SampledSet] = {
         ),
         SampledSet(
             "l2",
-            "L2 hit rate and sectors, memory",
+            # The hit rates that fit in one pass were half of ncu's on GH100.
+            "L2 sectors and requests, memory",
             (
                 _SM_ACTIVE,
                 _CLOCK,
-                (
-                    "lts__average_t_sector_hit_rate_realtime.pct",
-                    "LTS.TriageCompute.lts__average_t_sector_hit_rate_realtime.pct",
-                ),
                 ("lts__t_sectors.sum",),
                 _percent("lts__t_sectors"),
                 ("lts__t_requests.sum",),

@@ -11,6 +11,7 @@ from warpline.derived import forget
 from warpline.derived.efficiency.half_precision import float_kernels
 from warpline.derived.efficiency.stream_order import kernels_by_stream
 from warpline.derived.kernels.collective_launches import collective_of_kernel
+from warpline.derived.metrics.kernel_samples import alone_times
 from warpline.derived.program import calls_hip, program_kind
 from warpline.derived.ranges.names import range_names
 from warpline.derived.ranges.stacks import range_nesting
@@ -32,7 +33,7 @@ _OF_RECORDING, _OF_DEBUGGING = "capture-quality", "debug-switch"
 # Large, and of use to one rule, or two at most; made in a few tens of ms per million operations.
 _FOR_ONE_RULE = (launch_order, range_nesting, kernels_by_stream, float_kernels)
 # Large, and not used by the simulation.
-_ONLY_FOR_RULES = (launch_sequences, range_names, collective_of_kernel)
+_ONLY_FOR_RULES = (launch_sequences, range_names, collective_of_kernel, alone_times)
 _WORST_REPLAY = 0.1  # relative error of the step: a worse simulation predicts nothing
 
 

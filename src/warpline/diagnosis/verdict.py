@@ -36,6 +36,7 @@ _SAMPLE = (
 )
 _FEW_SMS = 0.6  # of the busy time: with fewer active SMs, that is said
 _FEW_ISSUES = 0.1  # of the issue slots, and of the cycles of Tensor Cores
+_HIGH_TENSOR, _HIGH_DRAM = 0.4, 0.6  # of the peak: from there on, that is said
 _LONGEST_NAME = 60  # of a kernel in a sentence
 _NAMED = 0.05  # of the busy time: smaller kinds of work are not named
 
@@ -122,24 +123,34 @@ def verdict(
 
 
 def _activity_clause(busy: float, activity: Activity | None) -> str:
-    """Return how few SMs of a busy GPU are active, or how few instructions they issue."""
+    """Return how little of a busy GPU is active, or else which part of it is near its peak."""
     if activity is None or activity.sm_active is None or busy < _MOST:
         return ""
-    if activity.sm_active >= _FEW_SMS * busy and not _waits(activity):
+    issue, dram, tensor = activity.sm_issue, activity.dram_active, activity.tensor_active
+    said = []
+    if _is_little(busy, activity):
+        said.append(f"{format_ratio(activity.sm_active)} of the SMs are active")
+        if issue is not None:
+            said.append(f"{format_ratio(issue)} of issue slots are in use")
+    elif tensor is not None and tensor >= _HIGH_TENSOR:
+        said.append(f"Tensor Cores are active in {format_ratio(tensor)} of the cycles")
+    if dram is not None and (said or dram >= _HIGH_DRAM):
+        said.append(f"DRAM is at {format_ratio(dram)} of its peak")
+    if not said:
         return ""
-    issue = activity.sm_issue
-    said = f". On average, {format_ratio(activity.sm_active)} of the SMs are active"
-    if issue is not None:
-        said += f", and {format_ratio(issue)} of issue slots are in use"
-    if activity.dram_active is not None:
-        said += f"; DRAM is at {format_ratio(activity.dram_active)} of its peak"
-    return said
+    *others, last = said
+    before = f"{', '.join(others)}{',' if len(others) > 1 else ''} and " if others else ""
+    return f". On average, {before}{last}"
 
 
-def _waits(activity: Activity) -> bool:
-    """Return whether the SMs issue few instructions, and Tensor Cores do little."""
-    issue, tensor = activity.sm_issue, activity.tensor_active or 0.0
-    return issue is not None and issue < _FEW_ISSUES and tensor < _FEW_ISSUES
+def _is_little(busy: float, activity: Activity) -> bool:
+    """Return whether few SMs of a busy GPU are active, or all wait for something but DRAM."""
+    if busy < _MOST or activity.sm_active is None:
+        return False
+    issue = 1.0 if activity.sm_issue is None else activity.sm_issue
+    tensor, dram = activity.tensor_active or 0.0, activity.dram_active or 0.0
+    waits = issue < _FEW_ISSUES and tensor < _FEW_ISSUES and dram < _HIGH_DRAM
+    return waits or activity.sm_active < _FEW_SMS * busy
 
 
 def shows_little(breakdown: Sequence[Breakdown], activities: Sequence[Activity | None]) -> bool:
@@ -152,7 +163,8 @@ def shows_little(breakdown: Sequence[Breakdown], activities: Sequence[Activity |
         activities: What was sampled, in the same order; empty if nothing was.
     """
     busy = (item.ns(kind="busy") / max(counted_ns(item), 1) for item in breakdown)
-    return any(map(_activity_clause, busy, activities))
+    known = ((ratio, each) for ratio, each in zip(busy, activities, strict=False) if each)
+    return any(_is_little(ratio, each) for ratio, each in known)
 
 
 def _is_mean(replay: Replay | None, mean_ns: float) -> bool:

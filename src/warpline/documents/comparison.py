@@ -25,6 +25,7 @@ from warpline.derived.breakdown.step_series import (
 from warpline.derived.health.clock_limits import is_idle
 from warpline.derived.health.measured import measured_readings
 from warpline.derived.memory.allocations import ALLOCATORS, memory_peaks
+from warpline.derived.metrics.activity import gpu_activity
 from warpline.derived.metrics.known import known_series
 from warpline.derived.ranges.paths import range_paths
 from warpline.derived.ranges.stacks import innermost_range, launched_inside, range_nesting
@@ -198,6 +199,7 @@ def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
         **meta.software,
         "command": meta.command,
     }
+    facts.update(_activity(run))
     facts.update({f"variable {name}": value for name, value in meta.environment.items()})
     return facts
 
@@ -237,6 +239,19 @@ def _devices(trace: Trace) -> Mapping[str, str | None]:
         "power limit": text([format_watts(watts) for watts in values("power_limit_w")]),
         "maximum GPU clock": text([f"{hz / 1e6:.0f} MHz" for hz in values("clock_hz")]),
     }
+
+
+def _activity(run: Run) -> dict[str, str | None]:
+    """Return the mean activity of the GPUs in the analyzed steps, as far as it was sampled."""
+    every = gpu_activity(run).values()
+    sampled = {
+        environment.SM_ACTIVE: [each.sm_active for each in every],
+        environment.DRAM_ACTIVE: [each.dram_active for each in every],
+    }
+    known = {
+        name: [value for value in values if value is not None] for name, values in sampled.items()
+    }
+    return {name: f"{np.mean(values) * 100:.0f}%" for name, values in known.items() if len(values)}
 
 
 def _clock(run: Run) -> str | None:

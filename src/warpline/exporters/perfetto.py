@@ -326,8 +326,6 @@ class _Writing:
     def _group_title(self, kind: str, row: int) -> str:
         if kind == "machine":
             return "machine"
-        if row < 0:
-            return "all GPUs"
         key = "pid" if kind == "process" else "gpu_index"
         number = self._trace.columns(kind, key)[key].values[row]
         return (

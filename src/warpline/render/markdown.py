@@ -32,6 +32,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
 
 
 def _write_table(result: Result, out: TextIO, options: Options) -> None:
+    result = result.without_empty()
     hidden = max(0, len(result) - options.row_limit) if options.row_limit else 0
     shown = result.head(len(result) - hidden) if hidden else result
     out.write(f"### {plain(result.title, options)} ({code(result.name, options)})\n\n")

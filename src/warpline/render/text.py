@@ -38,6 +38,7 @@ class _Table:
         self._options = options
         self._on_terminal = options.width is not None
         self._ellipsis = "…" if options.unicode else "..."
+        result = result.without_empty()
         self._hidden_rows = max(0, len(result) - options.row_limit) if options.row_limit else 0
         self._result = result.head(len(result) - self._hidden_rows) if self._hidden_rows else result
         self._fields = {field.name: field for field in _names_last(self._result)}

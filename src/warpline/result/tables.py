@@ -36,6 +36,7 @@ class Field:
         scale: Factor for text, CSV and Markdown: 100 for a ratio under ``Time (%)``.
         digits: Decimals in these formats; None shows integers and texts as they are.
         is_detail: Whether a narrow terminal may omit the column even if it is a key.
+        is_optional: Whether text and Markdown omit the column if no row has a value.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Field:
     scale: float = 1.0
     digits: int | None = None
     is_detail: bool = False
+    is_optional: bool = False
 
     @property
     def heading(self) -> str:
@@ -198,6 +200,19 @@ class Result(Displayed):
         names = ", ".join(item.name for item in self.fields)
         return f"<Result {self.name}: {len(self):,} rows; {names}>"
 
+    def without_empty(self) -> Result:
+        """Return the table without its optional columns that have no value."""
+        empty = {
+            field.name
+            for field in self.fields
+            if field.is_optional and _is_empty(self.columns[field.name])
+        }
+        if not empty or not len(self):
+            return self
+        fields = tuple(field for field in self.fields if field.name not in empty)
+        columns = {field.name: self.columns[field.name] for field in fields}
+        return Result(self.name, self.title, fields, columns, self.key, self.notes)
+
     def head(self, count: int) -> Result:
         """Return the first `count` rows."""
         return self._of_rows(slice(count))
@@ -234,6 +249,12 @@ class Result(Displayed):
                 valid = None if values.valid is None else values.valid[rows]
                 chosen[name] = Numbers(values.values[rows], valid)
         return Result(self.name, self.title, self.fields, chosen, self.key, self.notes)
+
+
+def _is_empty(values: Values) -> bool:
+    if isinstance(values, Texts):
+        return bool((values.codes < 0).all())
+    return values.valid is not None and not bool(values.valid.any())
 
 
 @frozen

@@ -10,6 +10,7 @@ from warpline.viewer.rows import Events
 
 _STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 _MUCH_MORE = 20  # times the highest value: an axis to there would show nothing
+_ROUNDING = 1.05  # shares of the peak may exceed it a little
 _SHARES = ("ratio", "percent")  # always to the whole
 
 
@@ -35,8 +36,9 @@ def axis_max(highest: float | None, natural: float | None, unit: str | None) -> 
     """
     if highest is None:
         return None
-    most = math.inf if unit in _SHARES else max(highest, 0.0) * _MUCH_MORE
-    if natural is not None and highest <= natural <= most:
+    if natural is not None and unit in _SHARES and highest <= natural * _ROUNDING:
+        return natural
+    if natural is not None and highest <= natural <= max(highest, 0.0) * _MUCH_MORE:
         return natural
     return round_up(highest, unit)
 

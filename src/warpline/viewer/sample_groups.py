@@ -26,11 +26,17 @@ def within_limit(rows: tuple[Row, ...], complete: tuple[I64, I64]) -> tuple[Row,
     if sum(len(row.events) for row in sampled) <= JOIN_FROM:
         return rows
     most = max(_JOINED // len(sampled), _LEAST_JOINED)
-    return tuple(_fewer(row, most, complete) if row.is_sampled else row for row in rows)
+    return tuple(fewer(row, most, complete) if row.is_sampled else row for row in rows)
 
 
-def _fewer(row: Row, most: int, complete: tuple[I64, I64]) -> Row:
-    """Return a counter's row with about this number of samples."""
+def fewer(row: Row, most: int, complete: tuple[I64, I64]) -> Row:
+    """Return a counter's row with about this number of samples.
+
+    Args:
+        row: The row.
+        most: About how many samples to keep.
+        complete: Time ranges whose samples are kept if they are at most half of these.
+    """
     events = row.events
     if len(events) <= most:
         return row

@@ -13,12 +13,13 @@ from warpline.derived.health.series import (
     clock_limit_spans,
     gpu_health_series,
     host_health_series,
+    of_device,
 )
-from warpline.derived.metrics.series import NO_DEVICE, MetricSeries, metric_series
+from warpline.derived.metrics.series import NO_DEVICE, metric_series
 from warpline.ops.arrays import F64, I64
 from warpline.trace import Trace
 from warpline.units import Unit
-from warpline.viewer.metric_labels import shown_metric
+from warpline.viewer.metric_labels import ShownMetric, shown_metric
 from warpline.viewer.names import Names, category
 from warpline.viewer.rows import Events, Row
 
@@ -36,14 +37,18 @@ _OTHER_LIMIT = "clock-limit-setting"
 def metric_rows(trace: Trace, names: Names) -> Iterator[Row]:
     """Yield the metrics of each GPU, after the header of their group."""
     times = _Times()
-    last = NO_DEVICE
+    last, used = NO_DEVICE, set[tuple[str, str]]()
     for series in metric_series(trace):
         if series.device == NO_DEVICE:
             continue
         if series.device != last:
-            last = series.device
+            last, used = series.device, set()
             yield _group(f"gpu{last}/metrics", f"gpu{last}", "GPU metrics", last)
-        yield _metric(series, names, times, f"gpu{last}/metrics")
+        shown = shown_metric(series, of_device(trace, last, "clock_hz"))
+        if (shown.label, shown.unit) in used:  # another metric of the same meaning
+            shown = shown._replace(label=series.name)
+        used.add((shown.label, shown.unit))
+        yield _metric(shown, names, times, f"gpu{last}/metrics")
 
 
 def gpu_state_rows(trace: Trace, names: Names) -> Iterator[Row]:
@@ -70,7 +75,7 @@ def machine_rows(trace: Trace, names: Names) -> Iterator[Row]:
         for series in host_health_series(trace)
     ]
     rows += [
-        _metric(series, names, times, MACHINE_ID)
+        _metric(shown_metric(series), names, times, MACHINE_ID)
         for series in metric_series(trace)
         if series.device == NO_DEVICE
     ]
@@ -91,18 +96,17 @@ def _group(row_id: str, parent: str | None, label: str, device: int | None) -> R
     return Row(row_id, parent, label, "group", device=device, is_collapsed=True)
 
 
-def _metric(series: MetricSeries, names: Names, times: _Times, parent: str) -> Row:
-    shown = shown_metric(series)
+def _metric(shown: ShownMetric, names: Names, times: _Times, parent: str) -> Row:
     own = shown.series
     start, end, value = times.with_gaps(own.start_ns, own.end_ns, own.value)
     return Row(
-        f"{parent}/{series.metric}",
+        f"{parent}/{own.metric}",
         parent,
         shown.label,
         "counter",
-        device=None if series.device == NO_DEVICE else series.device,
+        device=None if own.device == NO_DEVICE else own.device,
         unit=shown.unit,
-        title=series.name,
+        title=own.name,
         axis_max=shown.axis_max,
         is_sampled=True,
         events=_events(names, shown.label, start, end, value),

@@ -26,10 +26,11 @@ from warpline.viewer.rows import Row, narrow
 from warpline.viewer.sample_groups import inside, joinable, joined
 
 _TIERS = (
+    frozenset({"counter"}),  # whose samples are joined
     frozenset({"os", "mark"}),
     frozenset({"op"}),
     frozenset({"api"}),
-    frozenset({"counter", "range"}),
+    frozenset({"range"}),
     frozenset({"phase"}),
     frozenset({"stream"}),
     frozenset({"state"}),

@@ -47,6 +47,7 @@ LEVELS = {
         Level("graph-sampled", (*_SAMPLED, "--cuda-graph-trace=graph")),
         Level("everything", _ALL_THERE_IS, "all"),
         Level("faults", _FAULTS, "all"),
+        Level("metrics", ("--gpu-metrics-devices=cuda-visible",), "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
         Level("counted", ("--set=light", "--overhead=100"), command="kernels"),
@@ -57,5 +58,5 @@ LEVELS = {
 COUNTERS = ("counted", "replayed")
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
-EVERYTHING = (*PLAIN, "everything")
-ALL = (*GRAPHS, "everything", "ranges")
+EVERYTHING = (*PLAIN, "everything", "metrics")
+ALL = (*GRAPHS, "everything", "metrics", "ranges")

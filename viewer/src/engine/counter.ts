@@ -13,6 +13,7 @@ const DOT_PX = 4;
 const LABEL_PX = 11;
 const AREA = 0.16;
 const BAND = 0.4;
+const PLATE = 0.6; // behind texts
 
 export interface CounterRoom {
   readonly width: number;
@@ -20,6 +21,7 @@ export interface CounterRoom {
   readonly height: number;
   readonly colour: string;
   readonly text: string;
+  readonly background: string;
   readonly axes?: CommonAxes | undefined;
 }
 
@@ -120,6 +122,11 @@ function drawPeak(pen: Pen, value: number, row: RowSpec, x: number, y: number, r
   pen.fillRect(x - DOT_PX / 2, y - LINE_PX / 2 - DOT_PX / 2, DOT_PX, DOT_PX);
   const wide = pen.measureText(text).width;
   const at = x + DOT_PX + 2 + wide <= room.width ? x + DOT_PX + 2 : x - DOT_PX - 2 - wide;
+  const [left, middle] = [Math.max(0, at), Math.min(y + LABEL_PX * 0.7, room.top + room.height - LABEL_PX / 2)];
+  pen.globalAlpha = PLATE;
+  pen.fillStyle = room.background;
+  pen.fillRect(left, middle - LABEL_PX / 2, wide, LABEL_PX);
+  pen.globalAlpha = 1;
   pen.fillStyle = room.text;
-  pen.fillText(text, Math.max(0, at), Math.min(y + LABEL_PX * 0.7, room.top + room.height - LABEL_PX / 2));
+  pen.fillText(text, left, middle);
 }

@@ -203,6 +203,17 @@ describe("a frame", () => {
     expect(filled(2, 0)).toBe(0);
   });
 
+  it("shows instants, which have no length, as ticks of full height", async () => {
+    const surface = recordingSurface();
+    const base = await scene({ width: 10, span: { start: 0, end: 10_000 } });
+    const rows = base.head.rows.map((row) => (row.id === "g/r" ? { ...row, kind: "mark" as const } : row));
+    new Painter(surface).draw(recordingPen().pen, { ...base, head: { ...base.head, rows } });
+    const strip = surface.strips.at(-1);
+    const column = Array.from({ length: 8 }, (_, line) => strip?.pixels[(2 * 8 + line) * 10] ?? 0);
+    expect(new Set(column).size).toBe(1);
+    expect(column[0]).not.toBe(0);
+  });
+
   it("visits only rows on the screen", async () => {
     const full = await scene();
     expect(visibleRows({ ...full, scrollTop: 23 }).scrolled.map((one) => one.placed.row)).toEqual([1, 2]);
@@ -335,7 +346,7 @@ describe("the mean of a counter in a time range", () => {
 });
 
 describe("a drawn counter", () => {
-  const room = { width: 300, top: 0, height: 40, colour: "line", text: "text" };
+  const room = { width: 300, top: 0, height: 40, colour: "line", text: "text", background: "back" };
   const spec = (min: number, max: number): RowSpec => ({
     ...{ id: "c", parent: null, label: "c", kind: "counter", count: 1, parts: [], unit: "bytes", min, max },
   });

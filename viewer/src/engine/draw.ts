@@ -164,7 +164,7 @@ export class Painter {
       return;
     }
     pictureRow(data.events, data.pyramid, scene.names.categories, scene.span, strip.width, this.picture);
-    stripOfPicture(shades, this.picture, strip, place);
+    stripOfPicture(shades, this.picture, strip, place, spec?.kind === "mark");
     this.takeRects(scene, data.events, row);
   }
 
@@ -227,6 +227,7 @@ export class Painter {
           height: placed.height - 4,
           colour: scene.theme.accent,
           text: scene.theme.text,
+          background: `rgb(${scene.theme.background.join(",")})`,
           axes: scene.axes,
         });
       }
@@ -373,7 +374,14 @@ class Shades {
   }
 }
 
-function stripOfPicture({ inks, busy, idle }: Shades, picture: RowPicture, strip: Strip, place: number): void {
+/** Fills the pixels of a row, as high as their busy share; instants, which have no length, are ticks of full height. */
+function stripOfPicture(
+  { inks, busy, idle }: Shades,
+  picture: RowPicture,
+  strip: Strip,
+  place: number,
+  areInstants: boolean,
+): void {
   const { of } = inks;
   const { width, pixels } = strip;
   const base = place * LINES * width;
@@ -381,7 +389,7 @@ function stripOfPicture({ inks, busy, idle }: Shades, picture: RowPicture, strip
     const top = picture.top[x];
     const rest = picture.rest[x];
     if (top === NO_NAME && rest === NO_NAME) continue;
-    const share = Math.min(1, picture.share[x]);
+    const share = areInstants ? 1 : Math.min(1, picture.share[x]);
     const filled = top === NO_NAME ? 0 : Math.max(1, Math.round(share * LINES));
     const below = rest === NO_NAME ? 0 : idle[of[rest]];
     const shade = top === NO_NAME ? 0 : busy[of[top] * (SHADES + 1) + Math.round(share * SHADES)];

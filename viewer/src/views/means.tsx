@@ -1,8 +1,9 @@
 /** Tables of the means of sampled values in an area: metrics and state of the GPUs, state of the machine. */
 
 import { plainText } from "../base/text";
-import { boundsText, counterText } from "../base/units";
+import { boundsText, counterText, countText } from "../base/units";
 import type { RowMeans } from "../data/counter-means";
+import type { RowSpec } from "../data/head";
 import type { Area } from "../engine/draw";
 import type { Model } from "./model";
 
@@ -30,8 +31,21 @@ export async function groupMeans(model: Model, area: Area): Promise<readonly Gro
   return [...groups].map(([group, own]) => ({ group, rows: own }));
 }
 
+/** Says how many samples of some rows are joined to how many means; "" if all are in the file. */
+export function joinedText(specs: readonly RowSpec[]): string {
+  let [recorded, kept] = [0, 0];
+  for (const { kind, count, parts } of specs) {
+    const own = parts.reduce((sum, part) => sum + part.count, 0);
+    if (kind !== "counter" || own === 0 || own === count) continue;
+    recorded += count;
+    kept += own;
+  }
+  return recorded ? `${countText(recorded)} samples as ${countText(kept)} means with their range` : "";
+}
+
 export function MeansTable({ model, group, rows }: GroupMeans & { readonly model: Model }) {
   const { head } = model.recording;
+  const joined = joinedText(rows.flatMap(({ row }) => head.rows[row] ?? []));
   return (
     <div class="names means">
       <h3>{plainText(model.labelOf(group))}</h3>
@@ -68,6 +82,7 @@ export function MeansTable({ model, group, rows }: GroupMeans & { readonly model
           })}
         </tbody>
       </table>
+      {joined && <p class="faint">To limit the file size, it has {joined}.</p>}
     </div>
   );
 }

@@ -15,6 +15,7 @@ import { THEMES } from "../engine/theme";
 import { fitSpan, panBy, type Span, xToTime, zoomAt } from "../engine/view";
 import { follow } from "./answer";
 import { Cursor } from "./cursor";
+import { joinedText } from "./means";
 import { Minimap } from "./minimap";
 import type { Model } from "./model";
 
@@ -164,13 +165,9 @@ function Label({ model, placed, top, isApart = false }: LabelProps) {
 
 /** Returns what a row is in full: its label, what it stands for, and whether samples are joined. */
 function fullLabel(spec: RowSpec, label: string): string {
-  const kept = spec.parts.reduce((sum, part) => sum + part.count, 0);
-  const isJoined = spec.kind === "counter" && kept > 0 && kept < spec.count;
-  return [
-    label,
-    spec.title && plainText(spec.title) !== label ? `: ${plainText(spec.title)}` : "",
-    isJoined ? ` (${countText(spec.count)} samples as ${countText(kept)} means with their range)` : "",
-  ].join("");
+  const joined = joinedText([spec]);
+  const title = plainText(spec.title ?? label);
+  return `${label}${title === label ? "" : `: ${title}`}${joined && ` (${joined})`}`;
 }
 
 /** The values at the top and at the bottom of a counter's row. */

@@ -15,6 +15,7 @@ using Result = int;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInvalidKind = 21;
 inline constexpr Result kEndOfBuffer = 12;
+inline constexpr Result kNotReady = 13;
 inline constexpr Result kNotInitialized = 15;
 inline constexpr Result kNotSupported = 27;
 inline constexpr Result kOtherSubscriber = 39;

@@ -345,7 +345,7 @@ cupti::Result enable_kind(Tracing& t, const KindChoice& choice) noexcept {
 std::uint32_t enable_or_tell(Tracing& t, const KindChoice& choice) noexcept {
   const cupti::Result result = enable_kind(t, choice);
   if (choice.kind == cupti::Kind::kUnifiedMemory) {
-    t.awaits_driver = result == cupti::kNotInitialized;
+    t.awaits_driver = result == cupti::kNotReady || result == cupti::kNotInitialized;
     if (t.awaits_driver) return 0;
   }
   if (result == cupti::kSuccess) return 0;

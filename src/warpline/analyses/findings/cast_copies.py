@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.step_scope import StepScope, Weight, step_scope
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.kernels.double_precision import double_kernels
+from warpline.derived.metrics.memory_use import dram_in_words
 from warpline.derived.program import is_training
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
@@ -55,7 +56,7 @@ def cast_copies(run: Run) -> list[Finding]:
             severity_of(weight.share),
             f"{weight.digits} repeated casts{scope.each} take {weight.most} of the time",
             f"Repeated casts in {weight.digits} kernels{scope.each} take"
-            f" {weight.time}{weight.launching}.",
+            f" {weight.time}{weight.launching}.{dram_in_words(run, casts)}",
             (
                 scope.show_operations(
                     f"{weight.digits} casts{scope.each} take {format_ns(weight.ns)}", casts

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.efficiency.chains import Chains, elementwise_chains
+from warpline.derived.metrics.memory_use import dram_in_words
 from warpline.derived.program import is_compiled
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.work.operations import operations
@@ -68,7 +69,7 @@ def elementwise_fusion(run: Run) -> list[Finding]:
             severity,
             f"Chains of elementwise kernels take {format_ratio(weight.share)} of the time",
             f"{groups} of elementwise kernels{scope.each} ({many}) take {weight.time}. Each kernel"
-            " reads and writes whole tensors.",
+            f" reads and writes whole tensors.{dram_in_words(run, members)}",
             (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", members),),
             _FIX_COMPILED if is_compiled(run.trace) else _FIX,
             "Profile again: `warpline stats -r cuda_gpu_kern_sum` shows fewer elementwise kernels.",

@@ -11,6 +11,7 @@ from warpline.derived.kernels.categories import operation_categories, operation_
 from warpline.derived.kernels.conversions import is_cupy_copy, layout_conversions
 from warpline.derived.kernels.named import kernels_named
 from warpline.derived.kernels.rules import Origin
+from warpline.derived.metrics.memory_use import dram_in_words
 from warpline.derived.program import is_compiled
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
@@ -116,7 +117,8 @@ def layout_copies(run: Run) -> list[Finding]:
             NAME,
             severity_of(weight.share),
             f"Layout conversions take {weight.most} of the time",
-            f"Layout conversions in {many}{scope.each} take {weight.time}{weight.launching}.",
+            f"Layout conversions in {many}{scope.each} take {weight.time}{weight.launching}."
+            f"{dram_in_words(run, copies)}",
             (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", copies),),
             advice.fix + (_OF_NORMS if has_convolutions and not is_compiled(run.trace) else ""),
             "Profile again: `warpline stats -r breakdown` shows less layout-copy time.",

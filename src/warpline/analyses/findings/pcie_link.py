@@ -14,6 +14,7 @@ from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.derived.work.pcie import pcie_bytes_per_s
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
@@ -25,8 +26,6 @@ from warpline.units import format_ns, format_rate, plural
 NAME = "pcie-link"
 TITLE = "The PCIe link is below its generation or width"
 
-# Bytes per second and lane, after line coding.
-_LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 _LEAST_READINGS = 2
 # A link returns to a low generation some time after its last copy.
 _AFTER_COPY_NS = 10_000_000
@@ -44,12 +43,12 @@ class _Link(NamedTuple):
     @property
     def bytes_per_s(self) -> float:
         """Its rate now."""
-        return _LANE_BYTES_PER_S.get(self.generation, 0.0) * self.width
+        return pcie_bytes_per_s(self.generation, self.width)
 
     @property
     def best_bytes_per_s(self) -> float:
         """Its rate at its best."""
-        return _LANE_BYTES_PER_S.get(self.best_generation, 0.0) * self.best_width
+        return pcie_bytes_per_s(self.best_generation, self.best_width)
 
     @property
     def ratio(self) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.metrics.memory_use import dram_in_words
 from warpline.derived.program import is_compiled
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import launch_sequences
@@ -59,7 +60,8 @@ def unfused_epilogue(run: Run) -> list[Finding]:
             severity_of(weight.share),
             f"Unfused elementwise kernels after GEMMs take {format_ratio(weight.share)} of the"
             " time",
-            f"Chains of elementwise kernels after GEMMs ({many}{scope.each}) take {weight.time}.",
+            f"Chains of elementwise kernels after GEMMs ({many}{scope.each}) take {weight.time}."
+            f"{dram_in_words(run, chains)}",
             (scope.show_operations(f"{many}{scope.each} in {format_ns(weight.ns)}", chains),),
             _FIX_COMPILED if is_compiled(run.trace) else _FIX,
             "Profile again: `warpline stats -r kernel_class_sum` shows fewer elementwise kernels.",

@@ -31,7 +31,9 @@ def _mb(name: str, doc: str, heading: str) -> Field:
 
 
 def _rate(name: str, doc: str, heading: str) -> Field:
-    return Field(f"{name}_bytes_per_s", Unit.BYTES_PER_S, doc, f"{heading} (MB/s)", 1e-6, 1)
+    return Field(
+        f"{name}_bytes_per_s", Unit.BYTES_PER_S, doc, f"{heading} (MB/s)", 1e-6, 1, is_optional=True
+    )
 
 
 def _share(name: str, doc: str, heading: str) -> Field:

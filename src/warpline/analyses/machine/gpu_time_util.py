@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from warpline.derived.steps.times import measure_windows, steps
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.interval import covered, covered_until, union
+from warpline.ops.interval import Intervals, covered_until, union
 from warpline.result import Arguments, Field, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Run, Trace
 from warpline.units import Unit
@@ -115,34 +115,56 @@ def gpu_time_util(trace: Trace, arguments: Arguments) -> Result | Skipped:
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, values, key)
 
 
-def _of_device(
-    run: Run, device: int, rows: slice, arguments: Arguments
-) -> Iterator[dict[str, Any]]:
+def _of_device(run: Run, device: int, rows: slice, arguments: Arguments) -> list[dict[str, Any]]:
     trace, work = run.trace, operations(run.trace)
     busy = union(work.start_ns[rows], work.end_ns[rows])
-    series = of_device(known_series(trace), device, _METRICS)
-    integrals = {name: (Integral(each.samples), each.meaning.unit) for name, each in series.items()}
     index = int(trace.columns("device", "gpu_index")["gpu_index"].values[device])
-    for spans in _every(run, device, busy, arguments):
-        start, end = union(spans.start_ns, spans.end_ns)
-        time_ns = covered(start, end)
-        busy_ns = int((covered_until(busy, end) - covered_until(busy, start)).sum())
-        yield {
-            "gpu_index": index,
-            "of": spans.of,
-            "name": spans.name,
-            "instances": len(spans.start_ns),
-            "start_ns": int(spans.start_ns.min()),
-            "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
-            "busy_ratio": busy_ns / time_ns if time_ns else None,
-            **{
-                name: shown(integral.mean_of(start, end), unit)
-                for name, (integral, unit) in integrals.items()
-            },
-        }
+    every = [*_every(run, device, busy, arguments)]
+    made = [
+        {"gpu_index": index, **_times(spans), "busy_ratio": ratio}
+        for spans, ratio in zip(every, _busy_ratios(every, busy), strict=True)
+    ]
+    # One metric after the other: the sums of all of them would take much memory.
+    for name, each in of_device(known_series(trace), device, _METRICS).items():
+        for row, mean in zip(made, _means(Integral(each.samples), every), strict=True):
+            row[name] = shown(mean, each.meaning.unit)
+    return made
 
 
-def _every(run: Run, device: int, busy: tuple[I64, I64], arguments: Arguments) -> Iterator[_Spans]:
+def _means(integral: Integral, every: Sequence[_Spans]) -> list[float | None]:
+    """Return the mean of a metric in each of some spans."""
+    if any(len(spans.start_ns) != 1 for spans in every):
+        return [integral.mean_of(spans.start_ns, spans.end_ns) for spans in every]
+    start = np.array([spans.start_ns[0] for spans in every], np.int64)
+    found = integral.means_in(start, np.array([spans.end_ns[0] for spans in every], np.int64))
+    known = zip(found.value.tolist(), found.is_known.tolist(), strict=True)
+    return [value if is_known else None for value, is_known in known]
+
+
+def _times(spans: _Spans) -> dict[str, Any]:
+    """Return the columns about the times of some spans."""
+    return {
+        "of": spans.of,
+        "name": spans.name,
+        "instances": len(spans.start_ns),
+        "start_ns": int(spans.start_ns.min()),
+        "mean_ns": float((spans.end_ns - spans.start_ns).mean()),
+    }
+
+
+def _busy_ratios(every: Sequence[_Spans], busy: Intervals) -> list[float | None]:
+    """Return which share of each of some spans a GPU is busy."""
+    united = [union(spans.start_ns, spans.end_ns) for spans in every]
+    if not united:
+        return []
+    start, end = (np.concatenate([pair[side] for pair in united]) for side in (0, 1))
+    row = np.repeat(np.arange(len(united)), [len(pair.start) for pair in united])
+    busy_ns = covered_until(busy, end) - covered_until(busy, start)
+    sums = (np.bincount(row, ns, len(united)).tolist() for ns in (busy_ns, end - start))
+    return [ns / whole if whole else None for ns, whole in zip(*sums, strict=True)]
+
+
+def _every(run: Run, device: int, busy: Intervals, arguments: Arguments) -> Iterator[_Spans]:
     if STEPS in arguments:
         yield from _steps(run, device)
     if RANGES in arguments:

@@ -21,7 +21,9 @@ def _mb(name: str, doc: str, heading: str) -> Field:
 
 
 def _rate(name: str, doc: str, heading: str) -> Field:
-    return Field(f"{name}_bytes_per_s", Unit.BYTES_PER_S, doc, f"{heading} (MB/s)", 1e-6, 1)
+    return Field(
+        f"{name}_bytes_per_s", Unit.BYTES_PER_S, doc, f"{heading} (MB/s)", 1e-6, 1, is_optional=True
+    )
 
 
 # Counters whose growth per second is a column.
@@ -49,6 +51,7 @@ FIELDS = (
         "Throttled (%)",
         100.0,
         1,
+        is_optional=True,
     ),
     Field(
         "median_cpu_clock_hz",
@@ -57,6 +60,7 @@ FIELDS = (
         "CPU Clock (MHz)",
         1e-6,
         0,
+        is_optional=True,
     ),
     _mb("median_memory", "Median memory: in RAM (process), in use (machine).", "Memory Med"),
     _mb("max_memory", "Most memory.", "Memory Max"),

@@ -96,11 +96,11 @@ def _where_any(values: I64) -> Numbers:
 
 
 def _limit(arguments: Arguments) -> int | None:
-    """Return how many rows to list, None for all; the last argument counts."""
-    limit = None
-    for argument in arguments:
-        text = argument.partition("=")[2]
-        if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise UsageError(f"{NAME}:{argument}: not a number of rows", hint="try :rows=10")
-        limit = int(text)
-    return limit
+    """Return how many pages to list, None for all."""
+    named = [text.partition("=")[2] for text in arguments if text.startswith("rows=")]
+    if not named:
+        return None
+    text = named[-1]
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise UsageError(f"{text!r} is not a number of rows", hint="use for example um_sum:rows=10")
+    return int(text)

@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from warpline.capture.collectors.sample_blocks import BlockMaker, SampleClock
+from warpline.capture.collectors.sampler_links import SAMPLER
 from warpline.capture.machine.gpu_probe import DRIVER, ChipName, ProfilerInitialize, call
+from warpline.capture.machine.gpu_probe import FUNCTIONS as CUPTI_FUNCTIONS
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.readings import IsRecording
 from warpline.capture.session.recording_state import RecordingState
@@ -36,8 +38,6 @@ from warpline.capture.session.sample_file import SampleWriter
 from warpline.counters.pm_sampling import Image, OverflowedError, PmSampling, Trigger
 from warpline.counters.profiler_host import CuptiError, nvperf_beside
 from warpline.counters.sampled_sets import Fitting, fitting
-
-MODULE = "warpline.capture.collectors.metric_sampler"
 
 # Measured on an H100 with 14 metrics: the GPU writes 12.8 kB per sample, an image has 26.6 kB per
 # sample, emptying it takes 3 us per sample of its room, reading a sample 43 us and computing its
@@ -53,7 +53,7 @@ _IMAGES = 3
 _BLOCK_NS = 2_000_000_000  # a block is written after this time
 _FACTS_S = 5.0  # between notes of what was lost
 _LAST_S = 2.0  # for what is left in the GPU's buffer at the end
-_AFTER_S = 1.0  # for writing it
+_AFTER_S = 2.0  # for writing it
 _MOST_SETUP_BYTES = 1 << 20
 _NEEDED = "cuptiPmSamplingEnable"
 # GPUs without a timer for samples: these are taken by cycles of the system clock, about this fast.
@@ -78,18 +78,23 @@ class _UnusableError(Exception):
 def main(link: socket.socket, setup: dict[str, Any]) -> None:
     """Sample the GPU of a setup; messages are JSON, one per packet.
 
-    The setup has ``uuid``, ``number`` in the session's file, ``cupti``: paths of libraries;
-    ``metrics``: spellings of each; ``hz``.
+    Args:
+        link: The socket.
+        setup: ``uuid`` and ``name`` of the GPU, its ``number`` in the session's file; ``cupti``,
+            paths of libraries; ``metrics``, the spellings of each; ``set``, its name; ``hz``; and
+            ``problem``, why a library before was not used.
     """
     try:
         device = _device_of(setup["uuid"])
         sampling, chip = _open(setup["cupti"][0], device)
         found = fitting(setup["metrics"], sampling.passes)
     except _UnusableError as error:
-        rest = setup["cupti"][1:]
+        problem, rest = error.facts, setup["cupti"][1:]
+        if not error.is_final:
+            problem = setup.get("problem", problem)  # of the best library
         if rest and not error.is_final:
-            _again(link, setup | {"cupti": rest})
-        _say(link, {"unusable": error.facts})
+            _again(link, setup | {"cupti": rest, "problem": problem})
+        _say(link, {"unusable": problem})
         return
     _say(link, {"chip": chip, "metrics": found.names, "left_out": found.left_out})
     data, descriptors, _, _ = socket.recv_fds(link, _MOST_SETUP_BYTES, 1)
@@ -133,14 +138,10 @@ def _open(path: str, device: int) -> tuple[PmSampling, str]:
         nvperf_beside(path)  # CUPTI opens it by its bare name
         cupti = ctypes.CDLL(path)
         getattr(cupti, _NEEDED)
-        status = call(cupti, ProfilerInitialize())
-        if status:
-            raise _UnusableError({"status": status, "path": path}, is_final=False)
         chip = ChipName(deviceIndex=device)
-        status = call(cupti, chip)
-        if status or not chip.pChipName:
-            raise _UnusableError({"status": status, "path": path}, is_final=False)
-        name = chip.pChipName.decode("ascii", "replace")
+        _checked(cupti, ProfilerInitialize())
+        _checked(cupti, chip)
+        name = (chip.pChipName or b"?").decode("ascii", "replace")
         sampling = PmSampling(cupti, device, name)
     except OSError as error:
         raise _UnusableError({"cause": str(error)}, is_final=False) from error
@@ -149,14 +150,21 @@ def _open(path: str, device: int) -> tuple[PmSampling, str]:
         raise _UnusableError({"cause": cause}, is_final=False) from error
     except CuptiError as error:
         facts = {"status": error.status, "function": error.function}
-        raise _UnusableError(facts, is_final=True) from error
+        is_final = error.function not in CUPTI_FUNCTIONS.values()  # that fail if it is too old
+        raise _UnusableError(facts, is_final=is_final) from error
     return sampling, name
+
+
+def _checked(cupti: ctypes.CDLL, parameters: ctypes.Structure) -> None:
+    status = call(cupti, parameters)
+    if status:
+        raise CuptiError(CUPTI_FUNCTIONS[type(parameters)], status)
 
 
 def _again(link: socket.socket, setup: Mapping[str, Any]) -> NoReturn:
     """Begin again in a new process image: two versions of CUPTI do not fit in one."""
     link.set_inheritable(True)
-    words = [sys.executable, "-P", "-m", MODULE, str(link.fileno()), json.dumps(setup)]
+    words = [sys.executable, "-P", "-m", SAMPLER, str(link.fileno()), json.dumps(setup)]
     os.execv(sys.executable, words)  # noqa: S606  # this very program
 
 
@@ -204,6 +212,11 @@ class _Run:
 
     def begin(self) -> None:
         """Begin to sample; CuptiError if that is refused."""
+        self._configure()
+        self._writer.facts(self._facts)
+        self._setup_cpu_ns = time.process_time_ns()
+
+    def _configure(self) -> None:
         interval, trigger = max(1, round(1e9 / self._hz)), Trigger.TIME
         if self._is_clocked:
             interval, trigger = max(1, round(_SYSTEM_HZ / self._hz)), Trigger.CLOCKS
@@ -214,9 +227,7 @@ class _Run:
         self._sampling.configure(self._names, interval, trigger, size, slots)
         for _ in range(_IMAGES):
             self._free.put(self._sampling.new_image())
-        self._writer.facts(self._facts)
         self._sampling.start()
-        self._setup_cpu_ns = time.process_time_ns()
 
     def until_closed(self, link: socket.socket) -> None:
         """Sample until the other end of a socket is closed."""
@@ -224,12 +235,19 @@ class _Run:
         values.start()
         poll = select.poll()
         poll.register(link, select.POLLIN)
-        noted = time.monotonic()
+        due = noted = time.monotonic()
+        is_told = False
         try:
-            while not poll.poll(self._period_s * 1000):
-                self._read()
-                if time.monotonic() - noted > _FACTS_S:
-                    noted = time.monotonic()
+            while self._failure is None:
+                if poll.poll(max(0.0, due - time.monotonic()) * 1000):
+                    with contextlib.suppress(OSError):  # the other end was killed
+                        is_told = bool(link.recv(_MOST_SETUP_BYTES))
+                    break
+                is_whole = self._read()
+                now = time.monotonic()
+                due = max(due + self._period_s, now) if is_whole else now
+                if now - noted > _FACTS_S:
+                    noted = now
                     self._writer.facts(self._counts())
             self._sampling.stop()
             self._read_rest()
@@ -238,32 +256,45 @@ class _Run:
         self._filled.put(None)
         values.join()
         self._blocks.flush()
-        self._writer.facts(self._counts() | {"is_complete": self._failure is None})
+        self._writer.facts(self._counts() | {"is_complete": is_told and not self._failure})
         _say(link, {"ended": True})
         self._sampling.close()
 
-    def _read(self) -> int:
-        """Pass the samples of the GPU's buffer on to the other thread, and return their number."""
+    def _read(self) -> bool:
+        """Pass samples of the GPU's buffer on to the other thread; return whether these are all."""
         image = self._free.get()
         self._sampling.reset(image)
+        is_overflowed = False
         try:
             self._sampling.decode(image)
         except OverflowedError:
+            is_overflowed = True
+        self._full_images += image.is_full
+        is_whole = not image.is_full
+        if image.starts:
+            starts, ends = self._clock.convert(image.starts, image.ends)
+            self._filled.put(_Filled(image, starts, ends, self._state.look()))
+        else:
+            self._free.put(image)
+        if is_overflowed:
             self._overflows += 1
+            self._restart()
+        return is_whole
+
+    def _restart(self) -> None:
+        """Begin to sample again, since the GPU's buffer was full."""
+        try:
             self._sampling.stop()
             self._sampling.start()
-        self._full_images += image.is_full
-        count = len(image.starts)
-        if not count:
-            self._free.put(image)
-            return 0
-        starts, ends = self._clock.convert(image.starts, image.ends)
-        self._filled.put(_Filled(image, starts, ends, self._state.look()))
-        return count
+        except CuptiError:
+            for _ in range(_IMAGES):  # the other thread has done with all of them then
+                self._free.get()
+            self._sampling.close()
+            self._configure()
 
     def _read_rest(self) -> None:
         end = time.monotonic() + _LAST_S
-        while time.monotonic() < end and self._read():
+        while time.monotonic() < end and not self._read():
             pass
 
     def _counts(self) -> dict[str, Any]:
@@ -282,6 +313,15 @@ class _Run:
         }
 
     def _evaluate(self) -> None:
+        is_done = False
+        try:
+            self._evaluate_all()
+            is_done = True
+        finally:
+            if not is_done:  # the other thread would wait for images
+                os._exit(1)
+
+    def _evaluate_all(self) -> None:
         """Compute and write the values of samples, until there are no more."""
         while (filled := self._filled.get()) is not None:
             try:
@@ -316,8 +356,10 @@ def _end_after(link: socket.socket) -> None:
 def _run() -> NoReturn:
     link = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_after, args=(link,), daemon=True).start()
-    main(link, json.loads(sys.argv[2]))
-    os._exit(0)  # without the exit handlers of foreign libraries
+    try:
+        main(link, json.loads(sys.argv[2]))
+    finally:
+        os._exit(0)  # without the exit handlers of foreign libraries
 
 
 if __name__ == "__main__":

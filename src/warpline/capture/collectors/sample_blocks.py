@@ -199,8 +199,8 @@ class SampleClock:
     """Converts the times of samples, on the wall clock, to the monotonic clock.
 
     Both clocks are read whenever samples are, so drift between them and slow corrections of the
-    wall clock are followed. If it was set meanwhile, the samples may have followed or not: they
-    have just been taken, so that is assumed which puts them nearer to now.
+    wall clock are followed. If it was set meanwhile, the times of samples may have followed or not:
+    they have if they jump likewise.
 
     Args:
         now: Returns the monotonic and the wall clock at one time, in ns.
@@ -214,6 +214,7 @@ class SampleClock:
         monotonic_ns, wall_ns = self._now()
         self._offset_ns = monotonic_ns - wall_ns
         self._unfollowed_ns = 0
+        self._end_ns: int | None = None
         self._first_lags: list[int] = []
         self._last_lags: deque[int] = deque(maxlen=_LAGS)
         self.steps = 0
@@ -229,19 +230,17 @@ class SampleClock:
         return min(self._first_lags), min(self._last_lags)
 
     def convert(self, starts: Sequence[int], ends: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Return the monotonic times of samples that were just read."""
-        if not ends:
-            return [], []
+        """Return the monotonic times of samples that were just read; at least one."""
         monotonic_ns, wall_ns = self._now()
         offset_ns = monotonic_ns - wall_ns + self._unfollowed_ns
-        step_ns = offset_ns - self._offset_ns
-        if abs(step_ns) > _STEP_NS:
+        set_by_ns = self._offset_ns - offset_ns
+        if abs(set_by_ns) > _STEP_NS:
             self.steps += 1
-            lag_ns = monotonic_ns - ends[-1] - offset_ns
-            if abs(lag_ns + step_ns) < abs(lag_ns):
-                self._unfollowed_ns -= step_ns
-                offset_ns -= step_ns
-        self._offset_ns = offset_ns
+            jump_ns = 0 if self._end_ns is None else starts[0] - self._end_ns
+            if abs(jump_ns - set_by_ns) >= abs(jump_ns):
+                self._unfollowed_ns += set_by_ns
+                offset_ns += set_by_ns
+        self._offset_ns, self._end_ns = offset_ns, ends[-1]
         lag_ns = monotonic_ns - ends[-1] - offset_ns
         self._last_lags.append(lag_ns)
         if len(self._first_lags) < _LAGS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,11 @@ from warpline.capture.finishing.told import INFO, WARNING, Diagnostic, Told
 from warpline.capture.session.sample_file import NAME, Block, GpuSamples, path_of, read_samples
 from warpline.units import format_ns, plural
 
-LOST = "samples of GPU metrics"
-
-_DRIFT_NS = 100_000
+_DRIFT_NS = 50_000_000  # less may come from load
 _MOST_METRICS = 1 << 10
 _LONGEST_NAME = 1000
 _FAR_NS = 1 << 61
+_MOST_ROWS = (1 << 31) - 1
 
 
 def make_metrics(folder: Path, session: RawSession, told: Told, origin_ns: int) -> dict[str, Made]:
@@ -40,16 +39,18 @@ def make_metrics(folder: Path, session: RawSession, told: Told, origin_ns: int) 
         return {}
     if found.damaged:
         told.warnings.append(f"{NAME}: the last samples are incomplete")
-    _tell_obstacles(found.gpus, told)
     numbers = devices_of(session)
     used: dict[int, GpuSamples] = {}
+    labels: dict[int, str] = {}
     unused = 0
-    for gpu in found.gpus.values():
+    for number, gpu in found.gpus.items():
         row = next(iter(device_of([gpu.facts], numbers).values()), None)
+        labels[number] = f"{number} of nvidia-smi" if row is None else str(row)
         if row is None:
             unused += bool(gpu.blocks or gpu.values)
         else:
             used[row] = gpu
+    _tell_obstacles(found.gpus, labels, told)
     if unused:
         told.warnings.append(
             f"metrics of {plural(unused, 'GPU')} are left out: the program did not use"
@@ -57,10 +58,12 @@ def make_metrics(folder: Path, session: RawSession, told: Told, origin_ns: int) 
         )
     for row, gpu in used.items():
         _tell_samples(row, gpu, told, origin_ns)
-    return _tables(used, session, origin_ns)
+    return _tables(used, session, told, origin_ns)
 
 
-def _tables(gpus: Mapping[int, GpuSamples], session: RawSession, origin_ns: int) -> dict[str, Made]:
+def _tables(
+    gpus: Mapping[int, GpuSamples], session: RawSession, told: Told, origin_ns: int
+) -> dict[str, Made]:
     names: dict[str, int] = {}
     blocks: list[tuple[int, int, int, int, Block]] = []
     values: list[tuple[int, int, int, float]] = []
@@ -85,7 +88,7 @@ def _tables(gpus: Mapping[int, GpuSamples], session: RawSession, origin_ns: int)
     }
     if blocks:
         blocks.sort(key=lambda each: each[:4])
-        made |= _block_tables(blocks, origin_ns)
+        made |= _block_tables(blocks, told, origin_ns)
     if values:
         values.sort()
         times, rows, of_metric, numbers = zip(*values, strict=True)
@@ -102,12 +105,19 @@ def _tables(gpus: Mapping[int, GpuSamples], session: RawSession, origin_ns: int)
 
 
 def _block_tables(
-    blocks: Sequence[tuple[int, int, int, int, Block]], origin_ns: int
+    blocks: list[tuple[int, int, int, int, Block]], told: Told, origin_ns: int
 ) -> dict[str, Made]:
     first, has_codes = array("i"), bytearray()
     codes: list[bytes | memoryview] = []
     count = 0
-    for *_, block in blocks:
+    for place, (*_, block) in enumerate(blocks):
+        if count + block.samples > _MOST_ROWS:
+            del blocks[place:]
+            told.warnings.append(
+                f"GPU metrics end early: a table is limited to {_MOST_ROWS:,} rows; sample a"
+                " shorter part of the run, or use a lower --gpu-metrics-frequency"
+            )
+            break
         first.append(count if block.codes else 0)
         has_codes.append(bool(block.codes))
         if block.codes:
@@ -137,22 +147,22 @@ def _metrics(facts: Mapping[str, Any]) -> list[str]:
     return [name[:_LONGEST_NAME] if isinstance(name, str) else "" for name in found]
 
 
-def _tell_obstacles(gpus: Mapping[int, GpuSamples], told: Told) -> None:
+def _tell_obstacles(gpus: Mapping[int, GpuSamples], labels: Mapping[int, str], told: Told) -> None:
     """Warn about GPUs that were not sampled, and say what was read instead."""
     alike: dict[tuple[str, str, bool], list[str]] = {}
     for number, gpu in sorted(gpus.items()):
         cause, cure = gpu.facts.get("cause"), gpu.facts.get("cure")
         if isinstance(cause, str) and isinstance(cure, str) and not gpu.blocks:
             is_read = gpu.facts.get("source") == "gpm"
-            alike.setdefault((cause, cure, is_read), []).append(str(number))
-    for (cause, cure, is_read), numbers in alike.items():
-        which = f" of GPU {', '.join(numbers)}" if len(numbers) < len(gpus) else ""
+            alike.setdefault((cause, cure, is_read), []).append(labels[number])
+    for (cause, cure, is_read), which_ones in alike.items():
+        which = f" of GPU {', '.join(which_ones)}" if len(which_ones) < len(gpus) else ""
         instead = " NVML was read 10 times a second instead." if is_read else ""
         told.warnings.append(f"GPU metrics{which} were not sampled: {cause}; {cure}.{instead}")
 
 
 def _tell_samples(row: int, gpu: GpuSamples, told: Told, origin_ns: int) -> None:
-    """Tell how a GPU was sampled, and what is missing."""
+    """Add how a GPU was sampled, and warnings about what is missing."""
     facts = gpu.facts
     if not gpu.blocks:
         return
@@ -174,7 +184,6 @@ def _tell_samples(row: int, gpu: GpuSamples, told: Told, origin_ns: int) -> None
         told.add(Diagnostic(first, INFO, f"GPU {row}: not sampled: {missing}", 0))
     lost = round(_number(facts, "missing_ns") * hz / 1e9)
     if lost:
-        told.more_lost[LOST] = told.more_lost.get(LOST, 0) + lost
         share = _number(facts, "missing_ns") / max(last - first, 1)
         told.warnings.append(
             f"{plural(lost, 'sample')} of the metrics of GPU {row} were dropped"
@@ -187,7 +196,7 @@ def _tell_samples(row: int, gpu: GpuSamples, told: Told, origin_ns: int) -> None
     lags: Any = facts.get("lags_ns")
     are_known = isinstance(lags, list) and [type(lag) for lag in lags] == [int, int]
     drift_ns = abs(lags[1] - lags[0]) if are_known else 0
-    if drift_ns > _DRIFT_NS:
+    if drift_ns > _DRIFT_NS + 2e9 / max(hz, 1):
         told.warnings.append(f"times of the metrics of GPU {row} drifted by {format_ns(drift_ns)}")
 
 

@@ -28,6 +28,7 @@ from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd, Wait
 from warpline.capture.flags.values import split
 from warpline.capture.session.agent_config import GraphTrace, WaitSource
+from warpline.counters import sampled_sets
 from warpline.errors import UsageError
 
 EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
@@ -36,6 +37,9 @@ _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
+
+# Sets of nsys have numbers or the names of chips: 0, gh100, ga10x-gfxt.
+_SET_OF_NSYS = re.compile(r"\d{1,2}|(tu|ga|ad|gh|gb|gv)\d+\w*(-\w+)*")
 
 _step_count = values.number(1, (1 << 16) - 1)
 
@@ -103,6 +107,15 @@ def _metrics_devices(settings: CaptureSettings, flag: Given) -> None:
     if not is_list and (len(words) > 1 or words[0] not in {ALL, VISIBLE, NONE, HELP}):
         raise flag.bad(f"{ALL}, {VISIBLE}, {NONE}, or numbers of GPUs ({HELP} lists them)")
     settings.gpu_metrics_devices = ",".join(words)
+
+
+def _metrics_set(settings: CaptureSettings, flag: Given) -> None:
+    values.text(settings, flag)
+    if _SET_OF_NSYS.fullmatch(flag.value.lower()):
+        settings.gpu_metrics_set = sampled_sets.DEFAULT
+        settings.warnings.append(
+            f"{flag.name}={flag.value} is a set of nsys; {sampled_sets.DEFAULT} is sampled instead"
+        )
 
 
 def _variables(settings: CaptureSettings, flag: Given) -> None:
@@ -230,7 +243,7 @@ FLAGS = (
          " them; help lists the GPUs",
          _metrics_devices),
     Flag(("--gpu-metrics-set",), "SET", "metrics to sample: general (default), nvlink, l2, pipes,"
-         " or a file with one metric per line; help lists them", values.text),
+         " or a file with one metric per line; help lists them", _metrics_set),
     Flag(("--gpu-metrics-frequency",), "HZ", "samples per second, from 10 to 200000 (default:"
          " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import time
 from collections.abc import Mapping
 from ctypes import byref, c_char_p, c_double, c_uint, c_void_p
 from typing import Any
@@ -26,10 +27,10 @@ _KNOWN: Mapping[str, tuple[int, float]] = {
     "gpm__fp64_util.pct": (11, 1),
     "gpm__fp32_util.pct": (12, 1),
     "gpm__fp16_util.pct": (13, 1),
-    "gpm__pcie_tx_bytes.per_second": (20, _MIB),
-    "gpm__pcie_rx_bytes.per_second": (21, _MIB),
-    "gpm__nvlink_total_rx_bytes.per_second": (60, _MIB),
-    "gpm__nvlink_total_tx_bytes.per_second": (61, _MIB),
+    "gpm__pcie_tx_bytes.sum.per_second": (20, _MIB),
+    "gpm__pcie_rx_bytes.sum.per_second": (21, _MIB),
+    "gpm__nvlink_total_rx_bytes.sum.per_second": (60, _MIB),
+    "gpm__nvlink_total_tx_bytes.sum.per_second": (61, _MIB),
 }
 METRICS = tuple(_KNOWN)
 
@@ -80,6 +81,7 @@ class Gpm:
     def __init__(self, library: Any, handle: c_void_p) -> None:
         self._library = library
         self._handle = handle
+        self._since_ns = time.monotonic_ns()
         self._samples = [c_void_p(), c_void_p()]
 
     @classmethod
@@ -98,12 +100,13 @@ class Gpm:
             return None
         return gpm if is_begun else None
 
-    def read(self) -> list[float] | None:
-        """Return the values of `METRICS` since the last reading; NaN for those that are unknown.
+    def read(self) -> tuple[int, list[float]] | None:
+        """Return when the last reading was, and the values of `METRICS` since; NaN if unknown.
 
         None if the GPU could not be read.
         """
         before, now = self._samples
+        since_ns, self._since_ns = self._since_ns, time.monotonic_ns()
         if self._library.nvmlGpmSampleGet(self._handle, now) != _SUCCESS:
             return None
         get = MetricsGet(version=_VERSION, numMetrics=len(_KNOWN), sample1=before, sample2=now)
@@ -112,7 +115,7 @@ class Gpm:
         self._samples = [now, before]
         if self._library.nvmlGpmMetricsGet(byref(get)) != _SUCCESS:
             return None
-        return [
+        return since_ns, [
             metric.value * factor if metric.nvmlReturn == _SUCCESS else math.nan
             for metric, (_, factor) in zip(get.metrics, _KNOWN.values(), strict=False)
         ]

@@ -182,7 +182,7 @@ def _read_record(data: memoryview, place: int, gpus: dict[int, GpuSamples]) -> i
         return None
     try:
         _take(kind, body, gpus.setdefault(gpu, GpuSamples()))
-    except (ValueError, struct.error, RecursionError):
+    except (ValueError, TypeError, struct.error, RecursionError):
         return None
     return start + int(size)
 

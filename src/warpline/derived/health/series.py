@@ -116,7 +116,7 @@ def gpu_health_series(trace: Trace) -> tuple[HealthSeries, ...]:
         series
         for readings in gpu_readings(trace)
         for value in _OF_GPU
-        for series in _series(readings, value, _of_device(trace, readings.of, value.highest))
+        for series in _series(readings, value, of_device(trace, readings.of, value.highest))
     )
 
 
@@ -177,7 +177,8 @@ def _ends(start: I64, read_ns: I64) -> I64:
     return np.where(until - start > _LONGEST * period, start + period, until)
 
 
-def _of_device(trace: Trace, device: int, column: str | None) -> float | None:
+def of_device(trace: Trace, device: int, column: str | None) -> float | None:
+    """Return a number of the device table; None if it is not known, or without a column."""
     if column is None:
         return None
     value = trace.columns("device", column)[column].to_list()[device]

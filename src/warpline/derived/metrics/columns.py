@@ -10,12 +10,14 @@ from warpline.units import Unit
 
 
 def _share(meaning: str, doc: str, heading: str, *, is_detail: bool = False) -> Field:
-    return Field(f"{meaning}_ratio", Unit.RATIO, doc, f"{heading} (%)", 100.0, 1, is_detail)
+    name, heading = f"{meaning}_ratio", f"{heading} (%)"
+    return Field(name, Unit.RATIO, doc, heading, 100.0, 1, is_detail, is_optional=True)
 
 
 def _rate(meaning: str, doc: str, heading: str) -> Field:
     name = f"{meaning}_bytes_per_s"
-    return Field(name, Unit.BYTES_PER_S, f"{doc} per second.", f"{heading} (MB/s)", 1e-6, 0)
+    heading = f"{heading} (MB/s)"
+    return Field(name, Unit.BYTES_PER_S, f"{doc} per second.", heading, 1e-6, 0, is_optional=True)
 
 
 SM_FIELDS = (
@@ -45,7 +47,11 @@ LINK_FIELDS = (
     _rate("nvlink_rx", "Bytes received over NVLink", "NVLink RX"),
     _rate("nvlink_tx", "Bytes sent over NVLink", "NVLink TX"),
 )
-CLOCK_FIELDS = (Field("gpu_clock_hz", Unit.HZ, "Clock of the SMs.", "GPU Clock (MHz)", 1e-6, 0),)
+CLOCK_FIELDS = (
+    Field(
+        "gpu_clock_hz", Unit.HZ, "Clock of the SMs.", "GPU Clock (MHz)", 1e-6, 0, is_optional=True
+    ),
+)
 MEANINGS: Mapping[str, str] = {
     field.name: field.name.removesuffix("_ratio").removesuffix("_hz").replace("_bytes_per_s", RATE)
     for field in (*SM_FIELDS, *MEMORY_FIELDS, *LINK_FIELDS, *CLOCK_FIELDS)

@@ -114,11 +114,13 @@ def means_of_groups(
     chosen = group[found.kernel] >= 0
     sample, kernel = found.sample[chosen], found.kernel[chosen]
     number = group[kernel]
+    is_seen = np.zeros(len(group), np.bool_)
+    is_seen[kernel] = True
     length = (series.end_ns - series.start_ns)[sample].astype(np.float64)
     whole = np.bincount(number, length, n_groups)
     sums = np.bincount(number, length * series.value[sample], n_groups)
     return GroupMeans(
         np.divide(sums, whole, out=np.zeros(n_groups), where=whole > 0),
         np.bincount(number, minlength=n_groups),
-        np.bincount(group[np.unique(kernel)], minlength=n_groups),
+        np.bincount(group[np.flatnonzero(is_seen)], minlength=n_groups),
     )

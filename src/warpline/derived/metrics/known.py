@@ -1,9 +1,10 @@
 """What sampled metrics mean, whatever a recorder calls them: one list of meanings and names.
 
 CUPTI has names such as ``sm__cycles_active.avg.pct_of_peak_sustained_elapsed``, and a chip may put
-a group before it (``TPC.TriageCompute.``). Nsight Systems has labels with a unit, such as
-``SMs Active [Throughput %]``, which differ between chips and versions. Their values become shares
-of 1, bytes per second or Hz here, so that means over time need no further unit.
+a group before it (``TPC.TriageCompute.``). Those of NVML begin with ``gpm__``. Nsight Systems has
+labels with a unit, such as ``SMs Active [Throughput %]``, which differ between chips and versions.
+Their values become shares of 1, bytes per second or Hz here, so that means over time need no
+further unit.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Known(NamedTuple):
 
     Attributes:
         meaning: The meaning.
-        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S` or `HZ`.
+        form: What is recorded: `PERCENT`, `BYTES` per sample, `BYTES_PER_S`, `GIGABYTES_PER_S` or
+            `HERTZ`.
         rank: Place among the names of a meaning: if several are recorded, the first one counts.
         is_part: Whether it is one of several that together are the meaning.
     """
@@ -57,10 +59,12 @@ class Known(NamedTuple):
 
 
 PERCENT, BYTES, BYTES_PER_S, HERTZ = "percent", "bytes", "bytes per second", "hertz"
+GIGABYTES_PER_S = "gigabytes per second"
 _UNITS = {
     PERCENT: Unit.RATIO,
     BYTES: Unit.BYTES_PER_S,
     BYTES_PER_S: Unit.BYTES_PER_S,
+    GIGABYTES_PER_S: Unit.BYTES_PER_S,
     HERTZ: Unit.HZ,
 }
 
@@ -86,7 +90,9 @@ def _link(direction: str, counter: str) -> tuple[str, ...]:
 
 _MEANINGS: Mapping[str, _Names] = {
     "gr_active": _Names("Graphics/compute active", ("gr__cycles_active", "GR Active")),
-    "sm_active": _Names("SM active", ("sm__cycles_active", "SMs Active", "SM Active")),
+    "sm_active": _Names(
+        "SM active", ("sm__cycles_active", "gpm__sm_util", "SMs Active", "SM Active")
+    ),
     "sm_issue": _Names(
         "SM issue",
         (
@@ -98,66 +104,116 @@ _MEANINGS: Mapping[str, _Names] = {
         "Tensor active",
         (
             *("sm__pipe_tensor_cycles_active_realtime", "sm__pipe_tensor_cycles_active"),
-            "Tensor Active",
+            *("gpm__any_tensor_util", "Tensor Active"),
         ),
     ),
     "fp64_active": _Names(
         "FP64 pipe",
         (
             *("sm__pipe_fp64_cycles_active_realtime", "sm__pipe_fp64_cycles_active"),
-            *("sm__inst_executed_pipe_fp64", "FP64 Active"),
+            *("sm__inst_executed_pipe_fp64", "gpm__fp64_util", "FP64 Active"),
         ),
     ),
     "fp32_active": _Names(
         "FMA pipe",
         (
             *("sm__inst_executed_pipe_fma_realtime", "sm__inst_executed_pipe_fma"),
-            *("sm__pipe_fma_cycles_active", "SM FMA Pipe Throughput", "FP32 Active"),
+            *("sm__pipe_fma_cycles_active", "sm__pipe_fma_cycles_active_realtime"),
+            *("sm__inst_executed_pipe_fmaheavy_realtime", "gpm__fp32_util"),
+            *("SM FMA Pipe Throughput", "FP32 Active"),
         ),
     ),
     "fp16_active": _Names(
         "FP16 pipe",
         (
             *("sm__inst_executed_pipe_fp16", "sm__inst_executed_pipe_fma_type_fp16"),
-            "FP16 Active",
+            *("gpm__fp16_util", "FP16 Active"),
         ),
     ),
+    "tensor_half_active": _Names(
+        "Tensor active, FP16 and BF16",
+        (
+            "sm__pipe_tensor_op_hmma_cycles_active_realtime",
+            "sm__pipe_tensor_subpipe_hmma_cycles_active_realtime",
+        ),
+    ),
+    "tensor_integer_active": _Names(
+        "Tensor active, integer",
+        (
+            "sm__pipe_tensor_op_imma_cycles_active_realtime",
+            "sm__pipe_tensor_subpipe_imma_cycles_active_realtime",
+        ),
+    ),
+    "alu_active": _Names(
+        "ALU pipe",
+        (
+            *("sm__inst_executed_pipe_alu_realtime", "sm__inst_executed_pipe_alu"),
+            "SM ALU Pipe Throughput",
+        ),
+    ),
+    "xu_active": _Names(
+        "XU pipe",
+        (
+            *("sm__inst_executed_pipe_xu_realtime", "sm__inst_executed_pipe_xu"),
+            "SM SFU Pipe Throughput",
+        ),
+    ),
+    "lsu_active": _Names("LSU pipe", ("sm__inst_executed_pipe_lsu",)),
     "warps_active": _Names(
         "Warps active",
         (
-            *("sm__warps_active_realtime", "sm__warps_active"),
+            *("sm__warps_active_realtime", "sm__warps_active", "gpm__sm_occupancy"),
             *("tpc__warps_active_shader_cs_realtime", "Compute Warps in Flight", "Compute Warps"),
         ),
     ),
     "dram_active": _Names(
-        "DRAM active", ("dram__throughput", "dramc__throughput", "VRAM Throughput")
+        "DRAM active",
+        (
+            *("dram__throughput", "gpm__dram_bw_util"),
+            *("DRAM Bandwidth", "VRAM Throughput"),
+        ),
     ),
     "dram_read": _Names(
         "DRAM read",
         (
-            *("dram__read_throughput", "dramc__read_throughput", "dram__bytes_read"),
+            *("dram__read_throughput", "dram__bytes_read"),
             *("DRAM Read Bandwidth", "DRAM Read Throughput", "GPU Memory Read Bandwidth"),
         ),
     ),
     "dram_write": _Names(
         "DRAM write",
         (
-            *("dram__write_throughput", "dramc__write_throughput", "dram__bytes_write"),
+            *("dram__write_throughput", "dram__bytes_write"),
             *("DRAM Write Bandwidth", "DRAM Write Throughput", "GPU Memory Write Bandwidth"),
         ),
     ),
     "pcie_rx": _Names(
-        "PCIe receive", ("pcie__read_bytes", "PCIe RX Throughput", "PCIe Read Bandwidth")
+        "PCIe receive",
+        (
+            *("pcie__read_bytes", "gpm__pcie_rx_bytes"),
+            *("PCIe RX Throughput", "PCIe Read Bandwidth"),
+        ),
     ),
     "pcie_tx": _Names(
-        "PCIe send", ("pcie__write_bytes", "PCIe TX Throughput", "PCIe Write Bandwidth")
+        "PCIe send",
+        (
+            *("pcie__write_bytes", "gpm__pcie_tx_bytes"),
+            *("PCIe TX Throughput", "PCIe Write Bandwidth"),
+        ),
     ),
     "nvlink_rx": _Names(
-        "NVLink receive", ("nvlrx__bytes", "NVLink RX Throughput"), _link("RX", "nvlrx")
+        "NVLink receive",
+        ("nvlrx__bytes", "gpm__nvlink_total_rx_bytes", "NVLink RX Throughput"),
+        _link("RX", "nvlrx"),
     ),
     "nvlink_tx": _Names(
-        "NVLink send", ("nvltx__bytes", "NVLink TX Throughput"), _link("TX", "nvltx")
+        "NVLink send",
+        ("nvltx__bytes", "gpm__nvlink_total_tx_bytes", "NVLink TX Throughput"),
+        _link("TX", "nvltx"),
     ),
+    "nvlink_rx_user": _Names("NVLink receive, user data", ("nvlrx__bytes_data_user",)),
+    "nvlink_tx_user": _Names("NVLink send, user data", ("nvltx__bytes_data_user",)),
+    "l2_active": _Names("L2 active", ("lts__t_sectors",)),
     "l2_hit": _Names(
         "L2 hit rate",
         (
@@ -173,7 +229,9 @@ _CLOCKS = ("gpu_clock", "sys_clock", "dram_clock")
 # Of SMs at one time: the lowest and the highest, where a recording has them.
 LEAST, MOST = "_least", "_most"
 _SPREAD = {"min": (LEAST, ", lowest SM"), "max": (MOST, ", highest SM")}
-_OF_BYTES = ("dram_read", "dram_write", "pcie_rx", "pcie_tx", "nvlink_rx", "nvlink_tx")
+_OF_BYTES = frozenset(
+    meaning for meaning in _MEANINGS if meaning.startswith(("dram_", "pcie_", "nvlink_"))
+) - {"dram_active", "dram_clock"}
 
 _PLACES = {
     name: (meaning, rank, rank >= len(names.names))
@@ -191,6 +249,7 @@ _FORMS: Mapping[str, str] = {
     "pct": PERCENT,
     "sum": BYTES,
     "sum.per_second": BYTES_PER_S,
+    "per_second": BYTES_PER_S,
     "avg.per_second": HERTZ,
 }
 _LABEL_FORMS: Mapping[str, str] = {
@@ -198,11 +257,11 @@ _LABEL_FORMS: Mapping[str, str] = {
     "Ratio %": PERCENT,
     "Bytes": BYTES,
     "B/s": BYTES_PER_S,
-    "GB/s": BYTES_PER_S,  # as shown; exports have bytes
-    "MHz": HERTZ,  # as shown; exports have Hz
+    "GB/s": GIGABYTES_PER_S,
+    "MHz": HERTZ,
 }
 _LONGEST_NAME = 200
-_LEAST_HZ = 1e5  # of a clock: what is lower is in MHz
+_LEAST_HZ = 1e5  # of a clock: what is lower is in MHz, as exports of Nsight Systems are read
 
 
 def known_metric(name: str) -> Known | None:
@@ -240,11 +299,19 @@ class KnownSeries(NamedTuple):
 
     Attributes:
         meaning: The meaning.
-        samples: The samples, in the unit of the meaning. Shares may exceed 1 a little.
+        recorded: The metric and what is recorded; several parts of equal times, which add up.
     """
 
     meaning: Meaning
-    samples: MetricSeries
+    recorded: tuple[tuple[MetricSeries, str], ...]
+
+    @property
+    def samples(self) -> MetricSeries:
+        """The samples, in the unit of the meaning. Shares may exceed 1 a little. Not kept."""
+        parts = (in_unit(series, form) for series, form in self.recorded)
+        first = next(parts)
+        value = sum((part.value for part in parts), start=first.value)
+        return _with_values(first, value)
 
 
 @derived
@@ -254,31 +321,36 @@ def known_series(trace: Trace) -> Mapping[tuple[int, str], KnownSeries]:
     Where metrics are parts of a meaning, such as NVLink's user and protocol data, values of equal
     times are added. Without DRAM activity, its reads and writes are added.
     """
-    recorded: dict[tuple[int, str], list[tuple[Known, MetricSeries]]] = defaultdict(list)
+    named: dict[tuple[int, str], list[tuple[Known, MetricSeries]]] = defaultdict(list)
     for series in metric_series(trace):
         known = known_metric(series.name)
         if known is not None:
-            recorded[series.device, known.meaning.id].append((known, series))
+            named[series.device, known.meaning.id].append((known, series))
     found = {}
-    for key, entries in recorded.items():
-        first, samples = min(entries, key=lambda entry: entry[0].rank)
-        parts = [in_unit(series, known.form) for known, series in entries if known.is_part]
-        chosen = _sum(parts) if first.is_part else in_unit(samples, first.form)
-        if chosen is not None:
-            found[key] = KnownSeries(first.meaning, chosen)
+    for key, entries in named.items():
+        first = min(entries, key=lambda entry: entry[0].rank)[0]
+        rank = None if first.is_part else first.rank
+        chosen = [
+            (series, known.form)
+            for known, series in entries
+            if (known.is_part and rank is None) or known.rank == rank
+        ]
+        # Several metrics of one name are not parts of anything: the first one counts.
+        parts = chosen if rank is None else chosen[:1]
+        if _have_equal_times(parts):
+            found[key] = KnownSeries(first.meaning, tuple(parts))
     for device in {device for device, _ in found}:
-        keys = [(device, each) for each in ("dram_read", "dram_write")]
         key = (device, "dram_active")
-        both = [found[each].samples for each in keys if each in found and key not in found]
-        total = _sum(both) if len(both) == len(keys) else None
-        if total is not None:
+        both = [found.get((device, each)) for each in ("dram_read", "dram_write")]
+        parts = [part for known in both if known is not None for part in known.recorded]
+        if key not in found and None not in both and _have_equal_times(parts):
             meaning = Meaning("dram_active", _MEANINGS["dram_active"].label, Unit.RATIO)
-            found[key] = KnownSeries(meaning, total)
+            found[key] = KnownSeries(meaning, tuple(parts))
     return found
 
 
 def in_unit(series: MetricSeries, form: str) -> MetricSeries:
-    """Return samples in the unit of their meaning; those without a duration are left out of rates.
+    """Return samples in the unit of their meaning; the rate of those without a duration is 0.
 
     Args:
         series: As recorded.
@@ -289,17 +361,17 @@ def in_unit(series: MetricSeries, form: str) -> MetricSeries:
         value = value / 100
     elif form == HERTZ and len(value) and np.median(value) < _LEAST_HZ:
         value = value * 1e6
+    elif form == GIGABYTES_PER_S:
+        value = value * 1e9
     elif form == BYTES:
         seconds = (series.end_ns - series.start_ns) / 1e9
         value = np.divide(value, seconds, out=np.zeros_like(value), where=seconds > 0)
     return _with_values(series, value)
 
 
-def _sum(parts: Sequence[MetricSeries]) -> MetricSeries | None:
-    """Return the sums of samples of equal times; None if their times differ."""
-    if not parts or any(not np.array_equal(p.start_ns, parts[0].start_ns) for p in parts[1:]):
-        return None
-    return _with_values(parts[0], np.sum([part.value for part in parts], axis=0))
+def _have_equal_times(parts: Sequence[tuple[MetricSeries, str]]) -> bool:
+    first = parts[0][0]
+    return all(np.array_equal(series.start_ns, first.start_ns) for series, _ in parts[1:])
 
 
 def _with_values(series: MetricSeries, value: F64) -> MetricSeries:

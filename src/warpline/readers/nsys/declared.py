@@ -113,6 +113,28 @@ class Declared:
             if pid is not None and device is not None and gpu is not None
         }
 
+    def gpu_index(self, pid: int, device: int) -> int:
+        """Return the index of the GPU that a process calls `device`.
+
+        TARGET_INFO_CUDA_DEVICE holds the numbering by CUDA_VISIBLE_DEVICES. Exports before it have
+        CUDA's number of each GPU, whose order may differ from nsys's: on nodes with 4 A100, it is
+        the reverse. Without either, the numbers are assumed to be the same.
+        """
+        seen = self.visible_gpus.get((pid, device))
+        return self._cuda_numbers.get(device, device) if seen is None else seen
+
+    @cached_property
+    def _cuda_numbers(self) -> dict[int, int]:
+        """GPU index of each number that CUDA gives, none if two have the same."""
+        table = SourceTable.facts(self._export, "TARGET_INFO_GPU", ["id", "cuDevice"])
+        pairs = {
+            (number, index)
+            for index, number in zip(table.numbers("id"), table.numbers("cuDevice"), strict=True)
+            if index is not None and number is not None
+        }
+        numbers = dict(pairs)
+        return numbers if len(numbers) == len(pairs) else {}
+
     @cached_property
     def contexts(self) -> dict[tuple[int, int, int], tuple[bool, int | None]]:
         """Whether each (globalPid, device number, native id) is green, and its parent's id."""

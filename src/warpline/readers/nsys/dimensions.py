@@ -124,12 +124,8 @@ class Dimensions:
         return self.stream_row[place.process, place.device, place.context, place.stream]
 
     def gpu(self, process: int, device: int) -> int:
-        """Return the index of the GPU that a process calls `device`.
-
-        TARGET_INFO_CUDA_DEVICE holds the numbering by CUDA_VISIBLE_DEVICES. Without it, the
-        numbers are assumed to be the same.
-        """
-        return self.declared.visible_gpus.get((pid_of(process), device), device)
+        """Return the index of the GPU that a process calls `device`."""
+        return self.declared.gpu_index(pid_of(process), device)
 
     @cached_property
     def _declared_streams(self) -> dict[StreamKey, tuple[int | None, int | None]]:

@@ -22,7 +22,7 @@ from warpline.frozen import frozen, replace
 from warpline.ops.arrays import I32, I64, BoolArray, taken
 from warpline.ops.group import factorize, factorize_rows
 from warpline.readers.nsys.database import Kind
-from warpline.readers.nsys.export import Export, SourceTable
+from warpline.readers.nsys.export import REEXPORT_HINT, Export, SourceTable
 
 PROCESS_MASK = ~0xFF_FFFF
 NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
@@ -247,6 +247,8 @@ class Identities:
         return groups.codes, places
 
     def _scan_series(self, name: str) -> tuple[I32, list[tuple[int, ...]]]:
+        if name in self._export.damaged:  # as found meanwhile, when other columns were read
+            raise CorruptTraceError(self._export.damaged[name], hint=REEXPORT_HINT)
         table, columns = SourceTable(self._export, name), SERIES_COLUMNS[name]
         table.fetch(dict.fromkeys(columns, Kind.INT64_CODES))
         coded = [table.codes(column) for column in columns]

@@ -2,7 +2,7 @@
 
 They are YAML. Only what is needed is read, by the layout that nsys ships: a list of sets for chips,
 each with a list of metrics. Since 2023, metrics have a list of units, `subMetrics`, and some of
-these a `multiplier`.
+these a `multiplier`. Before, they had one unit, which the names in exports lack.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _FILE = lazy_pattern(r"(?:Gpu|Soc)Metrics(?:/[^/]+)?\.config$")
 _CHIPS = lazy_pattern(r"\s*(?:supportedC|c)hips:\s*\[(.*)\]\s*")
 _NAME = lazy_pattern(r"(\s*)- name:\s*(.*\S)\s*")
 _UNITS = lazy_pattern(r"(\s*)subMetrics:\s*")
+_ID = lazy_pattern(r"\s*id:\s*(\S+)\s*")
 _MULTIPLIER = lazy_pattern(r"\s*multiplier:\s*(\S+)\s*")
+
+_OF_PEAK = ".pct_of_peak_sustained_elapsed"
 
 
 @frozen
@@ -29,11 +32,13 @@ class MetricSet:
 
     Attributes:
         chips: The GPUs that they are for, such as ``GH100``.
-        multipliers: By metric and unit, as in ``SYS Clock Frequency [MHz]``; 1 where absent.
+        multipliers: Of each metric, and of each with its unit: ``SYS Clock Frequency [MHz]``.
+        shares: Whether a metric with one unit is a percentage of the peak.
     """
 
     chips: frozenset[str]
     multipliers: Mapping[str, float]
+    shares: Mapping[str, bool]
 
 
 def metric_sets(export: Export, names: Names) -> list[MetricSet]:
@@ -53,29 +58,32 @@ def _contents(export: Export, names: Names) -> Iterator[str]:
 
 
 def _parsed(content: str) -> list[MetricSet]:
-    sets: list[tuple[set[str], dict[str, float]]] = []
-    metric, unit, units_from = "", None, None
+    sets: list[tuple[set[str], dict[str, float], dict[str, bool]]] = []
+    metric, label, units_from = "", "", None
     for line in content.splitlines():
         if line.startswith("- "):
-            sets.append((set(), {}))
+            sets.append((set(), {}, {}))
         if not sets:
             continue
-        chips, multipliers = sets[-1]
+        chips, multipliers, shares = sets[-1]
         if found := _NAME.fullmatch(line):
             indent, name = len(found[1]), found[2].strip("'\"")
             if units_from is None or indent < units_from:
-                metric, unit, units_from = name, None, None
+                metric, label, units_from = name, name, None
             else:
-                unit = name
+                label = f"{metric} [{name}]"
+            multipliers.setdefault(label, 1.0)
         elif found := _UNITS.fullmatch(line):
-            unit, units_from = None, len(found[1])
+            units_from = len(found[1])
+        elif found := _ID.fullmatch(line):
+            shares[metric] = found[1].endswith(_OF_PEAK)
         elif found := _MULTIPLIER.fullmatch(line):
             number = _number(found[1])
             if _is_factor(number):
-                multipliers[metric if unit is None else f"{metric} [{unit}]"] = number
+                multipliers[label] = number
         elif found := _CHIPS.fullmatch(line):
             chips.update(chip.strip(" '\"") for chip in found[1].split(","))
-    return [MetricSet(frozenset(chips), multipliers) for chips, multipliers in sets]
+    return [MetricSet(frozenset(chips), multipliers, shares) for chips, multipliers, shares in sets]
 
 
 def _number(text: str) -> float | None:

@@ -27,9 +27,11 @@ Key = tuple[int, ...]
 GPU, SOC = "GPU_METRICS", "SOC_METRICS"
 
 _MHZ = " [MHz]"
-_CLOCK = "Clock Frequency"  # how older exports end the name of a clock, which they have in Hz
+_OF_PEAK = " [Throughput %]"
+_CLOCK = "Clock Frequency"  # how the name of a clock without a unit ends
 _MAX_MHZ = 100_000  # no clock is faster, so a larger number is in Hz
-_HZ_PER_MHZ = 1e6
+# What values are divided by, where a name has the unit with a prefix, and the export not.
+_PREFIXED = {_MHZ: 1e6, " [GB/s]": 1e9}
 
 
 @frozen
@@ -38,7 +40,7 @@ class Series:
 
     Attributes:
         name: Metric and unit, unique among the series of its GPU.
-        label: The same as declared.
+        label: The same without a number.
         gpu: Index of the GPU; None if it is not of a GPU.
     """
 
@@ -74,7 +76,7 @@ class Metrics:
         self._networks = Networks(export)
         self._used: Counter[tuple[int | None, str]] = Counter()
         self._divisors: dict[str, F64] = {}
-        self._declared_labels: dict[str, dict[Key, str]] = {}
+        self._declared_names: dict[str, dict[Key, str]] = {}
 
     @cached_property
     def series(self) -> dict[str, list[Series]]:
@@ -89,8 +91,10 @@ class Metrics:
         """The series of the samples that are generic events, in their order."""
         assert self.series is not None  # these have their names first
         return [
-            self._series(self._generic.gpu_of(kind), _with_unit(label))
-            for kind, label in self._generic.samples.keys
+            self._series(gpu, self._label(gpu, name))
+            for gpu, name in (
+                (self._generic.gpu_of(kind), name) for kind, name in self._generic.samples.keys
+            )
         ]
 
     @cached_property
@@ -110,7 +114,10 @@ class Metrics:
             used = dict(zip(self._ids.series_keys(table), self.series[table], strict=True))
             declared = self._declared(table) if table in (GPU, SOC) else {}
             keys = sorted({*declared, *used})
-            names += [used[key].name if key in used else declared[key] for key in keys]
+            names += [
+                used[key].name if key in used else self._label(_gpu_of(table, key), declared[key])
+                for key in keys
+            ]
         names += [series.name for series in self.generic_series]
         return list(dict.fromkeys(names))
 
@@ -146,25 +153,35 @@ class Metrics:
         multiplied as its file of metrics says: clocks in MHz, and the warps of an SM where those of
         a TPC were counted. In an export that was multiplied before, clocks are in MHz already.
         """
-        divisors, multiplied = np.ones(len(series)), set()
-        for number, one in enumerate(series):
-            if one.label.endswith(_MHZ):
-                fastest = samples.largest(number)
-                if fastest > _MAX_MHZ:
-                    divisors[number] = _HZ_PER_MHZ
-                elif fastest > 0:
-                    multiplied.add(kinds[number])
-        for number, one in enumerate(series):
-            if not one.label.endswith(_MHZ) and kinds[number] not in multiplied:
-                divisors[number] = 1 / self._multiplier(one)
-        return divisors
+        clocks = [number for number, one in enumerate(series) if one.label.endswith(_MHZ)]
+        fastest = {number: samples.largest(number) for number in clocks}
+        slow = {kinds[number] for number in clocks if 0 < fastest[number] <= _MAX_MHZ}
+        multiplied = slow - {kinds[number] for number in clocks if fastest[number] > _MAX_MHZ}
+        return np.array(
+            [
+                1.0 if kind in multiplied else self._divisor(one)
+                for kind, one in zip(kinds, series, strict=True)
+            ],
+            np.float64,
+        )
+
+    def _divisor(self, series: Series) -> float:
+        prefixed = (by for unit, by in _PREFIXED.items() if series.label.endswith(unit))
+        return next(prefixed, None) or 1 / self._multiplier(series)
 
     def _multiplier(self, series: Series) -> float:
-        """Return the multiplier of a metric in the set for its GPU's chip, 1 if there is none."""
-        chip = self._described.gpus.get(-1 if series.gpu is None else series.gpu, {}).get("chip_id")
-        sets = [one for one in self._sets if chip in one.chips] or self._sets
-        found = {one.multipliers.get(series.label, 1.0) for one in sets}
+        """Return the multiplier of a metric, 1 if sets for its GPU's chip have none or several."""
+        found = {
+            one.multipliers[series.label]
+            for one in self._sets_of(series.gpu)
+            if series.label in one.multipliers
+        }
         return found.pop() if len(found) == 1 else 1.0
+
+    def _sets_of(self, gpu: int | None) -> list[MetricSet]:
+        """Return the sets for the chip of a GPU, all if none is."""
+        chip = self._described.gpus.get(-1 if gpu is None else gpu, {}).get("chip_id")
+        return [one for one in self._sets if chip in one.chips] or self._sets
 
     @cached_property
     def _sets(self) -> list[MetricSet]:
@@ -187,25 +204,34 @@ class Metrics:
             return
         declared = self._declared(table) if keys else {}
         for key in keys:
-            label = declared.get(key) or self._generic.field_names.get(key) or f"metric {key[1]}"
-            gpu = gpu_of_type(key[0]) if table == GPU else None
+            name = declared.get(key) or self._generic.field_names.get(key) or f"metric {key[1]}"
+            gpu = _gpu_of(table, key)
             if gpu is not None and gpu not in self.gpus and gpu not in self._described.gpus:
-                gpu, label = None, f"GPU {gpu}: {label}"  # nothing else in the file is about it
-            yield gpu, _with_unit(label)
+                gpu, name = None, f"GPU {gpu}: {name}"  # nothing else in the file is about it
+            yield gpu, self._label(gpu, name)
+
+    def _label(self, gpu: int | None, name: str) -> str:
+        """Return the name of a metric with its unit, which those of older recordings lack."""
+        if name.endswith("]"):
+            return name
+        if name.endswith(_CLOCK):
+            return name + _MHZ
+        shares = {one.shares[name] for one in self._sets_of(gpu) if name in one.shares}
+        return name + _OF_PEAK if shares == {True} else name
 
     def _declared(self, table: str) -> dict[Key, str]:
-        """Return the label of each (type, metric) that has one."""
-        if table not in self._declared_labels:
+        """Return the name of each (type, metric) that has one."""
+        if table not in self._declared_names:
             named = SourceTable.facts(
                 self._export, f"TARGET_INFO_{table}", ["typeId", "metricId"], ["metricName"]
             )
             keys = zip(named.numbers("typeId"), named.numbers("metricId"), strict=True)
-            self._declared_labels[table] = {
-                (kind, metric): _with_unit(name)
+            self._declared_names[table] = {
+                (kind, metric): name
                 for (kind, metric), name in zip(keys, named.strings("metricName"), strict=True)
                 if kind is not None and metric is not None and name
             }
-        return self._declared_labels[table]
+        return self._declared_names[table]
 
 
 def unsigned(values: F64) -> F64:
@@ -232,9 +258,8 @@ class _Samples:
         return float(unsigned(self._values[self._series == number]).max(initial=0.0))
 
 
-def _with_unit(label: str) -> str:
-    """Return the label of a metric, with the unit that this reader gives clocks without one."""
-    return label + _MHZ if label.endswith(_CLOCK) else label
+def _gpu_of(table: str, key: Key) -> int | None:
+    return gpu_of_type(key[0]) if table == GPU else None
 
 
 def _numbered(label: str, number: int) -> str:
