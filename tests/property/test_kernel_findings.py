@@ -17,7 +17,10 @@ from warpline.documents.kernel_findings import kernel_findings, of_kernels
 from warpline.presentation.kernel_findings import findings_screen
 
 plugins.load("kernel-rules")
-_PROPOSALS = [proposal for rule in KERNEL_RULES for proposal in rule.judge(Launches(trace([IDLE])))]
+# All that rules look at: some need a busy pipe first.
+_BUSY = {name: 90.0 for resource in RESOURCES for name in resource.metrics if "tensor" not in name}
+_JUDGED = Launches(trace([IDLE | _BUSY]))
+_PROPOSALS = [proposal for rule in KERNEL_RULES for proposal in rule.judge(_JUDGED)]
 NAMES = sorted(
     {*IDLE, *(name for resource in RESOURCES for name in resource.metrics)}
     | {name for proposal in _PROPOSALS for name in proposal.evidence}

@@ -14,6 +14,8 @@ from warpline.trace import Trace
 DURATION = "gpu__time_duration.sum"
 ACTIVE = "sm__cycles_active.avg", "sm__cycles_active.max"
 
+NOTHING = 1e-9  # what is less counts as zero, so that no ratio is infinite
+
 
 @frozen
 class Demands:
@@ -69,7 +71,8 @@ def demands(trace: Trace) -> Demands:
         for name in resource.metrics:
             percent, has = metric_numbers(trace, name)
             is_new = has & ~is_known[:, place]
-            used[is_new, place] = np.clip(percent[is_new] / 100, 0, 1)
+            share = np.clip(percent[is_new] / 100, 0, 1)
+            used[is_new, place] = np.where(share > NOTHING, share, 0)
             is_known[:, place] |= has
     (mean, has_mean), (most, has_most) = (metric_numbers(trace, name) for name in ACTIVE)
     has_both = has_mean & has_most & (mean >= 1) & (most >= mean)

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpline.derived.counters import metric_numbers
 from warpline.derived.kernel_limits.ceilings import CHOSEN, Ceilings
-from warpline.derived.kernel_limits.demands import Demands, demands
+from warpline.derived.kernel_limits.demands import NOTHING, Demands, demands
 from warpline.derived.kernel_limits.opcodes import Opcodes, opcodes
 from warpline.derived.kernel_limits.prediction import Change, Prediction, predict
 from warpline.hardware import Peaks, peaks_of
@@ -21,7 +21,6 @@ WARPS = "sm__warps_active.avg.per_cycle_active"
 _WARPS_OF_PEAK = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _ELAPSED = "sm__cycles_elapsed.avg"
 WARP_THREADS = 32
-_NOTHING = 1e-9  # what is less counts as zero, so that no ratio is infinite
 _MOST_WARPS = 64  # of an SM, if its limit is unknown
 
 
@@ -58,7 +57,7 @@ class Launches:
         if name not in self._metrics:
             values, is_known = metric_numbers(self.trace, name)
             is_known &= values >= 0  # others are of a damaged report
-            values = np.where(is_known & (values > _NOTHING), values, 0.0)
+            values = np.where(is_known & (values > NOTHING), values, 0.0)
             self._metrics[name] = values, is_known
         return self._metrics[name]
 
