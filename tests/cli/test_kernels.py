@@ -50,6 +50,14 @@ smem_conflict (1024, 1, 1) x (256, 1, 1): 532 us
         assert "Fix:" not in run("kernels", report, *words).out
 
 
+def test_the_format_by_its_name(run: Run, report: str) -> None:
+    page = ("kernels", report, "--page", "raw", "-c", "1", "--metrics", "launch__grid_size")
+    for name in ("csv", "json"):
+        assert run(*page, "--format", name) == run(*page, f"--{name}")
+    assert run(*page, "--format", "text") == run(*page)
+    assert "text, csv or json" in run(*page, "--format", "html").err
+
+
 def test_findings_in_json(run: Run, report: str) -> None:
     kernels = json.loads(run("kernels", report, "--json").out)["kernels"]
     by_name = {kernel["name"].partition("(")[0]: kernel["findings"] for kernel in kernels}
