@@ -123,6 +123,10 @@ def test_low_occupancy():
     assert item.likely_ns == pytest.approx(100_000 / 8, rel=0.01)
 
 
+def test_tensor_cores_need_few_warps():
+    assert rules({**LOW, f"sm__pipe_tensor_cycles_active.{OF_PEAK}": 40.0}) == []
+
+
 def test_more_occupancy_gains_nothing_where_a_resource_is_busy():
     kept, done = found({**LOW, L2: 95.0})
     assert (kept.rule, kept.proposal.kind) == ("low-occupancy", Kind.NO_GAIN)
