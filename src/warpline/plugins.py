@@ -28,6 +28,7 @@ else:
 T = TypeVar("T")
 
 _TABLES_OF_NSYS = "warpline.analyses.tables"
+_RULES_OF_KERNELS = "warpline.analyses.kernel_findings"
 _GROUPS = {
     "readers": ("warpline.readers",),
     "analyses": (
@@ -41,7 +42,9 @@ _GROUPS = {
         "warpline.analyses.kernels",
         "warpline.analyses.checks",
         "warpline.analyses.findings",
+        _RULES_OF_KERNELS,
     ),
+    "kernel-rules": (_RULES_OF_KERNELS,),
     "renderers": ("warpline.render",),
     "exporters": ("warpline.exporters",),
 }
@@ -52,6 +55,8 @@ _DECLARATION = b"[warpline."  # the heading of a group in entry_points.txt
 @cache
 def load(kind: str) -> list[str]:
     """Import every module of a kind: "readers", "analyses", "renderers" or "exporters".
+
+    "kernel-rules" are those of the analyses that `warpline kernels` needs.
 
     Returns the names of its built-in modules, in order.
 

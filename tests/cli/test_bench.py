@@ -98,12 +98,27 @@ def test_facts(bench: Bench) -> None:
 
 
 def test_what_a_library_lacks_is_a_row(bench: Bench) -> None:
-    facts = bench("gemm", "--backend", "ctypes", "--sizes", "16", "--dtype", "fp8,fp32")
-    fp8, fp32 = facts["rows"]
-    assert fp8["reason"] == "cublasGemmEx has no FP8; use --backend torch"
-    assert (fp8["flop_per_s"], fp8["share_of_peak"], fp8["idle_ratio"]) == (None, None, None)
-    assert fp32["reason"] is None
-    assert bench("gemm", "--backend", "ctypes", "--dtype", "fp8", status=1)["rows"][0]["reason"]
+    facts = bench("gemm", "--backend", "ctypes", "--sizes", "8,48", "--dtype", "fp8,fp32")
+    odd, unsupported, *fp32 = facts["rows"]
+    assert odd["reason"] == "FP8 requires multiples of 16"
+    assert unsupported["reason"] == "cuBLASLt has no FP8 GEMM for this GPU and size"
+    assert (odd["flop_per_s"], odd["share_of_peak"], odd["idle_ratio"]) == (None, None, None)
+    assert [row["reason"] for row in fp32] == [None, None]
+    words = ("gemm", "--backend", "ctypes", "--sizes", "8", "--dtype", "fp8")
+    assert bench(*words, status=1)["rows"][0]["reason"]
+
+
+def test_fp8(bench: Bench) -> None:
+    facts = bench("gemm", "--backend", "ctypes", "--sizes", "1600x800x320", "--dtype", "fp8")
+    (row,) = facts["rows"]
+    peaks = peaks_of(fake_gpus.GPU)
+    assert peaks is not None
+    assert peaks.fp8_flop_per_s is not None
+    operations = 2 * 1600 * 800 * 320
+    assert row["gpu_ns"] == pytest.approx(3000 + operations // 200_000, rel=1e-4)
+    assert row["flop_per_s"] == pytest.approx(operations / row["gpu_ns"] * 1e9, rel=1e-4)
+    assert row["share_of_peak"] == pytest.approx(row["flop_per_s"] / peaks.fp8_flop_per_s)
+    assert facts["versions"]["cublaslt"] == "12.8.4"
 
 
 def test_too_large_matrices_are_a_row(bench: Bench) -> None:
@@ -219,7 +234,10 @@ def test_text_and_csv(on_gpus: None, run: Any) -> None:
     words = ("bench", "gemm", "--backend", "ctypes", "--sizes", "8,32x64x16", "--dtype", "fp32,fp8")
     done = run(*words)
     assert done.status == 0
-    assert f"GEMMs on GPU 0 {fake_gpus.GPU}, through ctypes (cublas 12.8.4)" in done.out
+    assert (
+        f"GEMMs on GPU 0 {fake_gpus.GPU}, through ctypes (cublas 12.8.4, cublaslt 12.8.4)"
+        in done.out
+    )
     assert "Clocks are not locked." in done.out
     rows = list(csv.DictReader(io.StringIO(run(*words, "--csv").out)))
     assert [(row["Type"], row["Size"]) for row in rows] == [
@@ -228,9 +246,10 @@ def test_text_and_csv(on_gpus: None, run: Any) -> None:
         ("fp8", "8"),
         ("fp8", "32x64x16"),
     ]
+    assert rows[3]["Not Measured"] == ""
     assert float(rows[0]["GPU (us)"]) == 3.0
     assert rows[2]["TFLOP/s"] == ""
-    assert rows[2]["Not Measured"] == "cublasGemmEx has no FP8; use --backend torch"
+    assert rows[2]["Not Measured"] == "FP8 requires multiples of 16"
 
 
 def test_ceilings_are_saved_on_request(on_gpus: None, run: Any, tmp_path: Path) -> None:
@@ -244,7 +263,10 @@ def test_ceilings_are_saved_on_request(on_gpus: None, run: Any, tmp_path: Path) 
         assert f"wrote {path}" in done.err
     (found,) = measured_ceilings(*paths)
     assert found.gpu_uuid == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
-    assert found.flop_per_s == {"fp32": pytest.approx(2 * 256**3 / 3335e-9, rel=1e-3)}
+    assert found.flop_per_s == {
+        "fp32": pytest.approx(2 * 256**3 / 3335e-9, rel=1e-3),
+        "fp8": pytest.approx(2 * 256**3 / 3167e-9, rel=1e-3),
+    }
     assert found.copy_bytes_per_s == {
         "d2d": pytest.approx(1e12, rel=1e-3),
         "h2d-pinned": pytest.approx(50e9, rel=1e-3),

@@ -44,8 +44,8 @@ MISTAKES = {
         2,
         "unknown command 'nonsense'",
         (
-            "name a recording or a command: analyze, baseline, compare, completion, demo, doctor,"
-            " explain, export, gate, kernels, list, profile, query, recover, report, stats,"
+            "name a recording or a command: analyze, baseline, bench, compare, completion, demo,"
+            " doctor, explain, export, gate, kernels, list, profile, query, recover, report, stats,"
             " summary, trend, view"
         ),
     ),

@@ -23,9 +23,55 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_the_details_page_is_the_default(run: Run, report: str) -> None:
-    for words in ((report,), ("--import", report), ("-i", report, "--page", "details")):
+    printed = ncu_captures.printed("target", "details.txt")
+    assert run("kernels", "-i", report, "--page", "details") == (0, printed, "")
+    for words in ((report,), ("--import", report)):
         outcome = run("kernels", *words)
-        assert outcome == (0, ncu_captures.printed("target", "details.txt"), "")
+        assert (outcome.status, outcome.err) == (0, "")
+        assert outcome.out.startswith(printed), "what ncu prints, then what we find"
+
+
+def test_findings_follow_the_details(run: Run, report: str) -> None:
+    found = run("kernels", report, "-k", "regex:smem").out
+    assert found.endswith(
+        """
+smem_conflict (1024, 1, 1) x (256, 1, 1): 532 us
+  F1  high   Shared memory accesses have bank conflicts
+             96.9% of the wavefronts of shared memory are conflicts: an access takes 31.8 wavefronts
+             for each that it needs.
+             Time: 532 us -> 26.2 us (between 23.3 us and 33.5 us), then limited by issue slots
+             Fix: Pad the rows of shared tiles by one element ([32][33]), or swizzle the column
+                  index.
+"""
+    )
+    summary = run("kernels", report, "--page", "summary", "-k", "regex:smem").out
+    assert summary.endswith(found.rpartition("\n\n")[2])
+    for words in (("--csv",), ("--page", "raw"), ("--section", "LaunchStats")):
+        assert "Fix:" not in run("kernels", report, *words).out
+
+
+def test_the_format_by_its_name(run: Run, report: str) -> None:
+    page = ("kernels", report, "--page", "raw", "-c", "1", "--metrics", "launch__grid_size")
+    for name in ("csv", "json"):
+        assert run(*page, "--format", name) == run(*page, f"--{name}")
+    assert run(*page, "--format", "text") == run(*page)
+    assert "text, csv or json" in run(*page, "--format", "html").err
+
+
+def test_findings_in_json(run: Run, report: str) -> None:
+    kernels = json.loads(run("kernels", report, "--json").out)["kernels"]
+    by_name = {kernel["name"].partition("(")[0]: kernel["findings"] for kernel in kernels}
+    (first,) = by_name["smem_conflict"]
+    assert [*first][:6] == [
+        *("rule", "title", "severity", "saving_ns", "saving_low_ns", "saving_high_ns")
+    ]
+    assert (first["rule"], first["severity"], first["lines"]) == ("bank-conflicts", "high", [])
+    assert first["saving_low_ns"] < first["saving_ns"] < first["saving_high_ns"] < 532_256
+    assert first["before_ns"] - first["saving_ns"] == first["predicted_ns"]
+    assert {"metric", "value", "unit"} == {*first["evidence"][0]}
+    assert by_name["naive_gemm"] == []
+    (done,) = by_name["vec_add"]
+    assert (done["rule"], done["severity"], done["saving_ns"]) == ("at-its-roof", "info", 0)
 
 
 def test_the_raw_page_as_csv(run: Run, report: str) -> None:

@@ -75,3 +75,16 @@ def test_aliases_and_arguments_are_understood(run):
     expected = run("explain", "cuda_gpu_kern_sum")
     assert run("explain", "gpukernsum") == expected
     assert run("explain", "cuda_gpu_kern_sum:base") == expected
+
+
+def test_rules_about_kernels_are_listed_and_explained(run):
+    listed = json.loads(run("list", "-f", "json").out)["kernel_rules"]
+    assert {"name": "bank-conflicts", "title": "Shared memory accesses have bank conflicts"} in (
+        listed
+    )
+    for item in listed:
+        done = run("explain", item["name"]).out
+        assert done.startswith(f"{item['name']} (rule of warpline kernels): {item['title']}")
+        for heading in ("What it finds", "How it is found", "What to do", "Limits", "Source"):
+            assert f"\n{heading}" in done
+    assert "Rules of warpline kernels" in run("list").out

@@ -24,6 +24,7 @@ from warpline.counters.labels import HEADINGS, LABELS
 from warpline.counters.sets import LIGHT, SECTIONS
 from warpline.derived.counters.sections import sections_of
 from warpline.documents.kernel_filters import Choice
+from warpline.documents.kernel_findings import kernel_findings
 from warpline.documents.kernel_pages import launches, session, summaries
 from warpline.render import kernel_listings as listings
 from warpline.render import kernel_pages as pages
@@ -329,3 +330,17 @@ def test_launches_of_reports_have_no_time_and_stay_in_every_window(tmp_path: Pat
     part = report.window(10, 20)
     assert part["kernel_metric"].equals(report["kernel_metric"])
     assert report["profiled_kernel"].select("registers_per_thread", "passes").row(0) == (16, 38)
+
+
+def test_findings_are_those_of_the_report(tmp_path: Path) -> None:
+    report = warpline.open(ncu_captures.unpack("target", tmp_path))
+    ours = recorded(report, tmp_path)
+    found = {
+        name: [
+            [(finding.rule, finding.likely_ns) for finding in of_launch]
+            for of_launch in kernel_findings(trace, Choice())
+        ]
+        for name, trace in (("report", report), ("ours", ours))
+    }
+    assert found["ours"] == found["report"]
+    assert ["bank-conflicts"] in [[rule for rule, _ in every] for every in found["ours"]]

@@ -22,10 +22,15 @@ def build(folder: Path) -> Path:
     if shutil.which("cc") is None:
         pytest.skip("no compiler: cc")
     (folder / "lib64").mkdir()
-    for source, name in (("fake_cuda.c", "libcuda.so.1"), ("fake_cublas.c", "libcublas.so.12")):
+    driver = "libcuda.so.1"
+    for source, name in (
+        ("fake_cuda.c", driver),
+        ("fake_cublas.c", "libcublas.so.12"),
+        ("fake_cublas_lt.c", "libcublasLt.so.12"),
+    ):
         library = folder / "lib64" / name
         linked = [f"-Wl,-soname,{name}", f"-L{library.parent}"]
-        linked += ["-l:libcuda.so.1"] if source == "fake_cublas.c" else []
+        linked += [] if name == driver else [f"-l:{driver}"]
         command = ["cc", "-O1", "-shared", "-fPIC", "-Wall", "-Werror", str(_SOURCES / source)]
         subprocess.run([*command, "-o", str(library), *linked], check=True)
     return folder

@@ -16,10 +16,11 @@ _TOOLKIT_VARIABLES = ("CUDA_HOME", "CUDA_PATH")
 _HINT = "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12"
 
 
-def load_cublas(environment: Mapping[str, str], newest: int) -> Any:
-    """Return the first cuBLAS that can be loaded, by its path or by the system's search.
+def load_cublas(stem: str, environment: Mapping[str, str], newest: int) -> Any:
+    """Return the first library of cuBLAS that can be loaded, by its path or by the system's search.
 
     Args:
+        stem: ``libcublas`` or ``libcublasLt``.
         environment: The environment of this process.
         newest: The highest version of CUDA that the driver supports: 13.
 
@@ -27,7 +28,7 @@ def load_cublas(environment: Mapping[str, str], newest: int) -> Any:
         RefusedError: There is none.
     """
     problem = "cuBLAS was not found"
-    names = [f"libcublas.so.{version}" for version in _VERSIONS if version <= newest]
+    names = [f"{stem}.so.{version}" for version in _VERSIONS if version <= newest]
     for path in (*_paths(environment, names), *names):
         try:
             # cuBLAS needs cuBLASLt, which is next to it and has no path of its own.

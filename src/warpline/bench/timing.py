@@ -158,10 +158,13 @@ class Timer:
             call_ns: Its time in batches.
 
         Returns:
-            The medians of five repetitions; None if the GPU could not be kept busy long enough.
+            The medians of five repetitions; None if the GPU could not be kept busy long enough, or
+            has no memory left for that.
         """
         if self._fill is None:
             self._fill = self._fill_time()
+        if self._fill is None:
+            return None
         fill_ns = self._fill[2]
         calls = min(max(int(_QUEUED_NS / call_ns), _LEAST_QUEUED), _QUEUED_CALLS)
         launching_ns = self._of_both(call, calls)[0]
@@ -224,21 +227,19 @@ class Timer:
             return None
         return Queued(self._driver.elapsed_ns(self._begin, self._end) / calls, launch_ns)
 
-    def _fill_time(self) -> tuple[int, int, float]:
-        """Return the address, size and time of the memset that keeps the GPU busy."""
+    def _fill_time(self) -> tuple[int, int, float] | None:
+        """Return address, size and time of memsets that keep the GPU busy; None without memory."""
         size = _FILL_BYTES
-        while True:
+        while size >= _LEAST_FILL_BYTES:
             try:
                 address = self._driver.allocate(size)
             except OutOfMemoryError:
                 size //= 4
-                if size < _LEAST_FILL_BYTES:
-                    raise
             else:
-                break
-        self._fill = (address, size, 0.0)
-        self._memset()
-        return address, size, max(self._of_events(self._memset, 10) / 10, 1.0)
+                self._fill = (address, size, 0.0)
+                self._memset()
+                return address, size, max(self._of_events(self._memset, 10) / 10, 1.0)
+        return None
 
     def _memset(self) -> None:
         assert self._fill is not None

@@ -72,16 +72,17 @@ def _attempt(action: Callable[[], T]) -> tuple[T | None, str | None]:
     try:
         return action(), None
     except Exception as error:  # noqa: BLE001 - a border, see tests/architecture
-        return None, _reason(error)
+        return None, reason_of(error)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why a library failed, in one line."""
     if isinstance(error, RefusedError):
         return error.reason
     if isinstance(error, ModuleNotFoundError):
         return f"{error.name} is not installed"
-    # That of PyTorch, CuPy, and Python's for memory of the host.
-    if type(error).__name__ in {"OutOfMemoryError", "MemoryError"}:
+    # Python's and NumPy's are for memory of the host; PyTorch's is none of these.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return "out of memory"
     text = str(error).strip().split("\n", maxsplit=1)[0]
     return (text or type(error).__name__)[:_LONGEST]

@@ -1,4 +1,4 @@
-"""``warpline explain``: the documentation of a table or a rule of `analyze`."""
+"""``warpline explain``: the documentation of a table or a rule."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import textwrap
 
     from warpline import plugins, result, schema
+    from warpline.derived.kernel_limits import rules as kernel_rules
+    from warpline.derived.kernel_limits.rules import KernelRule
     from warpline.result import Analysis, Rule
     from warpline.schema import Column, TableSpec
 else:
@@ -26,9 +28,10 @@ else:
     plugins = lazy("warpline.plugins")
     result = lazy("warpline.result")
     schema = lazy("warpline.schema")
+    kernel_rules = lazy("warpline.derived.kernel_limits.rules")
 
 NAME = "explain"
-HELP = "explain a table or a rule of analyze"
+HELP = "explain a table or a rule"
 
 _HEADING = re.compile(r"^([A-Z][a-z ]+): +", re.MULTILINE)
 _INDENT = "  "
@@ -42,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "table",
         nargs="?",
         metavar="NAME",
-        help="a table of warpline stats, a rule of warpline analyze, or a trace table",
+        help="a table of warpline stats, a rule of warpline analyze or kernels, or a trace table",
     )
 
 
@@ -56,9 +59,13 @@ def run(args: Namespace) -> int:
     if name in schema.TABLES:
         return write_text(trace_table(schema.TABLES[name]))
     if name in result.RULES:
-        return write_text(rule(result.RULES.get(name)))
+        return write_text(rule(result.RULES.get(name), "analyze"))
+    of_kernels = kernel_rules.KERNEL_RULES
+    if name in of_kernels:
+        return write_text(rule(of_kernels.get(name), "kernels"))
     if name not in result.ANALYSES:
-        known = [*result.ANALYSES.names(), *result.RULES.names(), *schema.TABLES]
+        rules = [*result.RULES.names(), *of_kernels.names()]
+        known = [*result.ANALYSES.names(), *rules, *schema.TABLES]
         raise UsageError(f"unknown table or rule {name!r}", hint=_near(name, known))
     return write_text(table(result.ANALYSES.get(name)))
 
@@ -79,9 +86,9 @@ def table(item: Analysis) -> str:
     return "\n\n".join(parts)
 
 
-def rule(item: Rule) -> str:
-    """Return the documentation of a rule of `analyze`."""
-    heading = f"{item.name} (rule of warpline analyze): {item.title}"
+def rule(item: Rule | KernelRule, command: str) -> str:
+    """Return the documentation of a rule of a command: `analyze` or `kernels`."""
+    heading = f"{item.name} (rule of warpline {command}): {item.title}"
     return "\n\n".join([heading, *_prose(item.doc)])
 
 

@@ -42,11 +42,15 @@ if TYPE_CHECKING:
     from warpline.capture.launcher import passes, program, reasons
     from warpline.capture.launcher.launch import Outcome
     from warpline.documents import kernel_filters as filters
+    from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sums as sums
+    from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
+    from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
+    from warpline.result.kernel_findings import KernelFindings
     from warpline.result.kernel_pages import GroupedBy
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
@@ -63,10 +67,13 @@ else:
     counter_runs = lazy("warpline.trace.counter_runs")
     recordings = lazy("warpline.trace.recording")
     filters = lazy("warpline.documents.kernel_filters")
+    findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
+    blocks = lazy("warpline.render.diagnosis.text")
+    presentation = lazy("warpline.presentation.kernel_findings")
 
 NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
@@ -300,7 +307,8 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if page is Page.SUMMARY and not chosen.json:
-        _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv))
+        found = [] if chosen.csv else _findings(chosen, trace)
+        _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv), found)
         return
     with _Output(chosen.log_file) as out:
         if page is Page.SESSION:
@@ -352,7 +360,8 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
-        listings.write_json(launches, out)
+        found = findings.kernel_findings(trace, _choice(chosen))
+        listings.write_json(launches, out, findings=found)
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,
@@ -366,17 +375,47 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
     else:
         write = pages.write_details_csv if chosen.csv else pages.write_details
         write(launches, out, is_scaled=is_scaled)
+        if _wants_findings(chosen):
+            _write_findings(_findings(chosen, trace), out, _options(chosen, out))
 
 
-def _write_document(chosen: CountingSettings, document: Document) -> None:
-    """Write a document as text, CSV or JSON."""
+def _wants_findings(chosen: CountingSettings) -> bool:
+    """Return whether findings follow the page details.
+
+    If it was asked for by name, or parts of it, it is what ncu prints.
+    """
+    is_part = chosen.imported and (chosen.section or chosen.metrics)
+    return chosen.page is None and not chosen.csv and not is_part
+
+
+def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
+    """Return what rules found in each kernel, where there are the metrics for it."""
+    return findings.of_kernels(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+
+
+def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:
+    if found:
+        out.write("\n")
+        blocks.write(presentation.findings_screen(found), out, options)
+
+
+def _options(chosen: CountingSettings, out: TextIO) -> render.Options:
+    """Return the options of standard output, or of a file."""
+    return render.detect_options(out if chosen.log_file else sys.stdout, os.environ)
+
+
+def _write_document(
+    chosen: CountingSettings, document: Document, found: Sequence[KernelFindings] = ()
+) -> None:
+    """Write a document as text, CSV or JSON, and findings about kernels after it."""
     name = "csv" if chosen.csv else "json" if chosen.json else "text"
     out = io.StringIO()
     stream = None if chosen.log_file else sys.stdout
-    options = render.detect_options(stream or out, os.environ)
+    options = _options(chosen, out)
     if name == "text":
         options = dataclasses.replace(options, time_unit="us")
     plugins.find("renderers", name, render.RENDERERS).render(document, stream or out, options)
+    _write_findings(found, stream or out, options)
     if stream is None:
         with _Output(chosen.log_file) as log:
             log.write(out.getvalue())

@@ -11,6 +11,7 @@ from warpline.cli.stdout import Facts, write_facts
 
 if TYPE_CHECKING:
     from warpline import api, exporters, plugins, render, result, schema
+    from warpline.derived.kernel_limits import rules as kernel_rules
 else:
     api = lazy("warpline.api")
     exporters = lazy("warpline.exporters")
@@ -18,9 +19,10 @@ else:
     render = lazy("warpline.render")
     result = lazy("warpline.result")
     schema = lazy("warpline.schema")
+    kernel_rules = lazy("warpline.derived.kernel_limits.rules")
 
 NAME = "list"
-HELP = "list tables, rules of analyze, readable formats and output formats"
+HELP = "list tables, rules, readable formats and output formats"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -53,6 +55,9 @@ def facts() -> Facts:
             for item in sorted(result.ANALYSES, key=lambda item: item.name)
         ],
         "rules": [{"name": item.name, "title": item.title} for item in result.RULES],
+        "kernel_rules": [
+            {"name": item.name, "title": item.title} for item in kernel_rules.KERNEL_RULES
+        ],
         "trace_tables": [{"name": spec.name, "doc": spec.doc} for spec in schema.TABLES.values()],
         "readers": api.formats(),
         "formats": [
@@ -83,6 +88,10 @@ def text(available: Facts) -> str:
             _block(
                 "Rules of warpline analyze: warpline explain NAME",
                 ((f"  {item['name']}", item["title"]) for item in available["rules"]),
+            ),
+            _block(
+                "Rules of warpline kernels: warpline explain NAME",
+                ((f"  {item['name']}", item["title"]) for item in available["kernel_rules"]),
             ),
             _block(
                 "Trace tables, the input of the tables above: warpline explain NAME",

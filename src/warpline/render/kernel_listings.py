@@ -16,6 +16,7 @@ from warpline.render.kernel_pages import (
     write_table,
 )
 from warpline.render.metric_values import spread_texts
+from warpline.result.kernel_findings import KernelFinding
 from warpline.result.kernel_pages import (
     LaunchGroup,
     LaunchTable,
@@ -130,8 +131,19 @@ def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> N
         out.write("\n")
 
 
-def write_json(table: LaunchTable, out: TextIO) -> None:
-    """Write launches and their metrics as JSON, in base units. What is not recorded is null."""
+def write_json(
+    table: LaunchTable, out: TextIO, *, findings: Sequence[tuple[KernelFinding, ...]] = ()
+) -> None:
+    """Write launches, their metrics and findings as JSON, in base units.
+
+    What is not recorded is null.
+
+    Args:
+        table: The launches.
+        out: Where to write.
+        findings: Those of each launch; empty without any.
+    """
+    findings = findings or [()] * len(table)
     devices = {launch.device for launch in table.launches} - {None}
     device = devices.pop() if len(devices) == 1 else None
     out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
@@ -141,9 +153,10 @@ def write_json(table: LaunchTable, out: TextIO) -> None:
         rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
         if not cells:
             rows = [()] * (places.stop - places.start)
-        launches = zip(table.launches[places], rows, strict=True)
+        launches = zip(table.launches[places], rows, findings[places], strict=True)
         kernels = ",".join(
-            _json_launch(launch, [cell for cell in row if cell]) for launch, row in launches
+            _json_launch(launch, [cell for cell in row if cell], found)
+            for launch, row, found in launches
         )
         out.write(f",{kernels}" if places.start else kernels)
     out.write("\n ]\n}" if table.launches else "]\n}")
@@ -168,7 +181,9 @@ def _json(value: MetricNumber) -> str:
     return str(value) if type(value) is int else json.dumps(value)
 
 
-def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
+def _json_launch(
+    launch: ProfiledLaunch, metrics: Sequence[str], findings: Iterable[KernelFinding]
+) -> str:
     """Return a launch as the standard library writes it with an indent of one."""
 
     def sizes(of: tuple[int, int, int]) -> str:
@@ -188,8 +203,38 @@ def _json_launch(launch: ProfiledLaunch, metrics: Sequence[str]) -> str:
         "passes": _json(launch.passes),
         "clock_drift_ratio": _json(launch.clock_drift_ratio),
         "concurrent": _json(launch.is_range),
+        "findings": _json_findings(findings),
     }
     return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"
+
+
+def _json_findings(findings: Iterable[KernelFinding]) -> str:
+    """Return findings as the standard library writes them, as a member of a launch."""
+    members = [
+        {
+            "rule": finding.rule,
+            "title": finding.title,
+            "severity": finding.severity,
+            "saving_ns": finding.saving_ns,
+            "saving_low_ns": finding.saving_low_ns,
+            "saving_high_ns": finding.saving_high_ns,
+            "outcome": finding.outcome,
+            "before_ns": finding.before_ns,
+            "predicted_ns": finding.likely_ns,
+            "predicted_low_ns": finding.low_ns,
+            "predicted_high_ns": finding.high_ns,
+            "next_limiter": finding.limiter,
+            "claim": finding.claim,
+            "evidence": [
+                {"metric": item.metric, "value": item.value, "unit": item.unit}
+                for item in finding.evidence
+            ],
+            "lines": [],  # of the source: not known yet
+            "fix": finding.fix,
+        }
+        for finding in findings
+    ]
+    return json.dumps(members, indent=1).replace("\n", "\n   ")
 
 
 def _cell(value: MetricNumber) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from ctypes import byref, c_double, c_float, c_int, c_void_p
-from typing import Any, NamedTuple
+from ctypes import c_void_p
+from typing import Any
 
 import numpy as np
 
-from warpline.bench import libraries, operands
+from warpline.bench import operands
+from warpline.bench.backends.cublas import Cublas
+from warpline.bench.backends.cublas_lt import CublasLt
 from warpline.bench.driver import Driver, prepared
-from warpline.bench.refusals import OutOfMemoryError, RefusedError
 from warpline.bench.timing import Call
 
 _EMPTY_KERNEL = b""".version 6.0
@@ -19,40 +18,6 @@ _EMPTY_KERNEL = b""".version 6.0
 .address_size 64
 .visible .entry empty() { ret; }
 """
-_ALLOCATION_FAILED = 3  # CUBLAS_STATUS_ALLOC_FAILED
-_NOT_TRANSPOSED, _DEFAULT_ALGORITHM = 0, -1
-
-
-class _Kind(NamedTuple):
-    """A type of matrices: its cudaDataType, bytes, cublasComputeType and type of factors."""
-
-    data: int
-    size: int
-    compute: int
-    factor: type
-
-
-_KINDS = {
-    "fp64": _Kind(1, 8, 70, c_double),
-    "fp32": _Kind(0, 4, 68, c_float),
-    "tf32": _Kind(0, 4, 77, c_float),
-    "fp16": _Kind(2, 2, 68, c_float),
-    "bf16": _Kind(14, 2, 68, c_float),
-}
-# The parameters of each function; all return a cublasStatus.
-SIGNATURES: Mapping[str, tuple[type, ...]] = {
-    "cublasCreate_v2": (c_void_p,),
-    "cublasGetVersion_v2": (c_void_p, c_void_p),
-    "cublasSetStream_v2": (c_void_p, c_void_p),
-    "cublasGemmEx": (
-        *(c_void_p, c_int, c_int, c_int, c_int, c_int, c_void_p),
-        *(c_void_p, c_int, c_int),  # A, its type and leading dimension
-        *(c_void_p, c_int, c_int),
-        c_void_p,
-        *(c_void_p, c_int, c_int),
-        *(c_int, c_int),
-    ),
-}
 
 
 class Loaded:
@@ -63,7 +28,8 @@ class Loaded:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.stream = driver.stream()
-        self._cublas: _Cublas | None = None
+        self._cublas: Cublas | None = None
+        self._cublas_lt: CublasLt | None = None
         self._kernel: c_void_p | None = None
         self._peers: dict[int, tuple[c_void_p, bool]] = {}
         self._memory: list[int] = []
@@ -74,17 +40,14 @@ class Loaded:
     def gemm(self, shape: tuple[int, int, int], dtype: str) -> Call:
         """Return a GEMM."""
         rows, columns, inner = shape
-        if dtype not in _KINDS:
-            raise RefusedError(f"cublasGemmEx has no {dtype.upper()}; use --backend torch")
-        if self._cublas is None:
-            self._cublas = _Cublas(self.stream, self._driver.cuda_version() // 1000)
-            self.versions["cublas"] = self._cublas.version
-        kind = _KINDS[dtype]
-        counts = (rows * inner, inner * columns, rows * columns)
-        a, b, c = (self._allocate(count * kind.size) for count in counts)
-        for address, count in ((a, counts[0]), (b, counts[1])):
-            self._fill(address, count, dtype)
-        return self._cublas.gemm(shape, kind, (a, b, c))
+        library = self._library(dtype)
+        item, result_item = library.sizes(dtype)
+        a = self._allocate(rows * inner * item)
+        b = self._allocate(inner * columns * item)
+        c = self._allocate(rows * columns * result_item)
+        self._fill(a, rows * inner, dtype)
+        self._fill(b, inner * columns, dtype)
+        return library.gemm(shape, dtype, (a, b, c))
 
     def copy(self, kind: str, size: int, peer: int) -> Call:
         """Return a copy."""
@@ -133,6 +96,19 @@ class Loaded:
             while addresses:
                 self._driver.call(name, addresses.pop())
 
+    def _library(self, dtype: str) -> Cublas | CublasLt:
+        """Return the library that has GEMMs of a type: FP8 is in cuBLASLt only."""
+        newest = self._driver.cuda_version() // 1000
+        if dtype == "fp8":
+            if self._cublas_lt is None:
+                self._cublas_lt = CublasLt(self.stream, newest, self._driver.allocate)
+                self.versions["cublaslt"] = self._cublas_lt.version
+            return self._cublas_lt
+        if self._cublas is None:
+            self._cublas = Cublas(self.stream, newest)
+            self.versions["cublas"] = self._cublas.version
+        return self._cublas
+
     def _checked(self, name: str, *arguments: Any) -> Call:
         """Return a call of the driver, which was made once to see whether it works."""
         self._driver.call(name, *arguments)
@@ -164,52 +140,3 @@ class Loaded:
             return self._allocate(size)
         finally:
             self._driver.call("cuCtxSetCurrent", self._driver.context)
-
-
-class _Cublas:
-    """The cuBLAS library, with a handle for a stream."""
-
-    def __init__(self, stream: c_void_p, newest: int) -> None:
-        self._library = libraries.load_cublas(os.environ, newest)
-        self._handle = c_void_p()
-        self._call("cublasCreate_v2", byref(self._handle))
-        self._call("cublasSetStream_v2", self._handle, stream)
-        version = c_int()
-        self._call("cublasGetVersion_v2", self._handle, byref(version))
-        self.version = _version_name(version.value)
-
-    def gemm(
-        self, shape: tuple[int, int, int], kind: _Kind, matrices: tuple[int, int, int]
-    ) -> Call:
-        """Return a GEMM of matrices stored by rows, at these addresses."""
-        rows, columns, inner = shape
-        a, b, c = matrices
-        one, zero = kind.factor(1), kind.factor(0)
-        # cuBLAS stores matrices by columns: in its view this is C' = B' A'.
-        arguments = (
-            *(self._handle, _NOT_TRANSPOSED, _NOT_TRANSPOSED, columns, rows, inner, byref(one)),
-            *(b, kind.data, columns),
-            *(a, kind.data, inner),
-            byref(zero),
-            *(c, kind.data, columns),
-            *(kind.compute, _DEFAULT_ALGORITHM),
-        )
-        self._call("cublasGemmEx", *arguments)
-        return prepared(self._function("cublasGemmEx"), *arguments)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        status = self._function(name)(*arguments)
-        if status == _ALLOCATION_FAILED:
-            raise OutOfMemoryError
-        if status:
-            raise RefusedError(f"{name} failed (cuBLAS status {status})")
-
-    def _function(self, name: str) -> Any:
-        found = getattr(self._library, name)
-        found.argtypes, found.restype = SIGNATURES[name], c_int
-        return found
-
-
-def _version_name(number: int) -> str:
-    """Return ``12.8.4`` for 120804."""
-    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from warpline.bench import operands
 from warpline.bench.driver import Driver
 from warpline.bench.refusals import RefusedError
 from warpline.bench.timing import Call
 
-_FP8_UNIT = 16  # dimensions are multiples of this
 _DTYPES = {
     "fp64": "float64",
     "fp32": "float32",
@@ -92,8 +92,7 @@ class Loaded:
 def _fp8_gemm(shape: tuple[int, int, int]) -> Call:
     """Return a GEMM of E4M3 numbers with a BF16 result, as `torch._scaled_mm` is the only one."""
     rows, columns, inner = shape
-    if any(size % _FP8_UNIT for size in shape):
-        raise RefusedError(f"FP8 requires multiples of {_FP8_UNIT}")
+    operands.check_fp8_shape(shape)
     kind: Any = getattr(torch, "float8_e4m3fn", None)
     scaled_mm: Any = getattr(torch, "_scaled_mm", None)
     if kind is None or scaled_mm is None:

@@ -103,6 +103,13 @@ def _import(settings: CountingSettings, flag: Given) -> None:
     settings.imported.append(flag.value)
 
 
+def _format(settings: CountingSettings, flag: Given) -> None:
+    word = flag.value.lower()
+    if word not in {"text", "csv", "json"}:
+        raise flag.bad("text, csv or json")
+    settings.csv, settings.json = word == "csv", word == "json"
+
+
 _WHAT, _WHICH, _HOW, _PRINT = "what to count", "which launches", "how to count", "output"
 
 FLAGS = (
@@ -198,8 +205,9 @@ FLAGS = (
          " instruction; session: program, machine and GPUs", values.one_of(Page), group=_PRINT),
     Flag(("--csv",), "", "print comma-separated values", values.boolean, is_switch=True,
          group=_PRINT),
-    Flag(("--json",), "", "print the metrics as JSON, unscaled", values.boolean, is_switch=True,
-         group=_PRINT),
+    Flag(("--json",), "", "print metrics and findings as JSON, unscaled", values.boolean,
+         is_switch=True, group=_PRINT),
+    Flag(("--format",), "FORMAT", "text (default), csv or json", _format, group=_PRINT),
     Flag(("--print-units",), "UNITS", "auto: scale values to units that fit; base: as collected"
          " (default: auto)", values.one_of(Units), group=_PRINT),
     Flag(("--print-kernel-base",), "BASE", "name to print: function, demangled, mangled (default:"

@@ -1,0 +1,1 @@
+"""What limits a kernel, and how long it would take after a repair: the next limiter."""

@@ -1,0 +1,151 @@
+"""What the rules find in profiled kernels, and what a repair would save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from warpline import plugins
+from warpline.counters.units import unit_of
+from warpline.derived.kernel_limits.launches import Launches
+from warpline.derived.kernel_limits.opcodes import EXECUTED
+from warpline.derived.kernel_limits.pricing import Priced, priced
+from warpline.derived.kernel_limits.resources import RESOURCES
+from warpline.derived.kernel_limits.rules import KERNEL_RULES, Kind
+from warpline.documents.kernel_filters import NAMES, Choice, chosen_rows, shown
+from warpline.documents.table_rows import Rows
+from warpline.result.kernel_findings import KernelFinding, KernelFindings, MetricValue, Outcome
+from warpline.trace import Trace
+
+if TYPE_CHECKING:
+    from warpline.result.diagnosis import Severity
+
+_OUTCOMES: dict[Kind, Outcome] = {
+    Kind.REMOVES: "expected",
+    Kind.REPLACES: "floor",
+    Kind.NO_GAIN: "no-gain",
+    Kind.DONE: "no-gain",
+}
+# Least parts of the present time that a finding saves. High means that it does so even at worst;
+# where the worst is unknown, that it would if the repair came halfway to its floor.
+_HIGH, _MEDIUM = 0.2, 0.1
+_HIGH_OF_FLOOR, _MEDIUM_OF_FLOOR = 0.5, 0.2
+
+
+def kernel_findings(trace: Trace, choice: Choice) -> list[tuple[KernelFinding, ...]]:
+    """Return the findings of each chosen launch, ranked, in the order of `kernel_pages.launches`.
+
+    A launch has none if it lacks the metrics that a prediction needs.
+    """
+    return _of_rows(trace, chosen_rows(trace, Rows(trace, "profiled_kernel"), choice))
+
+
+def _of_rows(trace: Trace, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
+    launches = Launches(trace)
+    if not launches.demands.has_all.any():
+        return [()] * len(rows)
+    plugins.load("kernel-rules")
+    found = priced(launches, KERNEL_RULES)
+    return [tuple(_finding(launches, item, row) for item in found[row]) for row in rows]
+
+
+def of_kernels(
+    trace: Trace, choice: Choice, *, shown_name: str = "demangled"
+) -> list[KernelFindings]:
+    """Return the findings of each kernel and shape, by the launch with the median duration.
+
+    Launches without the metrics that a prediction needs are left out. The kernel that takes most
+    time is first.
+
+    Args:
+        trace: The trace.
+        choice: Which launches.
+        shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
+    """
+    demands = Launches(trace).demands
+    if not demands.has_all.any():
+        return []
+    table = Rows(trace, "profiled_kernel")
+    sizes = [_sizes(table, of) for of in ("grid", "block")]
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row in chosen_rows(trace, table, choice):
+        if demands.has_all[row]:
+            name = shown(table[NAMES[shown_name]][row] or table["name"][row] or "")
+            groups.setdefault((name, " x ".join(of[row] for of in sizes)), []).append(row)
+    for rows in groups.values():
+        rows.sort(key=lambda row: demands.time_ns[row])
+    middles = [rows[(len(rows) - 1) // 2] for rows in groups.values()]
+    used = demands.on_busiest_sm[middles]
+    kernels = [
+        KernelFindings(
+            name,
+            shape,
+            len(rows),
+            round(demands.time_ns[row]),
+            RESOURCES[int(shares.argmax())].label,
+            float(shares.max()),
+            findings,
+        )
+        for ((name, shape), rows), row, shares, findings in zip(
+            groups.items(), middles, used, _of_rows(trace, middles), strict=True
+        )
+    ]
+    kernels.sort(key=lambda kernel: -kernel.time_ns * kernel.launches)
+    return kernels
+
+
+def _sizes(table: Rows, of: str) -> list[str]:
+    """Return grids or blocks as ncu shows them: ``(2048, 1, 1)``."""
+    axes = zip(*(table[f"{of}_{axis}"] for axis in "xyz"), strict=True)
+    return [f"({x}, {y}, {z})" for x, y, z in axes]
+
+
+def _finding(launches: Launches, item: Priced, row: int) -> KernelFinding:
+    proposal = item.proposal
+    low, high, before = round(item.low_ns), round(item.high_ns), round(item.before_ns)
+    return KernelFinding(
+        item.rule,
+        proposal.title,
+        _severity(item, launches.demands.time_ns[row]),
+        _OUTCOMES[proposal.kind],
+        proposal.claim(row),
+        before,
+        low,
+        None if item.likely_ns is None else round(item.likely_ns),
+        high,
+        item.limiter,
+        tuple(_evidence(launches, item, row)),
+        proposal.fix,
+    )
+
+
+def _severity(item: Priced, time_ns: float) -> Severity:
+    if not item.proposal.kind.is_fault:
+        return "info"
+    likely = item.rank_ns / time_ns
+    if item.likely_ns is None:
+        least, (high, medium) = likely, (_HIGH_OF_FLOOR, _MEDIUM_OF_FLOOR)
+    else:
+        least, (high, medium) = (item.before_ns - item.high_ns) / time_ns, (_HIGH, _MEDIUM)
+    return "high" if least >= high else "medium" if likely >= medium else "low"
+
+
+def _evidence(launches: Launches, item: Priced, row: int) -> list[MetricValue]:
+    named = [
+        MetricValue(name, _number(launches.metric(name)[row]), unit_of(name))
+        for name in dict.fromkeys(item.proposal.evidence)
+        if launches.has(name)[row]
+    ]
+    counted = [
+        MetricValue(name, _number(values[row]), "inst")
+        for name, values in item.proposal.counts.items()
+        if name.startswith(EXECUTED) and launches.opcodes.has_any[row]
+    ]
+    return named + counted
+
+
+def _number(value: np.float64) -> int | float:
+    number = float(value)
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,63 @@
+"""How findings about kernels are presented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpline.presentation.blocks import Block, FindingBlock, Line, Presentation, Section
+from warpline.presentation.kernel_names import short_names
+from warpline.result.kernel_findings import KernelFinding, KernelFindings
+from warpline.units import format_ns, format_ratio, plural
+
+_SHOWN, _KERNELS = 3, 20  # findings of a kernel, kernels
+
+
+def findings_screen(kernels: Sequence[KernelFindings]) -> Presentation:
+    """Return what a terminal shows: of the kernels first in order the most important findings."""
+    shown = kernels[:_KERNELS]
+    names = short_names(kernel.name for kernel in shown)
+    sections: list[Block] = [_section(kernel, names[kernel.name]) for kernel in shown]
+    if len(kernels) > len(shown):
+        more = plural(len(kernels) - len(shown), "more kernel")
+        sections.append(Line(f"{more} with less time: see --json", is_faint=True))
+    return Presentation(sections, ())
+
+
+def _section(kernel: KernelFindings, name: str) -> Section:
+    median = f", median of {kernel.launches} launches" if kernel.launches > 1 else ""
+    title = f"{name} {kernel.shape}: {format_ns(kernel.time_ns)}{median}"
+    busiest = f"{kernel.busiest} at {format_ratio(kernel.busiest_ratio)} of its peak"
+    if not kernel.findings:
+        return Section(title, (Line(f"No findings. Busiest resource: {busiest}."),))
+    shown = kernel.findings[:_SHOWN]
+    blocks = tuple(_block(finding, place) for place, finding in enumerate(shown, 1))
+    more = len(kernel.findings) - len(shown)
+    rest = (Line(f"{plural(more, 'more finding')}: see --json", is_faint=True),) if more else ()
+    return Section(title, (*blocks, *rest))
+
+
+def _block(finding: KernelFinding, place: int) -> FindingBlock:
+    return FindingBlock(
+        f"F{place}",
+        finding.severity,
+        finding.title,
+        finding.rule,
+        finding.claim,
+        (),
+        "",
+        (("Time", _time(finding)), ("Fix", finding.fix)),
+    )
+
+
+def _time(finding: KernelFinding) -> str:
+    """Return the time of one launch before and after the repair, as far as it is known."""
+    before, low = format_ns(finding.before_ns), format_ns(finding.low_ns)
+    if finding.outcome == "no-gain":
+        return f"no gain expected (now {before}, at best {low})"
+    if finding.likely_ns is None:
+        return (
+            f"{before} -> at least {low}; how much is not predictable from counters"
+            " (the algorithm is replaced)"
+        )
+    likely, high = format_ns(finding.likely_ns), format_ns(finding.high_ns)
+    return f"{before} -> {likely} (between {low} and {high}), then limited by {finding.limiter}"

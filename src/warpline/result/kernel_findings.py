@@ -1,0 +1,95 @@
+"""Findings about profiled kernels, with the time that a repair would save."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from warpline.result.diagnosis import Severity
+
+Outcome = Literal["expected", "floor", "no-gain"]
+"""What is known of the time after a repair: an expected value, a floor, or that it stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """A metric that a finding rests on, and its value in the metric's unit."""
+
+    metric: str
+    value: int | float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFinding:
+    """A finding about one launch. Times are whole ns of one launch.
+
+    Findings of a launch are ranked. Each excess is removed from what remains after those above it,
+    so that savings never add up to more than the launch takes.
+
+    Attributes:
+        rule: Id of the rule.
+        title: The fault in a few words.
+        severity: How much it matters.
+        outcome: What is known of the time after the repair.
+        claim: The facts.
+        before_ns: Time before the repair: that of the launch, or after the findings above.
+        low_ns: The least time after it.
+        likely_ns: The expected time after it; None with a floor only.
+        high_ns: The most time after it.
+        limiter: What limits the launch then.
+        evidence: Metrics with their values.
+        fix: What to do.
+    """
+
+    rule: str
+    title: str
+    severity: Severity
+    outcome: Outcome
+    claim: str
+    before_ns: int
+    low_ns: int
+    likely_ns: int | None
+    high_ns: int
+    limiter: str
+    evidence: tuple[MetricValue, ...]
+    fix: str
+
+    @property
+    def saving_ns(self) -> int | None:
+        """Expected saving; None with a floor only."""
+        return None if self.likely_ns is None else self.before_ns - self.likely_ns
+
+    @property
+    def saving_low_ns(self) -> int:
+        """The least saving."""
+        return self.before_ns - self.high_ns
+
+    @property
+    def saving_high_ns(self) -> int:
+        """The most saving."""
+        return self.before_ns - self.low_ns
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFindings:
+    """The findings of a launch that stands for all of its kernel and shape.
+
+    Attributes:
+        name: Name of the kernel.
+        shape: Grid and block, such as ``2048x256``.
+        launches: Number of launches.
+        time_ns: Duration of this one, the median.
+        busiest: The busiest resource.
+        busiest_ratio: Its use, of its peak, on the busiest SM.
+        findings: The findings, ranked.
+    """
+
+    name: str
+    shape: str
+    launches: int
+    time_ns: int
+    busiest: str
+    busiest_ratio: float
+    findings: tuple[KernelFinding, ...]
