@@ -34,8 +34,7 @@ _KERNEL = (
 )
 
 
-def _flop(name: str, of: str, header: str, *, is_optional: bool = False) -> Field:
-    doc = f"{of}."
+def _flop(name: str, doc: str, header: str, *, is_optional: bool = False) -> Field:
     return Field(name, Unit.NONE, doc, f"{header} (GFLOP)", 1e-9, 3, is_optional=is_optional)
 
 
@@ -49,12 +48,12 @@ _NUMBERS = (
     Field("roof", Unit.NONE, "Precision or memory nearest to its ceiling.", "Nearest Ceiling"),
     Field("share_ratio", Unit.RATIO, "Share of this ceiling.", "Of Ceiling (%)", 100.0, 1),
     Field("ceilings", Unit.NONE, "Source of this ceiling.", "Ceiling of", is_detail=True),
-    _flop("flop", "FLOP of all precisions", "All"),
-    _rate("flop_per_s", "FLOP per second", "Rate"),
-    _flop("fp64_flop", "FLOP of CUDA cores in FP64", "FP64", is_optional=True),
-    _flop("fp32_flop", "FLOP of CUDA cores in FP32", "FP32", is_optional=True),
-    _flop("fp16_flop", "FLOP of CUDA cores in FP16", "FP16", is_optional=True),
-    _flop("tensor_flop", "FLOP of Tensor Cores", "Tensor Core", is_optional=True),
+    _flop("flop", "FLOP of all precisions.", "All"),
+    _rate("flop_per_s", "FLOP per second.", "Rate"),
+    _flop("fp64_flop", "FLOP of CUDA cores in FP64.", "FP64", is_optional=True),
+    _flop("fp32_flop", "FLOP of CUDA cores in FP32.", "FP32", is_optional=True),
+    _flop("fp16_flop", "FLOP of CUDA cores in FP16.", "FP16", is_optional=True),
+    _flop("tensor_flop", "FLOP of Tensor Cores.", "Tensor Core", is_optional=True),
     *(
         field
         for level in ("L1", "L2", "DRAM")
@@ -74,7 +73,7 @@ _NUMBERS = (
 _POINT = (
     Field("precision", Unit.NONE, "Precision.", "Precision"),
     Field("level", Unit.NONE, "Level of memory.", "Memory"),
-    _flop("flop", "FLOP in this precision", "Work"),
+    _flop("flop", "FLOP in this precision.", "Work"),
     Field("bytes", Unit.BYTES, "Bytes at this level.", "Traffic (B)"),
     Field("intensity", Unit.NONE, "FLOP per byte.", "FLOP/B", 1.0, 3),
     _rate("flop_per_s", "FLOP per second.", "Rate"),

@@ -350,7 +350,7 @@ def _cache(metrics: _Metrics, of: _Caches) -> Roof:
         "bytes",
         first_known(returned, metrics.total(of.accesses)),
         first_known(possible, of_accesses),
-        metrics.nominal([]),
+        metrics.nominal_of(""),
     )
 
 
