@@ -264,3 +264,47 @@ def test_launches_of_a_kernel_are_added_up() -> None:
     assert rows[1]["dram_bytes"] == 10**10
     assert rows[1]["share_ratio"] == pytest.approx(1e10 / (3.35e12 * 4e-3))
     assert rows[1]["bound"] == "memory-bound at DRAM"
+
+
+CLOCK = "sm__cycles_elapsed.avg.per_second"
+TENSOR = "sm__ops_path_tensor_"
+
+
+def test_instructions_of_tensor_cores_share_the_time() -> None:
+    # 4 ms at 1 GHz are 4,000,000 cycles: a quarter for dense matrices, an eighth for sparse ones.
+    dense, sparse, older = (
+        f"{TENSOR}op_{kind}_src_bf16_dst_fp32_sparsity_{density}.sum"
+        for kind, density in (("hgmma", "off"), ("hgmma", "on"), ("hmma", "off"))
+    )
+    peaks = {f"{dense}.peak_sustained": 4096.0, f"{sparse}.peak_sustained": 8192.0}
+    work = {dense: 4096e6, sparse: 8192e6 / 2}
+    (row,) = rows_of(made([{TIME: 4e6, CLOCK: 1e9} | peaks | work]))
+    assert (row["roof"], row["ceilings"]) == ("BF16 Tensor Core", "counters")
+    assert row["tensor_flop"] == pytest.approx(8192e6)
+    assert row["share_ratio"] == pytest.approx(3 / 8)
+    # Without the peak of an instruction that was executed, the data sheet has the ceiling.
+    (row,) = rows_of(made([{TIME: 4e6, CLOCK: 1e9} | peaks | work | {older: 8192e6}]))
+    assert (row["roof"], row["ceilings"]) == ("BF16 Tensor Core", "data sheet")
+    assert row["share_ratio"] == pytest.approx(16384e6 / (989.4e12 * 4e-3))
+    # An idle one has the ceiling of dense matrices.
+    (row,) = rows_of(made([{TIME: 4e6, CLOCK: 1e9} | peaks | {dense: 0.0, sparse: 0.0}]))
+    assert (row["tensor_flop"], row["share_ratio"], row["ceilings"]) == (0, 0, "counters")
+
+
+def test_operations_of_integers_are_no_flop() -> None:
+    kind = f"{TENSOR}op_igmma_src_int8_sparsity_off.sum"
+    work = {kind: 4e9, f"{kind}.peak_sustained": 8000.0}
+    (row,) = rows_of(made([{TIME: 1e6, CLOCK: 1e9, FLOP.format("fma"): 0.0} | work]))
+    assert row["tensor_flop"] is None
+    assert (row["roof"], row["share_ratio"]) == ("INT8 Tensor Core", pytest.approx(0.5))
+
+
+def test_bytes_of_all_accesses_are_second_best() -> None:
+    l2 = {"lts__t_bytes.sum": 2e9, "lts__t_bytes.sum.peak_sustained": 4000.0}
+    clock = {"lts__cycles_elapsed.avg.per_second": 1e9}
+    (row,) = rows_of(made([{TIME: 1e6} | l2 | clock]))
+    assert (row["l2_bytes"], row["roof"], row["share_ratio"]) == (2 * 10**9, "L2", 0.5)
+    returned = {"lts__lts2xbar_cycles_active.sum": 1e6}
+    (row,) = rows_of(made([{TIME: 1e6} | l2 | clock | returned]))
+    assert row["l2_bytes"] == 32_000_000
+    assert row["share_ratio"] is None, "the peak of another counter is no ceiling"
