@@ -61,6 +61,15 @@ def test_limits_are_those_of_ncu(name: str, tmp_path: Path) -> None:
             assert row["achieved_ratio"] == pytest.approx(metrics[ACHIEVED] / 100)
 
 
+def test_launches_with_the_same_resources_are_one_row(tmp_path: Path) -> None:
+    rows = rows_of(opened("pairs", tmp_path))
+    assert len(rows) == 13
+    (loop,) = (row for row in rows if row["launches"] == 2)
+    assert loop["kernel"].startswith("saxpy_loop")
+    # Two grids, of few and of many blocks: 12.466% and 94.274% in ncu.
+    assert loop["achieved_ratio"] == pytest.approx(0.5337, abs=1e-4)
+
+
 def test_what_limits_it(tmp_path: Path) -> None:
     limited = {
         (row["kernel"].partition("(")[0], row["shared_bytes"]): row["limited_by"]
@@ -100,6 +109,7 @@ def test_curves_are_those_of_ncu(what: str, tmp_path: Path) -> None:
     [
         ((8, 0), 128, 64, 0, 8),  # 2,048 registers of a warp, 8 warps in each of 4 partitions
         ((8, 0), 128, 65, 0, 7),  # 72 are allocated: 7 warps in each
+        ((8, 0), 32, 96, 0, 20),  # 5 warps in each of 4 partitions
         ((8, 6), 1024, 32, 0, 1),  # 48 warps
         ((8, 9), 32, 16, 0, 24),  # blocks
         ((9, 0), 96, 32, 0, 21),  # 64 warps
@@ -148,20 +158,44 @@ def test_what_other_resources_would_change(tmp_path: Path) -> None:
     assert not changes("", "carve-out")
 
 
-def test_a_small_carve_out_limits(tmp_path: Path) -> None:
+def changed(folder: Path, **metrics: str) -> Trace:
+    """Return a launch of 256 threads and 18 registers, with other values of some metrics."""
     heading, units, *rows = ncu_captures.printed("pairs", "raw.csv").splitlines()
-    place = heading.split('","').index("launch__shared_mem_config_size")
+    names = heading.strip('"').split('","')
     (row,) = (row for row in rows if "saxpy_loop" in row and '"(16, 1, 1)"' in row)
-    cells = row.split('","')
-    assert cells[place] == "32.768000"
-    cells[place] = "2.048000"  # of blocks of 1 KiB
-    path = tmp_path / "small.csv"
-    path.write_text("\n".join((heading, units, '","'.join(cells))) + "\n")
-    (found,) = rows_of(warpline.open(path))
+    cells = row.strip('"').split('","')
+    for name, value in metrics.items():
+        cells[names.index(f"launch__{name}")] = value
+    path = folder / "changed.csv"
+    path.write_text("\n".join((heading, units, '"' + '","'.join(cells) + '"')) + "\n")
+    return warpline.open(path)
+
+
+def test_a_small_carve_out_limits(tmp_path: Path) -> None:
+    trace = changed(tmp_path, shared_mem_config_size="2.048000")  # of blocks of 1 KiB
+    (found,) = rows_of(trace)
     assert (found["blocks"], found["limited_by"]) == (2, "shared memory")
-    first = rows_of(warpline.open(path), "kernel_occupancy:what_if")[0]
+    first, *others = rows_of(trace, "kernel_occupancy:what_if")
     assert (first["changed"], first["now"], first["then"]) == ("carve-out", 2048, 228 << 10)
     assert (first["theoretical_ratio"], first["changed_ratio"]) == (0.25, 1.0)
+    # The others are as with the largest.
+    unchanged = rows_of(changed(tmp_path), "kernel_occupancy:what_if")
+    fields = ("changed", "now", "then", "changed_ratio")
+    assert [[of[name] for name in fields] for of in others] == [
+        [of[name] for name in fields] for of in unchanged
+    ]
+
+
+def test_barriers_limit(tmp_path: Path) -> None:
+    trace = changed(tmp_path, occupancy_limit_barriers="3")
+    (found,) = rows_of(trace)
+    assert (found["warps"], found["limited_by"]) == (24, "barriers")
+    occupancies = {
+        (row["changed"], row["then"]): row["changed_ratio"]
+        for row in rows_of(trace, "kernel_occupancy:what_if")
+    }
+    assert occupancies["block size", 512] == 0.75
+    assert ("registers", 40) not in occupancies, "6 blocks instead of 8 are still more than 3"
 
 
 @pytest.mark.skipif(native.core() is None, reason="needs the native core")

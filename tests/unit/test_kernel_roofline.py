@@ -108,6 +108,8 @@ def test_ceilings_are_those_of_ncu(report: tuple[Trace, list[dict[str, Any]]]) -
             assert point["peak_flop_per_s"] == pytest.approx(peak, rel=SMALL)
             roof = min(peak, point["intensity"] * bandwidth)
             assert point["share_ratio"] == pytest.approx(point["flop_per_s"] / roof, rel=2 * SMALL)
+            is_left = point["intensity"] < point["ridge"]
+            assert point["governed_by"] == point["level" if is_left else "precision"]
 
 
 # What the rule SOLFPRoofline of ncu printed: percent of the peak of FP32.
@@ -308,3 +310,34 @@ def test_bytes_of_all_accesses_are_second_best() -> None:
     (row,) = rows_of(made([{TIME: 1e6} | l2 | clock | returned]))
     assert row["l2_bytes"] == 32_000_000
     assert row["share_ratio"] is None, "the peak of another counter is no ceiling"
+    peak = {"lts__lts2xbar_cycles_active.sum.peak_sustained": 100.0}
+    (row,) = rows_of(made([{TIME: 1e6, "lts__t_bytes.sum": 2e9} | peak | clock]))
+    assert (row["l2_bytes"], row["share_ratio"]) == (2 * 10**9, None)
+
+
+def test_sums_have_a_ceiling_if_all_launches_have_it() -> None:
+    peak = {
+        "dram__bytes.sum.peak_sustained": 1000.0,
+        "dram__cycles_elapsed.avg.per_second": 1e9,  # 1 TB/s, less than in the data sheet
+    }
+    moved = {TIME: 1e6, READ: 5e8, WRITTEN: 0.0}
+
+    def summed(*launches: dict[str, float]) -> tuple[str, float]:
+        names = ["a"] * len(launches)
+        (row,) = rows_of(made([*launches], names), "kernel_roofline:kernel")
+        return row["ceilings"], row["share_ratio"]
+
+    assert summed(moved | peak, moved | peak) == ("counters", pytest.approx(0.5))
+    assert summed(moved | peak, moved) == ("data sheet", pytest.approx(0.5 / 3.35))
+    not_counted = {TIME: 1e6} | peak
+    assert summed(moved | peak, not_counted) == ("counters", pytest.approx(0.5))
+
+
+def test_throughputs_are_means_over_time() -> None:
+    moved = {READ: 0.0, WRITTEN: 0.0, MEMORY: 5.0}
+    launches = [moved | {TIME: 9e6, SM: 90.0}, moved | {TIME: 1e6, SM: 10.0}]
+    (row,) = rows_of(made(launches, ["a", "a"]), "kernel_roofline:kernel")
+    assert row["bound"] == "compute-bound, other pipes"
+    launches = [moved | {TIME: 1e6, SM: 90.0}, moved | {TIME: 9e6, SM: 10.0}]
+    (row,) = rows_of(made(launches, ["a", "a"]), "kernel_roofline:kernel")
+    assert row["bound"] == "neither: latency"

@@ -86,7 +86,8 @@ def kernel_occupancy(trace: Trace, arguments: Arguments) -> Result | Skipped:
         ncu: launch__occupancy_limit_* and sm__maximum_warps_per_active_cycle_pct. Achieved is
         sm__warps_active. Several limits can be equal. With :what_if, registers and shared memory
         are the most with which an SM reaches that occupancy. The carve-out is the largest; where
-        that of the launch limits occupancy, the largest is a row of its own.
+        that of the launch limits occupancy, the largest is a row of its own, and other rows are
+        those that differ from it.
     Limits: Clusters can lower occupancy further. Barriers count in reports of ncu, which have them.
         In recordings of Warpline, the carve-out is taken to be the largest. More occupancy helps
         only kernels that wait; fewer registers can lead to spills, and another block size to other

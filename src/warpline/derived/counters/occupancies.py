@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -157,26 +157,28 @@ def changes(of: Configurations) -> Iterator[Change]:
 
     Of registers and shared memory, the most with which an occupancy is reached; of block sizes,
     common ones. The carve-out is the largest, since the driver chooses one that is large enough
-    unless the program does; where the present one limits occupancy, the largest is a change of its
-    own. What cannot be launched is left out.
+    unless the program does. Where the present one limits occupancy, the largest is a change of its
+    own, and other changes are those that change more. What cannot be launched is left out.
     """
     for number in range(len(of.launch)):
         limits = of.limits[:, number : number + 1]
-        here = _Resources(of.threads[number], of.registers[number], of.shared_bytes[number], limits)
-        now = float(of.occupancy[number])
-        most = float(limits[3, 0])
-        if here.occupancies(CARVEOUT, np.array([most]))[0] > now:
-            carveout = round(float(of.carveout_bytes[number]))
-            reached = float(here.occupancies(CARVEOUT, np.array([most]))[0])
-            yield Change(number, CARVEOUT, carveout, round(most), reached)
+        resources = (of.threads[number], of.registers[number], of.shared_bytes[number])
+        here = _Resources(*resources, limits, of.by_barriers[number])
+        most = limits[3]
+        now = float(here.occupancies(CARVEOUT, most)[0])
+        if now > of.occupancy[number]:
+            present = round(of.carveout_bytes[number])
+            yield Change(number, CARVEOUT, present, round(most[0]), now)
         for resource, values, present in (
             (BLOCK, np.array(_BLOCK_SIZES, np.float64), here.threads),
             (REGISTERS, np.array(_REGISTERS_PER_THREAD, np.float64), here.registers),
             (SHARED, here.shared_sizes(), here.shared_bytes),
         ):
-            reached_by = here.occupancies(resource, values)
-            for value, occupancy in _different(values, reached_by, present, now, resource):
-                yield Change(number, resource, round(present), round(value), occupancy)
+            reached = here.occupancies(resource, values)
+            pairs = [*zip(values.tolist(), reached.tolist(), strict=True)]
+            for value, occupancy in pairs if resource == BLOCK else _largest(pairs):
+                if occupancy > 0 and not math.isclose(occupancy, now):
+                    yield Change(number, resource, round(present), round(value), occupancy)
 
 
 class _Resources(NamedTuple):
@@ -184,6 +186,7 @@ class _Resources(NamedTuple):
     registers: float
     shared_bytes: float
     limits: F64
+    by_barriers: float
 
     def occupancies(self, resource: str, values: F64) -> F64:
         """Return the theoretical occupancy with each value of a resource, 0 if none is possible."""
@@ -193,7 +196,7 @@ class _Resources(NamedTuple):
             for name, present in zip((BLOCK, REGISTERS, SHARED), self[:3], strict=True)
         )
         by = block_limits(self.limits, threads, registers, shared_bytes)
-        return by.occupancy(by.resident, self.limits)
+        return by.occupancy(np.minimum(by.resident, self.by_barriers), self.limits)
 
     def shared_sizes(self) -> F64:
         """Return the most shared memory of a block with which an SM holds 1, 2, 3... blocks."""
@@ -203,20 +206,7 @@ class _Resources(NamedTuple):
         return np.asarray(sizes[sizes >= 0], np.float64)
 
 
-def _different(
-    values: F64, reached: F64, present: float, now: float, resource: str
-) -> Iterator[tuple[float, float]]:
-    """Yield the values with another occupancy than now, in ascending order.
-
-    Of registers and shared memory, the largest value of each occupancy. Those that would lower
-    occupancy by less, or raise it by more, do so by the larger carve-out, not by their change.
-    """
-    found: dict[tuple[float, float], float] = {}
-    for value, occupancy in sorted(zip(values.tolist(), reached.tolist(), strict=True)):
-        if occupancy <= 0 or math.isclose(occupancy, now):
-            continue
-        if resource == BLOCK:
-            found[value, occupancy] = value
-        elif (value < present) == (occupancy > now):
-            found[0, occupancy] = value
-    yield from sorted((value, occupancy) for (_, occupancy), value in found.items())
+def _largest(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the largest value with each occupancy, in ascending order."""
+    largest = {occupancy: value for value, occupancy in sorted(pairs)}
+    return sorted((value, occupancy) for occupancy, value in largest.items())
