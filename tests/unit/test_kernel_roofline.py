@@ -107,6 +107,7 @@ def test_ceilings_are_those_of_ncu(report: tuple[Trace, list[dict[str, Any]]]) -
             peak = expected[point["precision"]]
             assert point["peak_flop_per_s"] == pytest.approx(peak, rel=SMALL)
             roof = min(peak, point["intensity"] * bandwidth)
+            assert point["roof_flop_per_s"] == pytest.approx(roof, rel=2 * SMALL)
             assert point["share_ratio"] == pytest.approx(point["flop_per_s"] / roof, rel=2 * SMALL)
             is_left = point["intensity"] < point["ridge"]
             assert point["governed_by"] == point["level" if is_left else "precision"]
@@ -322,7 +323,7 @@ def test_sums_have_a_ceiling_if_all_launches_have_it() -> None:
     }
     moved = {TIME: 1e6, READ: 5e8, WRITTEN: 0.0}
 
-    def summed(*launches: dict[str, float]) -> tuple[str, float]:
+    def summed(*launches: dict[str, float]) -> Any:
         names = ["a"] * len(launches)
         (row,) = rows_of(made([*launches], names), "kernel_roofline:kernel")
         return row["ceilings"], row["share_ratio"]

@@ -9,7 +9,6 @@ WARP_THREADS = 32
 REGISTER_UNIT = 256  # registers of a warp are allocated in multiples of this
 PARTITIONS = 4  # of an SM, each with a quarter of its registers, and a scheduler
 MOST_REGISTERS = 255  # of a thread
-MOST_THREADS = 1024  # of a block
 
 
 class SmLimits(NamedTuple):

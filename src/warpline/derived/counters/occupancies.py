@@ -12,7 +12,7 @@ from warpline.derived import derived
 from warpline.derived.counters import metric_numbers
 from warpline.derived.counters.block_limits import BlockLimits, block_limits, limits_of_launches
 from warpline.frozen import frozen
-from warpline.hardware.sm_limits import MOST_REGISTERS, MOST_THREADS
+from warpline.hardware.sm_limits import MOST_REGISTERS
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
@@ -104,7 +104,7 @@ def configurations(trace: Trace) -> Configurations:
         trace, "sm__warps_active.avg.pct_of_peak_sustained_active"
     )
     is_kernel = ~columns["is_range"].filled(0).astype(np.bool_)
-    is_kernel &= (limits[0] > 0) & (registers > 0) & (threads > 0) & (threads <= MOST_THREADS)
+    is_kernel &= (limits[0] > 0) & (registers > 0) & (threads > 0)
     chosen = np.flatnonzero(is_kernel)
     devices = trace.columns("profiled_kernel", "device_id")["device_id"].filled(0)
     keys = (
