@@ -216,19 +216,28 @@ def test_local_memory():
 
 
 def test_tensor_cores():
-    million = 1_000_000
-    executed = {"FFMA": 500 * million, "LDS": 500 * million, "BAR": million}
-    executed["HADD2.F32"] = 10 * million
-    counters = {"gpu__time_duration.sum": 5e6, "smsp__inst_executed.sum": 1.5e9, ISSUE: 70.0}
-    counters[f"sm__pipe_fma_cycles_active.{OF_PEAK}"] = 25.0
-    (item,) = found(counters, executed)
+    ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"
+    loads = "smsp__sass_inst_executed_op_shared_ld.sum"
+    barrier = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
+    counters = {
+        "gpu__time_duration.sum": 5e6,
+        ffma: 16_000,  # of a million cycles: 500 million of warps
+        loads: 500e6,
+        "smsp__inst_executed.sum": 1.5e9,
+        barrier: 1.0,
+        f"sm__pipe_fma_cycles_active.{OF_PEAK}": 25.0,
+        f"sm__inst_executed_pipe_fma_type_fp16.{OF_PEAK}": 5.0,
+        ISSUE: 70.0,
+    }
+    (item,) = found(counters)
     assert (item.rule, item.likely_ns) == ("tensor-cores", None)
+    assert "FFMAs on FP16 operands" in item.proposal.claim(0)
     # 64 FLOP for each FFMA of a warp, at 989.4 TFLOP/s of an H100, of which 0.9 are reached.
     assert item.low_ns == pytest.approx(32e9 / 989.4e12 * 1e9 / 0.9 + 1_000, rel=0.01)
-    for other in ({"MUFU": 100 * million}, {"LDS": million}, {"BAR": 0}):
-        assert rules(counters, executed | other) == []
+    functions = f"sm__inst_executed_pipe_xu.{OF_PEAK}"
     tensor = f"sm__pipe_tensor_cycles_active.{OF_PEAK}"
-    assert rules({**counters, tensor: 30.0}, executed) == []
+    for other in ({functions: 50.0}, {loads: 1e6}, {barrier: 0.0}, {tensor: 30.0}):
+        assert rules(counters | other) == []
 
 
 def test_at_its_roof():
