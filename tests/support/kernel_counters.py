@@ -15,7 +15,6 @@ from warpline.trace import MemorySource, Trace
 
 PAIRS = Path(__file__).parents[1] / "data" / "ncu" / "pairs.json"
 OPCODES = "sass__inst_executed_per_opcode"
-_WITH_MODIFIERS = f"{OPCODES}_with_modifier_all"
 OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 
 TIME_NS = 100_000
@@ -47,7 +46,7 @@ def trace(
     opcodes: Sequence[Mapping[str, int]] = (),
     gpu: str = "NVIDIA H100 80GB HBM3",
 ) -> Trace:
-    """Return launches with metrics, and with counts of opcodes, with a dot if with modifiers."""
+    """Return launches with metrics, and with counts of opcodes."""
     rows: dict[str, list[Any]] = {"profiled_kernel_id": [], "name": [], "value": []}
     instances: dict[str, list[Any]] = {"kernel_metric_id": [], "key_text": [], "value": []}
 
@@ -60,14 +59,12 @@ def trace(
         for name, value in metrics.items():
             if value is not None:
                 add(place, name, value)
-        of_launch = opcodes[place] if opcodes else {}
-        for metric, is_dotted in ((OPCODES, False), (_WITH_MODIFIERS, True)):
-            counts = {key: value for key, value in of_launch.items() if ("." in key) == is_dotted}
-            owner = add(place, metric, None) if counts else -1
-            for key, value in counts.items():
-                instances["kernel_metric_id"].append(owner)
-                instances["key_text"].append(key)
-                instances["value"].append(value)
+        counts = opcodes[place] if opcodes else {}
+        owner = add(place, OPCODES, None) if counts else -1
+        for key, value in counts.items():
+            instances["kernel_metric_id"].append(owner)
+            instances["key_text"].append(key)
+            instances["value"].append(value)
     count = len(launches)
     tables: dict[str, dict[str, list[Any]]] = {
         "device": {"name": [gpu], "sm_count": [132]},
@@ -100,12 +97,7 @@ def pairs() -> tuple[Trace, dict[str, int]]:
         for place in range(len(kernels))
     ]
     opcodes = [
-        {
-            key: values[place]
-            for metric in (OPCODES, _WITH_MODIFIERS)
-            for key, values in stored[metric].items()
-            if values[place]
-        }
+        {key: values[place] for key, values in stored[OPCODES].items() if values[place]}
         for place in range(len(kernels))
     ]
     return trace(launches, opcodes, stored["gpu"]), {name: row for row, name in enumerate(kernels)}

@@ -59,7 +59,8 @@ def test_uncoalesced():
     assert item.limiter == "L1 and shared memory"
     assert item.proposal.claim(0).startswith("Each request of a warp accesses 32.0 sectors")
     assert rules(SCATTERED | {BYTES: 32.0}) == [], "all bytes are used"
-    assert rules(SCATTERED | {"dram__bytes_read.sum": 30_000_000 * 32}) == [], "a gather"
+    gather = SCATTERED | {"dram__bytes_read.sum": 30_000_000 * 32}
+    assert "uncoalesced" not in rules(gather), "another order of threads does not repair a gather"
 
 
 def test_sectors_of_atomics_are_not_an_excess():
@@ -71,6 +72,15 @@ def test_sectors_of_atomics_are_not_an_excess():
         "memory_l2_theoretical_sectors_global_ideal": 8_000_000,
     }
     assert rules({L1: 90.0, REQUESTS: 1_000_000, **counted}) == []
+
+
+def test_scattered_data():
+    gather = {**SCATTERED, DRAM: 90.0, L1: 10.0, "dram__bytes_read.sum": 32_000_000 * 32}
+    scattered, done = found(gather)
+    assert (scattered.rule, scattered.likely_ns) == ("scattered-data", None)
+    assert scattered.low_ns == pytest.approx(100_000 * 0.9 / 8 / 0.9 + 1_000, rel=0.05)
+    assert done.rule == "at-its-roof"
+    assert "scattered-data" not in rules(SCATTERED), "sectors that caches have"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +118,7 @@ LOW = {
     "sm__maximum_warps_per_active_cycle_pct": 12.5,
     "sm__maximum_warps_avg_per_active_cycle": 8,
     "launch__occupancy_limit_shared_mem": 1,
+    "launch__occupancy_limit_registers": 4,
     "launch__occupancy_limit_warps": 8,
     WARPS: 8,
     OF_WARPS: 12.5,
@@ -119,8 +130,10 @@ def test_low_occupancy():
     assert (item.rule, item.proposal.kind) == ("low-occupancy", Kind.REMOVES)
     assert "8.0 of 64 warps" in item.proposal.claim(0)
     assert "limited by shared memory" in item.proposal.claim(0)
-    # Eight times as many warps hide the latency, which is all that the kernel waits for.
-    assert item.likely_ns == pytest.approx(100_000 / 8, rel=0.01)
+    # Registers allow four blocks: four times as many warps hide the latency, which is all that
+    # the kernel waits for; at worst, half of what is more.
+    assert item.likely_ns == pytest.approx(100_000 / 4, rel=0.01)
+    assert item.high_ns == pytest.approx(100_000 / 2.5 + 5_000, rel=0.04)
 
 
 def test_tensor_cores_need_few_warps():
@@ -216,19 +229,28 @@ def test_local_memory():
 
 
 def test_tensor_cores():
-    million = 1_000_000
-    executed = {"FFMA": 500 * million, "LDS": 500 * million, "BAR": million}
-    executed["HADD2.F32"] = 10 * million
-    counters = {"gpu__time_duration.sum": 5e6, "smsp__inst_executed.sum": 1.5e9, ISSUE: 70.0}
-    counters[f"sm__pipe_fma_cycles_active.{OF_PEAK}"] = 25.0
-    (item,) = found(counters, executed)
+    ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"
+    loads = "smsp__sass_inst_executed_op_shared_ld.sum"
+    barrier = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
+    counters = {
+        "gpu__time_duration.sum": 5e6,
+        ffma: 16_000,  # of a million cycles: 500 million of warps
+        loads: 500e6,
+        "smsp__inst_executed.sum": 1.5e9,
+        barrier: 1.0,
+        f"sm__pipe_fma_cycles_active.{OF_PEAK}": 25.0,
+        f"sm__inst_executed_pipe_fma_type_fp16.{OF_PEAK}": 5.0,
+        ISSUE: 70.0,
+    }
+    (item,) = found(counters)
     assert (item.rule, item.likely_ns) == ("tensor-cores", None)
+    assert "FFMAs on FP16 operands" in item.proposal.claim(0)
     # 64 FLOP for each FFMA of a warp, at 989.4 TFLOP/s of an H100, of which 0.9 are reached.
     assert item.low_ns == pytest.approx(32e9 / 989.4e12 * 1e9 / 0.9 + 1_000, rel=0.01)
-    for other in ({"MUFU": 100 * million}, {"LDS": million}, {"BAR": 0}):
-        assert rules(counters, executed | other) == []
+    functions = f"sm__inst_executed_pipe_xu.{OF_PEAK}"
     tensor = f"sm__pipe_tensor_cycles_active.{OF_PEAK}"
-    assert rules({**counters, tensor: 30.0}, executed) == []
+    for other in ({functions: 50.0}, {loads: 1e6}, {barrier: 0.0}, {tensor: 30.0}):
+        assert rules(counters | other) == []
 
 
 def test_at_its_roof():

@@ -26,6 +26,7 @@ _OUTCOMES: dict[Kind, Outcome] = {
     Kind.REMOVES: "expected",
     Kind.REPLACES: "floor",
     Kind.NO_GAIN: "no-gain",
+    Kind.REARRANGES: "floor",
     Kind.DONE: "no-gain",
 }
 # Least parts of the present time that a finding saves. High means that it does so even at worst;
@@ -122,14 +123,17 @@ def _finding(launches: Launches, item: Priced, row: int) -> KernelFinding:
 
 
 def _severity(item: Priced, time_ns: float) -> Severity:
-    if not item.proposal.kind.is_fault:
+    kind = item.proposal.kind
+    if not kind.is_fault and not kind.has_floor_only:
         return "info"
     likely = item.rank_ns / time_ns
     if item.likely_ns is None:
         least, (high, medium) = likely, (_HIGH_OF_FLOOR, _MEDIUM_OF_FLOOR)
     else:
         least, (high, medium) = (item.before_ns - item.high_ns) / time_ns, (_HIGH, _MEDIUM)
-    return "high" if least >= high else "medium" if likely >= medium else "low"
+    if least >= high and kind.is_fault:
+        return "high"
+    return "medium" if likely >= medium else "low"
 
 
 def _evidence(launches: Launches, item: Priced, row: int) -> list[MetricValue]:

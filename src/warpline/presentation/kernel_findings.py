@@ -55,9 +55,6 @@ def _time(finding: KernelFinding) -> str:
     if finding.outcome == "no-gain":
         return f"no gain expected (now {before}, at best {low})"
     if finding.likely_ns is None:
-        return (
-            f"{before} -> at least {low}; how much is not predictable from counters"
-            " (the algorithm is replaced)"
-        )
+        return f"{before} -> at least {low}; how much is not predictable from counters"
     likely, high = format_ns(finding.likely_ns), format_ns(finding.high_ns)
     return f"{before} -> {likely} (between {low} and {high}), then limited by {finding.limiter}"

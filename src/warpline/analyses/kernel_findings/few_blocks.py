@@ -38,7 +38,7 @@ def few_blocks(launches: Launches) -> list[Proposal]:
     warps = launches.launched_warps
     hides = np.divide(fit * sms, warps, out=np.ones(len(warps)), where=warps > 0)
     waves = launches.metric(_WAVES)
-    is_small = launches.has(GRID, SMS) & (warps > 0) & (sms > 0)
+    is_small = launches.has(GRID, BLOCK, SMS) & (warps > 0) & (sms > 0)
     is_small &= (grid < sms) | (launches.has(_WAVES) & (waves < _LEAST_WAVES))
 
     def claim(row: int) -> str:

@@ -36,9 +36,10 @@ def low_occupancy(launches: Launches) -> list[Proposal]:
 
     What it finds: A theoretical occupancy of at most 50%.
     Why it matters: While warps wait for memory, an SM runs others. With few warps it is idle.
-    How it is found: By theoretical and achieved occupancy. A repair brings as many warps as an SM
-        can have, which hide more latency; what the kernel asks of each resource stays the same. So
-        where a resource is near its ceiling, more occupancy gains nothing, and the finding says so.
+    How it is found: By theoretical and achieved occupancy. A repair brings as many warps as
+        the next limit allows, at worst half of what is more. They hide more latency; what the
+        kernel asks of each resource stays the same. So where a resource is near its ceiling, more
+        occupancy gains nothing, and the finding says that.
     What to do: Use less of what limits occupancy: `__launch_bounds__` or fewer live variables for
         registers, smaller tiles for shared memory, larger or smaller blocks.
     Limits: Fewer registers may mean spills. Smaller tiles may mean more traffic. Kernels that use
@@ -49,23 +50,24 @@ def low_occupancy(launches: Launches) -> list[Proposal]:
     """
     percent, active = launches.metric(_THEORETICAL), launches.metric(WARPS)
     is_low = launches.has(_THEORETICAL, WARPS) & (percent <= _LOW) & (active > 0)
-    hides = np.divide(launches.warps_of_sm, active, out=np.ones(len(active)), where=active > 0)
-    change = Change.of(len(launches), hides=hides)
-    after = launches.predict(change)
-    now = launches.demands.time_ns
-    is_gain = now - after.likely_ns >= LEAST_SHARE * now
-    copies_ahead = launches.demands.share("tensor") >= _ON_TENSOR_CORES
     limits = np.stack(
         [np.where(launches.has(name), launches.metric(name), np.inf) for name in _LIMITS]
     )
     limiters = np.array([*_LIMITS.values()])[limits.argmin(axis=0)]
+    # Without this limit, the next one: blocks of an SM.
+    fit = np.minimum(np.sort(limits, axis=0)[1] * launches.block_warps, launches.warps_of_sm)
+    hides = np.divide(fit, active, out=np.ones(len(active)), where=active > 0)
+    change = Change.of(len(launches), hides=hides, hides_least=1 + (hides - 1) / 2)
+    after = launches.predict(change)
+    now = launches.demands.time_ns
+    is_gain = now - after.likely_ns >= LEAST_SHARE * now
+    copies_ahead = launches.demands.share("tensor") >= _ON_TENSOR_CORES
     used = launches.demands.on_busiest_sm
     busiest = used.argmax(axis=1)
 
     def claim(row: int) -> str:
-        return (
-            f"{active[row]:.1f} of {launches.warps_of_sm[row]:.0f} warps are active on an SM,"
-            f" limited by {limiters[row]}."
+        return f"{active[row]:.1f} of {launches.warps_of_sm[row]:.0f} warps are active on an SM" + (
+            f", limited by {limiters[row]}." if np.isfinite(limits[:, row]).any() else "."
         )
 
     def no_gain(row: int) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.kernel_limits.launches import WARP_THREADS, Launches
-from warpline.derived.kernel_limits.opcodes import EXECUTED
+from warpline.derived.kernel_limits.launches import SMS, WARP_THREADS, Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import PLACE, RESOURCES
 from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
@@ -14,7 +13,13 @@ from warpline.units import format_ratio
 NAME = "tensor-cores"
 TITLE = "Products run on the FMA pipe, not on Tensor Cores"
 
+_FMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"
+_LOADS = "smsp__sass_inst_executed_op_shared_ld.sum"
 _INSTRUCTIONS = "smsp__inst_executed.sum"
+_HALF = "sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_elapsed"
+_BARRIER = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
+_CYCLES = "sm__cycles_elapsed.avg"
+_HALF_RATE, _XU_RATE = 2.0, 0.5  # instructions of an SM per cycle
 _LEAST_SHARE = 0.2  # of all instructions: FFMAs
 _OPERANDS = 16  # FFMAs for each load from shared memory, at most
 _CONVERSIONS = 64  # FFMAs for each conversion from half, at most
@@ -31,8 +36,8 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
         behind barriers, with few other functions, and Tensor Cores are idle.
     Why it matters: Tensor Cores have 15 times the rate of FP32 for half precision, and 7 times for
         TF32, on an H100.
-    How it is found: By opcodes. The floor is the time of the same multiplications at the peak rate
-        of Tensor Cores: FP16 if operands are converted from half, otherwise TF32.
+    How it is found: By counts of instructions. The floor is the time of the same multiplications at
+        the peak rate of Tensor Cores: FP16 if operands are converted from half, otherwise TF32.
     What to do: Call a library (cuBLAS, CUTLASS), or use `wmma` or `mma.sync`.
     Limits: Counters do not show that it is a matrix product: stencils and convolutions look alike.
         The new kernel's tiles and operand paths decide how near it comes to the floor.
@@ -43,10 +48,11 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
     is_possible &= launches.demands.share("fma") >= _LEAST_FMA
     if not is_possible.any():
         return []
-    opcodes = launches.opcodes
-    fma, loads = opcodes.executed("FFMA"), opcodes.executed("LDS", "LDSM")
-    half = opcodes.executed("HADD2.F32") + opcodes.starting("F2F.F32.F16")
-    every = launches.metric(_INSTRUCTIONS)
+    fma = launches.metric(_FMA) * launches.metric(_CYCLES) / WARP_THREADS
+    loads, every = launches.metric(_LOADS), launches.metric(_INSTRUCTIONS)
+    cycles = launches.metric(_CYCLES) * launches.metric(SMS)
+    half = launches.metric(_HALF) / 100 * _HALF_RATE * cycles
+    functions = launches.counted("xu") * _XU_RATE
     share = np.divide(fma, every, out=np.zeros(len(fma)), where=every > 0)
     is_half = half * _CONVERSIONS >= fma
     rate = np.where(is_half, launches.half_flop_per_s, launches.tf32_flop_per_s)
@@ -55,11 +61,10 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
     on_tensor = np.divide(product_ns, now, out=np.zeros(len(fma)), where=now > 0)
     looks_like_one = (
         is_possible
-        & opcodes.has_any
         & (share >= _LEAST_SHARE)
         & (loads * _OPERANDS >= fma)
-        & (opcodes.executed("BAR") > 0)
-        & (opcodes.executed("MUFU") * _FUNCTIONS < fma)
+        & (launches.metric(_BARRIER) > 0)
+        & (functions * _FUNCTIONS < fma)
         & (rate > 0)
     )
     none = np.zeros(len(fma))
@@ -81,11 +86,6 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
             claim,
             "Call cuBLAS or CUTLASS, or use wmma or mma.sync; for FP32 operands TF32, if its"
             " precision is enough.",
-            (_INSTRUCTIONS, *RESOURCES[PLACE["tensor"]].metrics),
-            {
-                f"{EXECUTED}[FFMA]": fma,
-                f"{EXECUTED}[LDS]": loads,
-                f"{EXECUTED}_with_modifier_all[HADD2.F32]": half,
-            },
+            (_FMA, _LOADS, _INSTRUCTIONS, _HALF, *RESOURCES[PLACE["tensor"]].metrics),
         )
     ]

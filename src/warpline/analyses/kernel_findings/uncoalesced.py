@@ -22,6 +22,7 @@ _BYTES = "smsp__sass_average_data_bytes_per_sector_mem_global_op_{}.ratio"
 _READ = "dram__bytes_read.sum", "dram__bytes_op_read.sum"
 _SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 _HIT = "l1tex__t_sector_hit_rate.pct"
+_LINKS = ("l1-to-l2", "l2-to-l1")
 _SECTOR = 32  # bytes
 _OF_ATOMIC = 4  # sectors of a request of 4-byte atomics on neighboring addresses
 _LEAST_REUSE = 0.3
@@ -57,7 +58,7 @@ def uncoalesced(launches: Launches) -> list[Proposal]:
         len(launches),
         {
             "l1-data": 1 - (1 - kept) * np.clip(of_global, 0, 1),
-            **dict.fromkeys(L2, of_l2),
+            **dict.fromkeys((*L2, *_LINKS), of_l2),
         },
     )
 

@@ -91,7 +91,13 @@ class Launches:
     @cached_property
     def launched_warps(self) -> F64:
         """Warps of the grid, shape (launches,)."""
-        return self.metric(GRID) * np.ceil(self.metric(BLOCK) / WARP_THREADS)
+        return self.metric(GRID) * self.block_warps
+
+    @property
+    def block_warps(self) -> F64:
+        """Warps of a block, 1 if unknown, shape (launches,)."""
+        warps: F64 = np.maximum(np.ceil(self.metric(BLOCK) / WARP_THREADS), 1)
+        return warps
 
     @cached_property
     def half_flop_per_s(self) -> F64:

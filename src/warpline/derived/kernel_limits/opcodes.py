@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived import derived
-from warpline.ops.arrays import F64, BoolArray
+from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.trace import Trace
 
 EXECUTED = "sass__inst_executed_per_opcode"
-# With modifiers: HADD2.F32 rather than HADD2.
-_WITH_MODIFIERS = "sass__inst_executed_per_opcode_with_modifier_all"
 _LARGEST = 2.0**62
 
 
@@ -23,31 +21,19 @@ class Opcodes:
 
     def __init__(self, count: int) -> None:
         self.has_any: BoolArray = np.zeros(count, np.bool_)
-        self._counts: dict[tuple[str, str], F64] = {}
+        self._counts: dict[str, F64] = {}
         self._none = np.zeros(count)
 
-    def add(self, metric: str, opcode: str, launches: np.ndarray, values: F64) -> None:
-        """Add the counts of an opcode."""
-        counts = self._counts.setdefault((metric, opcode), self._none.copy())
-        np.add.at(counts, launches, values)
+    def add(self, opcode: str, launches: I64, values: F64) -> None:
+        """Add the counts of an opcode in some launches, shape (n,) each."""
+        np.add.at(self._counts.setdefault(opcode, self._none.copy()), launches, values)
         self.has_any[launches] = True
 
     def executed(self, *opcodes: str) -> F64:
-        """Return how often warps executed any of the opcodes, shape (launches,).
-
-        An opcode with a dot, such as ``HADD2.F32``, is with its modifiers.
-        """
+        """Return how often warps executed any of the opcodes, shape (launches,)."""
         total = self._none.copy()
         for opcode in opcodes:
-            total += self._counts.get((_WITH_MODIFIERS if "." in opcode else EXECUTED, opcode), 0)
-        return total
-
-    def starting(self, prefix: str) -> F64:
-        """Return how often warps executed opcodes that start so, with modifiers, (launches,)."""
-        total = self._none.copy()
-        for (metric, opcode), counts in self._counts.items():
-            if metric == _WITH_MODIFIERS and opcode.startswith(prefix):
-                total += counts
+            total += self._counts.get(opcode, 0)
         return total
 
 
@@ -59,22 +45,17 @@ def opcodes(trace: Trace) -> Opcodes:
         return found
     metrics = trace.columns("kernel_metric", "profiled_kernel_id", "name_id")
     instances = trace.columns("metric_instance", "kernel_metric_id", "key_text_id", "value")
-    names = metrics["name_id"].values[instances["kernel_metric_id"].values]
-    is_usable = instances["key_text_id"].is_valid() & instances["value"].is_valid()
-    is_usable &= (instances["value"].values >= 1) & (instances["value"].values < _LARGEST)
-    for metric in (EXECUTED, _WITH_MODIFIERS):
-        row = trace.strings.find(metric)
-        chosen = np.flatnonzero(is_usable & (names == row)) if row is not None else ()
-        if not len(chosen):
-            continue
-        launches = metrics["profiled_kernel_id"].values[instances["kernel_metric_id"].values]
-        keys = instances["key_text_id"].values[chosen]
-        for key in np.unique(keys).tolist():
-            of_key = chosen[keys == key]
-            found.add(
-                metric,
-                trace.strings.text(key),
-                launches[of_key],
-                instances["value"].values[of_key],
-            )
+    name = trace.strings.find(EXECUTED)
+    if name is None:
+        return found
+    values, owners = instances["value"].values, instances["kernel_metric_id"].values
+    is_count = metrics["name_id"].values[owners] == name
+    is_count &= instances["key_text_id"].is_valid() & instances["value"].is_valid()
+    is_count &= (values >= 1) & (values < _LARGEST)
+    rows = np.flatnonzero(is_count)
+    launches = metrics["profiled_kernel_id"].values[owners[rows]].astype(np.int64)
+    keys = instances["key_text_id"].values[rows]
+    for key in np.unique(keys).tolist():
+        of_key = keys == key
+        found.add(trace.strings.text(key), launches[of_key], values[rows[of_key]])
     return found

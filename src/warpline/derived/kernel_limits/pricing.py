@@ -72,7 +72,7 @@ def priced(launches: Launches, rules: Iterable[KernelRule]) -> list[list[Priced]
             continue
         after = launches.predict(proposal.change)
         applies = proposal.applies & launches.demands.has_all
-        if proposal.kind is Kind.REPLACES:
+        if proposal.kind.has_floor_only:
             applies &= now - after.low_ns >= LEAST_SHARE * now
         for row in np.flatnonzero(applies).tolist():
             of_launches[row].append(_item(rule, proposal, after, now, row))
@@ -82,7 +82,7 @@ def priced(launches: Launches, rules: Iterable[KernelRule]) -> list[list[Priced]
 
 
 def _rank(item: Priced) -> tuple[int, float]:
-    """Return what findings are sorted by: faults, what gains nothing, what is done."""
+    """Return what findings are sorted by: faults first, what is done last."""
     kind = item.proposal.kind
     return (0 if kind.is_fault else kind.value), -item.rank_ns
 
@@ -118,8 +118,8 @@ def _item(rule: str, proposal: Proposal, after: Prediction, before: F64, row: in
     low, likely, high = (
         min(float(times[row]), now) for times in (after.low_ns, after.likely_ns, after.high_ns)
     )
-    if not proposal.kind.is_fault:
-        return Priced(rule, proposal, now, low, now, now, label)
-    if proposal.kind is Kind.REPLACES:
+    if proposal.kind.has_floor_only:
         return Priced(rule, proposal, now, low, None, now, label)
-    return Priced(rule, proposal, now, low, likely, high, label)
+    if proposal.kind is Kind.REMOVES:
+        return Priced(rule, proposal, now, low, likely, high, label)
+    return Priced(rule, proposal, now, low, now, now, label)

@@ -18,18 +18,25 @@ class Kind(enum.Enum):
     REMOVES: It takes away an excess that counters show, so there is an expected value.
     REPLACES: It replaces the algorithm: counters give a floor, and no expected value.
     NO_GAIN: A repair gains nothing, because another resource is near its ceiling.
+    REARRANGES: It needs another layout of data, which may serve others: a floor, as with REPLACES.
     DONE: A resource is near its ceiling, so there is little to gain by any repair.
     """
 
     REMOVES = enum.auto()
     REPLACES = enum.auto()
     NO_GAIN = enum.auto()
+    REARRANGES = enum.auto()
     DONE = enum.auto()
 
     @property
     def is_fault(self) -> bool:
-        """Whether there is something to gain."""
+        """Whether it is a fault of the kernel itself."""
         return self in {Kind.REMOVES, Kind.REPLACES}
+
+    @property
+    def has_floor_only(self) -> bool:
+        """Whether counters give a floor, and no expected value."""
+        return self in {Kind.REPLACES, Kind.REARRANGES}
 
 
 @dataclass(frozen=True)
