@@ -175,7 +175,7 @@ def test_what_bounds_each_kernel(report: tuple[Trace, list[dict[str, Any]]]) -> 
         "hist_global": "neither: latency",
         "void transpose<1>": "memory-bound at DRAM",
         "mm_fma": "memory-bound, other units",
-        "trig_slow": "compute-bound, other pipes",
+        "trig_slow": "compute-bound, other instructions",
     }
     assert {name: bounds[name] for name in bounds.keys() & expected} == {
         name: expected[name] for name in bounds.keys() & expected
@@ -246,8 +246,15 @@ def test_what_was_not_counted_leaves_the_bound_unknown() -> None:
     assert [row["bound"] for row in rows] == [
         None,
         "memory-bound at DRAM",
-        "compute-bound, other pipes",
+        "compute-bound, other instructions",
         "memory-bound, other units",
+    ]
+    near = fast | {READ: 0.7 * 3.35e9}
+    rows = rows_of(made([near | {SM: of, MEMORY: 70.0} for of in (70.0, 74.0, 76.0)]))
+    assert [row["bound"] for row in rows] == [
+        "memory-bound at DRAM",
+        "memory-bound at DRAM",
+        "compute-bound, other instructions",
     ]
     with pytest.raises(warpline.MissingTableError, match="kernel_roofline"):
         warpline.stats(made([{TIME: 1e6}]), "kernel_roofline")
@@ -338,7 +345,7 @@ def test_throughputs_are_means_over_time() -> None:
     moved = {READ: 0.0, WRITTEN: 0.0, MEMORY: 5.0}
     launches = [moved | {TIME: 9e6, SM: 90.0}, moved | {TIME: 1e6, SM: 10.0}]
     (row,) = rows_of(made(launches, ["a", "a"]), "kernel_roofline:kernel")
-    assert row["bound"] == "compute-bound, other pipes"
+    assert row["bound"] == "compute-bound, other instructions"
     launches = [moved | {TIME: 1e6, SM: 90.0}, moved | {TIME: 9e6, SM: 10.0}]
     (row,) = rows_of(made(launches, ["a", "a"]), "kernel_roofline:kernel")
     assert row["bound"] == "neither: latency"

@@ -22,6 +22,7 @@ TITLE = "Roofline of profiled kernels"
 HINT = "profile with warpline kernels --set roofline, or with ncu --set roofline or full"
 BY_KERNEL, POINTS = "kernel", "points"
 NEAR = 0.6  # of a ceiling: as the rules of ncu that compare with the speed of light
+_SAME = 0.05  # a part of the GPU that is busier than a roof by more is another one
 COUNTERS, DATA_SHEET = "counters", "data sheet"
 
 _LAUNCH = (
@@ -113,11 +114,12 @@ def kernel_roofline(trace: Trace, arguments: Arguments) -> Result | Skipped:
         l1tex__lsu_writeback_active_mem_lgds x 128, at L2 lts__lts2xbar_cycles_active x 32, or
         l1tex__t_bytes and lts__t_bytes without these. Ceilings are .peak_sustained of the counters
         times the measured clock ("counters"), or those of the GPU's data sheet. bound names the
-        nearest ceiling if 60% of it are reached, the threshold of ncu's rules. Below, "other
-        units" and "other pipes" are reached by the throughput of memory (shared memory, atomics)
-        and of SMs (integers, transcendental functions); "neither: latency" if neither is.
+        nearest ceiling if 60% of it are reached, the threshold of ncu's rules, unless the
+        throughput of memory or SMs is higher by more than 5 points: then these are busy with
+        something else ("other units": shared memory, atomics; "other instructions": integers,
+        transcendental functions, FP32 without FMA). "neither: latency" if nothing reaches 60%.
     Limits: What was not counted is empty, and so is bound if it depends on it. Bytes at L1 and L2
-        are those returned for loads, so kernels that write have fewer there than at DRAM. Compilers
+        are those returned for loads, so kernels that write can have fewer there than at DRAM. Compilers
         set registers by FP16 instructions, which count as FLOP, as in ncu. The ceiling of
         Tensor Cores is that of the instructions used: on Hopper, HMMA reaches 2/3 of HGMMA. FLOP
         exclude INT8. The peak of CUDA cores supposes that all instructions are FMA.
@@ -201,18 +203,26 @@ def _nearest(found: Rooflines) -> tuple[I64, F64]:
 
 
 def _bound(found: Rooflines, row: int, nearest: int, share: float) -> str | None:
-    """Return what governs the time of a row; None if that is not known."""
-    if nearest >= 0 and share >= NEAR:
+    """Return what governs the time of a row; None if that is not known.
+
+    The throughput of memory and SMs is that of their busiest part, which a roof may be.
+    """
+    others = [
+        (float(of.values[row]), name)
+        for of, name in (
+            (found.memory_ratio, "memory-bound, other units"),
+            (found.sm_ratio, "compute-bound, other instructions"),
+        )
+        if of.is_known[row]
+    ]
+    busiest, name = max(others, key=lambda of: of[0], default=(0.0, ""))
+    if nearest >= 0 and share >= max(NEAR, busiest - _SAME):
         roof = found.roofs[nearest]
         return f"memory-bound at {roof.name}" if roof.is_memory else f"compute-bound {roof.name}"
-    sm, memory = found.sm_ratio, found.memory_ratio
-    if not (sm.is_known[row] and memory.is_known[row]):
-        return None
-    if max(sm.values[row], memory.values[row]) < NEAR:
-        return "neither: latency"
-    if memory.values[row] >= sm.values[row]:
-        return "memory-bound, other units"
-    return "compute-bound, other pipes"
+    if busiest >= NEAR:
+        return name
+    is_complete = found.memory_ratio.is_known[row] and found.sm_ratio.is_known[row]
+    return "neither: latency" if is_complete else None
 
 
 @frozen
