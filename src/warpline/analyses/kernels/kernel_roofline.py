@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
 from warpline.derived.counters import launch_columns
-from warpline.derived.counters.known import Known, ratio, scaled, total_of_known
+from warpline.derived.counters.known import Known, multiplied, ratio, scaled, total_of_known
 from warpline.derived.efficiency.rooflines import Roof, Rooflines, rooflines
-from warpline.derived.texts import dimension_texts
-from warpline.frozen import frozen
+from warpline.derived.texts import dimension_texts, labelled
 from warpline.ops.arrays import F64, I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis, column_of
@@ -119,8 +119,8 @@ def kernel_roofline(trace: Trace, arguments: Arguments) -> Result | Skipped:
         something else ("other units": shared memory, atomics; "other instructions": integers,
         transcendental functions, FP32 without FMA). "neither: latency" if nothing reaches 60%.
     Limits: What was not counted is empty, and so is bound if it depends on it. Bytes at L1 and L2
-        are those returned for loads, so kernels that write can have fewer there than at DRAM. Compilers
-        set registers by FP16 instructions, which count as FLOP, as in ncu. The ceiling of
+        are those returned for loads, so kernels that write can have less there than at DRAM.
+        Compilers set registers by FP16 instructions, which count as FLOP, as in ncu. The ceiling of
         Tensor Cores is that of the instructions used: on Hopper, HMMA reaches 2/3 of HGMMA. FLOP
         exclude INT8. The peak of CUDA cores supposes that all instructions are FMA.
     Source: Warpline.
@@ -147,8 +147,7 @@ def kernel_roofline(trace: Trace, arguments: Arguments) -> Result | Skipped:
     key = tuple(field.name for field in subject if field.name != "launches")
     name = ":".join((NAME, *arguments))
     if POINTS in arguments:
-        rows, points = _points(found, order)
-        places = np.array(rows, np.int64)
+        places, points = _points(found, order)
         values = {field: _taken(of, places) for field, of in of_rows.items()} | points
         fields = (*subject, *_POINT)
         return Result(name, TITLE, fields, values, (*key, "precision", "level"), _notes(found))
@@ -225,62 +224,64 @@ def _bound(found: Rooflines, row: int, nearest: int, share: float) -> str | None
     return "neither: latency" if is_complete else None
 
 
-@frozen
-class _Point:
-    """A precision and a level of memory of a row."""
-
-    precision: Roof
-    level: Roof
-    row: int
-    seconds: float
-
-    def values(self) -> dict[str, Any]:
-        """Return the fields `_POINT`."""
-        precision, level, row = self.precision, self.level, self.row
-        flop, moved = precision.amount.values[row], level.amount.values[row]
-        found: dict[str, Any] = {
-            "precision": precision.name,
-            "level": level.name,
-            "flop": float(flop),
-            "bytes": round(moved),
-            "intensity": float(flop / moved),
-            "flop_per_s": float(flop / self.seconds),
-        }
-        peak, bandwidth = (
-            float(of.ceiling.values[row] / self.seconds) if of.ceiling.is_known[row] else None
-            for of in (precision, level)
-        )
-        found |= {"peak_flop_per_s": peak, "peak_bytes_per_s": bandwidth}
-        if peak is not None and bandwidth is not None:
-            by_memory = found["intensity"] * bandwidth
-            found |= {
-                "ridge": peak / bandwidth,
-                "roof_flop_per_s": min(peak, by_memory),
-                "share_ratio": found["flop_per_s"] / min(peak, by_memory),
-                "governed_by": level.name if by_memory < peak else precision.name,
-            }
-        if precision.nominal.is_known[row] and level.nominal.is_known[row]:
-            found["nominal_ratio"] = float(
-                max(flop / precision.nominal.values[row], moved / level.nominal.values[row])
-            )
-        return found
-
-
-def _points(found: Rooflines, order: I64) -> tuple[list[int], dict[str, Values]]:
+def _points(found: Rooflines, order: I64) -> tuple[I64, dict[str, Values]]:
     """Return the place in the order of each point, and the columns `_POINT`."""
-    duration = found.duration_ns
-    places, rows = [], []
-    for place, row in enumerate(order.tolist()):
-        if not duration.is_known[row] or duration.values[row] <= 0:
-            continue
-        used = [of for of in found.roofs if of.amount.is_known[row] and of.amount.values[row] > 0]
-        for precision in (of for of in used if of.is_flop):
-            for level in (of for of in used if of.is_memory):
-                places.append(place)
-                seconds = float(duration.values[row]) / 1e9
-                rows.append(_Point(precision, level, row, seconds).values())
-    columns = {field.name: column_of([row.get(field.name) for row in rows]) for field in _POINT}
-    return places, columns
+    place_of = np.empty(len(order), np.int64)
+    place_of[order] = np.arange(len(order))
+    has_time = found.duration_ns.is_known & (found.duration_ns.values > 0)
+    is_used = [of.amount.is_known & (of.amount.values > 0) & has_time for of in found.roofs]
+    places, precisions, levels = [], [], []
+    for precision, level in product(range(len(found.roofs)), repeat=2):
+        if found.roofs[precision].is_flop and found.roofs[level].is_memory:
+            at = place_of[is_used[precision] & is_used[level]]
+            places.append(at)
+            precisions.append(np.full(len(at), precision))
+            levels.append(np.full(len(at), level))
+    place, precision_of, level_of = (np.concatenate(of) for of in (places, precisions, levels))
+    ranks = np.lexsort((level_of, precision_of, place))
+    place, precision_of, level_of = place[ranks], precision_of[ranks], level_of[ranks]
+    row = order[place]
+
+    def taken(of: Callable[[Roof], Known], roofs: I64) -> Known:
+        known = [of(roof) for roof in found.roofs]
+        values, is_known = (np.array(part) for part in zip(*known, strict=True))
+        return Known(values[roofs, row], is_known[roofs, row])
+
+    seconds = Known(found.duration_ns.values[row] / 1e9, has_time[row])
+    flop, moved = (taken(lambda of: of.amount, roofs) for roofs in (precision_of, level_of))
+    intensity, rate = ratio(flop, moved), ratio(flop, seconds)
+    peak, bandwidth = (
+        ratio(taken(lambda of: of.ceiling, roofs), seconds) for roofs in (precision_of, level_of)
+    )
+    by_memory = multiplied(intensity, bandwidth)
+    is_known = peak.is_known & by_memory.is_known
+    roof = Known(np.minimum(peak.values, by_memory.values), is_known)
+    governing = np.where(by_memory.values < peak.values, level_of, precision_of)
+    nominal = [
+        ratio(amount, taken(lambda of: of.nominal, roofs))
+        for amount, roofs in ((flop, precision_of), (moved, level_of))
+    ]
+    of_data_sheet = Known(
+        np.maximum(nominal[0].values, nominal[1].values),
+        nominal[0].is_known & nominal[1].is_known,
+    )
+    names = [of.name for of in found.roofs]
+    every = np.arange(len(row))
+    return place, {
+        "precision": labelled(precision_of, names),
+        "level": labelled(level_of, names),
+        "flop": _column(flop, every),
+        "bytes": _whole(moved, every),
+        "intensity": _column(intensity, every),
+        "flop_per_s": _column(rate, every),
+        "peak_flop_per_s": _column(peak, every),
+        "peak_bytes_per_s": _column(bandwidth, every),
+        "ridge": _column(ratio(peak, bandwidth), every),
+        "roof_flop_per_s": _column(roof, every),
+        "share_ratio": _column(ratio(rate, roof), every),
+        "governed_by": labelled(governing, names, is_known),
+        "nominal_ratio": _column(of_data_sheet, every),
+    }
 
 
 def _notes(found: Rooflines) -> tuple[str, ...]:

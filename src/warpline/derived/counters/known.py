@@ -21,7 +21,7 @@ def scaled(values: Known, factor: float) -> Known:
     return Known(values.values * factor, values.is_known)
 
 
-def product(*factors: Known) -> Known:
+def multiplied(*factors: Known) -> Known:
     """Return the product of numbers, known where all are."""
     values, is_known = factors[0]
     for factor in factors[1:]:

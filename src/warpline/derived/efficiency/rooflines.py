@@ -19,7 +19,7 @@ from warpline.derived.counters import metric_numbers
 from warpline.derived.counters.known import (
     Known,
     first_known,
-    product,
+    multiplied,
     ratio,
     scaled,
     summed,
@@ -119,7 +119,7 @@ class Rooflines:
         ratios = []
         for of in (self.sm_ratio, self.memory_ratio):
             time = Known(self.duration_ns.values, of.is_known & self.duration_ns.is_known)
-            weighted = summed(product(of, time), codes, count)
+            weighted = summed(multiplied(of, time), codes, count)
             ratios.append(ratio(weighted, summed(time, codes, count)))
         roofs = tuple(roof.summed(codes, count, self.duration_ns) for roof in self.roofs)
         return Rooflines(summed(self.duration_ns, codes, count), roofs, *ratios)
@@ -159,21 +159,21 @@ class _Metrics:
 
     def total(self, counter: str, clock: str = "") -> Known:
         """Return the sum of a counter: as counted, or by its rate per second or cycle."""
-        by_second = product(self.get(f"{counter}.sum.per_second"), self.seconds)
+        by_second = multiplied(self.get(f"{counter}.sum.per_second"), self.seconds)
         found = first_known(self.get(f"{counter}.sum"), by_second)
         if clock:
             rate = self.get(f"{counter}.sum.per_cycle_elapsed")
-            found = first_known(found, product(rate, self.get(clock), self.seconds))
+            found = first_known(found, multiplied(rate, self.get(clock), self.seconds))
         return found
 
     def possible(self, counter: str, clock: str) -> Known:
         """Return what the peak of a counter allows in the duration at the measured clock."""
-        return product(self.get(f"{counter}.sum.peak_sustained"), self.get(clock), self.seconds)
+        return multiplied(self.get(f"{counter}.sum.peak_sustained"), self.get(clock), self.seconds)
 
     def nominal(self, peaks: Sequence[float | None]) -> Known:
         """Return what a peak per second of each GPU allows in the duration; None is unknown."""
         rates = np.array([*(peak or 0 for peak in peaks), 0], np.float64)[self._devices]
-        return product(Known(rates, rates > 0), self.seconds)
+        return multiplied(Known(rates, rates > 0), self.seconds)
 
     def nominal_of(self, field: str) -> Known:
         """Return the same by a field of `Peaks`; unknown without a field."""
