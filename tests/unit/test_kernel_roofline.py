@@ -73,6 +73,9 @@ def test_flop_and_bytes_are_those_of_ncu(report: tuple[Trace, list[dict[str, Any
             fma = ncu[f"derived__smsp__sass_thread_inst_executed_op_{letter}fma_pred_on_x2"]
             flop = (add + multiply + fma) * clock * seconds
             assert row[field] == pytest.approx(flop, rel=SMALL)
+        pairs = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
+        half = sum(ncu[pairs.format(*of)] for of in (("hadd", 2), ("hmul", 2), ("hfma", 4)))
+        assert row["fp16_flop"] == pytest.approx(half * clock * seconds, rel=SMALL)
         for field, metric in (
             ("l1_bytes", "derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.per_second"),
             ("l2_bytes", "derived__lts__lts2xbar_bytes.sum.per_second"),
