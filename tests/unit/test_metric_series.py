@@ -66,6 +66,19 @@ def test_blocks_and_values_of_a_metric_are_one_series_in_order_of_time() -> None
     assert found[NO_DEVICE, 1].covered_ns == 0  # how long one value lasts is unknown
 
 
+def test_a_gap_in_regular_values_is_a_gap() -> None:
+    times = [*range(0, 1000, 100), *range(3000, 4000, 100)]
+    rows = [{"time_ns": at, "device_id": 0, "metric_id": 1, "value": 1.0} for at in times]
+    (one,) = series_of(*rows)
+    assert one.covered_ns == 20 * 100
+    # Values that come when something changes last until the next one.
+    irregular = [
+        {**row, "time_ns": at} for row, at in zip(rows, [0, 7, 500, 510, 9000], strict=False)
+    ]
+    (one,) = series_of(*irregular)
+    assert one.end_ns[:-1].tolist() == [7, 500, 510, 9000]
+
+
 def test_a_window_has_the_samples_that_overlap_it() -> None:
     (one,) = series_of(block(samples=3, first_code_id=0), codes=(1, 2, 3), window=(150, 200))
     assert one.value.tolist() == [4.0]

@@ -19,6 +19,7 @@ _BLOCK_COLUMNS = (
     *("start_ns", "end_ns", "samples", "scale"),
     *("device_id", "metric_id", "first_code_id"),
 )
+_REGULAR = 0.9  # share of the times between values that differ by at most half from the median
 _LONGEST_NS = 1 << 50  # of a block: 13 days
 
 
@@ -70,7 +71,8 @@ def metric_series(trace: Trace) -> tuple[MetricSeries, ...]:
     """Return the samples of each metric that has some, by device and row of the metric.
 
     Values with a time of their own (table counter) last until the next one of their metric, the
-    last one as long as most. Values that are not finite are left out. In a part of a trace, samples
+    last one as long as most. If most are equally far apart, none lasts longer than that: what is
+    missing then is a gap. Values that are not finite are left out. In a part of a trace, samples
     are those that overlap its time.
 
     Raises:
@@ -109,10 +111,18 @@ def _timed(trace: Trace) -> Iterator[tuple[tuple[int, int], tuple[I64, I64, F64]
     begins = np.flatnonzero(np.diff(cell[order], prepend=np.iinfo(np.int64).min))
     for rows in np.split(order, begins)[1:]:
         start = columns["time_ns"].values[rows]
-        steps = np.diff(start)
-        last = int(np.median(steps)) if len(steps) else 0
-        end = start + np.append(steps, last)
-        yield (int(device[rows[0]]), int(metric[rows[0]])), (start, end, value[rows])
+        yield (int(device[rows[0]]), int(metric[rows[0]])), (start, _ends(start), value[rows])
+
+
+def _ends(start: I64) -> I64:
+    """Return when values end that begin at some times, shape (n,): as `metric_series` says."""
+    steps = np.diff(start)
+    usual = int(np.median(steps)) if len(steps) else 0
+    is_usual = np.abs(steps - usual) <= usual // 2
+    if len(steps) and is_usual.mean() >= _REGULAR:
+        steps = np.minimum(steps, np.where(is_usual, steps, usual))
+    end: I64 = start + np.append(steps, usual)
+    return end
 
 
 class _Blocks:
