@@ -31,11 +31,12 @@ def local_memory(launches: Launches) -> list[Proposal]:
     Why it matters: Local memory holds registers that did not fit and arrays that are indexed at run
         time. It is in DRAM, behind the same caches as all other data.
     How it is found: Sectors and requests of local memory. A repair takes all of them away from L1
-        and L2; the rest is the floor.
+        and L2, and the arithmetic on their indices with them; the rest is the floor.
     What to do: Spills: raise the limit of registers (`__launch_bounds__`, `-maxrregcount`), or
         split the kernel. Arrays: unroll loops, so that indices are known to the compiler.
     Limits: With more registers fewer warps fit on an SM, and unrolled code is other code.
-    Source: Nsight Compute's metrics. No pair was measured.
+    Source: Pair `local_array` on an H100: 611 us, 24 us measured; a floor with the arithmetic on
+        indices, 261 us, was beaten.
     """
     local = sum(launches.metric(name) for name in _LOCAL)
     every = local + sum(launches.metric(name) for name in _GLOBAL)
@@ -53,6 +54,8 @@ def local_memory(launches: Launches) -> list[Proposal]:
 
     kept = dict.fromkeys((*L1, *L2, "dram"), 1 - share)
     kept |= dict.fromkeys(("l1-requests", "lsu", "memory-instructions"), 1 - of_requests)
+    # How much of the integer work computes indices, counters do not show.
+    kept |= dict.fromkeys(("issue", "alu", "adu", "uniform"), np.zeros(len(share)))
     return [
         Proposal(
             Kind.REPLACES,
