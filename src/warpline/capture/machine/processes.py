@@ -13,6 +13,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _ROUNDS = 50
+_LOOKS = 3  # at an environment that is empty
 _EXIT_CODE = 49  # of the fields of stat that follow the name
 _ELF = b"\x7fELF"
 _PT_INTERP = (3).to_bytes(4, "little")
@@ -78,11 +79,8 @@ def variable_of(pid: int, name: str) -> str | None:
 
     Empty if the variable is not set; None if unknown, such as after the process has ended.
     """
-    try:
-        blob = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return None
-    if not executable_of(pid):  # it has ended meanwhile: the content may be incomplete
+    blob = _environment(pid)
+    if blob is None or not executable_of(pid):  # if it has ended, the content may be incomplete
         return None
     prefix = f"{name}=".encode()
     return next(
@@ -93,6 +91,25 @@ def variable_of(pid: int, name: str) -> str | None:
         ),
         "",
     )
+
+
+def _environment(pid: int) -> bytes | None:
+    """Return the initial environment of a process; None if unknown.
+
+    While a program is being started in a process, its environment is empty, as is its command line,
+    which is there a moment earlier.
+    """
+    folder = _PROC / str(pid)
+    try:
+        for _ in range(_LOOKS):
+            blob = (folder / "environ").read_bytes()
+            if blob:
+                return blob
+            if not (folder / "cmdline").read_bytes():
+                return None
+    except OSError:
+        return None
+    return b""
 
 
 def send(root: int, number: int) -> int:
