@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from capture.stand_ins import compiled
-from support.launching import TIMEOUT_S
+from support.launching import TIMEOUT_S, until
 
 import warpline
 from warpline import native
@@ -88,14 +88,6 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, cuda: Any) -> Machine:
     return Machine(tmp_path, cuda)
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def has(machine: Machine, size: int) -> Callable[[], bool]:

@@ -6,13 +6,12 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from capture.nvml_stand_in import stand_in
-from support.launching import TIMEOUT_S, environment
+from support.launching import environment, open_files, until, with_open
 
 from warpline.capture.session.control import FILE_NAME, ControlFile, ControlPage, RangeMode, State
 from warpline.capture.session.readings import (
@@ -75,12 +74,7 @@ class Launcher:
 
     def collectors(self) -> list[int]:
         """Return the processes that have a file of readings open."""
-        names = {str(path) for path in self.folder.glob("*.readings")}
-        return [
-            int(entry.name)
-            for entry in Path("/proc").glob("[0-9]*")
-            if names & {_target(path) for path in _files(entry / "fd")}
-        ]
+        return with_open(*self.folder.glob("*.readings"))
 
     def readings(self, table: str) -> Readings | None:
         """Return what was written."""
@@ -104,20 +98,6 @@ class Launcher:
         assert self.process.stdout.readline() == f"{word}\n"
 
 
-def _files(folder: Path) -> list[Path]:
-    try:
-        return [*folder.iterdir()]
-    except OSError:
-        return []
-
-
-def _target(path: Path) -> str:
-    try:
-        return str(path.readlink())
-    except OSError:
-        return ""
-
-
 Launch = Callable[..., Launcher]
 
 
@@ -137,14 +117,6 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
     for each in launched:
         each.process.kill()
         each.process.communicate()
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_readings_go_on_until_the_launcher_closes_them(launch: Launch, tmp_path: Path) -> None:
@@ -218,7 +190,7 @@ def test_it_is_no_child_and_in_no_group_of_the_launchers(launch: Launch) -> None
     assert os.getsid(pid) == pid
     parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     assert parent != launcher.process.pid
-    files = {_target(path) for path in _files(Path(f"/proc/{pid}/fd"))}
+    files = open_files(pid)
     assert not [name for name in files if name.startswith("pipe:")]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from capture.stand_ins import compiled
-from support.launching import TIMEOUT_S, environment
+from support.launching import environment, until, with_open
 
 from warpline.capture.machine.gpm import METRICS as GPM_METRICS
 from warpline.capture.session.control import ControlFile
@@ -86,12 +86,7 @@ class Launcher:
 
     def processes(self) -> list[int]:
         """Return the processes that have the file of samples open."""
-        name = str(path_of(self.folder))
-        return [
-            int(entry.name)
-            for entry in Path("/proc").glob("[0-9]*")
-            if name in {_target(path) for path in _files(entry / "fd")}
-        ]
+        return with_open(path_of(self.folder))
 
     def sampler(self, gpu: int = 0) -> int:
         """Return the process that samples a GPU."""
@@ -111,20 +106,6 @@ class Launcher:
         """Return how many samples of a GPU were written."""
         blocks = self.gpus().get(gpu, GpuSamples()).blocks
         return sum(block.samples for block in blocks if block.metric == 1)
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return [*folder.iterdir()]
-    except OSError:
-        return []
-
-
-def _target(path: Path) -> str:
-    try:
-        return str(path.readlink())
-    except OSError:
-        return ""
 
 
 Launch = Callable[..., Launcher]
@@ -172,14 +153,6 @@ def launch(tmp_path: Path) -> Iterator[Launch]:
         each.process.kill()
         each.process.communicate()
     assert not violations.exists() or violations.read_text() == ""
-
-
-def until(is_so: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + TIMEOUT_S
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def values(gpu: GpuSamples, metric: int) -> list[tuple[int, float]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,3 +90,31 @@ def names(recording: Path) -> list[str]:
     trace = warpline.open(recording)
     ranges = trace.columns("range", "name_id")
     return [trace.strings.text(int(number)) or "" for number in ranges["name_id"].values]
+
+
+def open_files(pid: int) -> set[str]:
+    """Return the paths of the files that a process has open; none if it has ended."""
+    try:
+        entries = [*Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return set()
+    found = set()
+    for entry in entries:
+        with contextlib.suppress(OSError):
+            found.add(str(entry.readlink()))
+    return found
+
+
+def with_open(*paths: Path) -> list[int]:
+    """Return the processes that have one of some files open."""
+    names = set(map(str, paths))
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if names & open_files(pid)]
+
+
+def until(is_so: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + TIMEOUT_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.005)

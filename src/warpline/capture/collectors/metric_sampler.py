@@ -31,6 +31,7 @@ from warpline.capture.collectors.sample_blocks import BlockMaker, SampleClock
 from warpline.capture.collectors.sampler_links import SAMPLER
 from warpline.capture.machine.gpu_probe import DRIVER, ChipName, ProfilerInitialize, call
 from warpline.capture.machine.gpu_probe import FUNCTIONS as CUPTI_FUNCTIONS
+from warpline.capture.machine.orphans import end_after
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.readings import IsRecording
 from warpline.capture.session.recording_state import RecordingState
@@ -344,18 +345,9 @@ class _Filled:
     is_recording: IsRecording
 
 
-def _end_after(link: socket.socket) -> None:
-    """End this process soon after the other end is closed, whatever the driver does."""
-    poll = select.poll()
-    poll.register(link, select.POLLRDHUP)
-    poll.poll()
-    time.sleep(_LAST_S + _AFTER_S)
-    os._exit(0)
-
-
 def _run() -> NoReturn:
     link = socket.socket(fileno=int(sys.argv[1]))
-    threading.Thread(target=_end_after, args=(link,), daemon=True).start()
+    end_after(link, _LAST_S + _AFTER_S)
     try:
         main(link, json.loads(sys.argv[2]))
     finally:

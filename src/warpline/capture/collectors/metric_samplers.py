@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -32,6 +29,7 @@ from warpline.capture.machine.gpm import Gpm
 from warpline.capture.machine.gpus import probe_environment
 from warpline.capture.machine.nvml import Gpu, Nvml
 from warpline.capture.machine.obstacles import Obstacle, known_obstacle
+from warpline.capture.machine.orphans import end_after, keep_only
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.readings import IsRecording
 from warpline.capture.session.recording_state import RecordingState
@@ -40,7 +38,6 @@ from warpline.errors import CaptureError
 
 _GPM_S = 0.1
 _MOST_BYTES = 1 << 20
-_MOST_HANDLE = 1 << 16
 _OWN_VARIABLES = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 _NO_DRIVER = Obstacle("no NVIDIA driver was found (libnvidia-ml.so.1)", "run nvidia-smi")
 _NO_CUPTI = Obstacle(
@@ -68,31 +65,9 @@ def serve(
         cupti: CUPTI libraries, the best one first.
     """
     with contextlib.suppress(OSError, ValueError, CaptureError):
-        _leave_launcher(link)
+        keep_only(link)
+        end_after(link, LAST_S)
         _Supervisor(link, request, environment, cupti).run()
-
-
-def _leave_launcher(link: socket.socket) -> None:
-    """Become a process that shares nothing with the launcher but a socket."""
-    os.setsid()
-    gc.freeze()  # the launcher's objects stay shared pages
-    handle = link.fileno()
-    os.closerange(0, handle)  # open pipes would keep their readers waiting
-    os.closerange(handle + 1, _MOST_HANDLE)
-    for _ in range(3):  # libraries may print
-        os.open(os.devnull, os.O_RDWR)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    threading.Thread(target=_end_after, args=(link,), daemon=True).start()
-
-
-def _end_after(link: socket.socket) -> None:
-    """End this process some time after the launcher closes its end, whatever the driver does."""
-    poll = select.poll()
-    poll.register(link, select.POLLRDHUP)
-    poll.poll()
-    time.sleep(LAST_S)
-    os._exit(0)
 
 
 @dataclass

@@ -11,14 +11,11 @@ that it writes to, and ends when the launcher closes its end of a socket, or die
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import math
 import os
 import select
-import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,7 +24,7 @@ from typing import Any
 from warpline.capture.collectors.gpu_health import GpuHealth, Owners
 from warpline.capture.collectors.host_health import HostHealth, ProcessHealth
 from warpline.capture.machine.nvml import Nvml
-from warpline.capture.machine.orphans import start_orphan
+from warpline.capture.machine.orphans import end_after, keep_only, start_orphan
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.readings import COLUMNS, ReadingsWriter, path_of
 from warpline.capture.session.recording_state import RecordingState
@@ -42,7 +39,6 @@ _EARLY = 0.99  # readings are a little early or late
 _PROCESSES_PER_S = 4  # rows of processes: they would be most of a recording
 _LAST_S = 1.0  # for the last reading; a driver that blocks longer is left alone
 _MOST_SETUP_BYTES = 1 << 20
-_MOST_HANDLE = 1 << 16
 
 Row = dict[str, int | None]
 
@@ -121,29 +117,12 @@ def _serve_safely(link: socket.socket) -> None:
 
 def _serve(link: socket.socket) -> None:
     """Wait for the start, and read until the launcher closes its end."""
-    os.setsid()
-    gc.freeze()  # the launcher's objects stay shared pages
-    handle = link.fileno()
-    os.closerange(0, handle)  # open pipes would keep their readers waiting
-    os.closerange(handle + 1, _MOST_HANDLE)
-    for _ in range(3):  # libraries may print
-        os.open(os.devnull, os.O_RDWR)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    keep_only(link)
     data, descriptors, _, _ = socket.recv_fds(link, _MOST_SETUP_BYTES, len(COLUMNS))
     if data and len(descriptors) == len(COLUMNS):
-        threading.Thread(target=_end_after, args=(link,), daemon=True).start()
+        end_after(link, _LAST_S)
         setup = json.loads(data)
         _Run(setup, dict(zip(COLUMNS, descriptors, strict=True))).until_closed(link)
-
-
-def _end_after(link: socket.socket) -> None:
-    """End this process soon after the launcher closes its end, whatever the driver does."""
-    poll = select.poll()
-    poll.register(link, select.POLLIN)
-    poll.poll()
-    time.sleep(_LAST_S)
-    os._exit(0)
 
 
 class _Task:
