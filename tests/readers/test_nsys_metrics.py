@@ -1,46 +1,30 @@
-"""Sampled metrics in exports: of GPUs, network adapters and switches, in all forms of tables."""
+"""Sampled metrics of GPUs in exports: which GPU, names, units, damage."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from unittest import mock
 
 import pytest
-from support.nsys_exports import Row, Rows, kernel, strings
+from support.nsys_exports import Rows, kernel, strings
+from support.nsys_samples import (
+    BUSY,
+    CLOCK,
+    COLUMNS,
+    TYPE,
+    WARPS,
+    declared,
+    gpu,
+    network,
+    sample,
+    told,
+)
 
 import warpline
 from warpline import native
 from warpline.errors import CorruptTraceError
 from warpline.readers.nsys import export, source
 from warpline.readers.nsys.database import Database
-
-TYPE = (1 << 48) | (1 << 32)  # of metrics; the lowest bits are the GPU
-CLOCK, BUSY = "GPC Clock Frequency [MHz]", "SMs Active [Throughput %]"
-WARPS = "Compute Warps in Flight [Avg Warps per Cycle]"
-COLUMNS = ("time_ns", "device_id", "metric_id", "value")
-
-
-def gpu(index: int, **more: Any) -> Row:
-    return {"id": index, "name": f"GPU {index}", "vmId": 0, **more}
-
-
-def declared(*names: str, kind: int = TYPE) -> Rows:
-    return [{"typeId": kind, "metricId": i, "metricName": n} for i, n in enumerate(names)]
-
-
-def sample(time: int | None, metric: int, value: Any, kind: int = TYPE, **more: Any) -> Row:
-    return {"timestamp": time, "typeId": kind, "metricId": metric, "value": value, **more}
-
-
-def told(rows_of, trace) -> list[tuple[Any, ...]]:
-    """Return the samples: time, index of the GPU, name of the metric, value."""
-    names = [name for (name,) in rows_of(trace, "metric", "name_id")]
-    gpus = [index for (index,) in rows_of(trace, "device", "gpu_index")]
-    return [
-        (time, None if device is None else gpus[device], names[metric], value)
-        for time, device, metric, value in rows_of(trace, "counter", *COLUMNS)
-    ]
 
 
 def test_the_lowest_bits_of_the_type_are_the_gpu(opened, rows_of):
@@ -308,8 +292,8 @@ def test_a_sample_without_a_number_is_damage(opened, column, wrong):
 def test_damage_that_is_found_in_a_later_column(opened):
     """Times and values are read first; what identifies a series is read when it is needed."""
     rows = [sample(time, 0, 1) for time in range(20)]
-    network = [_network(5, 70, 6, 2, portId=0)]
-    trace = opened({"StringIds": strings("x"), "GPU_METRICS": rows, "NET_NIC_METRIC": network})
+    adapter = [network(5, 70, 6, 2, portId=0)]
+    trace = opened({"StringIds": strings("x"), "GPU_METRICS": rows, "NET_NIC_METRIC": adapter})
     read, path = Database.read, trace.meta.paths[0]
 
     def fails(self, name, columns, *arguments):
@@ -324,217 +308,6 @@ def test_damage_that_is_found_in_a_later_column(opened):
         assert damaged.row_count("counter") == 1
         assert damaged.columns("counter", *COLUMNS)["value"].to_list() == [2.0]
         assert damaged.meta.damaged == {"counter": "page 6 is damaged"}
-
-
-def test_metrics_of_the_chip_belong_to_no_gpu(opened, rows_of):
-    trace = opened(
-        {
-            "StringIds": strings("x"),
-            "TARGET_INFO_SOC_METRICS": declared("DRAM Read [Throughput %]"),
-            "SOC_METRICS": [sample(1, 0, 9)],
-        }
-    )
-    assert told(rows_of, trace) == [(1, None, "DRAM Read [Throughput %]", 9.0)]
-    assert trace.row_count("device") == 0
-
-
-def _network(start: int, where: int, place: int, value: Any, **more: Any) -> Row:
-    row = {"start": start, "end": start + 100, "globalId": where, "metricsListId": 0}
-    return {**row, "metricsIdx": place, "value": value, **more}
-
-
-NETWORK = [
-    {"metricsListId": 0, "metricsIdx": 6, "name": "IB: Bytes sent", "unit": "bytes/ms"},
-    {"metricsListId": 0, "metricsIdx": 7, "name": "IB: Send waits", "unit": ""},
-]
-
-
-def test_network_adapters_are_in_the_names(opened, rows_of):
-    trace = opened(
-        {
-            "StringIds": strings("x"),
-            "TARGET_INFO_NETWORK_METRICS": NETWORK,
-            "TARGET_INFO_NIC_INFO": [
-                {"nicId": 0, "name": "mlx5_0"},
-                {"nicId": 1, "name": "mlx5_1"},
-                {"nicId": 2, "name": "eth0"},
-                {"nicId": 3, "name": "eth0"},
-            ],
-            "NIC_ID_MAP": [{"nicId": n, "globalId": 70 + n} for n in range(4)],
-            "NET_NIC_METRIC": [
-                _network(5, 70, 6, 1000, portId=0),
-                _network(5, 71, 6, 2000, portId=1),
-                _network(5, 71, 6, 3000, portId=2),
-                _network(5, 71, 7, 4, portId=1),
-                _network(5, 72, 6, 5, portId=0),
-                _network(5, 73, 6, 6, portId=0),
-                _network(5, -1, 9, 2.5, portId=0),
-            ],
-        }
-    )
-    assert {name: (time, device, value) for time, device, name, value in told(rows_of, trace)} == {
-        "mlx5_0: IB: Bytes sent [bytes/ms]": (5, None, 1000.0),
-        "mlx5_1 port 1: IB: Bytes sent [bytes/ms]": (5, None, 2000.0),
-        "mlx5_1 port 2: IB: Bytes sent [bytes/ms]": (5, None, 3000.0),
-        "mlx5_1 port 1: IB: Send waits": (5, None, 4.0),
-        "eth0 (0x48): IB: Bytes sent [bytes/ms]": (5, None, 5.0),
-        "eth0 (0x49): IB: Bytes sent [bytes/ms]": (5, None, 6.0),
-        "NIC 0xffffffffffffffff: metric 9": (5, None, 2.5),
-    }
-    assert trace.meta.unread == {}
-    assert trace.row_count("device") == 0
-
-
-def test_switches_and_exports_that_name_no_port(opened, rows_of):
-    trace = opened(
-        {
-            "StringIds": strings("x"),
-            "TARGET_INFO_NETWORK_METRICS": NETWORK,
-            "NET_IB_DEVICE_INFO": [
-                {"networkId": 1, "guid": 0xABC, "name": "leaf-3", "des": "Quantum"},
-                {"networkId": 1, "guid": 0xABD, "name": None, "des": "Quantum"},
-            ],
-            "NET_IB_SWITCH_METRIC": [
-                _network(5, 0xABC, 6, 1),
-                _network(6, 0xABD, 6, 2),
-                _network(7, 0xABE, 6, 3),
-            ],
-        }
-    )
-    assert told(rows_of, trace) == [
-        (5, None, "leaf-3: IB: Bytes sent [bytes/ms]", 1.0),
-        (6, None, "Quantum: IB: Bytes sent [bytes/ms]", 2.0),
-        (7, None, "IB switch 0xabe: IB: Bytes sent [bytes/ms]", 3.0),
-    ]
-
-
-FTRACE = TYPE + (5 << 32)
-OLD_TYPES = {
-    "GENERIC_EVENT_SOURCES": [
-        {"sourceId": 1, "data": json.dumps({"Name": "GpuMetrics"})},
-        {"sourceId": 2, "data": json.dumps({"Name": "FTrace"})},
-        {"sourceId": 3, "data": "[1"},
-    ],
-    "GENERIC_EVENT_TYPES": [
-        {"typeId": TYPE, "sourceId": 1, "data": "{}"},
-        {"typeId": TYPE + 1, "sourceId": 1, "data": "{}"},
-        {"typeId": FTRACE, "sourceId": 2, "data": "{}"},
-        {"typeId": FTRACE + 1, "sourceId": 2, "data": "{}"},
-        {"typeId": FTRACE + 2, "sourceId": 3, "data": "{}"},
-    ],
-}
-
-
-def generic(time: int | None, data: Any, kind: int = TYPE, **more: Any) -> Row:
-    text = data if isinstance(data, str) else json.dumps(data)
-    return {"rawTimestamp": time, "timestamp": None, "typeId": kind, "data": text, **more}
-
-
-OLD_SAMPLES = [
-    generic(20, {"GPC Clock Frequency": "1410000000", "SM Active": "7"}),
-    generic(10, {"GPC Clock Frequency": "1400000000", "SM Active": "6"}),
-    generic(10, {"SM Active": 5}, TYPE + 1),
-    generic(11, {"common_pid": "4"}, FTRACE),
-    generic(11, {"common_pid": "4"}, FTRACE + 1),
-    generic(11, {"a": "4"}, FTRACE + 2),
-]
-
-
-def test_older_exports_have_samples_as_generic_events(opened, rows_of):
-    trace = opened({"StringIds": strings("x"), **OLD_TYPES, "GENERIC_EVENTS": OLD_SAMPLES})
-    clock = "GPC Clock Frequency [MHz]"
-    assert told(rows_of, trace) == [
-        (10, 0, clock, 1400.0),
-        (10, 0, "SM Active", 6.0),
-        (10, 1, "SM Active", 5.0),
-        (20, 0, clock, 1410.0),
-        (20, 0, "SM Active", 7.0),
-    ]
-    assert trace.meta.unread == {"GENERIC_EVENTS of FTrace": 2, "GENERIC_EVENTS": 1}
-
-
-def test_samples_in_both_forms_count_once(opened, rows_of):
-    trace = opened(
-        {
-            "StringIds": strings("x"),
-            **OLD_TYPES,
-            "TARGET_INFO_GPU_METRICS": declared("GPC Clock Frequency", "SM Active"),
-            "GPU_METRICS": [sample(10, 1, 6), sample(20, 1, 7)],
-            "GENERIC_EVENTS": OLD_SAMPLES,
-        }
-    )
-    assert told(rows_of, trace) == [
-        (10, 0, "SM Active", 6.0),
-        (10, 1, "SM Active", 5.0),  # of a GPU that only the generic events have
-        (20, 0, "SM Active", 7.0),
-    ]
-    assert trace.meta.unread == {"GENERIC_EVENTS of FTrace": 2, "GENERIC_EVENTS": 1}
-
-
-def test_generic_events_that_are_no_metrics_are_no_counters(opened):
-    trace = opened({"StringIds": strings("x"), **OLD_TYPES, "GENERIC_EVENTS": OLD_SAMPLES[3:]})
-    assert not trace.has("counter")
-    assert not trace.has("metric")
-
-
-HOSTILE = (
-    "[1]",
-    "{",
-    "",
-    "[" * 100_000,
-    '{"SM Active": "' + "9" * 5000 + '"}',
-    '{"SM Active": NaN, "b": null, "c": [], "d": {"e": 1}, "f": "six"}',
-)
-
-
-def test_hostile_json(opened, rows_of):
-    events = [generic(1, text) for text in HOSTILE]
-    events += [generic(2, {"SM Active": "1", "wrong": "x"}), generic(None, {"SM Active": 2})]
-    trace = opened({"StringIds": strings("x"), **OLD_TYPES, "GENERIC_EVENTS": events})
-    assert told(rows_of, trace) == [(2, 0, "SM Active", 1.0)]
-    assert any("GENERIC_EVENTS.data: 4 values" in warning for warning in trace.meta.warnings)
-
-
-def test_newer_exports_have_values_of_generic_events_as_rows(opened, rows_of):
-    """They have names by id, and times that were converted."""
-    data = [
-        {"genericEventId": 8, "fieldIdx": 0, "uintVal": 1_410_000_000},
-        {"genericEventId": 8, "fieldIdx": 1, "doubleVal": 2.5},
-        {"genericEventId": 9, "fieldIdx": 1, "floatVal": 0.5},
-        {"genericEventId": 9, "fieldIdx": 2, "intVal": -4},
-        {"genericEventId": 9, "fieldIdx": 3, "uintVal": -1},
-        {"genericEventId": 9, "fieldIdx": 4},
-        {"genericEventId": 7, "fieldIdx": 1, "intVal": 3},
-        {"genericEventId": 99, "fieldIdx": 1, "intVal": 3},
-    ]
-    event = {"rawTimestamp": 1, "typeId": TYPE, "data": None}
-    trace = opened(
-        {
-            "StringIds": strings("GpuMetrics", "FTrace", CLOCK, BUSY),
-            "GENERIC_EVENT_SOURCES": [{"sourceId": 1, "nameId": 0}, {"sourceId": 2, "nameId": 1}],
-            "GENERIC_EVENT_TYPES": [
-                {"typeId": TYPE, "sourceId": 1, "nameId": 0},
-                {"typeId": FTRACE, "sourceId": 2, "nameId": 1},
-            ],
-            "GENERIC_EVENT_TYPE_FIELDS": [
-                {"typeId": TYPE, "fieldIdx": place, "fieldNameId": 2 + place} for place in (0, 1)
-            ],
-            "GENERIC_EVENTS": [
-                {**event, "genericEventId": 9, "timestamp": 200},
-                {**event, "genericEventId": 8, "timestamp": 100},
-                {**event, "genericEventId": 7, "timestamp": 150, "typeId": FTRACE},
-            ],
-            "GENERIC_EVENT_DATA": data,
-        }
-    )
-    assert sorted(told(rows_of, trace)) == [
-        (100, 0, CLOCK, 1410.0),
-        (100, 0, BUSY, 2.5),
-        (200, 0, BUSY, 0.5),
-        (200, 0, "metric 2", -4.0),
-        (200, 0, "metric 3", float(2**64 - 1)),
-    ]
-    assert trace.meta.unread == {"GENERIC_EVENTS of FTrace": 1}
 
 
 @pytest.mark.skipif(native.core() is None, reason="needs the native core")
