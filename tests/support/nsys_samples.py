@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from support.nsys_exports import Row, Rows
+
+from warpline.trace import Trace
 
 TYPE = (1 << 48) | (1 << 32)  # of metrics; the lowest bits are the GPU
 CLOCK, BUSY = "GPC Clock Frequency [MHz]", "SMs Active [Throughput %]"
@@ -24,7 +27,7 @@ def sample(time: int | None, metric: int, value: Any, kind: int = TYPE, **more: 
     return {"timestamp": time, "typeId": kind, "metricId": metric, "value": value, **more}
 
 
-def told(rows_of, trace) -> list[tuple[Any, ...]]:
+def told(rows_of: Callable[..., list[Any]], trace: Trace) -> list[tuple[Any, ...]]:
     """Return the samples: time, index of the GPU, name of the metric, value."""
     names = [name for (name,) in rows_of(trace, "metric", "name_id")]
     gpus = [index for (index,) in rows_of(trace, "device", "gpu_index")]

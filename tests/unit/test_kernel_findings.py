@@ -13,6 +13,9 @@ from warpline import plugins
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.pricing import priced
 from warpline.derived.kernel_limits.rules import KERNEL_RULES, Kind
+from warpline.documents.kernel_filters import Choice
+from warpline.documents.kernel_findings import of_kernels
+from warpline.presentation.kernel_findings import findings_screen
 
 DRAM, ISSUE = f"gpu__dram_throughput.{OF_PEAK}", f"sm__inst_issued.{OF_PEAK}"
 L1, L2 = (
@@ -286,3 +289,11 @@ def test_launches_are_judged_together_as_alone():
     assert [[(item.rule, item.likely_ns) for item in every] for every in together] == [
         [(item.rule, item.likely_ns) for item in every] for every in alone
     ]
+
+
+@pytest.mark.parametrize("opcodes", [{}, {"FFMA": 10}])
+def test_what_needs_opcodes_is_said_to_be_unjudged_without_them(opcodes):
+    (kernel,) = of_kernels(trace([IDLE], [opcodes]), Choice())
+    assert not kernel.findings
+    (section,) = findings_screen([kernel]).blocks
+    assert ("were not judged" in str(section)) is not bool(opcodes)

@@ -65,7 +65,8 @@ def of_kernels(
         choice: Which launches.
         shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
     """
-    demands = Launches(trace).demands
+    launches = Launches(trace)
+    demands = launches.demands
     if not demands.has_all.any():
         return []
     table = Rows(trace, "profiled_kernel")
@@ -87,6 +88,7 @@ def of_kernels(
             round(demands.time_ns[row]),
             RESOURCES[int(shares.argmax())].label,
             float(shares.max()),
+            bool(launches.opcodes.has_any[row]),
             findings,
         )
         for ((name, shape), rows), row, shares, findings in zip(

@@ -10,6 +10,10 @@ from warpline.result.kernel_findings import KernelFinding, KernelFindings
 from warpline.units import format_ns, format_ratio, plural
 
 _SHOWN, _KERNELS = 3, 20  # findings of a kernel, kernels
+_UNJUDGED = (
+    "Slow math and conversions to double were not judged: that requires instructions by opcode, as"
+    " in reports of ncu --set full."
+)
 
 
 def findings_screen(kernels: Sequence[KernelFindings]) -> Presentation:
@@ -28,7 +32,8 @@ def _section(kernel: KernelFindings, name: str) -> Section:
     title = f"{name} {kernel.shape}: {format_ns(kernel.time_ns)}{median}"
     busiest = f"{kernel.busiest} at {format_ratio(kernel.busiest_ratio)} of its peak"
     if not kernel.findings:
-        return Section(title, (Line(f"No findings. Busiest resource: {busiest}."),))
+        unjudged = "" if kernel.has_opcodes else f" {_UNJUDGED}"
+        return Section(title, (Line(f"No findings. Busiest resource: {busiest}.{unjudged}"),))
     shown = kernel.findings[:_SHOWN]
     blocks = tuple(_block(finding, place) for place, finding in enumerate(shown, 1))
     more = len(kernel.findings) - len(shown)

@@ -83,6 +83,7 @@ class KernelFindings:
         time_ns: Duration of this one, the median.
         busiest: The busiest resource.
         busiest_ratio: Its use, of its peak, on the busiest SM.
+        has_opcodes: Whether its instructions were counted by opcode, which some rules need.
         findings: The findings, ranked.
     """
 
@@ -92,4 +93,5 @@ class KernelFindings:
     time_ns: int
     busiest: str
     busiest_ratio: float
+    has_opcodes: bool
     findings: tuple[KernelFinding, ...]

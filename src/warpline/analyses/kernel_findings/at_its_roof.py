@@ -15,11 +15,11 @@ TITLE = "DRAM, L2 or Tensor Cores are near their peak"
 
 _NEARLY = 0.9  # of the ceiling
 _FIXES = {
-    "dram": "Done, unless it moves fewer bytes: fuse it with its neighbors, use smaller types, or"
-    " keep data in L2.",
-    "l2": "Done, unless it moves fewer sectors: reuse data in shared memory or registers, use"
-    " smaller types, or make scattered accesses contiguous.",
-    "tensor": "Done, unless it multiplies less or in a smaller type (FP8).",
+    "dram": "Nothing to gain unless it moves fewer bytes: fuse it with its neighbors, use smaller"
+    " types, or keep data in L2.",
+    "l2": "Nothing to gain unless it moves fewer sectors: reuse data in shared memory or registers,"
+    " use smaller types, or make scattered accesses contiguous.",
+    "tensor": "Nothing to gain unless it multiplies less, or in a smaller type (FP8).",
 }
 
 

@@ -38,7 +38,9 @@ def divergence(launches: Launches) -> list[Proposal]:
     kept = np.where(is_few, threads / WARP_THREADS, 1.0)
 
     def claim(row: int) -> str:
-        return f"{threads[row]:.1f} of {WARP_THREADS} threads take part in an instruction."
+        return (
+            f"{threads[row]:.1f} of {WARP_THREADS} threads are active per instruction, on average."
+        )
 
     return [
         Proposal(

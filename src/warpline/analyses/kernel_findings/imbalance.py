@@ -8,7 +8,6 @@ from warpline.derived.kernel_limits.demands import ACTIVE
 from warpline.derived.kernel_limits.launches import GRID, SMS, Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
-from warpline.units import format_ratio
 
 NAME = "imbalance"
 TITLE = "The work is spread unevenly over the SMs"
@@ -35,7 +34,7 @@ def imbalance(launches: Launches) -> list[Proposal]:
 
     def claim(row: int) -> str:
         return (
-            f"The busiest SM is active {format_ratio(ratio[row] - 1)} longer than the mean of all"
+            f"The busiest SM is active {ratio[row]:.1f} times as long as the mean SM"
             f" ({launches.metric(GRID)[row]:.0f} blocks, {launches.metric(_WAVES)[row]:.1f} waves)."
         )
 

@@ -93,7 +93,7 @@ def low_occupancy(launches: Launches) -> list[Proposal]:
             is_low & ~is_gain & is_busy,
             change,
             no_gain,
-            "Leave occupancy as it is; the busiest resource is what to relieve.",
+            "Leave occupancy as it is. Reduce the load on the busiest resource instead.",
             (*evidence, *(resource.metrics[0] for resource in RESOURCES[:2])),
         ),
     ]

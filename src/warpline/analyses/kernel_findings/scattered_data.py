@@ -52,8 +52,8 @@ def scattered_data(launches: Launches) -> list[Proposal]:
             (used > 0) & (used <= _MOST_BYTES) & (read / _SECTOR >= _LEAST_READ * sectors),
             Change.of(len(launches), {**kept, "dram": of_dram}),
             claim,
-            "Another layout of the data, if others can use it: structure of arrays, transposed"
-            " matrix, sorted indices.",
+            "Change the data layout, if the code that shares it allows: structure of arrays,"
+            " transposed matrix, sorted indices.",
             (_BYTES, _LOADS, _READ, _WRITTEN),
         )
     ]

@@ -48,6 +48,29 @@ SIGNATURES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+class Functions:
+    """The functions of a library whose status is one of cuBLAS.
+
+    Args:
+        library: The library.
+        signatures: The parameters of each function.
+    """
+
+    def __init__(self, library: Any, signatures: Mapping[str, tuple[type, ...]]) -> None:
+        self._library = library
+        self._signatures = signatures
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a function."""
+        found = getattr(self._library, name)
+        found.argtypes, found.restype = self._signatures[name], c_int
+        return found
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function; raises what `check` raises."""
+        check(name, self[name](*arguments))
+
+
 class Cublas:
     """The library, with a handle for a stream.
 
@@ -63,12 +86,13 @@ class Cublas:
     """
 
     def __init__(self, stream: c_void_p, newest: int) -> None:
-        self._library = libraries.load_cublas("libcublas", os.environ, newest)
+        library = libraries.load_cublas("libcublas", os.environ, newest)
+        self._functions = Functions(library, SIGNATURES)
         self._handle = c_void_p()
-        self._call("cublasCreate_v2", byref(self._handle))
-        self._call("cublasSetStream_v2", self._handle, stream)
+        self._functions.call("cublasCreate_v2", byref(self._handle))
+        self._functions.call("cublasSetStream_v2", self._handle, stream)
         version = c_int()
-        self._call("cublasGetVersion_v2", self._handle, byref(version))
+        self._functions.call("cublasGetVersion_v2", self._handle, byref(version))
         self.version = version_name(version.value)
 
     def sizes(self, dtype: str) -> tuple[int, int]:
@@ -90,16 +114,8 @@ class Cublas:
             *(c, kind.data, columns),
             *(kind.compute, _DEFAULT_ALGORITHM),
         )
-        self._call("cublasGemmEx", *arguments)
-        return prepared(self._function("cublasGemmEx"), *arguments)
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        check(name, self._function(name)(*arguments))
-
-    def _function(self, name: str) -> Any:
-        found = getattr(self._library, name)
-        found.argtypes, found.restype = SIGNATURES[name], c_int
-        return found
+        self._functions.call("cublasGemmEx", *arguments)
+        return prepared(self._functions["cublasGemmEx"], *arguments)
 
 
 def check(name: str, status: int) -> None:

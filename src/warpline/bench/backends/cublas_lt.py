@@ -9,7 +9,7 @@ from ctypes import byref, c_float, c_int, c_int8, c_int64, c_size_t, c_uint64, c
 from typing import Any
 
 from warpline.bench import libraries, operands
-from warpline.bench.backends.cublas import check, version_name
+from warpline.bench.backends.cublas import Functions, check, version_name
 from warpline.bench.driver import prepared
 from warpline.bench.refusals import RefusedError
 from warpline.bench.timing import Call
@@ -70,10 +70,11 @@ class CublasLt:
     """
 
     def __init__(self, stream: c_void_p, newest: int, allocate: Callable[[int], int]) -> None:
-        self._library = libraries.load_cublas("libcublasLt", os.environ, newest)
+        library = libraries.load_cublas("libcublasLt", os.environ, newest)
+        self._functions = Functions(library, SIGNATURES)
         self._stream = stream
         self._handle = self._created("cublasLtCreate")
-        get_version = self._library.cublasLtGetVersion
+        get_version = library.cublasLtGetVersion
         get_version.restype = c_size_t
         self.version = version_name(get_version())
         self._workspace = allocate(_WORKSPACE_BYTES)
@@ -112,8 +113,8 @@ class CublasLt:
             *(c, layouts[2]),
             *(byref(best), self._workspace, _WORKSPACE_BYTES, self._stream),
         )
-        self._call("cublasLtMatmul", *arguments)
-        return prepared(self._function("cublasLtMatmul"), *arguments)
+        self._functions.call("cublasLtMatmul", *arguments)
+        return prepared(self._functions["cublasLtMatmul"], *arguments)
 
     def _heuristic(self, product: c_void_p, layouts: list[c_void_p]) -> Heuristic:
         """Return the way that the library expects to be the fastest."""
@@ -122,7 +123,7 @@ class CublasLt:
         self._set("cublasLtMatmulPreferenceSetAttribute", preference, _WORKSPACE_LIMIT, limit)
         found, count = Heuristic(), c_int()
         name = "cublasLtMatmulAlgoGetHeuristic"
-        status = self._function(name)(
+        status = self._functions[name](
             *(self._handle, product, *layouts, layouts[2], preference),
             *(1, byref(found), byref(count)),
         )
@@ -133,16 +134,8 @@ class CublasLt:
 
     def _created(self, name: str, *arguments: Any) -> c_void_p:
         made = c_void_p()
-        self._call(name, byref(made), *arguments)
+        self._functions.call(name, byref(made), *arguments)
         return made
 
     def _set(self, name: str, owner: c_void_p, attribute: int, value: Any) -> None:
-        self._call(name, owner, attribute, byref(value), ctypes.sizeof(value))
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        check(name, self._function(name)(*arguments))
-
-    def _function(self, name: str) -> Any:
-        found = getattr(self._library, name)
-        found.argtypes, found.restype = SIGNATURES[name], c_int
-        return found
+        self._functions.call(name, owner, attribute, byref(value), ctypes.sizeof(value))
