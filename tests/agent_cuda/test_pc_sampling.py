@@ -44,11 +44,13 @@ def test_code_of_modules_is_kept_once(run):
 
 def test_code_without_room_is_left_out_and_counted(run):
     folder = run(
-        *("init", "repeat", 2, "k7,k18"),
-        **pcs.keys(keep_free_bytes=1 << 60),
+        *("init", "repeat", 2, "k7,k18,k28"),
+        **pcs.keys(cubin_bytes=150_000),
         environment={"FAKE_CUBIN_BYTES": "100000"},
     )
-    assert list((folder / "cubins").iterdir()) == []
+    assert list(pcs.modules(folder)) == [0]
+    assert len(pcs.modules(folder)[0]) == 100_000
+    assert pcs.sums(folder)[1]["left_out"] == 2
 
 
 def test_nothing_else_is_recorded_and_no_call_is_watched(run):

@@ -14,8 +14,6 @@
 namespace warpline::agent {
 namespace {
 
-constexpr std::uint64_t kMostBytesKept = 1u << 30;  // of a process
-
 // Writes a whole file that must not be there yet.
 bool write_file(const char* path, const char* bytes, std::size_t size) noexcept {
   const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -59,7 +57,8 @@ bool Cubins::write(std::uint64_t checksum, const cupti::ModuleData& module) {
   std::snprintf(name, sizeof name, "%016llx", static_cast<unsigned long long>(checksum));
   const std::string path = folder_ + name + ".cubin";
   if (access(path.c_str(), F_OK) == 0) return true;  // another process has written it
-  if (module.bytes > kMostBytesKept - bytes_ || !has_space(session_, module.bytes)) return false;
+  const std::uint64_t most = session_.config.pc_sampling.cubin_bytes;
+  if (bytes_ + module.bytes > most || !has_space(session_, module.bytes)) return false;
   const std::string unfinished = folder_ + name + "." + std::to_string(getpid());
   if (write_file(unfinished.c_str(), module.image, module.bytes) &&
       rename(unfinished.c_str(), path.c_str()) == 0) {

@@ -112,6 +112,7 @@ struct CounterConfig {
 // Sampling of program counters; processes and devices are those of counters.
 struct PcSamplingConfig {
   std::uint32_t period_exponent = 0;  // pc_sampling=5..31: every 2^that cycles; 0: none
+  std::uint64_t cubin_bytes = 1u << 30;  // of code that each process may keep
 
   bool is_on() const noexcept { return period_exponent != 0; }
 };
