@@ -15,6 +15,7 @@ from warpline import progress
 from warpline.documents import kernel_pages
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.kernel_findings import kernel_findings
+from warpline.documents.kernel_sections import sections_of_rows
 from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
@@ -90,7 +91,7 @@ def content(trace: Trace) -> KernelContent:
         for name, times in by_kernel.items()
     ]
     sums.sort(key=lambda one: -one["total_ns"])
-    details = _details(table, found, detailed)
+    details = _details(trace, table, found, detailed)
     return KernelContent(
         ", ".join(path.name for path in trace.meta.paths),
         _facts(trace),
@@ -206,9 +207,16 @@ def _of_finding(finding: KernelFinding | None) -> Row:
 
 
 def _details(
-    table: LaunchTable, found: Sequence[tuple[KernelFinding, ...]], places: Sequence[int]
+    trace: Trace,
+    table: LaunchTable,
+    found: Sequence[tuple[KernelFinding, ...]],
+    places: Sequence[int],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield places of launches and their JSON, as `warpline kernels --json` prints it."""
+    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), Choice())
+    sections = dict(
+        zip(places, sections_of_rows(trace, [rows[place] for place in places]), strict=True)
+    )
     with progress.task("Writing sections of kernels", len(places)) as advance:
         for start in range(0, len(places), _AT_ONCE):
             chosen = sorted(places[start : start + _AT_ONCE])
@@ -217,7 +225,7 @@ def _details(
             write_json(part, out, findings=[found[place] for place in chosen])
             kernels = json.loads(out.getvalue())["kernels"]
             for place, kernel in zip(chosen, kernels, strict=True):
-                yield place, {**kernel, "sections": {}, "code": None}
+                yield place, {**kernel, "sections": sections.pop(place), "code": None}
             advance(len(chosen))
 
 

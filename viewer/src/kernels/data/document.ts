@@ -95,10 +95,14 @@ export interface Throughput extends Ratio {
 
 export interface RooflinePoint {
   readonly precision: string;
+  readonly name?: string;
   readonly level: string;
   readonly flop_per_byte: number | null;
   readonly flop_per_s: number;
   readonly bytes_per_s?: number | null;
+  /** Of the ceiling at this intensity. */
+  readonly ratio?: number | null;
+  readonly governed_by?: string | null;
 }
 
 export interface Ceiling {
@@ -114,6 +118,8 @@ export interface Ceiling {
 export interface Roofline {
   readonly points: readonly RooflinePoint[];
   readonly ceilings: readonly Ceiling[];
+  /** What bounds the kernel, in words. */
+  readonly bound?: string | null;
 }
 
 export interface MemoryNode {
@@ -126,6 +132,8 @@ export interface MemoryNode {
 export interface MemoryEdge {
   readonly from: string;
   readonly to: string;
+  /** What `requests` counts; requests if absent. */
+  readonly counts?: string;
   readonly requests: number | null;
   readonly bytes: number | null;
   readonly ratio: number | null;
@@ -138,10 +146,13 @@ export interface Column {
 
 export type Cell = string | number | boolean | null;
 
+/** The first cell of a row names it, and has no column. */
 export interface MemoryTable {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly Cell[])[];
+  /** The metrics of the other cells, by row. */
+  readonly metrics?: readonly (readonly string[])[];
 }
 
 export interface Fact {
@@ -154,6 +165,7 @@ export interface Fact {
 export interface Stall {
   readonly stall: string;
   readonly label: string;
+  readonly metric?: string;
   readonly cycles_per_instruction: number | null;
   readonly ratio: number | null;
 }

@@ -32,22 +32,25 @@ export interface Diagram {
 /** Column, and the rows from the first to the last that a box fills. */
 type Place = readonly [column: number, first: number, last: number];
 
-const ROWS = 5;
+const ROWS = 8;
 const PLACES: Readonly<Record<string, Place>> = {
-  kernel: [0, 0, 4],
+  kernel: [0, 0, 7],
   global: [1, 0, 0],
   local: [1, 1, 1],
   texture: [1, 2, 2],
   surface: [1, 3, 3],
-  l1: [2, 0, 3],
-  shared: [2, 4, 4],
-  l2: [3, 0, 4],
+  async_copy: [1, 4, 4],
+  cluster_shared: [1, 5, 5],
+  tma: [1, 6, 6],
+  l1: [2, 0, 5],
+  shared: [2, 7, 7],
+  l2: [3, 0, 7],
   system: [4, 0, 0],
   peer: [4, 1, 1],
-  dram: [4, 2, 4],
+  dram: [4, 2, 7],
 };
-const LEFTS = [0, 210, 430, 670, 890];
-const WIDTHS = [84, 96, 104, 100, 130];
+const LEFTS = [0, 190, 410, 650, 880];
+const WIDTHS = [84, 118, 118, 110, 136];
 const ROW_PX = 74;
 const GAP_PX = 12;
 const WIDEST_PX = 9;

@@ -65,9 +65,13 @@ export function ceilingText(ceiling: Ceiling): string {
   return `${rate} (${ceiling.source})`;
 }
 
+export function precisionName(point: RooflinePoint): string {
+  return point.name ?? point.precision;
+}
+
 export function pointText(point: RooflinePoint): string {
   const intensity = point.flop_per_byte === null ? "" : `, ${valueText(point.flop_per_byte, "none")} FLOP/byte`;
-  return `${point.precision}, ${point.level}: ${withUnit(point.flop_per_s, "flop_per_s")}${intensity}`;
+  return `${precisionName(point)}, ${point.level}: ${withUnit(point.flop_per_s, "flop_per_s")}${intensity}`;
 }
 
 /** Returns the plot, or null if nothing can be drawn: without a point or without a ceiling. */

@@ -30,8 +30,10 @@ export function withUnit(value: Cell | undefined, unit: string): string {
       return shareText(value / 100);
     case "byte":
     case "bytes":
+    case "byte/block":
       return bytesText(value);
     case "byte/s":
+    case "byte/second":
     case "byte/ns":
     case "bytes_per_s":
       return valueText(unit === "byte/ns" ? value * 1e9 : value, "bytes_per_s");
@@ -42,6 +44,13 @@ export function withUnit(value: Cell | undefined, unit: string): string {
     default:
       return counted(value, unit === "count" || unit === "none" ? "" : unit);
   }
+}
+
+const MEASURED = /^(ns|ratio|%|hz|bytes?(\/\w+)?|\w+_per_s)$/;
+
+/** Formats a value whose label names what is counted: "32" for registers per thread. */
+export function underLabel(value: Cell | undefined, unit: string): string {
+  return withUnit(value, MEASURED.test(unit) ? unit : "");
 }
 
 /** Formats a number for a heading of its own: large ones shortened, small ones with their digits. */

@@ -21,12 +21,13 @@ function Frame({ line, unit, title, xUnit }: { line: Line; unit: string; title: 
   const across = ticks(line.x, xUnit, 5);
   const up = ticks(line.y, unit, 4);
   const acrossTexts = tickTexts(across, xUnit);
+  const upTexts = tickTexts(up, unit);
   return (
     <>
-      {up.map((at) => (
+      {up.map((at, i) => (
         <g key={at}>
           <line class="grid" x1={ROOM.left} x2={ROOM.right} y1={place(line.y, at)} y2={place(line.y, at)} />
-          <text class="tick" x={ROOM.left - 5} y={place(line.y, at) + 4} text-anchor="end">{unit === "ratio" ? `${Math.round(at * 100)}%` : withUnit(at, "count")}</text>
+          <text class="tick" x={ROOM.left - 5} y={place(line.y, at) + 4} text-anchor="end">{upTexts[i]}</text>
         </g>
       ))}
       {across.map((at, i) => <text key={at} class="tick" x={place(line.x, at)} y={ROOM.bottom + 15} text-anchor="middle">{acrossTexts[i]}</text>)}
@@ -70,12 +71,14 @@ export function Occupancy({ occupancy }: { occupancy: OccupancyData }) {
       <p>
         Theoretical <b data-value={occupancy.theoretical_ratio ?? undefined}>{shareOrNone(occupancy.theoretical_ratio)}</b>, achieved <b data-value={occupancy.achieved_ratio ?? undefined}>{shareOrNone(occupancy.achieved_ratio)}</b>.
       </p>
+      <div class="figures">
       <Table
         label="Blocks per SM that each resource allows"
         columns={[{ name: "Limit", unit: "" }, { name: "Blocks per SM", unit: "count" }, { name: "", unit: "" }]}
         rows={occupancy.limits.map(({ limit, blocks, is_limiting }) => [limit.replaceAll("_", " "), blocks, is_limiting ? "limits this launch" : ""])}
       />
-      <div class="figures">{occupancy.curves.map((curve) => <CurveView key={curve.by} curve={curve} />)}</div>
+      {occupancy.curves.map((curve) => <CurveView key={curve.by} curve={curve} />)}
+      </div>
       {occupancy.curves.length > 0 && (
         <Folded title="Curves as tables">
           {occupancy.curves.map((curve) => {

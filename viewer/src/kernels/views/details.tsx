@@ -86,14 +86,14 @@ function Content({ kernel, model }: { kernel: Kernel; model: Model }) {
         </nav>
         <div class="sections">
           <Findings kernel={kernel} model={model} />
-          {present.map(({ id, title, draw }) => (
-            <section key={id} id={id} aria-label={title}>
+          {present.map(({ id, title, isWide, draw }) => (
+            <section key={id} id={id} aria-label={title} class={isWide ? "wide" : undefined}>
               <h3>{title}</h3>
               {draw(kernel.sections)}
             </section>
           ))}
-          {absent.length > 0 && <p class="faint">Not collected: {absent.map(({ title }) => title.toLowerCase()).join(", ")}.</p>}
-          <section id="metrics" aria-label="All metrics">
+          {absent.length > 0 && <p class="faint wide">Not collected: {absent.map(({ title }) => title.toLowerCase()).join(", ")}.</p>}
+          <section id="metrics" class="wide" aria-label="All metrics">
             <h3>All metrics</h3>
             <Folded title={plural(Object.keys(kernel.metrics).length, "metric")}><Metrics kernel={kernel} /></Folded>
           </section>

@@ -22,7 +22,7 @@ export function predictedText(finding: Finding): string {
 
 export function Findings({ kernel, model }: { kernel: Kernel; model: Model }) {
   return (
-    <section id="findings" aria-label="Findings">
+    <section id="findings" class="wide" aria-label="Findings">
       <h3>Findings</h3>
       {kernel.findings.length === 0 && <p class="faint">No findings. The rules need the metrics of the set full.</p>}
       {kernel.findings.map((finding, at) => <FindingView key={at} finding={finding} number={at + 1} code={kernel.code} model={model} />)}

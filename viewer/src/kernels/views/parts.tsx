@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { plainText } from "../../base/text";
 import type { Cell } from "../data/document";
-import { exactText, withUnit } from "../plots/values";
+import { exactText, underLabel } from "../plots/values";
 
 export interface Bar {
   readonly label: string;
@@ -14,13 +14,28 @@ export interface Bar {
   readonly text: string;
   /** Length of the bar, 0 to 1; null without one. */
   readonly part: number | null;
-  /** Shown below, when unfolded. */
-  readonly inside?: ComponentChildren;
   readonly isStrong?: boolean;
 }
 
-/** A table with a bar in each row. */
-export function Bars({ label, headings, bars }: { label: string; headings: readonly [string, string]; bars: readonly Bar[] }) {
+export interface BarsProps {
+  readonly label: string;
+  readonly headings: readonly [string, string];
+  readonly bars: readonly Bar[];
+}
+
+/** A table with a bar in each row. Rows of 0 are folded. */
+export function Bars({ label, headings, bars }: BarsProps) {
+  const rest = bars.filter(({ value }) => value === 0);
+  return (
+    <>
+      <BarTable label={label} headings={headings} bars={bars.filter(({ value }) => value !== 0)} />
+      {rest.length > 0 && <Folded title={`${rest.length} with 0`}><BarTable label={`${label}: those with 0`} headings={headings} bars={rest} /></Folded>}
+    </>
+  );
+}
+
+function BarTable({ label, headings, bars }: BarsProps) {
+  if (bars.length === 0) return null;
   return (
     <table class="bars" aria-label={label}>
       <thead>
@@ -33,7 +48,7 @@ export function Bars({ label, headings, bars }: { label: string; headings: reado
       <tbody>
         {bars.map((bar, at) => (
           <tr key={at} class={bar.isStrong ? "strong" : undefined}>
-            <th scope="row" title={bar.metric ?? undefined}>{plainText(bar.label)}{bar.inside}</th>
+            <th scope="row" title={bar.metric ?? undefined}>{plainText(bar.label)}</th>
             <td class="bar-room"><Meter part={bar.part} /></td>
             <Number metric={bar.metric} value={bar.value} text={bar.text} />
           </tr>
@@ -68,8 +83,16 @@ export interface TableColumn {
   readonly unit: string;
 }
 
+export interface TableProps {
+  readonly label: string;
+  readonly columns: readonly TableColumn[];
+  readonly rows: readonly (readonly Cell[])[];
+  /** Returns the metric of a cell. */
+  readonly metricOf?: (row: number, column: number) => string | null;
+}
+
 /** A table of values with units. The first column names the rows. */
-export function Table({ label, columns, rows, metrics }: { label: string; columns: readonly TableColumn[]; rows: readonly (readonly Cell[])[]; metrics?: readonly (string | null)[] }) {
+export function Table({ label, columns, rows, metricOf = () => null }: TableProps) {
   return (
     <div class="table-room" tabIndex={0} role="group" aria-label={label}>
       <table aria-label={label}>
@@ -81,10 +104,10 @@ export function Table({ label, columns, rows, metrics }: { label: string; column
             <tr key={at}>
               {row.map((cell, i) =>
                 i === 0 ? (
-                  <th key={i} scope="row" title={metrics?.[at] ?? undefined}>{plainText(withUnit(cell, columns[i]?.unit ?? ""))}</th>
+                  <th key={i} scope="row">{plainText(underLabel(cell, columns[i]?.unit ?? ""))}</th>
                 ) : (
-                  <td key={i} class={typeof cell === "number" ? "number" : undefined} data-value={cell === null ? undefined : String(cell)} data-metric={metrics?.[at] ?? undefined} title={typeof cell === "number" ? exactText(cell, columns[i]?.unit ?? "") : undefined}>
-                    {plainText(withUnit(cell, columns[i]?.unit ?? ""))}
+                  <td key={i} class={isNumeric(rows, i) ? "number" : undefined} data-value={cell === null ? undefined : String(cell)} data-metric={metricOf(at, i) ?? undefined} title={titleOf(cell, columns[i]?.unit ?? "", metricOf(at, i))}>
+                    {plainText(underLabel(cell, columns[i]?.unit ?? ""))}
                   </td>
                 ),
               )}
@@ -94,6 +117,11 @@ export function Table({ label, columns, rows, metrics }: { label: string; column
       </table>
     </div>
   );
+}
+
+/** All digits of a number, and its metric. */
+function titleOf(cell: Cell, unit: string, metric: string | null): string | undefined {
+  return typeof cell === "number" ? [exactText(cell, unit), metric].filter(Boolean).join("\n") : undefined;
 }
 
 function isNumeric(rows: readonly (readonly Cell[])[], column: number): boolean {

@@ -1,9 +1,10 @@
 /** Draws the roofline. */
 
 import type { Roofline as RooflineData } from "../data/document";
-import { ceilingName, ceilingRate, rooflinePlot } from "../plots/roofline";
+import { ceilingName, ceilingRate, precisionName, rooflinePlot } from "../plots/roofline";
 import { place, type Scale, ticks } from "../../plots/scale";
 import { withUnit } from "../plots/values";
+import { plainText } from "../../base/text";
 import { valueText } from "../../base/units";
 import { Folded, Plot, Table } from "./parts";
 
@@ -28,10 +29,10 @@ function markPath(shape: string, x: number, y: number, size: number): string {
 function Axis({ x, y }: { x: Scale; y: Scale }) {
   return (
     <>
-      {ticks(x, "none", 8).map((at) => (
+      {ticks(x, "none", 8).filter((at) => place(x, at) < ROOM.right - 16).map((at) => (
         <g key={`x${at}`}>
           <line class="grid" x1={place(x, at)} x2={place(x, at)} y1={ROOM.top} y2={ROOM.bottom} />
-          <text class="tick" x={place(x, at)} y={ROOM.bottom + 15} text-anchor="middle">{valueText(at, "none")}</text>
+          <text class="tick" x={place(x, at)} y={ROOM.bottom + 15} text-anchor="middle">{valueText(at, at >= 1 ? "count" : "none")}</text>
         </g>
       ))}
       {ticks(y, "none", 8).map((at) => (
@@ -45,14 +46,23 @@ function Axis({ x, y }: { x: Scale; y: Scale }) {
   );
 }
 
+function sentence(text: string): string {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
+}
+
+const SOURCES: Readonly<Record<string, string>> = { measured: "measured by warpline bench", clock: "at the clock of this launch", nominal: "nominal, of the data sheet" };
+
 export function Roofline({ roofline }: { roofline: RooflineData }) {
   const plot = rooflinePlot(roofline, ROOM);
-  const precisions = [...new Set(roofline.points.map((one) => one.precision))];
+  const precisions = [...new Set(roofline.points.map(precisionName))];
   const levels = [...new Set(roofline.points.map((one) => one.level))];
+  const sources = Object.keys(SOURCES).filter((name) => roofline.ceilings.some(({ source }) => source === name));
   return (
     <>
+      {roofline.bound && <p>{sentence(plainText(roofline.bound))}</p>}
+      <div class="with-table">
       {plot === null ? <p class="faint">Nothing to draw: no floating-point instruction was executed, or no ceiling is known.</p> : (
-        <>
+        <div class="drawing">
           <Plot
             label={`Roofline: ${plot.points.map((one) => one.text).join("; ")}`}
             width={WIDTH}
@@ -76,7 +86,7 @@ export function Roofline({ roofline }: { roofline: RooflineData }) {
                 {plot.points.map(({ point, x, y }, i) => (
                   <path
                     key={i}
-                    class={`roof-point part-${lookOf(precisions, point.precision)}${i === at ? " chosen" : ""}`}
+                    class={`roof-point part-${lookOf(precisions, precisionName(point))}${i === at ? " chosen" : ""}`}
                     d={markPath(SHAPES[lookOf(levels, point.level) % SHAPES.length] as string, x, y, i === at ? MARK * 1.5 : MARK)}
                   />
                 ))}
@@ -86,13 +96,15 @@ export function Roofline({ roofline }: { roofline: RooflineData }) {
           <p class="legend">
             {precisions.map((name, i) => <span key={name}><svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={`part-${i}`} width={10} height={10} /></svg> {name}</span>)}
             {levels.map((name, i) => <span key={name}><svg class="swatch shape" viewBox="0 0 12 12" aria-hidden="true"><path d={markPath(SHAPES[i % SHAPES.length] as string, 6, 6, 4)} /></svg> {name}</span>)}
+            {sources.map((name) => <span key={name}><svg class="swatch wide" viewBox="0 0 24 10" aria-hidden="true"><line class={`roof ${name}`} x1={0} x2={24} y1={5} y2={5} /></svg> {SOURCES[name]}</span>)}
           </p>
-        </>
+        </div>
       )}
+      <div class="beside">
       <Table
         label="Points of the roofline"
-        columns={[{ name: "Precision", unit: "" }, { name: "Level", unit: "" }, { name: "FLOP per byte", unit: "none" }, { name: "FLOP/s", unit: "flop_per_s" }, { name: "Bandwidth", unit: "bytes_per_s" }]}
-        rows={roofline.points.map((one) => [one.precision, one.level, one.flop_per_byte, one.flop_per_s, one.bytes_per_s ?? null])}
+        columns={[{ name: "Precision", unit: "" }, { name: "Level", unit: "" }, { name: "FLOP per byte", unit: "none" }, { name: "FLOP/s", unit: "flop_per_s" }, { name: "Bandwidth", unit: "bytes_per_s" }, { name: "Of its ceiling", unit: "ratio" }, { name: "Ceiling", unit: "" }]}
+        rows={roofline.points.map((one) => [precisionName(one), one.level, one.flop_per_byte, one.flop_per_s, one.bytes_per_s ?? null, one.ratio ?? null, one.governed_by ?? null])}
       />
       <Folded title="Ceilings">
         <Table
@@ -101,6 +113,8 @@ export function Roofline({ roofline }: { roofline: RooflineData }) {
           rows={roofline.ceilings.map((one) => [ceilingName(one), one.kind, withUnit(ceilingRate(one), one.kind === "compute" ? "flop_per_s" : "bytes_per_s"), one.source])}
         />
       </Folded>
+      </div>
+      </div>
     </>
   );
 }

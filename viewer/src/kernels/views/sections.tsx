@@ -1,9 +1,9 @@
-/** The sections of a launch, in the order of ncu's page Details. */
+/** The sections of a launch. Two that are narrow stand side by side. */
 
 import type { ComponentChildren } from "preact";
 import { plainText } from "../../base/text";
 import type { Fact, Ratio, Sections, Spread, Stall, Throughput } from "../data/document";
-import { shareOrNone, withUnit } from "../plots/values";
+import { shareOrNone, underLabel, withUnit } from "../plots/values";
 import { Occupancy, Samples } from "./curves";
 import { Memory } from "./memory";
 import { Bars, Folded } from "./parts";
@@ -14,6 +14,8 @@ const MOST_OPCODES = 20;
 export interface SectionView {
   readonly id: keyof Sections;
   readonly title: string;
+  /** Whether it needs the whole width. */
+  readonly isWide?: boolean;
   readonly draw: (sections: Sections) => ComponentChildren;
 }
 
@@ -54,7 +56,7 @@ function Stalls({ stalls }: { stalls: readonly Stall[] }) {
       headings={["Stall", "Cycles per instruction"]}
       bars={sorted.map((one, at) => ({
         label: one.label,
-        metric: one.stall,
+        metric: one.metric ?? one.stall,
         value: one.cycles_per_instruction,
         text: `${withUnit(one.cycles_per_instruction, "none")}${one.ratio === null ? "" : ` (${shareOrNone(one.ratio)})`}`,
         part: most ? (one.cycles_per_instruction ?? 0) / most : null,
@@ -89,7 +91,7 @@ function Facts({ label, facts }: { label: string; facts: readonly Fact[] }) {
       {facts.map((fact, at) => (
         <div key={at}>
           <dt title={fact.metric ?? undefined}>{plainText(fact.label)}</dt>
-          <dd data-metric={fact.metric ?? undefined} data-value={fact.value === null ? undefined : String(fact.value)}>{plainText(withUnit(fact.value, fact.unit))}</dd>
+          <dd data-metric={fact.metric ?? undefined} data-value={fact.value === null ? undefined : String(fact.value)}>{plainText(underLabel(fact.value, fact.unit))}</dd>
         </div>
       ))}
     </dl>
@@ -134,15 +136,14 @@ function Workload({ spreads }: { spreads: readonly Spread[] }) {
 
 export const SECTIONS: readonly SectionView[] = [
   { id: "speed_of_light", title: "Speed of light", draw: ({ speed_of_light: own }) => own && <SpeedOfLight throughputs={own} /> },
-  { id: "roofline", title: "Roofline", draw: ({ roofline: own }) => own && <Roofline roofline={own} /> },
   { id: "pipes", title: "Compute pipes", draw: ({ pipes: own }) => own && <Ratios label="Pipes" heading="Pipe" ratios={own} /> },
-  { id: "memory", title: "Memory", draw: ({ memory: own }) => own && <Memory memory={own} /> },
-  { id: "scheduler", title: "Scheduler", draw: ({ scheduler: own }) => own && <Facts label="Scheduler" facts={own} /> },
+  { id: "roofline", isWide: true, title: "Roofline", draw: ({ roofline: own }) => own && <Roofline roofline={own} /> },
+  { id: "memory", isWide: true, title: "Memory", draw: ({ memory: own }) => own && <Memory memory={own} /> },
   { id: "warp_states", title: "Warp states", draw: ({ warp_states: own }) => own && <Stalls stalls={own} /> },
   { id: "instructions", title: "Instructions", draw: ({ instructions: own }) => own && <Instructions mix={own} /> },
+  { id: "scheduler", title: "Scheduler", draw: ({ scheduler: own }) => own && <Facts label="Scheduler" facts={own} /> },
   { id: "launch", title: "Launch", draw: ({ launch: own }) => own && <Facts label="Launch" facts={own} /> },
-  { id: "occupancy", title: "Occupancy", draw: ({ occupancy: own }) => own && <Occupancy occupancy={own} /> },
+  { id: "occupancy", isWide: true, title: "Occupancy", draw: ({ occupancy: own }) => own && <Occupancy occupancy={own} /> },
   { id: "workload", title: "Workload distribution", draw: ({ workload: own }) => own && <Workload spreads={own} /> },
-  { id: "samples", title: "Samples inside the kernel", draw: ({ samples: own }) => own && <Samples samples={own} /> },
+  { id: "samples", isWide: true, title: "Samples inside the kernel", draw: ({ samples: own }) => own && <Samples samples={own} /> },
 ];
-
