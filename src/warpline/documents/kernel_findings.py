@@ -88,7 +88,7 @@ def of_kernels(
             round(demands.time_ns[row]),
             RESOURCES[int(shares.argmax())].label,
             float(shares.max()),
-            bool(launches.opcodes.has_any[row]),
+            bool(launches.has_conversions[row]),
             findings,
         )
         for ((name, shape), rows), row, shares, findings in zip(

@@ -32,7 +32,7 @@ def _section(kernel: KernelFindings, name: str) -> Section:
     title = f"{name} {kernel.shape}: {format_ns(kernel.time_ns)}{median}"
     busiest = f"{kernel.busiest} at {format_ratio(kernel.busiest_ratio)} of its peak"
     if not kernel.findings:
-        unjudged = "" if kernel.has_opcodes else f" {_UNJUDGED}"
+        unjudged = "" if kernel.has_conversions else f" {_UNJUDGED}"
         return Section(title, (Line(f"No findings. Busiest resource: {busiest}.{unjudged}"),))
     shown = kernel.findings[:_SHOWN]
     blocks = tuple(_block(finding, place) for place, finding in enumerate(shown, 1))
