@@ -1,6 +1,6 @@
 """What a repair of a kernel gives the whole step, by a simulation of the program's timeline.
 
-Counters tell how much faster a kernel can be, a timeline whether the step depends on it. All
+Counters show how much faster a kernel can be, a timeline whether the step depends on it. All
 launches of the kernel and shape in the timeline are re-timed by the predicted ratio.
 """
 
