@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from warpline.capture.flags import counter_flags
 from warpline.capture.flags.counting import (
     CountingSettings,
+    Details,
     Instances,
     MetricNames,
     Page,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
+    from warpline.documents import kernel_sections as bodies
     from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_findings as presentation
@@ -70,6 +72,7 @@ else:
     filters = lazy("warpline.documents.kernel_filters")
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
+    bodies = lazy("warpline.documents.kernel_sections")
     in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
@@ -363,7 +366,9 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
         found = findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
-        listings.write_json(launches, out, findings=found)
+        shown = chosen.print_details is not Details.HEADER
+        of_launches = bodies.kernel_sections(trace, _choice(chosen)) if shown else []
+        listings.write_json(launches, out, findings=found, sections=of_launches)
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,

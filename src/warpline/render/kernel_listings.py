@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import TextIO
+from typing import Any, TextIO
 
 from warpline.render.kernel_pages import (
     blocks,
@@ -132,7 +132,11 @@ def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> N
 
 
 def write_json(
-    table: LaunchTable, out: TextIO, *, findings: Sequence[tuple[KernelFinding, ...]] = ()
+    table: LaunchTable,
+    out: TextIO,
+    *,
+    findings: Sequence[tuple[KernelFinding, ...]] = (),
+    sections: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write launches, their metrics and findings as JSON, in base units.
 
@@ -142,8 +146,10 @@ def write_json(
         table: The launches.
         out: Where to write.
         findings: Those of each launch; empty without any.
+        sections: Charts and tables of each launch, as JSON; empty to leave them out.
     """
     findings = findings or [()] * len(table)
+    bodies = [json.dumps(of, separators=(",", ":")) for of in sections] or [""] * len(table)
     devices = {launch.device for launch in table.launches} - {None}
     device = devices.pop() if len(devices) == 1 else None
     out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
@@ -153,10 +159,10 @@ def write_json(
         rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
         if not cells:
             rows = [()] * (places.stop - places.start)
-        launches = zip(table.launches[places], rows, findings[places], strict=True)
+        launches = zip(table.launches[places], rows, findings[places], bodies[places], strict=True)
         kernels = ",".join(
-            _json_launch(launch, [cell for cell in row if cell], found)
-            for launch, row, found in launches
+            _json_launch(launch, [cell for cell in row if cell], found, body)
+            for launch, row, found, body in launches
         )
         out.write(f",{kernels}" if places.start else kernels)
     out.write("\n ]\n}" if table.launches else "]\n}")
@@ -182,9 +188,12 @@ def _json(value: MetricNumber) -> str:
 
 
 def _json_launch(
-    launch: ProfiledLaunch, metrics: Sequence[str], findings: Iterable[KernelFinding]
+    launch: ProfiledLaunch, metrics: Sequence[str], findings: Iterable[KernelFinding], sections: str
 ) -> str:
-    """Return a launch as the standard library writes it with an indent of one."""
+    """Return a launch as the standard library writes it with an indent of one.
+
+    Sections are on one line: they have as many numbers as all metrics.
+    """
 
     def sizes(of: tuple[int, int, int]) -> str:
         return "null" if launch.is_range else "[\n    {},\n    {},\n    {}\n   ]".format(*of)
@@ -204,7 +213,7 @@ def _json_launch(
         "clock_drift_ratio": _json(launch.clock_drift_ratio),
         "concurrent": _json(launch.is_range),
         "findings": _json_findings(findings),
-    }
+    } | ({"sections": sections} if sections else {})
     return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"
 
 
