@@ -96,6 +96,7 @@ _INSTANCES: Mapping[Instances, documents.ShownInstances] = {
 }
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
+_SAMPLES = "kernel_samples"
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
 _NOT_IN_ALL = (
@@ -154,6 +155,8 @@ def run(args: Namespace) -> int:
 def _count(chosen: CountingSettings) -> int:
     """Run the program, count its kernels, and print the result."""
     executable = program.find(chosen.command[0], os.environ, f"warpline {NAME}")
+    if chosen.source:
+        return _sample(chosen, executable)
     prepared = prepare.prepare(chosen, os.environ, executable)
     if not chosen.quiet:
         for text in prepared.warnings:
@@ -162,17 +165,61 @@ def _count(chosen: CountingSettings) -> int:
             talk.warning(f"no counters: {prepared.obstacle.cause}; recording a timeline instead")
             talk.hint(prepared.obstacle.cure)
     with contextlib.ExitStack() as stack:
-        output = chosen.output
-        if output is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
-            output = _in(folder, _TEMPORARY)
         # Directories go before this process ends, perhaps by a signal: the stack is closed then.
+        output = _output(chosen, stack)
         if len(prepared.runs) > 1:
             return _count_in_passes(chosen, prepared, output, stack)
         return running.run_program(
             chosen.capture(output, prepared.counters),
             lambda outcome: _afterwards(chosen, prepared, outcome, stack),
         )
+
+
+def _sample(chosen: CountingSettings, executable: Path) -> int:
+    """Run the program, sample its program counters, and print the result."""
+    chip = prepare.prepare_samples(chosen, os.environ, executable)
+    with contextlib.ExitStack() as stack:
+        return running.run_program(
+            chosen.capture(_output(chosen, stack), None),
+            lambda outcome: _after_sampling(chosen, chip, outcome, stack),
+        )
+
+
+def _after_sampling(
+    chosen: CountingSettings, chip: str, outcome: Outcome, stack: contextlib.ExitStack
+) -> None:
+    """Print the samples and the warnings; remove a temporary recording."""
+    is_kept = chosen.output is not None
+    is_wanted = not is_kept or chosen.page is not None or chosen.json
+    with stack, running.keeping_status(_KEEP_HINT):
+        if outcome.reason is None:
+            trace = api.open(outcome.output)
+            if not chosen.quiet:
+                _tell_samples(chip, trace)
+            if is_wanted and chosen.page is Page.SESSION:
+                _print(chosen, trace, Page.SESSION)
+            elif is_wanted:
+                _write_document(chosen, api.document(trace, [_SAMPLES]))
+    if not chosen.quiet:
+        running.tell(outcome, "nothing was sampled")
+        if is_kept:
+            talk.note(f"wrote {running.short(outcome.output)}")
+
+
+def _tell_samples(chip: str, trace: Trace) -> None:
+    """Print how much was sampled."""
+    columns = trace.columns("pc_sampling", "total_samples", "period_cycles")
+    total = int(columns["total_samples"].values.sum())
+    period = int(columns["period_cycles"].values.max(initial=0))
+    talk.note(f"{plural(total, 'sample')} on {chip}, one per SM every {period:,} cycles")
+
+
+def _output(chosen: CountingSettings, stack: contextlib.ExitStack) -> str:
+    """Return the name of the recording; without one, in a directory that goes with the stack."""
+    if chosen.output is not None:
+        return chosen.output
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
+    return _in(folder, _TEMPORARY)
 
 
 def _count_in_passes(

@@ -12,8 +12,10 @@ from pathlib import Path
 from warpline.capture.flags import launches, values
 from warpline.capture.flags.counter_checks import check, check_report
 from warpline.capture.flags.counting import (
+    DEFAULT_INTERVAL,
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
+    LONGEST_INTERVAL,
     CacheControl,
     CountingSettings,
     Details,
@@ -60,6 +62,13 @@ def _overhead(settings: CountingSettings, flag: Given) -> None:
     if not 0 <= percent <= 100:
         raise flag.bad("a percentage from 0 (no limit) to 100")
     settings.overhead = percent
+
+
+def _sampling_interval(settings: CountingSettings, flag: Given) -> None:
+    if flag.value.lower() == "auto":
+        settings.sampling_interval = DEFAULT_INTERVAL
+    else:
+        values.number(0, LONGEST_INTERVAL)(settings, flag)
 
 
 def _clock_control(settings: CountingSettings, flag: Given) -> None:
@@ -133,6 +142,14 @@ FLAGS = (
     Flag(("--overhead",), "PERCENT", "share of the run time that counting may take; 0 is no limit"
          f" (default: {DEFAULT_OVERHEAD:g} if neither metrics nor launches are chosen, otherwise"
          " 0)", _overhead, group=_WHAT),
+    Flag(("--source",), "", "sample program counters of the whole run in place of counters: samples"
+         " and stall reasons per kernel, source line and instruction", values.boolean,
+         is_switch=True, group=_WHAT),
+    Flag(("--sampling-interval",), "N", "with --source: sample every 2^(5+N) cycles, N from 0 to"
+         f" {LONGEST_INTERVAL} (default: {DEFAULT_INTERVAL}, as auto)", _sampling_interval,
+         group=_WHAT),
+    Flag(("--import-source",), "BOOL", "with --source: keep the source files with samples in the"
+         " recording (default: yes)", values.boolean, group=_WHAT),
     Flag(("-k", "--kernel-name"), "NAME|regex:EXPRESSION", "launches of kernels with this name",
          launches.name, group=_WHICH),
     Flag(("--kernel-name-base",), "BASE", "name that -k and --kernel-id compare: function,"
