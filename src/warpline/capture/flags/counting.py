@@ -234,6 +234,7 @@ class CountingSettings:
     print_metric_instances: Instances = Instances.NONE
     print_source: Source = Source.HOT
     print_summary: Summary = Summary.NONE
+    timeline: str | None = None
     log_file: str | None = None
     quiet: bool = False
     imported: list[str] = field(default_factory=list)
