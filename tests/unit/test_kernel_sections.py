@@ -124,7 +124,7 @@ def test_a_memory_table() -> None:
     assert dict(zip(names, row[1:], strict=True)) == {
         "Requests": 10,
         "Sectors": 40,
-        "Sectors per Request": 4,
+        "Sectors/Request": 4,
         "Of Peak": None,
         "Hit Rate": 0.75,
         "Bytes": 1280,
