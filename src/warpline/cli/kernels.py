@@ -26,7 +26,7 @@ from warpline.capture.flags.counting import (
     Units,
 )
 from warpline.capture.session.agent_config import Clocks, Replay
-from warpline.cli import bar, planning, running, talk
+from warpline.cli import bar, planning, running, sweeping, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Clean
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sections as bodies
+    from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_listings as listings
@@ -72,6 +73,7 @@ else:
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
+    in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
@@ -81,7 +83,7 @@ else:
 NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
-PARTS = (planning.PLAN,)
+PARTS = (planning.PLAN, sweeping.SWEEP)
 _GROUPED_BY: Mapping[Summary, GroupedBy] = {
     Summary.PER_GPU: "gpu",
     Summary.PER_KERNEL: "kernel",
@@ -116,8 +118,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     running.add_flags(parser, counter_flags.FLAGS)
 
 
-def part(words: Sequence[str]) -> planning.Plan | None:
+def part(words: Sequence[str]) -> planning.Plan | sweeping.Sweep | None:
     """Return the part of the command that the words mean; None for the command itself."""
+    if words[:1] == [sweeping.WORD]:
+        return sweeping.SWEEP
     is_meant = words[:1] == [planning.WORD] or counter_flags.lists_something(words)
     return planning.PLAN if is_meant else None
 
@@ -363,7 +367,7 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
-        found = findings.kernel_findings(trace, _choice(chosen))
+        found = findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
         shown = chosen.print_details is not Details.HEADER
         of_launches = bodies.kernel_sections(trace, _choice(chosen)) if shown else []
         listings.write_json(launches, out, findings=found, sections=of_launches)
@@ -395,7 +399,17 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
-    return findings.of_kernels(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+    return findings.of_kernels(
+        trace, _choice(chosen), _timeline(chosen, trace), shown_name=chosen.print_kernel_base
+    )
+
+
+def _timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
+    """Return the steps of a timeline: the one that is named, or that is among the reports."""
+    if chosen.timeline is not None:
+        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
+    has_both = trace.has("kernel") and trace.row_count("kernel")
+    return in_steps.TimelineSteps(trace, trace) if has_both else None
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

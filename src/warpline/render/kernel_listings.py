@@ -227,6 +227,7 @@ def _json_findings(findings: Iterable[KernelFinding]) -> str:
             "saving_ns": finding.saving_ns,
             "saving_low_ns": finding.saving_low_ns,
             "saving_high_ns": finding.saving_high_ns,
+            **_step_saving(finding),
             "outcome": finding.outcome,
             "before_ns": finding.before_ns,
             "predicted_ns": finding.likely_ns,
@@ -244,6 +245,19 @@ def _json_findings(findings: Iterable[KernelFinding]) -> str:
         for finding in findings
     ]
     return json.dumps(members, indent=1).replace("\n", "\n   ")
+
+
+def _step_saving(finding: KernelFinding) -> dict[str, int | None]:
+    """Return what a finding gives a step of the timeline; nothing without one."""
+    step = finding.step
+    if step is None:
+        return {}
+    return {
+        "step_saving_ns": step.saving_ns,
+        "step_saving_low_ns": step.low_ns,
+        "step_saving_high_ns": step.high_ns,
+        "step_ns": step.step_ns,
+    }
 
 
 def _cell(value: MetricNumber) -> str:

@@ -223,6 +223,9 @@ FLAGS = (
          " to (default: none)", values.one_of(Instances), group=_PRINT),
     Flag(("--print-summary",), "BY", "per-gpu, per-kernel or per-nvtx: print minimum, maximum and"
          " mean of the launches (default: none)", values.one_of(Summary), group=_PRINT),
+    Flag(("--timeline",), "RECORDING", "recording of the same program with times, such as of"
+         " warpline profile: findings also say what they save of a step", values.text,
+         group=_PRINT),
     Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"
          " streams", values.text, group=_PRINT),
     Flag(("-q", "--quiet"), "", "print only data and errors", values.boolean, is_switch=True,

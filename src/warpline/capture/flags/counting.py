@@ -223,6 +223,7 @@ class CountingSettings:
     print_details: Details = Details.HEADER
     print_metric_instances: Instances = Instances.NONE
     print_summary: Summary = Summary.NONE
+    timeline: str | None = None
     log_file: str | None = None
     quiet: bool = False
     imported: list[str] = field(default_factory=list)
