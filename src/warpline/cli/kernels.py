@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
+    from warpline.render import section_bodies
     from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
     from warpline.result.kernel_findings import KernelFindings
@@ -77,6 +78,7 @@ else:
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
+    section_bodies = lazy("warpline.render.section_bodies")
     blocks = lazy("warpline.render.diagnosis.text")
     presentation = lazy("warpline.presentation.kernel_findings")
 
@@ -382,10 +384,27 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         write = pages.write_raw_csv if chosen.csv else pages.write_raw
         write(launches, out, is_scaled=is_scaled)
     else:
-        write = pages.write_details_csv if chosen.csv else pages.write_details
-        write(launches, out, is_scaled=is_scaled)
+        if chosen.csv:
+            pages.write_details_csv(launches, out, is_scaled=is_scaled)
+        else:
+            pages.write_details(
+                launches,
+                out,
+                is_scaled=is_scaled,
+                has_header=chosen.print_details is not Details.BODY,
+                bodies=_bodies(chosen, trace, _options(chosen, out)),
+            )
         if _wants_findings(chosen):
             _write_findings(_findings(chosen, trace), out, _options(chosen, out))
+
+
+def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> pages.Bodies | None:
+    """Return how the charts and tables of sections are written; None if they are not."""
+    if chosen.print_details is Details.HEADER:
+        return None
+    shown = bodies.kernel_sections(trace, _choice(chosen))
+    drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
+    return lambda place, names: section_bodies.body_texts(names, shown[place], drawing)
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:
