@@ -27,6 +27,7 @@ from warpline.capture.flags.counting import (
 )
 from warpline.capture.session.agent_config import Clocks, Replay
 from warpline.cli import bar, planning, running, talk
+from warpline.cli import kernel_references as references
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Clean
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sections as bodies
-    from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_listings as listings
@@ -73,7 +73,6 @@ else:
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
-    in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
@@ -139,6 +138,7 @@ def run(args: Namespace) -> int:
     chosen: CountingSettings = args.options
     if chosen.ignored and not chosen.quiet:
         talk.warning(f"ignored: {', '.join(chosen.ignored)} (no effect in warpline kernels)")
+    references.check(chosen)
     if chosen.command:
         return _count(chosen)
     with bar.shown(Namespace(quiet=chosen.quiet)):
@@ -365,9 +365,11 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
-        found = findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
+        choice, measured = _choice(chosen), references.measured(chosen, trace)
+        timeline = references.timeline(chosen, trace)
+        found = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         shown = chosen.print_details is not Details.HEADER
-        of_launches = bodies.kernel_sections(trace, _choice(chosen)) if shown else []
+        of_launches = bodies.kernel_sections(trace, choice, measured=measured) if shown else []
         listings.write_json(launches, out, findings=found, sections=of_launches)
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
@@ -398,16 +400,12 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
     return findings.of_kernels(
-        trace, _choice(chosen), _timeline(chosen, trace), shown_name=chosen.print_kernel_base
+        trace,
+        _choice(chosen),
+        timeline=references.timeline(chosen, trace),
+        measured=references.measured(chosen, trace),
+        shown_name=chosen.print_kernel_base,
     )
-
-
-def _timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
-    """Return the steps of a timeline: the one that is named, or that is among the reports."""
-    if chosen.timeline is not None:
-        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
-    has_both = trace.has("kernel") and trace.row_count("kernel")
-    return in_steps.TimelineSteps(trace, trace) if has_both else None
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:
