@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cli.conftest import Run
 from support import ncu_captures
+from support.json_schema import violations
 from support.programs import Program
 
 from warpline.hardware.measured import saved_file
@@ -79,6 +80,27 @@ def test_findings_in_json(run: Run, report: str) -> None:
     assert by_name["naive_gemm"] == []
     (done,) = by_name["vec_add"]
     assert (done["rule"], done["severity"], done["saving_ns"]) == ("at-its-roof", "info", 0)
+
+
+def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
+    schema = json.loads((repository / "docs" / "kernels.schema.json").read_text(encoding="utf-8"))
+    plain = json.loads(run("kernels", report, "--json").out)
+    assert violations(plain, schema) == []
+    assert "sections" not in plain["kernels"][0]
+    for what in ("body", "all"):
+        outcome = run("kernels", report, "--json", "--print-details", what)
+        assert (outcome.status, outcome.err) == (0, "")
+        full = json.loads(outcome.out)
+        assert violations(full, schema) == []
+        described = schema["properties"]["kernels"]["items"]["properties"]["sections"]
+        for kernel, other in zip(full["kernels"], plain["kernels"], strict=True):
+            assert [*kernel.pop("sections")] == [*described["properties"]]
+            assert kernel == other
+    of_one = json.loads(
+        run("kernels", report, "--json", "--print-details", "all", "-k", "naive_gemm").out
+    )
+    (kernel,) = of_one["kernels"]
+    assert kernel["sections"]["launch"][0]["value"] == 1024
 
 
 def test_the_raw_page_as_csv(run: Run, report: str) -> None:

@@ -26,7 +26,7 @@ from warpline.capture.flags.counting import (
     Units,
 )
 from warpline.capture.session.agent_config import Clocks, Replay
-from warpline.cli import bar, planning, running, talk
+from warpline.cli import bar, planning, running, sweeping, talk
 from warpline.cli import kernel_references as references
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
@@ -82,7 +82,7 @@ else:
 NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
-PARTS = (planning.PLAN,)
+PARTS = (planning.PLAN, sweeping.SWEEP)
 _GROUPED_BY: Mapping[Summary, GroupedBy] = {
     Summary.PER_GPU: "gpu",
     Summary.PER_KERNEL: "kernel",
@@ -117,8 +117,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     running.add_flags(parser, counter_flags.FLAGS)
 
 
-def part(words: Sequence[str]) -> planning.Plan | None:
+def part(words: Sequence[str]) -> planning.Plan | sweeping.Sweep | None:
     """Return the part of the command that the words mean; None for the command itself."""
+    if words[:1] == [sweeping.WORD]:
+        return sweeping.SWEEP
     is_meant = words[:1] == [planning.WORD] or counter_flags.lists_something(words)
     return planning.PLAN if is_meant else None
 

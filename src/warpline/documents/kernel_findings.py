@@ -112,7 +112,7 @@ def of_kernels(
             round(demands.time_ns[row]),
             RESOURCES[int(shares.argmax())].label,
             float(shares.max()),
-            bool(launches.opcodes.has_any[row]),
+            bool(launches.has_conversions[row]),
             findings if timeline is None else timeline.priced(row, findings),
             None if timeline is None else timeline.of_launch(row),
         )

@@ -33,7 +33,7 @@ def _section(kernel: KernelFindings, name: str) -> Section:
     of_step = () if kernel.in_steps is None else (Line(_in_steps(kernel.in_steps)),)
     busiest = f"{kernel.busiest} at {format_ratio(kernel.busiest_ratio)} of its peak"
     if not kernel.findings:
-        unjudged = "" if kernel.has_opcodes else f" {_UNJUDGED}"
+        unjudged = "" if kernel.has_conversions else f" {_UNJUDGED}"
         text = f"No findings. Busiest resource: {busiest}.{unjudged}"
         return Section(title, (*of_step, Line(text)))
     shown = kernel.findings[:_SHOWN]

@@ -120,7 +120,7 @@ class KernelFindings:
         time_ns: Duration of this one, the median.
         busiest: The busiest resource.
         busiest_ratio: Its use, of its peak, on the busiest SM.
-        has_opcodes: Whether its instructions were counted by opcode, which some rules need.
+        has_conversions: Whether conversions between types were counted, which some rules need.
         findings: The findings, ranked.
         in_steps: Its launches in the timeline; None without one.
     """
@@ -131,6 +131,6 @@ class KernelFindings:
     time_ns: int
     busiest: str
     busiest_ratio: float
-    has_opcodes: bool
+    has_conversions: bool
     findings: tuple[KernelFinding, ...]
     in_steps: KernelInSteps | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from warpline.capture.collectors.metrics_request import HELP, NONE, MetricsRequest
@@ -63,7 +64,8 @@ _RANGE_MODES = {
 class CaptureSettings:
     """The settings of a recording. Attributes are named after the flags that set them.
 
-    `counters`, which no flag sets, collects hardware counters in place of a timeline.
+    No flag sets `counters`, which collects hardware counters in place of a timeline, and
+    `output_file`, to which the program prints; its standard input is then empty.
     """
 
     trace: tuple[str, ...] = capabilities.DEFAULT
@@ -111,6 +113,7 @@ class CaptureSettings:
     warnings: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
     counters: CountersConfig | None = None
+    output_file: Path | None = None
 
     def foreign(self, flag: ForeignFlag, name: str) -> None:
         """Warn about a flag of nsys that has no effect."""
