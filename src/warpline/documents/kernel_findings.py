@@ -57,11 +57,12 @@ def kernel_findings(
         measured: What `warpline bench` measured on GPUs, in place of chosen ceilings.
     """
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
-    found = _of_rows(Launches(trace, ceilings_of(trace, measured)), rows)
+    found = of_rows(Launches(trace, ceilings_of(trace, measured)), rows)
     return found if timeline is None else timeline.priced_launches(rows, found)
 
 
-def _of_rows(launches: Launches, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
+def of_rows(launches: Launches, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
+    """Return the findings of launches by their rows in `profiled_kernel`, ranked."""
     if not launches.demands.has_all.any():
         return [()] * len(rows)
     plugins.load("kernel-rules")
@@ -117,7 +118,7 @@ def of_kernels(
             None if timeline is None else timeline.of_launch(row),
         )
         for ((name, shape), rows), row, shares, findings in zip(
-            groups.items(), middles, used, _of_rows(launches, middles), strict=True
+            groups.items(), middles, used, of_rows(launches, middles), strict=True
         )
     ]
     kernels.sort(key=_time_of, reverse=True)

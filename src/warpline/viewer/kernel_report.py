@@ -157,9 +157,7 @@ def _code_row(code: dict[str, Any], block: int) -> dict[str, Any]:
 def _most_frequent_stall(code: dict[str, Any]) -> str | None:
     """Return the label of the reason with the most samples; None without samples."""
     places = [
-        place
-        for place, metric in enumerate(code["metrics"])
-        if metric["name"].startswith("stall_")
+        place for place, metric in enumerate(code["metrics"]) if metric["name"].startswith("stall_")
     ]
     sums = {
         place: sum(row["values"][place] or 0 for row in code["instructions"]) for place in places
