@@ -32,7 +32,7 @@ _OF_KERNEL = (
     Field("kernel", Unit.NONE, "Kernel name.", "Kernel", is_optional=True),
     Field("grid", Unit.NONE, "Blocks of the grid.", "Grid", is_optional=True),
     Field("block", Unit.NONE, "Threads of a block.", "Block", is_optional=True),
-    Field("launches", Unit.COUNT, "Launches that were counted.", "N", is_optional=True),
+    Field("launches", Unit.COUNT, "Launches that were counted.", "Launches", is_optional=True),
 )
 _NUMBERS = (
     Field("duration_ns", Unit.NS, "Median time of a launch.", "Time (us)", 1e-3, 2),
@@ -107,6 +107,10 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
     for point in points:
         point["kernels_counted"] = len(point["kernels"])
         point["kernels"] = point["kernels"][: top or None]
+    shown = [kernel for point in points for kernel in point["kernels"]]
+    short = short_names({kernel["kernel"] for kernel in shown})
+    for kernel in shown:
+        kernel["short_name"] = short[kernel["kernel"]]
     return {
         "schema_version": SCHEMA_VERSION,
         "gpu": gpus[0] if gpus else None,
@@ -261,10 +265,9 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
 
 
 def _shorten(rows: Sequence[dict[str, Any]]) -> None:
-    short = short_names({row["kernel"] for row in rows if row["kernel"] is not None})
     for row in rows:
         if row["kernel"] is not None:
-            row["kernel"] = short[row["kernel"]]
+            row["kernel"] = row["short_name"]
             for name in ("grid", "block"):
                 row[name] = row[name].removesuffix("x1").removesuffix("x1")
 
