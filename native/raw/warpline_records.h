@@ -90,6 +90,8 @@ enum class Kind : std::uint8_t {
     // words: [value][bytes][name]
   kCpuFault = 91,
   kGpuFault = 92,
+  kPcSample = 93,
+  kPcSampling = 94,
 };
 
 // The kind of a Note record.
@@ -142,6 +144,12 @@ enum class CudaNote : std::uint32_t {
   kClocksLocked = 74,
   // and unlocked them; text: the same
   kClocksUnlocked = 75,
+  // program counters are sampled; text: how
+  kSampling = 76,
+  // they cannot be sampled; text: as NoCounters
+  kNoSampling = 77,
+  // they are, with a known limitation; text: which
+  kSamplingDoubt = 78,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -1882,6 +1890,96 @@ struct GpuFault {
     device = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
     address = static_cast<std::uint64_t>(record[4]);
     faults = static_cast<std::uint64_t>(record[5]);
+    return true;
+  }
+};
+
+// Samples of one instruction with one stall reason, taken since the last such record of the
+// process. The checksum is CUPTI's CRC of the module, the offset is from the start of the function.
+// Those without an issue were taken in cycles in which the scheduler issued nothing. Any log of the
+// process.
+struct PcSample {
+  static constexpr Kind kKind = Kind::kPcSample;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t function = 0;  // aux
+  std::uint64_t checksum = 0;
+  std::uint32_t offset = 0;
+  std::uint32_t stall = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t not_issued = 0;
+  std::uint32_t device = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{function});
+  }
+  constexpr std::size_t words() const {
+    return 6u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = checksum;
+    room[2] = std::uint64_t{offset} | std::uint64_t{stall} << 32;
+    room[3] = samples;
+    room[4] = not_issued;
+    room[5] = std::uint64_t{device};
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    function = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    checksum = static_cast<std::uint64_t>(record[1]);
+    offset = static_cast<std::uint32_t>(bits_of<32>(record[2], 0));
+    stall = static_cast<std::uint32_t>(bits_of<32>(record[2], 32));
+    samples = static_cast<std::uint64_t>(record[3]);
+    not_issued = static_cast<std::uint64_t>(record[4]);
+    device = static_cast<std::uint32_t>(bits_of<32>(record[5], 0));
+    return true;
+  }
+};
+
+// What CUPTI told about the samples of a device since the last such record of the process, and how
+// many modules were loaded there whose code was not kept.
+struct PcSampling {
+  static constexpr Kind kKind = Kind::kPcSampling;
+  static constexpr bool kIsCounted = false;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t device = 0;  // aux
+  std::uint32_t period_cycles = 0;
+  std::uint32_t modules_left_out = 0;
+  std::uint64_t total_samples = 0;
+  std::uint64_t dropped_samples = 0;
+  std::uint64_t non_user_samples = 0;
+  std::uint32_t is_buffer_full = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{device});
+  }
+  constexpr std::size_t words() const {
+    return 6u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = std::uint64_t{period_cycles} | std::uint64_t{modules_left_out} << 32;
+    room[2] = total_samples;
+    room[3] = dropped_samples;
+    room[4] = non_user_samples;
+    room[5] = fitted<8>(is_buffer_full);
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    device = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    period_cycles = static_cast<std::uint32_t>(bits_of<32>(record[1], 0));
+    modules_left_out = static_cast<std::uint32_t>(bits_of<32>(record[1], 32));
+    total_samples = static_cast<std::uint64_t>(record[2]);
+    dropped_samples = static_cast<std::uint64_t>(record[3]);
+    non_user_samples = static_cast<std::uint64_t>(record[4]);
+    is_buffer_full = static_cast<std::uint32_t>(bits_of<8>(record[5], 0));
     return true;
   }
 };

@@ -1266,6 +1266,155 @@ struct ColumnsOf<UmGpuPageFaultRow> {
   }
 };
 
+// A row of pc_sample, made of a PcSample record.
+struct PcSampleRow {
+  using Record = raw::PcSample;
+  static constexpr std::size_t kNumber = 15;
+  static constexpr std::string_view kTable = "pc_sample";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::uint64_t checksum = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t not_issued = 0;
+  std::uint32_t place = 0;
+  std::int32_t function = -1;
+  std::uint32_t offset = 0;
+  std::int32_t stall = -1;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    function = text_of(record.function);
+    checksum = static_cast<std::uint64_t>(record.checksum);
+    offset = static_cast<std::uint32_t>(record.offset);
+    stall = text_of(record.stall);
+    samples = static_cast<std::uint64_t>(record.samples);
+    not_issued = static_cast<std::uint64_t>(record.not_issued);
+  }
+};
+
+template <>
+struct ColumnsOf<PcSampleRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const PcSampleRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const PcSampleRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const PcSampleRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const PcSampleRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("module_checksum", [](const auto &in, const PcSampleRow &row) {
+      return number(in, row.checksum);
+    });
+    visitor("function_id", [](const auto &in, const PcSampleRow &row) {
+      return kernel_symbol(in, row.function);
+    });
+    visitor("name_id", [](const auto &in, const PcSampleRow &row) {
+      return kernel_name(in, row.function);
+    });
+    visitor("short_name_id", [](const auto &in, const PcSampleRow &row) {
+      return kernel_short_name(in, row.function);
+    });
+    visitor("offset_bytes", [](const auto &in, const PcSampleRow &row) {
+      return number(in, row.offset);
+    });
+    visitor("stall_id", [](const auto &in, const PcSampleRow &row) {
+      return text(in, row.stall);
+    });
+    visitor("samples", [](const auto &in, const PcSampleRow &row) {
+      return number(in, row.samples);
+    });
+    visitor("not_issued_samples", [](const auto &in, const PcSampleRow &row) {
+      return number(in, row.not_issued);
+    });
+  }
+  static auto first(const auto &in, const PcSampleRow &row) {
+    return process_of_place(in, row.place).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const PcSampleRow &row) {
+    return std::tuple(device_of(in, row.place).value,
+                      kernel_name(in, row.function).value,
+                      number(in, row.checksum).value,
+                      kernel_symbol(in, row.function).value,
+                      number(in, row.offset).value,
+                      text(in, row.stall).value);
+  }
+};
+
+// A row of pc_sampling, made of a PcSampling record.
+struct PcSamplingRow {
+  using Record = raw::PcSampling;
+  static constexpr std::size_t kNumber = 16;
+  static constexpr std::string_view kTable = "pc_sampling";
+  static constexpr RowOf kOwner = RowOf::kPlace;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::uint64_t total_samples = 0;
+  std::uint64_t dropped_samples = 0;
+  std::uint64_t non_user_samples = 0;
+  std::uint32_t place = 0;
+  std::uint32_t period_cycles = 0;
+  std::uint32_t modules_left_out = 0;
+  std::uint8_t is_buffer_full = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    period_cycles = static_cast<std::uint32_t>(record.period_cycles);
+    modules_left_out = static_cast<std::uint32_t>(record.modules_left_out);
+    total_samples = static_cast<std::uint64_t>(record.total_samples);
+    dropped_samples = static_cast<std::uint64_t>(record.dropped_samples);
+    non_user_samples = static_cast<std::uint64_t>(record.non_user_samples);
+    is_buffer_full = static_cast<std::uint8_t>(record.is_buffer_full);
+  }
+};
+
+template <>
+struct ColumnsOf<PcSamplingRow> {
+  static void visit(const auto &visitor) {
+    visitor("device_id", [](const auto &in, const PcSamplingRow &row) {
+      return device_of(in, row.place);
+    });
+    visitor("context_id", [](const auto &in, const PcSamplingRow &row) {
+      return context_of(in, row.place);
+    });
+    visitor("stream_id", [](const auto &in, const PcSamplingRow &row) {
+      return stream_of(in, row.place);
+    });
+    visitor("process_id", [](const auto &in, const PcSamplingRow &row) {
+      return process_of_place(in, row.place);
+    });
+    visitor("period_cycles", [](const auto &in, const PcSamplingRow &row) {
+      return number(in, row.period_cycles);
+    });
+    visitor("total_samples", [](const auto &in, const PcSamplingRow &row) {
+      return number(in, row.total_samples);
+    });
+    visitor("dropped_samples", [](const auto &in, const PcSamplingRow &row) {
+      return number(in, row.dropped_samples);
+    });
+    visitor("non_user_samples", [](const auto &in, const PcSamplingRow &row) {
+      return number(in, row.non_user_samples);
+    });
+    visitor("modules_left_out", [](const auto &in, const PcSamplingRow &row) {
+      return number(in, row.modules_left_out);
+    });
+    visitor("hardware_buffer_full", [](const auto &in, const PcSamplingRow &row) {
+      return flag(in, row.is_buffer_full);
+    });
+  }
+  static auto first(const auto &in, const PcSamplingRow &row) {
+    return process_of_place(in, row.place).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const PcSamplingRow &row) {
+    return std::tuple(device_of(in, row.place).value);
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -1283,6 +1432,8 @@ using AllRows = RowTypes<ApiCallRow,
                          ProfiledKernelRow,
                          KernelMetricRow,
                          UmCpuPageFaultRow,
-                         UmGpuPageFaultRow>;
+                         UmGpuPageFaultRow,
+                         PcSampleRow,
+                         PcSamplingRow>;
 
 }  // namespace warpline

@@ -45,6 +45,7 @@ _GROUPS = {
         _RULES_OF_KERNELS,
     ),
     "kernel-rules": (_RULES_OF_KERNELS,),
+    "section-bodies": ("warpline.derived.kernel_sections.bodies",),
     "renderers": ("warpline.render",),
     "exporters": ("warpline.exporters",),
 }
@@ -56,7 +57,8 @@ _DECLARATION = b"[warpline."  # the heading of a group in entry_points.txt
 def load(kind: str) -> list[str]:
     """Import every module of a kind: "readers", "analyses", "renderers" or "exporters".
 
-    "kernel-rules" are those of the analyses that `warpline kernels` needs.
+    "kernel-rules" are those of the analyses that `warpline kernels` needs, and "section-bodies"
+    what its sections show.
 
     Returns the names of its built-in modules, in order.
 

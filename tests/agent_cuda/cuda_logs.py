@@ -15,10 +15,12 @@ CHAIN, MODULE = 84, 85
 COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = 86, 87, 88, 89
 DEVICE_ATTRIBUTE = 90
 CPU_FAULT, GPU_FAULT = 91, 92
+PC_SAMPLE, PC_SAMPLING = 93, 94
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
 NOTE_NOT_CHOSEN, NOTE_CLOCKS_LOCKED, NOTE_CLOCKS_UNLOCKED = range(73, 76)
+NOTE_SAMPLING, NOTE_NO_SAMPLING, NOTE_SAMPLING_DOUBT = range(76, 79)
 NONE = 0xFFFFFFFF
 
 HEADER_BYTES = 4096
@@ -32,6 +34,7 @@ COUNTED_KINDS = (
     FILL,
     GRAPH,
     COUNTED_KERNEL,
+    PC_SAMPLE,
 )  # with pushes, starts and marks
 
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT, IS_MIGRATION = 1, 2, 2, 4, 8
@@ -265,6 +268,25 @@ class _Reader:
         names = ("start", "end", "device", "address", "faults")
         return {"access": aux} | {name: words.pop(0) for name in names}
 
+    def _pc_sample(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        checksum = words.pop(0)
+        offset, stall = _pair(words.pop(0))
+        return {
+            "function": self.names[aux],
+            "checksum": checksum,
+            "offset": offset,
+            "stall": self.names[stall],
+            "samples": words.pop(0),
+            "not_issued": words.pop(0),
+            "device": words.pop(0),
+        }
+
+    def _pc_sampling(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        period, left_out = _pair(words.pop(0))
+        names = ("total", "dropped", "non_user", "is_full")
+        counts = {name: words.pop(0) for name in names}
+        return {"device": aux, "period": period, "left_out": left_out, **counts}
+
     def _overhead(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
         start, end = words.pop(0), words.pop(0)
         return {
@@ -384,6 +406,8 @@ _METHODS = {
     POOL: "pool",
     CPU_FAULT: "cpu_fault",
     GPU_FAULT: "gpu_fault",
+    PC_SAMPLE: "pc_sample",
+    PC_SAMPLING: "pc_sampling",
     OVERHEAD: "overhead",
     DEVICE: "device",
     CONTEXT: "context",

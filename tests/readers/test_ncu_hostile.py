@@ -15,11 +15,11 @@ from support import ncu_captures
 from support.ncu_files import MAGIC, block, launch, message, metric, report, sized, varint
 
 import warpline
+from warpline.cubins.elf import Cubin
+from warpline.cubins.line_table import CubinError
 from warpline.documents.kernel_filters import Choice
 from warpline.documents.kernel_pages import listings
 from warpline.errors import CorruptTraceError, InputError, WarplineError
-from warpline.readers.ncu.cubin import Cubin
-from warpline.readers.ncu.line_table import CubinError
 from warpline.readers.ncu.report import open_report
 
 compressed = importlib.import_module("warpline.readers.ncu.compressed")

@@ -55,6 +55,7 @@
 //     end_stream             cuStreamDestroy, of the stream
 //     end_context C, reset_device D
 //                            cuCtxDestroy, cuDevicePrimaryCtxReset
+//     unload M               cuModuleUnload, of module M of the context
 //     memory                 prints what the kernels have counted in memory, and how often they ran
 //     callbacks              prints how many callbacks were made since it was asked last
 //     other                  prints what the other subscriber has
@@ -148,6 +149,7 @@ struct App {
   // Makes a context the one in which this thread launches.
   void enter_context(std::uint64_t context) const {
     t_context = context;
+    find<FakeBeginContext>(cupti(), "fake_begin_context")(context);
     void* driver = dlopen(driver_path.c_str(), RTLD_NOW | RTLD_NOLOAD);
     if (driver != nullptr) {
       find<int (*)(void*)>(driver, "cuCtxSetCurrent")(reinterpret_cast<void*>(context));
@@ -568,6 +570,11 @@ const std::map<std::string, Command>& commands() {
        {1, [](App& app, const Words& w) {
           app.check(app.act(FakeAct::kEndContext, 28,
                             std::uint64_t{0x1000} * static_cast<std::uint64_t>(number(w[0]) + 1)));
+        }}},
+      {"unload",
+       {1, [](App& app, const Words& w) {
+          const auto unload = find<FakeUnload>(app.cupti(), "fake_unload");
+          unload(t_context, static_cast<std::uint64_t>(number(w[0])));
         }}},
       {"memory",
        {0, [](App&, const Words&) {

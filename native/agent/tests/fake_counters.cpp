@@ -18,6 +18,8 @@
 // other, too; a kernel that is counted waits for those before it), FAKE_COUNTERS_READINGS (a number:
 // a launch that is replayed goes on until the fake NVML was asked so often for clocks).
 #include "fake_counters.h"
+#include "fake_checks.h"
+#include "fake_pc_sampling.h"
 
 #include <dlfcn.h>
 #include <sched.h>
@@ -45,6 +47,9 @@
 
 namespace fake_counters {
 namespace {
+
+using fake_checks::refused;
+using fake_checks::tell;
 
 constexpr int kInvalidParameter = 1;
 constexpr int kInvalidContext = 3;
@@ -131,20 +136,6 @@ auto& g_configs = *new std::vector<std::set<std::string>>;  // the metrics of ea
 auto& g_ended_contexts = *new std::set<std::uint64_t>;
 auto& g_graph = *new std::vector<FakeLaunch>;
 
-int tell(const char* function, const char* what, int result) {
-  std::fprintf(stderr, "violation: %s: %s\n", function, what);
-  return result;
-}
-
-// The result that a function is to give, of those in FAKE_COUNTERS_REFUSE; 0 for none.
-int refused(std::string_view function) {
-  const char* all = std::getenv("FAKE_COUNTERS_REFUSE");
-  if (all == nullptr) return 0;
-  const std::string_view text = all;
-  const std::size_t at = text.find(std::string(function) + "=");
-  return at == text.npos ? 0 : std::atoi(all + at + function.size() + 1);
-}
-
 std::size_t range_bytes() {
   const char* text = std::getenv("FAKE_COUNTERS_RANGE_BYTES");
   return text == nullptr ? 1024 : std::max<std::size_t>(sizeof(Range), std::strtoull(text, nullptr, 10));
@@ -192,6 +183,7 @@ double value_of(std::string_view metric, const Range& range) {
 void execute(const FakeLaunch& launch) {
   *launch.memory += 1;
   *launch.executions += 1;
+  fake_pc_sampling::run(launch);
 }
 
 // Adds a range to those of the first pass; those of later ones must be the same.
@@ -249,21 +241,9 @@ void run_counted(Profiler& profiler, const FakeLaunch& launch) {
   count(profiler, launch);
 }
 
-// What all functions check of their parameters. 0: all is well.
 template <class Parameters, class Last>
 int check(const char* function, const Parameters* given, Last Parameters::*last) {
-  if (const int result = refused(function)) return result;
-  static const Parameters none{};
-  const auto* begin = reinterpret_cast<const char*>(&none);
-  const auto* end = reinterpret_cast<const char*>(&(none.*last)) + sizeof(Last);
-  if (given->bytes != static_cast<std::size_t>(end - begin)) {
-    return tell(function, "a size that CUPTI does not know", kInvalidParameter);
-  }
-  if (given->reserved != nullptr) return tell(function, "a reserved field", kInvalidParameter);
-  if (g_process != 0 && g_process != getpid()) {
-    return tell(function, "called in a forked process", kUnknown);
-  }
-  return 0;
+  return fake_checks::check(function, given, last, g_process);
 }
 
 template <class Parameters>
@@ -417,6 +397,11 @@ int launch_graph(std::uint64_t context) {
     if (profiler != nullptr) count(*profiler, launch);
   }
   return 0;
+}
+
+void begin_context(std::uint64_t context) {
+  const std::lock_guard lock(g_lock);
+  g_ended_contexts.erase(context);
 }
 
 void end_context(std::uint64_t context) {

@@ -19,6 +19,7 @@ int end_capture(std::uint64_t context, std::uint64_t stream);
 bool is_capturing(std::uint64_t stream);
 int launch_graph(std::uint64_t context);
 
+void begin_context(std::uint64_t context);
 void end_context(std::uint64_t context);
 void end_stream(std::uint64_t stream);
 

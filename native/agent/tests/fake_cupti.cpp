@@ -24,6 +24,7 @@
 #include <string>
 
 #include "fake_counters.h"
+#include "fake_pc_sampling.h"
 #include "fake_shared.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -795,18 +796,17 @@ struct LaunchExParameters {
 };
 constexpr std::uint32_t kLaunchKernelEx = 9;
 
-// The end of a context, as a callback of the domain of resources tells of it.
-void tell_context_ends(std::uint64_t context) {
+}  // namespace
+
+void fake_pc_sampling::call_back_resource(std::uint32_t id, std::uint64_t context, void* descriptor) {
   struct {
     void* context;
     void* handle;
     void* descriptor;
-  } data = {reinterpret_cast<void*>(context), nullptr, nullptr};
-  constexpr std::uint32_t kDestroyStarting = 2;
-  if (!g_calls[3][kDestroyStarting]) return;
-  if (const Callback callback = g_callback.load()) callback(nullptr, 3, kDestroyStarting, &data);
+  } data = {reinterpret_cast<void*>(context), nullptr, descriptor};
+  if (!g_calls[3][id]) return;
+  if (const Callback callback = g_callback.load()) callback(nullptr, 3, id, &data);
 }
-}  // namespace
 
 void fake_counters::log_call(const char* what, std::uint32_t of) { tell(what, of); }
 
@@ -824,6 +824,7 @@ EXPORT std::int32_t fake_launch_kernel(const FakeLaunchCall* call, const FakeLau
   CallData of_driver = data_of(launch->context, call->correlation, parameters);
   of_driver.symbol = launch->symbol;
   const auto of_runtime = data_of(launch->context, call->correlation, call->runtime_parameters);
+  fake_pc_sampling::load_for(*launch);
   const auto drive = [&] {
     return call_around(1, call->driver_id, of_driver, [&] {
       const std::int32_t status = fake_counters::run(*launch);
@@ -849,8 +850,9 @@ EXPORT std::int32_t fake_driver_act(FakeAct act, std::uint32_t driver_id,
       case FakeAct::kEndCapture: return fake_counters::end_capture(context, stream);
       case FakeAct::kLaunchGraph: return fake_counters::launch_graph(context);
       case FakeAct::kEndContext:
-        tell_context_ends(context);
+        fake_pc_sampling::call_back_resource(2, context, nullptr);
         fake_counters::end_context(context);
+        fake_pc_sampling::end_context(context);
         break;
       case FakeAct::kEndStream: fake_counters::end_stream(stream); break;
     }

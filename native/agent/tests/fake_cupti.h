@@ -42,6 +42,9 @@ using FakeDriverAct = std::int32_t (*)(FakeAct act, std::uint32_t driver_id,
                                        std::uint32_t correlation, std::uint64_t context,
                                        std::uint64_t stream);
 using FakeIsCapturing = std::int32_t (*)(std::uint64_t stream);
+// A context begins, unless it has; a module of a context is unloaded.
+using FakeBeginContext = void (*)(std::uint64_t context);
+using FakeUnload = void (*)(std::uint64_t context, std::uint64_t module);
 // How many callbacks of calls were made since this was last asked.
 using FakeCallbacks = std::uint64_t (*)();
 // Every stream has ended: what has its handle is another one.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from warpline.capture.flags import counter_flags
 from warpline.capture.flags.counting import (
     CountingSettings,
+    Details,
     Instances,
     MetricNames,
     Page,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
+    from warpline.documents import kernel_sections as bodies
+    from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_listings as listings
@@ -69,6 +72,8 @@ else:
     filters = lazy("warpline.documents.kernel_filters")
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
+    bodies = lazy("warpline.documents.kernel_sections")
+    in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
@@ -362,8 +367,10 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
-        found = findings.kernel_findings(trace, _choice(chosen))
-        listings.write_json(launches, out, findings=found)
+        found = findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
+        shown = chosen.print_details is not Details.HEADER
+        of_launches = bodies.kernel_sections(trace, _choice(chosen)) if shown else []
+        listings.write_json(launches, out, findings=found, sections=of_launches)
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,
@@ -392,7 +399,17 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
-    return findings.of_kernels(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+    return findings.of_kernels(
+        trace, _choice(chosen), _timeline(chosen, trace), shown_name=chosen.print_kernel_base
+    )
+
+
+def _timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
+    """Return the steps of a timeline: the one that is named, or that is among the reports."""
+    if chosen.timeline is not None:
+        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
+    has_both = trace.has("kernel") and trace.row_count("kernel")
+    return in_steps.TimelineSteps(trace, trace) if has_both else None
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

@@ -434,7 +434,8 @@ INSTRUCTIONS = Section(
     "InstructionStats",
     "Executed and issued instructions",
     """\
-smsp__inst_executed.{avg,max,min,sum} smsp__inst_issued.{avg,max,min,sum}""",
+smsp__inst_executed.{avg,max,min,sum} smsp__inst_issued.{avg,max,min,sum}
+smsp__sass_thread_inst_executed_op_conversion_pred_on.sum""",
 )
 
 SOURCE = Section(

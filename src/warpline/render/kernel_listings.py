@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import TextIO
+from typing import Any, TextIO
 
 from warpline.render.kernel_pages import (
     blocks,
@@ -132,7 +132,11 @@ def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> N
 
 
 def write_json(
-    table: LaunchTable, out: TextIO, *, findings: Sequence[tuple[KernelFinding, ...]] = ()
+    table: LaunchTable,
+    out: TextIO,
+    *,
+    findings: Sequence[tuple[KernelFinding, ...]] = (),
+    sections: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Write launches, their metrics and findings as JSON, in base units.
 
@@ -142,8 +146,10 @@ def write_json(
         table: The launches.
         out: Where to write.
         findings: Those of each launch; empty without any.
+        sections: Charts and tables of each launch, as JSON; empty to leave them out.
     """
     findings = findings or [()] * len(table)
+    bodies = [json.dumps(of, separators=(",", ":")) for of in sections] or [""] * len(table)
     devices = {launch.device for launch in table.launches} - {None}
     device = devices.pop() if len(devices) == 1 else None
     out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
@@ -153,10 +159,10 @@ def write_json(
         rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
         if not cells:
             rows = [()] * (places.stop - places.start)
-        launches = zip(table.launches[places], rows, findings[places], strict=True)
+        launches = zip(table.launches[places], rows, findings[places], bodies[places], strict=True)
         kernels = ",".join(
-            _json_launch(launch, [cell for cell in row if cell], found)
-            for launch, row, found in launches
+            _json_launch(launch, [cell for cell in row if cell], found, body)
+            for launch, row, found, body in launches
         )
         out.write(f",{kernels}" if places.start else kernels)
     out.write("\n ]\n}" if table.launches else "]\n}")
@@ -182,9 +188,12 @@ def _json(value: MetricNumber) -> str:
 
 
 def _json_launch(
-    launch: ProfiledLaunch, metrics: Sequence[str], findings: Iterable[KernelFinding]
+    launch: ProfiledLaunch, metrics: Sequence[str], findings: Iterable[KernelFinding], sections: str
 ) -> str:
-    """Return a launch as the standard library writes it with an indent of one."""
+    """Return a launch as the standard library writes it with an indent of one.
+
+    Sections are on one line: they have as many numbers as all metrics.
+    """
 
     def sizes(of: tuple[int, int, int]) -> str:
         return "null" if launch.is_range else "[\n    {},\n    {},\n    {}\n   ]".format(*of)
@@ -204,7 +213,7 @@ def _json_launch(
         "clock_drift_ratio": _json(launch.clock_drift_ratio),
         "concurrent": _json(launch.is_range),
         "findings": _json_findings(findings),
-    }
+    } | ({"sections": sections} if sections else {})
     return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"
 
 
@@ -218,6 +227,7 @@ def _json_findings(findings: Iterable[KernelFinding]) -> str:
             "saving_ns": finding.saving_ns,
             "saving_low_ns": finding.saving_low_ns,
             "saving_high_ns": finding.saving_high_ns,
+            **_step_saving(finding),
             "outcome": finding.outcome,
             "before_ns": finding.before_ns,
             "predicted_ns": finding.likely_ns,
@@ -235,6 +245,19 @@ def _json_findings(findings: Iterable[KernelFinding]) -> str:
         for finding in findings
     ]
     return json.dumps(members, indent=1).replace("\n", "\n   ")
+
+
+def _step_saving(finding: KernelFinding) -> dict[str, int | None]:
+    """Return what a finding gives a step of the timeline; nothing without one."""
+    step = finding.step
+    if step is None:
+        return {}
+    return {
+        "step_saving_ns": step.saving_ns,
+        "step_saving_low_ns": step.low_ns,
+        "step_saving_high_ns": step.high_ns,
+        "step_ns": step.step_ns,
+    }
 
 
 def _cell(value: MetricNumber) -> str:

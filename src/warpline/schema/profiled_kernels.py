@@ -168,17 +168,34 @@ KERNEL_RULE = TableSpec(
 
 KERNEL_INSTRUCTION = TableSpec(
     "kernel_instruction",
-    "One machine instruction (SASS) of a profiled function. A report has its bits, not its text.",
+    "One machine instruction (SASS) of a profiled function. Only its bits are stored, not its text.",
     (
         ref("process_id", "process", "Process."),
+        number(
+            "module_checksum",
+            "CUPTI's checksum of the module; null in reports of Nsight Compute.",
+            nullable=True,
+        ),
         text("function", "Mangled name of the function."),
         size("offset_bytes", "Offset from the start of the function."),
-        number("address", "Address in the process; the key of instances in `metric_instance`."),
+        number(
+            "address",
+            "Address in the process; the key of instances in `metric_instance`. Null in recordings.",
+            nullable=True,
+        ),
         text("encoding", "The bits of the instruction, in hexadecimal.", nullable=True),
-        text("file", "Source file.", nullable=True),
+        text("file", "Source file. Of inlined code, that of the inlined function.", nullable=True),
         number("line", "Line of the source file.", nullable=True),
+        text(
+            "caller_file",
+            "Source file in which the kernel calls the inlined function; null for code that was "
+            "not inlined.",
+            nullable=True,
+        ),
+        number("caller_line", "Line of that call.", nullable=True),
+        ref("ptx_line_id", "source_line", "Line of PTX.", nullable=True),
     ),
-    ("process_id", "address"),
+    ("process_id", "address", "module_checksum", "function_id", "offset_bytes"),
 )
 
 SOURCE_LINE = TableSpec(

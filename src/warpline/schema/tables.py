@@ -11,6 +11,7 @@ from warpline.schema import (
     framework,
     health,
     host,
+    pc_samples,
     profiled_kernels,
     quality,
     ranges,
@@ -32,6 +33,7 @@ SUBJECTS: Mapping[str, tuple[TableSpec, ...]] = {
     "Counters": counters.TABLES,
     "State of GPUs and machine": health.TABLES,
     "Counters per kernel": profiled_kernels.TABLES,
+    "Sampled program counters": pc_samples.TABLES,
     "Quality of the recording": quality.TABLES,
     "Dimensions": dimensions.TABLES,
 }

@@ -68,7 +68,7 @@ void make_profiler(Counting& c, ContextCounts& counts, void* context, std::size_
       counts.replay == CounterReplay::kKernel ? cupti::ReplayKind::kKernel : cupti::ReplayKind::kUser,
       c.config.flushes_caches ? cupti::CacheMode::kAll : cupti::CacheMode::kNone,
       ranges, counts.replay == CounterReplay::kSteps ? kMostStepBytes : kMostBytes, function, result);
-  if (counts.profiler == nullptr) refuse(c, counts, counters_refused(c.base, function, result));
+  if (counts.profiler == nullptr) refuse(c, counts, refusal_of(c.base, function, result));
 }
 
 void prepare(Counting& c, ContextCounts& counts, void* context) {
@@ -146,7 +146,7 @@ bool stop_profiler(Counting& c, ContextCounts& counts) {
   end_pass(counts);
   const cupti::Result result = counts.profiler->stop();
   if (result != cupti::kSuccess) {
-    refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerStop", result));
+    refuse(c, counts, refusal_of(c.base, "cuptiRangeProfilerStop", result));
   }
   return result == cupti::kSuccess;
 }
@@ -157,7 +157,7 @@ void close_range(Counting& c, ContextCounts& counts) {
   counts.is_open = false;
   const cupti::Result result = counts.profiler->pop();
   if (result != cupti::kSuccess) {
-    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerPopRange", result));
+    return refuse(c, counts, refusal_of(c.base, "cuptiRangeProfilerPopRange", result));
   }
   if (!stop_profiler(c, counts)) return;
   const std::uint32_t number = c.counted++;
@@ -293,14 +293,14 @@ void start(Counting& c, GpuCounts& gpu, ContextCounts& counts) {
     if (!counts.profiler->clear(batch.image)) return refuse(c, counts, "no memory for counters");
     const cupti::Result result = counts.profiler->use(batch.image);
     if (result != cupti::kSuccess) {
-      return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerSetConfig", result));
+      return refuse(c, counts, refusal_of(c.base, "cuptiRangeProfilerSetConfig", result));
     }
     counts.has_image = true;
     counts.clock = {};
   }
   const cupti::Result result = counts.profiler->start();
   if (result != cupti::kSuccess) {
-    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerStart", result));
+    return refuse(c, counts, refusal_of(c.base, "cuptiRangeProfilerStart", result));
   }
   begin_pass(counts);
 }
@@ -330,7 +330,7 @@ void open_range(Counting& c, GpuCounts& gpu, ContextCounts& counts, std::int64_t
   if (counts.is_refused) return;
   const cupti::Result result = counts.profiler->push("range");
   if (result != cupti::kSuccess) {
-    return refuse(c, counts, counters_refused(c.base, "cuptiRangeProfilerPushRange", result));
+    return refuse(c, counts, refusal_of(c.base, "cuptiRangeProfilerPushRange", result));
   }
   counts.is_open = true;
   counts.range_kernels = 0;

@@ -50,28 +50,6 @@ struct ThreadLaunch {
 };
 thread_local constinit ThreadLaunch t_launch{};
 
-// Holds a GPU's gate, unless it cannot be had in time: who holds it may wait for this thread.
-class Gate {
- public:
-  Gate(GpuCounts& gpu, std::int64_t patience_ns) noexcept : gpu_(gpu) {
-    const std::int64_t until = read_clock_ns(CLOCK_REALTIME) + patience_ns;
-    const timespec time{static_cast<time_t>(until / 1'000'000'000),
-                        static_cast<long>(until % 1'000'000'000)};
-    is_held_ = pthread_mutex_timedlock(&gpu.gate, &time) == 0;
-  }
-  ~Gate() {
-    if (is_held_) pthread_mutex_unlock(&gpu_.gate);
-  }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-
-  explicit operator bool() const noexcept { return is_held_; }
-
- private:
-  GpuCounts& gpu_;
-  bool is_held_;
-};
-
 // ---- launches
 
 bool is_recording(const Counting& c) noexcept {
@@ -285,7 +263,7 @@ void enter_capture(Counting& c, const cupti::CallData& data) {
     c.captures.push_back(captured_stream(data));
   }
   for (GpuCounts& gpu : c.gpus) {
-    const Gate gate(gpu, kPatienceNs);
+    const TimedLock gate(gpu.gate, kPatienceNs);
     if (!gate) continue;
     stop_all(c, gpu, kGraph);
     close_ranges(c, gpu);
@@ -410,7 +388,7 @@ void wind_up(Counting& c) noexcept {
   if (!is_needed || !is_filter_done(c) || c.has_wound_up.exchange(true)) return;
   for (GpuCounts& gpu : c.gpus) {
     try {
-      const Gate gate(gpu, kPatienceNs);
+      const TimedLock gate(gpu.gate, kPatienceNs);
       if (!gate) continue;
       for (const auto& counts : gpu.contexts) disable(c, *counts);
       gpu.is_programmed = false;
@@ -528,7 +506,7 @@ void end_counting(bool is_exit) noexcept {
   Counting& c = *counting;
   try {
     for (GpuCounts& gpu : c.gpus) {
-      const Gate gate(gpu, kPatienceNs);
+      const TimedLock gate(gpu.gate, kPatienceNs);
       if (gate) {  // else a launch there may never end: the process must
         end_windows(c, gpu);
         tell_steps(c, gpu);
@@ -545,7 +523,7 @@ void end_counting(bool is_exit) noexcept {
     }
     for (GpuCounts& gpu : c.gpus) {
       const bool is_cleared = !is_exit || c.clocks->is_held();
-      if (const Gate gate(gpu, kPatienceNs); gate && is_cleared) gpu.contexts.clear();
+      if (const TimedLock gate(gpu.gate, kPatienceNs); gate && is_cleared) gpu.contexts.clear();
     }
     c.clocks->release();
   } catch (...) {
@@ -557,7 +535,7 @@ void switch_counting(bool is_on) noexcept {
   if (is_on || c == nullptr) return;
   for (GpuCounts& gpu : c->gpus) {
     try {
-      if (const Gate gate(gpu, kPatienceNs); gate) end_windows(*c, gpu);
+      if (const TimedLock gate(gpu.gate, kPatienceNs); gate) end_windows(*c, gpu);
     } catch (...) {
     }
   }
@@ -573,7 +551,7 @@ void forget_context(void* context) noexcept {
   c->contexts_ended.fetch_add(1);
   for (GpuCounts& gpu : c->gpus) {
     try {
-      if (const Gate gate(gpu, kPatienceNs); gate) end_context(*c, gpu, context);
+      if (const TimedLock gate(gpu.gate, kPatienceNs); gate) end_context(*c, gpu, context);
     } catch (...) {
     }
   }

@@ -1,6 +1,7 @@
 #include "counters/metrics.h"
 
 #include "counters/library.h"
+#include "cupti/setup.h"
 
 namespace warpline::agent {
 namespace {
@@ -11,7 +12,7 @@ using cupti::Result;
 // The image that says which counters this context may use: the first call that needs rights.
 Result read_availability(const cupti::CounterFunctions& f, void* context,
                          std::vector<std::uint8_t>& image) {
-  auto ask = sized(&cupti::CounterAvailability::image);
+  auto ask = cupti::sized(&cupti::CounterAvailability::image);
   ask.context = context;
   Result result = f.availability(&ask);
   if (result != kSuccess) return result;
@@ -25,7 +26,7 @@ Result read_availability(const cupti::CounterFunctions& f, void* context,
 Metrics::~Metrics() { close_host(); }
 
 Result Metrics::open_host() noexcept {
-  auto init = sized(&cupti::HostInit::host);
+  auto init = cupti::sized(&cupti::HostInit::host);
   init.type = cupti::kForRanges;
   init.chip = chip_.c_str();
   init.availability = availability_.data();
@@ -36,14 +37,14 @@ Result Metrics::open_host() noexcept {
 
 void Metrics::close_host() noexcept {
   if (host_ == nullptr) return;
-  auto end = sized(&cupti::HostOnly::host);
+  auto end = cupti::sized(&cupti::HostOnly::host);
   end.host = host_;
   functions_.host_end(&end);
   host_ = nullptr;
 }
 
 Result Metrics::add(const char** names, std::size_t count) const noexcept {
-  auto metrics = sized(&cupti::HostMetrics::count);
+  auto metrics = cupti::sized(&cupti::HostMetrics::count);
   metrics.host = host_;
   metrics.names = names;
   metrics.count = count;
@@ -51,18 +52,18 @@ Result Metrics::add(const char** names, std::size_t count) const noexcept {
 }
 
 Result Metrics::build_config() noexcept {
-  auto size = sized(&cupti::HostConfigSize::image_bytes);
+  auto size = cupti::sized(&cupti::HostConfigSize::image_bytes);
   size.host = host_;
   Result result = functions_.host_config_size(&size);
   if (result != kSuccess) return result;
   config_.resize(size.image_bytes);
-  auto get = sized(&cupti::HostConfig::image);
+  auto get = cupti::sized(&cupti::HostConfig::image);
   get.host = host_;
   get.image_bytes = config_.size();
   get.image = config_.data();
   result = functions_.host_config(&get);
   if (result != kSuccess) return result;
-  auto passes = sized(&cupti::HostPasses::passes);
+  auto passes = cupti::sized(&cupti::HostPasses::passes);
   passes.image_bytes = config_.size();
   passes.image = config_.data();
   result = functions_.host_passes(&passes);
@@ -76,14 +77,14 @@ std::unique_ptr<Metrics> Metrics::make(const cupti::Functions& base,
                                        std::string& unknown, std::string& problem) {
   std::unique_ptr<Metrics> made(new Metrics(functions));
   const auto refuse = [&](const char* function, Result result) {
-    problem = counters_refused(base, function, result);
+    problem = refusal_of(base, function, result);
     return nullptr;
   };
-  auto init = sized(&cupti::CountersInit::reserved);
+  auto init = cupti::sized(&cupti::CountersInit::reserved);
   if (const Result result = functions.initialize(&init); result != kSuccess) {
     return refuse("cuptiProfilerInitialize", result);
   }
-  auto chip = sized(&cupti::ChipName::name);
+  auto chip = cupti::sized(&cupti::ChipName::name);
   chip.device = device;
   Result result = functions.chip_name(&chip);
   if (result != kSuccess || chip.name == nullptr) return refuse("cuptiDeviceGetChipName", result);
@@ -128,7 +129,7 @@ std::unique_ptr<Metrics> Metrics::make(const cupti::Functions& base,
 
 bool Metrics::evaluate(const std::vector<std::uint8_t>& image, std::size_t range,
                        std::vector<double>& values) const noexcept {
-  auto ask = sized(&cupti::HostValues::values);
+  auto ask = cupti::sized(&cupti::HostValues::values);
   ask.host = host_;
   ask.image = image.data();
   ask.image_bytes = image.size();

@@ -13,7 +13,7 @@ using cupti::Result;
 }  // namespace
 
 std::size_t RangeProfiler::image_bytes(std::size_t ranges, Result& result) const noexcept {
-  auto ask = sized(&cupti::RangeDataSize::image_bytes);
+  auto ask = cupti::sized(&cupti::RangeDataSize::image_bytes);
   ask.profiler = profiler_;
   ask.names = metrics_.names();
   ask.count = metrics_.size();
@@ -34,7 +34,7 @@ std::unique_ptr<RangeProfiler> RangeProfiler::make(const cupti::CounterFunctions
   std::unique_ptr<RangeProfiler> made(
       new RangeProfiler(functions, metrics, context, range, replay));
   const bool is_plain = caches == cupti::CacheMode::kNone;  // also for those that know no other
-  auto enable = is_plain ? sized(&cupti::RangeEnable::profiler) : sized(&cupti::RangeEnable::caches);
+  auto enable = is_plain ? cupti::sized(&cupti::RangeEnable::profiler) : cupti::sized(&cupti::RangeEnable::caches);
   enable.caches = caches;
   enable.context = context;
   function = "cuptiRangeProfilerEnable";
@@ -52,7 +52,7 @@ std::unique_ptr<RangeProfiler> RangeProfiler::make(const cupti::CounterFunctions
 RangeProfiler::~RangeProfiler() {
   if (profiler_ == nullptr) return;
   if (is_started_) stop();
-  auto end = sized(&cupti::RangeOnly::profiler);
+  auto end = cupti::sized(&cupti::RangeOnly::profiler);
   end.profiler = profiler_;
   functions_.disable(&end);
 }
@@ -63,7 +63,7 @@ bool RangeProfiler::clear(CounterImage& image) const noexcept {
   } catch (...) {
     return false;
   }
-  auto init = sized(&cupti::RangeDataInit::image);
+  auto init = cupti::sized(&cupti::RangeDataInit::image);
   init.profiler = profiler_;
   init.image_bytes = image.size();
   init.image = image.data();
@@ -71,7 +71,7 @@ bool RangeProfiler::clear(CounterImage& image) const noexcept {
 }
 
 Result RangeProfiler::use(CounterImage& image) noexcept {
-  auto set = sized(&cupti::RangeConfig::nesting_level);
+  auto set = cupti::sized(&cupti::RangeConfig::nesting_level);
   set.profiler = profiler_;
   set.config_bytes = metrics_.config().size();
   set.config = metrics_.config().data();
@@ -87,7 +87,7 @@ Result RangeProfiler::use(CounterImage& image) noexcept {
 }
 
 Result RangeProfiler::start() noexcept {
-  auto call = sized(&cupti::RangeOnly::profiler);
+  auto call = cupti::sized(&cupti::RangeOnly::profiler);
   call.profiler = profiler_;
   const Result result = functions_.start(&call);
   is_started_ = result == kSuccess;
@@ -95,34 +95,34 @@ Result RangeProfiler::start() noexcept {
 }
 
 Result RangeProfiler::stop() noexcept {
-  auto call = sized(&cupti::RangeStop::is_complete);
+  auto call = cupti::sized(&cupti::RangeStop::is_complete);
   call.profiler = profiler_;
   is_started_ = false;
   return functions_.stop(&call);
 }
 
 Result RangeProfiler::push(const char* name) noexcept {
-  auto call = sized(&cupti::RangePush::name);
+  auto call = cupti::sized(&cupti::RangePush::name);
   call.profiler = profiler_;
   call.name = name;
   return functions_.push(&call);
 }
 
 Result RangeProfiler::pop() noexcept {
-  auto call = sized(&cupti::RangeOnly::profiler);
+  auto call = cupti::sized(&cupti::RangeOnly::profiler);
   call.profiler = profiler_;
   return functions_.pop(&call);
 }
 
 Result RangeProfiler::decode() noexcept {
-  auto call = sized(&cupti::RangeDecode::dropped);
+  auto call = cupti::sized(&cupti::RangeDecode::dropped);
   call.profiler = profiler_;
   return functions_.decode(&call);
 }
 
 std::size_t RangeProfiler::ranges(const cupti::CounterFunctions& functions,
                                   const CounterImage& image) noexcept {
-  auto ask = sized(&cupti::RangeDataInfo::ranges);
+  auto ask = cupti::sized(&cupti::RangeDataInfo::ranges);
   ask.image = image.data();
   ask.image_bytes = image.size();
   return functions.data_info(&ask) == kSuccess ? ask.ranges : 0;

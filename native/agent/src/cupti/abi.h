@@ -47,7 +47,10 @@ enum class Kind : std::uint32_t {
 
 enum class CallSite : std::uint32_t { kEnter = 0, kExit = 1 };
 enum class Domain : std::uint32_t { kDriver = 1, kRuntime = 2, kResource = 3 };
-inline constexpr std::uint32_t kContextEnds = 2;        // call ids of the resource domain
+inline constexpr std::uint32_t kContextBegins = 1;      // call ids of the resource domain
+inline constexpr std::uint32_t kContextEnds = 2;
+inline constexpr std::uint32_t kModuleLoaded = 6;
+inline constexpr std::uint32_t kModuleEnds = 7;
 inline constexpr std::uint32_t kGraphNodeCreated = 13;
 inline constexpr std::uint32_t kGraphExecCreated = 18;
 inline constexpr std::uint32_t kGraphNodeCloned = 20;
@@ -428,6 +431,16 @@ struct SubscriberParams {
   std::uint8_t padding[7];
 };
 inline constexpr std::size_t kSubscriberParamsBytes13_0 = offsetof(SubscriberParams, allow_others);
+
+// Returns the parameters of a call, with the size that CUPTI expects: that of the fields known here.
+template <class Parameters, class Last>
+Parameters sized(Last Parameters::*last) noexcept {
+  Parameters parameters{};
+  const auto* begin = reinterpret_cast<const char*>(&parameters);
+  const auto* end = reinterpret_cast<const char*>(&(parameters.*last)) + sizeof(Last);
+  parameters.bytes = static_cast<std::size_t>(end - begin);
+  return parameters;
+}
 
 using Subscriber = void*;
 using Callback = void (*)(void* data, std::uint32_t domain, std::uint32_t id, const void* what);

@@ -1,6 +1,8 @@
 // Finds and opens CUPTI in the program's environment; it is never linked.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +21,30 @@ struct CuptiLibrary {
   std::string file;
 
   explicit operator bool() const { return version != 0; }
+};
+
+// Finds further functions in the library that the agent uses.
+class FunctionFinder {
+ public:
+  explicit FunctionFinder(const CuptiLibrary& library) noexcept
+      : handle_(dlopen(library.file.c_str(), RTLD_LAZY | RTLD_NOLOAD)) {}
+  ~FunctionFinder() {
+    if (handle_ != nullptr) dlclose(handle_);  // the agent holds the library open
+  }
+  FunctionFinder(const FunctionFinder&) = delete;
+  FunctionFinder& operator=(const FunctionFinder&) = delete;
+
+  template <class Function>
+  void need(const char* name, Function& function) noexcept {
+    function = handle_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(handle_, name));
+    if (function == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  // The first function that the library lacks; null if it has all.
+  const char* missing() const noexcept { return missing_; }
+
+ private:
+  void* handle_;
+  const char* missing_ = nullptr;
 };
 
 // Candidate paths of CUPTI, most likely first: `asked` (from the session), next to libraries that

@@ -63,6 +63,11 @@ std::string words_of(const cupti::Functions& functions, cupti::Result result) {
   return (text == nullptr ? "" : text) + (" (" + std::to_string(result) + ")");
 }
 
+std::string refusal_of(const cupti::Functions& functions, const char* function,
+                       cupti::Result result) {
+  return std::string(function) + ": " + words_of(functions, result) + '\t' + std::to_string(result);
+}
+
 cupti::Result subscribe_as(const CuptiLibrary& library, const CuptiHooks& hooks, bool allows_others,
                            cupti::Subscriber& subscriber, std::string& other) noexcept {
   char name[128] = "";

@@ -48,4 +48,8 @@ void note(raw::CudaNote kind, const std::string& text) noexcept;
 // What an error of CUPTI's is called, with its number.
 std::string words_of(const cupti::Functions& functions, cupti::Result result);
 
+// What is noted of a function that failed: it and CUPTI's words, and after a tab the result, of which
+// Python knows the cause and the cure.
+std::string refusal_of(const cupti::Functions& functions, const char* function, cupti::Result result);
+
 }  // namespace warpline::agent

@@ -21,6 +21,7 @@
 #include "cupti/setup.h"
 #include "cupti/shared.h"
 #include "machine/cuda_devices.h"
+#include "pc_sampling/sampling.h"
 #include "session/clock.h"
 #include "session/collector.h"
 #include "session/lock.h"
@@ -233,11 +234,12 @@ void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what
   if (what == nullptr) return;
   if (domain == static_cast<std::uint32_t>(cupti::Domain::kResource)) {
     const auto& resource = *static_cast<const cupti::ResourceData*>(what);
+    sample_resource(id, resource);
     if (id == cupti::kGraphExecCreated) {
       meet_graph();
     } else if (id == cupti::kContextEnds) {
       forget_context(resource.context);
-    } else {
+    } else if (id == cupti::kGraphNodeCreated || id == cupti::kGraphNodeCloned) {
       on_graph_node(resource);
     }
   } else {
@@ -443,7 +445,8 @@ void flush(std::uint32_t flags) noexcept {
   g_flushed_ns.store(now_ns(), std::memory_order_relaxed);
   write_clock(tracing().library.functions, false);
   tracing().library.functions.flush_all(flags);
-  write_new_devices(tracing().session->config.counters.is_on);
+  const Config& config = tracing().session->config;
+  write_new_devices(config.counters.is_on || config.pc_sampling.is_on());
 }
 
 timespec in_ns(std::int64_t time) noexcept {
@@ -474,6 +477,7 @@ void drain(const Tracing& t) noexcept {
   wait_for_device_work();
   flush(0);
   flush(cupti::kFlushForced);
+  flush_sampling();
   tell_drain(t, raw::DrainState::kDrained);
 }
 
@@ -544,6 +548,7 @@ void* watch(void* flush_ns_pointer) {
     }
     tick_launch_watch();
     tick_counting();
+    tick_sampling();
     follow_recording_state();
     follow_driver();
     g_pool.keep_ready(kReadyBuffers);
@@ -606,6 +611,7 @@ void end_at_exit() {
   if (!is_traced()) return;
   end_watching();
   end_counting(true);
+  end_sampling(true);
   flush(cupti::kFlushForced);
   tell_drain(tracing(), raw::DrainState::kDrained);
 }
@@ -721,6 +727,7 @@ int begin(Tracing& t, Session& session, bool is_late) {
                 (t.collects & raw::kCollectsGraphs) != 0);
   begin_launch_watch(session);
   begin_counting(session, t.library, t.subscriber);
+  begin_sampling(session, t.library, t.subscriber, is_late);
   set_recording(t, is_wanted_now(&session));
   t.records_calls = false;
   t.watched = {};
@@ -752,6 +759,7 @@ void end_cuda_tracing() noexcept {
   if (!is_traced()) return;
   end_watching();
   end_counting(false);
+  end_sampling(false);
   const Lock lock(g_lock);
   Tracing& t = tracing();
   if (!t.is_begun) return;

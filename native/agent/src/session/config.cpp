@@ -241,6 +241,12 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.keep_free_bytes = number(value, config.keep_free_bytes);
   } else if (key.starts_with("sample_")) {
     set_sample(config.sample, key, value);
+  } else if (key == "pc_sampling") {
+    const std::uint64_t exponent = number(value, 0);
+    const bool is_valid = exponent >= 5 && exponent <= 31;  // CUPTI's bounds
+    config.pc_sampling.period_exponent = is_valid ? static_cast<std::uint32_t>(exponent) : 0;
+  } else if (key == "cubin_bytes") {
+    config.pc_sampling.cubin_bytes = number(value, config.pc_sampling.cubin_bytes);
   } else if (key.starts_with("counter")) {
     set_counters(config.counters, key, value);
   } else {

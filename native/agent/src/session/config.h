@@ -109,6 +109,14 @@ struct CounterConfig {
   bool flushes_caches = false;          // counter_caches=all: before each pass
 };
 
+// Sampling of program counters; processes and devices are those of counters.
+struct PcSamplingConfig {
+  std::uint32_t period_exponent = 0;  // pc_sampling=5..31: every 2^that cycles; 0: none
+  std::uint64_t cubin_bytes = 1u << 30;  // of code that each process may keep
+
+  bool is_on() const noexcept { return period_exponent != 0; }
+};
+
 // Step sampling: keys sample_..., used in range mode kSteps.
 struct SampleConfig {
   std::uint64_t steps = 0;     // of each `every`; 0: chosen from the duration of steps
@@ -133,6 +141,7 @@ struct Config {
   std::uint64_t keep_free_bytes = 64u << 20;
   CudaConfig cuda;
   CounterConfig counters;
+  PcSamplingConfig pc_sampling;
 
   bool is_domain_enabled(std::string_view name) const;
   bool is_capture_range(std::string_view name, std::string_view domain) const;

@@ -3,6 +3,11 @@
 
 #include <pthread.h>
 
+#include <cstdint>
+#include <ctime>
+
+#include "session/clock.h"
+
 namespace warpline::agent {
 
 class Lock {
@@ -14,6 +19,28 @@ class Lock {
 
  private:
   pthread_mutex_t& mutex_;
+};
+
+// Locks it unless that takes long: who holds it may wait for this thread.
+class TimedLock {
+ public:
+  TimedLock(pthread_mutex_t& mutex, std::int64_t patience_ns) noexcept : mutex_(mutex) {
+    const std::int64_t until = read_clock_ns(CLOCK_REALTIME) + patience_ns;
+    const timespec time{static_cast<time_t>(until / 1'000'000'000),
+                        static_cast<long>(until % 1'000'000'000)};
+    is_held_ = pthread_mutex_timedlock(&mutex, &time) == 0;
+  }
+  ~TimedLock() {
+    if (is_held_) pthread_mutex_unlock(&mutex_);
+  }
+  TimedLock(const TimedLock&) = delete;
+  TimedLock& operator=(const TimedLock&) = delete;
+
+  explicit operator bool() const noexcept { return is_held_; }
+
+ private:
+  pthread_mutex_t& mutex_;
+  bool is_held_;
 };
 
 }  // namespace warpline::agent

@@ -4,9 +4,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 
 #include "session/clock.h"
 #include "session/process.h"
+#include "session/space.h"
 
 namespace warpline::agent {
 namespace {
@@ -55,20 +54,6 @@ bool path_of(const Session& session, std::uint64_t number, char (&path)[kPathByt
                                    static_cast<unsigned long long>(g_process->incarnation),
                                    static_cast<unsigned long long>(number));
   return length > 0 && static_cast<std::size_t>(length) < sizeof path;
-}
-
-// Sets errno when there is no room. A write past the limit would end the program with a signal.
-bool is_within_limits(const Session& session, std::uint64_t end) noexcept {
-  rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      end > limit.rlim_cur) {
-    errno = EFBIG;
-    return false;
-  }
-  struct statvfs disk;
-  if (statvfs(session.folder.c_str(), &disk) != 0) return false;
-  errno = ENOSPC;
-  return std::uint64_t{disk.f_bavail} * disk.f_frsize >= session.config.keep_free_bytes;
 }
 
 // Reserves space, so that no store to the mapping can fail for want of it (which is a signal).
@@ -305,7 +290,7 @@ struct ThreadLogs {
   static bool open_file(ThreadLog& log) noexcept {
     char path[kPathBytes];
     if (!path_of(*log.session_, log.number_, path)) return false;
-    if (!is_within_limits(*log.session_, kFirstBlockEnd)) return false;
+    if (!has_space(*log.session_, kFirstBlockEnd)) return false;
     const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return false;
     fchmod(file, 0600);  // the program's mask may take our own rights away
@@ -414,7 +399,7 @@ bool ThreadLog::map_next(std::size_t words) noexcept {
       std::min(file_bytes_, block), (words * 8 + 4096 + 4095) & ~std::uint64_t{4095});
   char path[kPathBytes];
   if (!path_of(*session_, number_, path)) return false;
-  if (!is_within_limits(*session_, file_bytes_ + bytes)) return false;
+  if (!has_space(*session_, file_bytes_ + bytes)) return false;
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return false;
   void* next = allocate(file, file_bytes_, bytes) ? map_shared(file, file_bytes_, bytes) : nullptr;

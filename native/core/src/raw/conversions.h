@@ -177,6 +177,11 @@ inline Label metric_unit(const SealedTables &in, uint32_t metric) {
   return row_or_none(in.tables.counters.metrics[metric].unit);
 }
 
+// The symbol of its code.
+inline Label kernel_symbol(const SealedTables &in, int32_t name) {
+  const CudaKernelName &found = name_in(in, name);
+  return {{found.mangled >= 0 ? found.mangled : found.full, true}};
+}
 inline Label kernel_mangled_name(const SealedTables &in, int32_t name) {
   return row_or_none(name_in(in, name).mangled);
 }

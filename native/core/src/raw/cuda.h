@@ -226,6 +226,8 @@ class CudaDecoder {
   uint32_t place_of(const raw::Memory &record);
   uint32_t place_of(const raw::CountedKernel &record);
   uint32_t place_of(const raw::GpuFault &record);
+  uint32_t place_of(const raw::PcSample &record);
+  uint32_t place_of(const raw::PcSampling &record);
 
   // Notes that a device had work, and whether CUPTI knew its times.
   void see_work(uint32_t correlation, bool has_times);

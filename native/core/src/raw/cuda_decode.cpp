@@ -363,6 +363,15 @@ uint32_t CudaDecoder::place_of(const raw::GpuFault &record) {
   return place_of(record.device, raw::kCudaNone, raw::kCudaNone);
 }
 
+// Samples of all contexts of a device are added up.
+uint32_t CudaDecoder::place_of(const raw::PcSample &record) {
+  return place_of(record.device, raw::kCudaNone, raw::kCudaNone);
+}
+
+uint32_t CudaDecoder::place_of(const raw::PcSampling &record) {
+  return place_of(record.device, raw::kCudaNone, raw::kCudaNone);
+}
+
 uint32_t CudaDecoder::place_of(uint32_t device, uint32_t context, uint32_t stream) {
   RecentPlace &recent = recent_[(stream ^ context * 7 ^ device * 31) % recent_.size()];
   if (recent.is_set && recent.device == device && recent.context == context &&

@@ -15,6 +15,7 @@
 #include "raw/cuda_dimensions.h"
 #include "raw/cuda_waits.h"
 #include "raw/demangle.h"
+#include "raw/pc_samples.h"
 #include "raw/tables.h"
 
 namespace warpline {
@@ -279,6 +280,10 @@ void name_kernels(RawTables &tables) {
     const bool is_range = kernel.has(raw::CountedKernel::kIsRange);
     kernel.name = is_range ? names.of_range(kernel.name) : names.of(kernel.name);
   }
+  for (PcSampleRow &sample : tables.rows.of<PcSampleRow>()) {
+    sample.function = names.of(sample.function);
+    if (sample.stall < 0) sample.stall = tables.texts.intern(kNoName);
+  }
 }
 
 std::string overhead_name(uint32_t kind) {
@@ -352,6 +357,7 @@ void seal_cuda(RawTables &tables) {
   add_node_launches(tables);
   name_overhead(tables);
   seal_counters(tables);
+  add_up_pc_samples(tables);
   place_faults(tables);
   seal_chains(cuda.chains, tables.texts);
 }

@@ -9,9 +9,10 @@ import numpy as np
 
 from warpline.derived.counters import launch_columns
 from warpline.derived.counters.known import Known, multiplied, ratio, scaled, total_of_known
+from warpline.derived.efficiency.roofline_bounds import NEAR, bound_of, nearest_roof
 from warpline.derived.efficiency.rooflines import Roof, Rooflines, rooflines
 from warpline.derived.texts import dimension_texts, labelled
-from warpline.ops.arrays import F64, I64
+from warpline.ops.arrays import I64
 from warpline.ops.group import factorize
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis, column_of
 from warpline.trace import Trace
@@ -21,8 +22,6 @@ NAME = "kernel_roofline"
 TITLE = "Roofline of profiled kernels"
 HINT = "profile with warpline kernels --set roofline, or with ncu --set roofline or full"
 BY_KERNEL, POINTS = "kernel", "points"
-NEAR = 0.6  # of a ceiling: as the rules of ncu that compare with the speed of light
-_SAME = 0.05  # a part of the GPU that is busier than a roof by more is another one
 COUNTERS, DATA_SHEET = "counters", "data sheet"
 
 _LAUNCH = (
@@ -157,7 +156,7 @@ def kernel_roofline(trace: Trace, arguments: Arguments) -> Result | Skipped:
 
 def _numbers(found: Rooflines, order: I64) -> dict[str, Values]:
     """Return the columns `_NUMBERS` of rows in an order."""
-    nearest, share = _nearest(found)
+    nearest, share = nearest_roof(found)
     roofs = found.roofs
     by_name = {roof.name: roof.amount for roof in roofs}
     counted = {roof.name: roof.amount for roof in roofs if roof.is_flop}
@@ -171,7 +170,7 @@ def _numbers(found: Rooflines, order: I64) -> dict[str, Values]:
     values: dict[str, Values] = {
         "duration_ns": _whole(duration, order),
         "bound": column_of(
-            [_bound(found, row, nearest[row], share[row]) for row in order.tolist()]
+            [bound_of(found, row, nearest[row], share[row]) for row in order.tolist()]
         ),
         "roof": column_of(
             [None if nearest[row] < 0 else roofs[nearest[row]].name for row in order.tolist()]
@@ -190,38 +189,6 @@ def _numbers(found: Rooflines, order: I64) -> dict[str, Values]:
         values[f"{level.lower()}_bytes"] = _whole(of_level, order)
         values[f"{level.lower()}_intensity"] = _column(ratio(flop, of_level), order)
     return values
-
-
-def _nearest(found: Rooflines) -> tuple[I64, F64]:
-    """Return the place of the roof that each row is nearest to, -1 if unknown, and the share."""
-    shares = np.array(
-        [np.where(share.is_known, share.values, -1) for share in (r.share for r in found.roofs)]
-    )
-    nearest, most = shares.argmax(axis=0), shares.max(axis=0, initial=-1)
-    return np.where(most < 0, -1, nearest), np.maximum(most, 0)
-
-
-def _bound(found: Rooflines, row: int, nearest: int, share: float) -> str | None:
-    """Return what governs the time of a row; None if that is not known.
-
-    The throughput of memory and SMs is that of their busiest part, which a roof may be.
-    """
-    others = [
-        (float(of.values[row]), name)
-        for of, name in (
-            (found.memory_ratio, "memory-bound, other units"),
-            (found.sm_ratio, "compute-bound, other instructions"),
-        )
-        if of.is_known[row]
-    ]
-    busiest, name = max(others, key=lambda of: of[0], default=(0.0, ""))
-    if nearest >= 0 and share >= max(NEAR, busiest - _SAME):
-        roof = found.roofs[nearest]
-        return f"memory-bound at {roof.name}" if roof.is_memory else f"compute-bound {roof.name}"
-    if busiest >= NEAR:
-        return name
-    is_complete = found.memory_ratio.is_known[row] and found.sm_ratio.is_known[row]
-    return "neither: latency" if is_complete else None
 
 
 def _points(found: Rooflines, order: I64) -> tuple[I64, dict[str, Values]]:
@@ -285,7 +252,7 @@ def _points(found: Rooflines, order: I64) -> tuple[I64, dict[str, Values]]:
 
 
 def _notes(found: Rooflines) -> tuple[str, ...]:
-    nearest, _ = _nearest(found)
+    nearest, _ = nearest_roof(found)
     by_sheet = sum(
         1
         for row, place in enumerate(nearest.tolist())

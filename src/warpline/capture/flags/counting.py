@@ -152,6 +152,14 @@ class Instances(enum.StrEnum):
     DETAILS = "details"
 
 
+class Details(enum.StrEnum):
+    """What the page details shows of a section: its metrics, its charts and tables, or both."""
+
+    HEADER = "header"
+    BODY = "body"
+    ALL = "all"
+
+
 class MetricNames(enum.StrEnum):
     """What metrics are called on the details page."""
 
@@ -212,8 +220,10 @@ class CountingSettings:
     print_units: Units = Units.AUTO
     print_kernel_base: NameBase = NameBase.DEMANGLED
     print_metric_name: MetricNames = MetricNames.LABEL
+    print_details: Details = Details.HEADER
     print_metric_instances: Instances = Instances.NONE
     print_summary: Summary = Summary.NONE
+    timeline: str | None = None
     log_file: str | None = None
     quiet: bool = False
     imported: list[str] = field(default_factory=list)

@@ -28,7 +28,6 @@ _IGNORED = (
     "pm-sampling-interval",
     "pm-sampling-max-passes",
     "port",
-    "print-details",
     "print-nvtx-rename",
     "print-source",
     "range-replay-options",
@@ -89,7 +88,6 @@ _IDLE = {
     "import-sass": {"yes", "on", "1", "true"},
     "mode": {"launch-and-attach"},
     "pipeline-boost-state": {"dynamic"},
-    "print-details": {"header"},
     "rename-kernels": {"yes", "on", "1", "true"},
     "warp-sampling-interval": {"auto"},
 }

@@ -62,6 +62,12 @@ class CudaNote(enum.IntEnum):
     CLOCKS_LOCKED = 74
     # and unlocked them; text: the same
     CLOCKS_UNLOCKED = 75
+    # program counters are sampled; text: how
+    SAMPLING = 76
+    # they cannot be sampled; text: as NoCounters
+    NO_SAMPLING = 77
+    # they are, with a known limitation; text: which
+    SAMPLING_DOUBT = 78
 
 
 class CudaCollects(enum.IntFlag):
@@ -129,6 +135,8 @@ ROW_TABLES: tuple[str, ...] = (
     "kernel_metric",
     "um_cpu_page_fault",
     "um_gpu_page_fault",
+    "pc_sample",
+    "pc_sampling",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -139,6 +147,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "memset",
     "graph_launch",
     "profiled_kernel",
+    "pc_sample",
 )
 
 # CUDA's tables, and what was collected if one was recorded.

@@ -12,7 +12,7 @@ from warpline.derived import derived
 from warpline.derived.counters import metric_numbers
 from warpline.derived.counters.block_limits import BlockLimits, block_limits, limits_of_launches
 from warpline.frozen import frozen
-from warpline.hardware.sm_limits import MOST_REGISTERS
+from warpline.hardware.sm_limits import MOST_REGISTERS, WARP_THREADS
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
@@ -20,6 +20,7 @@ from warpline.trace import Trace
 BLOCK, REGISTERS, SHARED, CARVEOUT = "block size", "registers", "shared memory", "carve-out"
 _BLOCK_SIZES = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _REGISTERS_PER_THREAD = (*range(16, MOST_REGISTERS, 8), MOST_REGISTERS)
+_MOST_THREADS = 1024  # of a block
 _NO_NAME = -1
 
 
@@ -39,6 +40,7 @@ class Configurations:
         by_barriers: Blocks per SM by barriers; infinite if not recorded.
         achieved: Achieved occupancy, mean over launches, in [0, 1].
         is_achieved_known: Whether it was counted.
+        of_launch: The number of each profiled launch's among them, -1 without one, (launches,).
     """
 
     launch: I64
@@ -52,6 +54,7 @@ class Configurations:
     by_barriers: F64
     achieved: F64
     is_achieved_known: BoolArray
+    of_launch: I64
 
     @property
     def blocks(self) -> F64:
@@ -115,6 +118,10 @@ def configurations(trace: Trace) -> Configurations:
     groups = factorize_rows(*keys)
     order = np.argsort(groups.first, kind="stable")
     launch = chosen[groups.first[order]]
+    numbers = np.empty(groups.n_groups, np.int64)
+    numbers[order] = np.arange(groups.n_groups)
+    of_launch = np.full(len(is_kernel), -1, np.int64)
+    of_launch[chosen] = numbers[groups.codes]
     counted = np.flatnonzero(is_achieved[chosen])
     codes = groups.codes[counted]
     n_counted = np.bincount(codes, minlength=groups.n_groups)[order]
@@ -131,6 +138,7 @@ def configurations(trace: Trace) -> Configurations:
         barriers[launch],
         sums / np.maximum(n_counted, 1) / 100,
         n_counted > 0,
+        of_launch,
     )
 
 
@@ -161,10 +169,8 @@ def changes(of: Configurations) -> Iterator[Change]:
     own, and other changes are those that change more. What cannot be launched is left out.
     """
     for number in range(len(of.launch)):
-        limits = of.limits[:, number : number + 1]
-        resources = (of.threads[number], of.registers[number], of.shared_bytes[number])
-        here = _Resources(*resources, limits, of.by_barriers[number])
-        most = limits[3]
+        here = _resources_of(of, number)
+        most = here.limits[3]
         now = float(here.occupancies(CARVEOUT, most)[0])
         if now > of.occupancy[number]:
             present = round(of.carveout_bytes[number])
@@ -179,6 +185,36 @@ def changes(of: Configurations) -> Iterator[Change]:
             for value, occupancy in pairs if resource == BLOCK else _largest(pairs):
                 if occupancy > 0 and not math.isclose(occupancy, now):
                     yield Change(number, resource, round(present), round(value), occupancy)
+
+
+def curve(of: Configurations, number: int, resource: str) -> list[tuple[int, float]]:
+    """Return the theoretical occupancy of a configuration by one of its resources, ascending.
+
+    The present amount is among the points, and what cannot be launched has 0. Of shared memory,
+    the points are the most with which an occupancy is reached. The carve-out is the largest.
+
+    Args:
+        of: The configurations.
+        number: Which of them.
+        resource: ``block size``, ``registers`` or ``shared memory``.
+    """
+    here = _resources_of(of, number)
+    values, present = {
+        BLOCK: (range(WARP_THREADS, _MOST_THREADS + 1, WARP_THREADS), here.threads),
+        REGISTERS: (_REGISTERS_PER_THREAD, here.registers),
+        SHARED: ([0, *here.shared_sizes().tolist()], here.shared_bytes),
+    }[resource]
+    amounts = np.unique(np.array([*values, present], np.float64))
+    reached = here.occupancies(resource, amounts)
+    if resource == SHARED:
+        is_kept = np.append(reached[1:] != reached[:-1], True) | (amounts == present)
+        amounts, reached = amounts[is_kept], reached[is_kept]
+    return [*zip(amounts.astype(np.int64).tolist(), reached.tolist(), strict=True)]
+
+
+def _resources_of(of: Configurations, number: int) -> _Resources:
+    resources = (of.threads[number], of.registers[number], of.shared_bytes[number])
+    return _Resources(*resources, of.limits[:, number : number + 1], of.by_barriers[number])
 
 
 class _Resources(NamedTuple):

@@ -29,6 +29,10 @@ class Opcodes:
         np.add.at(self._counts.setdefault(opcode, self._none.copy()), launches, values)
         self.has_any[launches] = True
 
+    def names(self) -> list[str]:
+        """Return the opcodes that any launch executed."""
+        return [*self._counts]
+
     def executed(self, *opcodes: str) -> F64:
         """Return how often warps executed any of the opcodes, shape (launches,)."""
         total = self._none.copy()

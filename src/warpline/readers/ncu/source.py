@@ -170,15 +170,19 @@ class NcuSource:
 
     def _instructions(self) -> Columns:
         rows = [
-            (process, name, offset, address, bits.hex().encode(), file, line)
-            for process, name, offset, address, bits, file, line in modules.instructions(
-                self._report
+            (process, None, name, offset, address, bits.hex().encode(), *places)
+            for process, name, offset, address, bits, *places in modules.instructions(
+                self._report, self._sources
             )
         ]
         return self._table("kernel_instruction", rows)
 
+    @cached_property
+    def _sources(self) -> list[modules.SourceLine]:
+        return list(modules.source_lines(self._report))
+
     def _source_lines(self) -> Columns:
-        return self._table("source_line", list(modules.source_lines(self._report)))
+        return self._table("source_line", self._sources)
 
     def _device_attributes(self) -> Columns:
         found = []

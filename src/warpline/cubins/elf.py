@@ -1,20 +1,22 @@
-"""The code in a module of a report: an ELF file with machine code, line tables and PTX."""
+"""A cubin, the code of a module: an ELF file with machine code, line tables and PTX."""
 
 from __future__ import annotations
 
 import struct
 
 from warpline.frozen import frozen
-from warpline.readers.ncu.line_table import CubinError, rows, text_at
-
-INSTRUCTION_BYTES = 16  # since compute capability 7.0, the oldest that Nsight Compute supports
+from warpline.cubins.line_table import CubinError, Place, rows, text_at
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _HEADER_SIZE = 64
 _RELA, _NO_BITS = 4, 8
-_TEXT, _LINES, _PTX = b".text.", b".debug_line", b".nv_debug_ptx_txt"
+_TEXT, _LINES = b".text.", b".debug_line"
+_PTX, _PTX_LINES = b".nv_debug_ptx_txt", b".nv_debug_line_sass"
+
+Lines = dict[bytes, list[tuple[int, Place, Place | None]]]
+"""Function -> offset, place and, of inlined code, the place in the function; by offset."""
 
 
 @frozen
@@ -70,12 +72,28 @@ class Cubin:
         text = self._named(_PTX)
         return text.rstrip(b"\0").split(b"\0") if text else []
 
-    def lines(self) -> dict[bytes, list[tuple[int, bytes, int]]]:
-        """Return function -> (offset, file, line), by offset, from the line table."""
-        table = self._named(_LINES)
-        found: dict[bytes, list[tuple[int, bytes, int]]] = {}
-        for function, *place in [] if table is None else rows(table, self._relocations()):
-            found.setdefault(function, []).append(tuple(place))  # type: ignore[arg-type]
+    def lines(self) -> Lines:
+        """Return the places in the source that code was made from, from the line table."""
+        return self._lines_of(_LINES)
+
+    def ptx_lines(self) -> Lines:
+        """Return the lines of the PTX that code was made from; the file has no meaning."""
+        return self._lines_of(_PTX_LINES)
+
+    @property
+    def functions(self) -> list[bytes]:
+        """Names of the functions that have code."""
+        return [
+            section.name.removeprefix(_TEXT)
+            for section in self._sections
+            if section.name.startswith(_TEXT)
+        ]
+
+    def _lines_of(self, section: bytes) -> Lines:
+        table = self._named(section)
+        found: Lines = {}
+        for function, *row in [] if table is None else rows(table, self._relocations(section)):
+            found.setdefault(function, []).append(tuple(row))  # type: ignore[arg-type]
         for places in found.values():
             places.sort(key=lambda place: place[0])
         return found
@@ -83,9 +101,9 @@ class Cubin:
     def _named(self, name: bytes) -> bytes | None:
         return next((section.data for section in self._sections if section.name == name), None)
 
-    def _relocations(self) -> dict[int, bytes]:
-        """Return place in the line table -> function whose address belongs there."""
-        lines = next(i for i, section in enumerate(self._sections) if section.name == _LINES)
+    def _relocations(self, table: bytes) -> dict[int, bytes]:
+        """Return place in a line table -> function whose address belongs there."""
+        lines = next(i for i, section in enumerate(self._sections) if section.name == table)
         places = {}
         for section in self._sections:
             if section.kind != _RELA or section.info != lines:

@@ -1,0 +1,1 @@
+"""What the sections of profiled kernels show beside their lines: charts and tables, as columns."""

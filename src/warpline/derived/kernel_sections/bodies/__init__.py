@@ -1,0 +1,1 @@
+"""The bodies of sections, one per file."""

@@ -1,0 +1,153 @@
+"""roofline: FLOP and bytes of a launch, and the ceilings above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from warpline.derived.counters.known import Known, multiplied, ratio
+from warpline.derived.efficiency.roofline_bounds import bound_of, nearest_roof
+from warpline.derived.efficiency.rooflines import Roof, Rooflines, rooflines
+from warpline.derived.kernel_sections.columns import Item, Shared, Tree, any_of
+from warpline.derived.kernel_sections.metrics import Metrics
+from warpline.derived.kernel_sections.registry import section_body
+from warpline.hardware.measured import MeasuredCeilings
+from warpline.ops.arrays import BoolArray
+
+# By the name of the roof; and the type of the GEMM that measures it.
+_PRECISIONS = {
+    "FP64": ("fp64", ""),
+    "FP32": ("fp32", "fp32"),
+    "FP16": ("fp16", ""),
+    "FP64 Tensor Core": ("tensor_fp64", "fp64"),
+    "TF32 Tensor Core": ("tensor_tf32", "tf32"),
+    "BF16 Tensor Core": ("tensor_bf16", "bf16"),
+    "FP16 Tensor Core": ("tensor_fp16", "fp16"),
+    "FP8 Tensor Core": ("tensor_fp8", "fp8"),
+}
+_WITHIN_GPU = "d2d"
+_READS_AND_WRITES = 2  # a copy within the GPU moves its bytes twice
+# Where ceilings come from: the counters' own peaks at the clock of the run, the data sheet, and
+# `warpline bench` on this GPU.
+_CLOCK, _NOMINAL, _MEASURED = "clock", "nominal", "measured"
+
+
+@section_body("roofline")
+def roofline(metrics: Metrics) -> Item:
+    """Return a point for each precision and level of memory, the ceilings, and the bound."""
+    found = rooflines(metrics.trace)
+    duration = found.duration_ns
+    seconds = Known(duration.values / 1e9, duration.is_known & (duration.values > 0))
+    flops = [roof for roof in found.roofs if roof.name in _PRECISIONS]
+    levels = [roof for roof in found.roofs if roof.is_memory]
+    points = [_point(of, level, seconds) for of in flops for level in levels]
+    counted = any_of([Item(of.amount.is_known, ()) for of in flops], len(metrics))
+    moved = any_of([Item(level.amount.is_known, ()) for level in levels], len(metrics))
+    tree: dict[str, Tree] = {
+        "points": points,
+        "ceilings": _ceilings(metrics, flops, levels, seconds),
+        "bound": _bounds(found, len(metrics)),
+    }
+    return Item(counted & moved & seconds.is_known, tree)
+
+
+def _point(of: Roof, level: Roof, seconds: Known) -> Item:
+    has = of.amount.is_known & (of.amount.values > 0) & seconds.is_known
+    has &= level.amount.is_known & (level.amount.values > 0)
+    intensity, rate = ratio(of.amount, level.amount), ratio(of.amount, seconds)
+    peak, bandwidth = ratio(of.ceiling, seconds), ratio(level.ceiling, seconds)
+    by_memory = multiplied(intensity, bandwidth)
+    is_known = peak.is_known & by_memory.is_known
+    ceiling = Known(np.minimum(peak.values, by_memory.values), is_known)
+    governing = np.where(is_known, 1 + (by_memory.values < peak.values), 0)
+    tree: dict[str, Tree] = {
+        "precision": _PRECISIONS[of.name][0],
+        "name": of.name,
+        "level": level.name,
+        "flop": of.amount,
+        "bytes": Known(np.rint(level.amount.values), level.amount.is_known),
+        "flop_per_byte": intensity,
+        "flop_per_s": rate,
+        "bytes_per_s": ratio(level.amount, seconds),
+        "ceiling_flop_per_s": ceiling,
+        "ratio": ratio(rate, ceiling),
+        "governed_by": Shared(governing, (None, of.name, level.name)),
+    }
+    return Item(has, tree)
+
+
+def _ceilings(
+    metrics: Metrics, flops: list[Roof], levels: list[Roof], seconds: Known
+) -> list[Item]:
+    """Return the ceilings of memory, and of precisions that a launch used, and FP32."""
+    measured = _measured_of_launches(metrics)
+    items = []
+    for roof in (*flops, *levels):
+        is_used = roof.amount.is_known & (roof.amount.values > 0)
+        is_shown = metrics.every() if roof.is_memory or roof.name == "FP32" else is_used
+        identity: dict[str, Tree] = {"kind": "bandwidth", "name": roof.name, "level": roof.name}
+        if not roof.is_memory:
+            precision = _PRECISIONS[roof.name][0]
+            identity = {"kind": "compute", "name": roof.name, "precision": precision}
+        rate_name = "bytes_per_s" if roof.is_memory else "flop_per_s"
+        rates = {
+            _CLOCK: ratio(roof.possible, seconds),
+            _NOMINAL: ratio(roof.nominal, seconds),
+            _MEASURED: _rates(measured, roof),
+        }
+        for source, rate in rates.items():
+            tree: dict[str, Tree] = {**identity, rate_name: rate, "source": source}
+            items.append(Item(rate.is_known & is_shown, tree))
+    return items
+
+
+_Measured = Sequence[tuple[MeasuredCeilings, BoolArray]]
+
+
+def _measured_of_launches(metrics: Metrics) -> _Measured:
+    """Return the measured GPUs, and which launches ran on each: by its UUID, or else its model."""
+    trace = metrics.trace
+    devices = trace.columns("profiled_kernel", "device_id")["device_id"]
+    found: dict[int, BoolArray] = {}
+    if trace.has("device"):
+        columns = trace.columns("device", "uuid_id", "name_id")
+        names = [
+            [None if row is None else trace.strings.text(row) for row in column.to_list()]
+            for column in columns.values()
+        ]
+        for device, (uuid, name) in enumerate(zip(*names, strict=True)):
+            place = _best(metrics, uuid, name)
+            if place is not None:
+                is_on = devices.is_valid() & (devices.values == device)
+                found[place] = found.get(place, ~metrics.every()) | is_on
+    return [(metrics.measured[place], is_on) for place, is_on in found.items()]
+
+
+def _best(metrics: Metrics, uuid: str | None, name: str | None) -> int | None:
+    same = [place for place, of in enumerate(metrics.measured) if uuid and of.gpu_uuid == uuid]
+    alike = [place for place, of in enumerate(metrics.measured) if name and of.gpu_name == name]
+    return next(iter((*same, *alike)), None)
+
+
+def _rates(measured: _Measured, roof: Roof) -> Known:
+    """Return what the GPU of each launch reached in `warpline bench`, per second."""
+    rates = np.zeros(len(roof.amount.values))
+    for ceilings, is_on in measured:
+        if roof.name == "DRAM":
+            rate = _READS_AND_WRITES * ceilings.copy_bytes_per_s.get(_WITHIN_GPU, 0)
+        elif roof.is_memory:
+            rate = 0
+        else:
+            rate = ceilings.flop_per_s.get(_PRECISIONS[roof.name][1], 0)
+        rates[is_on] = rate
+    return Known(rates, rates > 0)
+
+
+def _bounds(found: Rooflines, count: int) -> Shared:
+    """Return what governs the time of each launch, as `kernel_roofline` says it."""
+    nearest, share = nearest_roof(found)
+    bounds = [bound_of(found, row, int(nearest[row]), float(share[row])) for row in range(count)]
+    distinct = [*dict.fromkeys(bounds)]
+    places = {bound: place for place, bound in enumerate(distinct)}
+    return Shared(np.array([places[bound] for bound in bounds], np.int64), distinct)

@@ -1,0 +1,59 @@
+"""What the sections of profiled kernels show beside their lines: charts and tables, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warpline import plugins
+from warpline.derived.kernel_sections.columns import of_launches
+from warpline.derived.kernel_sections.metrics import Metrics
+from warpline.derived.kernel_sections.registry import SECTION_BODIES
+from warpline.documents.kernel_filters import Choice, chosen_rows
+from warpline.documents.table_rows import Rows
+from warpline.hardware.measured import MeasuredCeilings
+from warpline.trace import Trace
+
+ORDER = (
+    *("speed_of_light", "roofline", "pipes", "memory", "scheduler", "warp_states"),
+    *("instructions", "launch", "occupancy", "workload", "samples"),
+)
+
+Sections = dict[str, Any]
+"""The bodies of a launch by name, as in JSON: docs/kernels.schema.json describes them."""
+
+
+def kernel_sections(
+    trace: Trace, choice: Choice, *, measured: Sequence[MeasuredCeilings] = ()
+) -> list[Sections]:
+    """Return the bodies of each chosen launch, in the order of `kernel_pages.launches`.
+
+    A body whose counters were not collected is left out. Numbers are raw: ns, bytes, counts, and
+    ratios where 1 is all.
+
+    Args:
+        trace: The trace.
+        choice: Which launches.
+        measured: What `warpline bench` measured, for rooflines of these GPUs.
+    """
+    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
+    return sections_of_rows(trace, rows, measured=measured)
+
+
+def sections_of_rows(
+    trace: Trace, chosen: Sequence[int], *, measured: Sequence[MeasuredCeilings] = ()
+) -> list[Sections]:
+    """Return the bodies of some launches, by their rows in `profiled_kernel`, in their order."""
+    rows = np.array(chosen, np.int64)
+    found: list[Sections] = [{} for _ in rows]
+    plugins.load("section-bodies")
+    metrics = Metrics(trace, measured)
+    for name in ORDER:
+        body = SECTION_BODIES.get(name).make(metrics)
+        places = np.flatnonzero(body.has[rows])
+        values = of_launches(body.tree, rows[places])
+        for place, value in zip(places.tolist(), values, strict=True):
+            found[place][name] = value
+    return found
