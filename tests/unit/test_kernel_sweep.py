@@ -18,6 +18,7 @@ from warpline.documents import kernel_sweep
 from warpline.render import Options
 from warpline.render.sweep import bars, page
 from warpline.render.sweep.axes import linear, logarithmic
+from warpline.result import Result
 from warpline.sweep.points import Parameter
 from warpline.sweep.state import Attempt, Definition, State
 from warpline.trace import Trace
@@ -71,12 +72,14 @@ def test_runs_of_a_point_count_together(report: Trace) -> None:
 def test_tables_have_a_row_for_each_point(report: Trace) -> None:
     known = facts(report, top=1, failed=True)
     (result,) = kernel_sweep.document(known, is_screen=True).sections
+    assert isinstance(result, Result)
     rows = result.to_polars().to_dicts()
     assert [row["N"] for row in rows] == [1, 2]
     assert [row["failure"] for row in rows] == [None, "out of GPU memory"]
     assert rows[1]["duration_ns"] is None
     assert "--top 0 shows all" in " ".join(result.notes)
     (whole,) = kernel_sweep.document(facts(report), is_screen=False).sections
+    assert isinstance(whole, Result)
     assert {*result.columns} < {*whole.columns}
 
 
