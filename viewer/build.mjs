@@ -1,5 +1,6 @@
-// Bundles the page into ../src/warpline/viewer/dist: one script, one style sheet. The same input
-// gives the same bytes, so that a stale bundle is detected.
+// Bundles the pages into ../src/warpline/viewer/dist, each as one script and one style sheet: the
+// timeline (viewer) and the kernels (kernels). The same input gives the same bytes, so that a stale
+// bundle is detected.
 import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -30,27 +31,33 @@ const workerText = {
   },
 };
 
-await build({
-  ...SHARED,
-  entryPoints: { viewer: "src/app/main.tsx" },
-  format: "iife",
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  define: { "process.env.NODE_ENV": '"production"' },
-  plugins: [workerText],
-  outdir: OUT,
-});
-await build({ ...SHARED, entryPoints: { viewer: "src/app/viewer.css" }, outdir: OUT });
+const PAGES = { viewer: "src/app", kernels: "src/kernels/app" };
+// One build for each: names are shortened by how often a build has them.
+for (const [page, folder] of Object.entries(PAGES)) {
+  await build({
+    ...SHARED,
+    entryPoints: { [page]: `${folder}/main.tsx` },
+    format: "iife",
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    define: { "process.env.NODE_ENV": '"production"' },
+    plugins: [workerText],
+    outdir: OUT,
+  });
+  await build({ ...SHARED, entryPoints: { [page]: `${folder}/${page}.css` }, outdir: OUT });
+}
 // The palette rules must come before the rules that use them.
 const palette = await build({ ...SHARED, entryPoints: ["src/engine/palette-css.ts"], format: "esm", write: false });
 const { paletteCss } = await import(`data:text/javascript,${encodeURIComponent(palette.outputFiles[0].text)}`);
 await writeFile(`${OUT}/viewer.css`, paletteCss() + (await readFile(`${OUT}/viewer.css`, "utf8")));
 
-let bytes = 0;
-for (const name of ["viewer.js", "viewer.css"]) {
-  const text = await readFile(`${OUT}/${name}`, "utf8");
-  bytes += Buffer.byteLength(text);
-  if (/<\/script|<!--|<\/style/i.test(text)) throw new Error(`${name} holds text that ends its element.`);
+for (const page of Object.keys(PAGES)) {
+  let bytes = 0;
+  for (const name of [`${page}.js`, `${page}.css`]) {
+    const text = await readFile(`${OUT}/${name}`, "utf8");
+    bytes += Buffer.byteLength(text);
+    if (/<\/script|<!--|<\/style/i.test(text)) throw new Error(`${name} holds text that ends its element.`);
+  }
+  console.log(`${page}.js and ${page}.css: ${bytes} bytes`);
+  if (bytes > MOST_BYTES) throw new Error(`More than ${MOST_BYTES} bytes.`);
 }
-console.log(`viewer.js and viewer.css: ${bytes} bytes`);
-if (bytes > MOST_BYTES) throw new Error(`More than ${MOST_BYTES} bytes.`);

@@ -34,14 +34,18 @@ if TYPE_CHECKING:
     from warpline.derived.ranks import clocks
     from warpline.documents import comparison, diagnosis
     from warpline.documents import gate as gates
+    from warpline.documents import kernel_report as kernel_reports
     from warpline.documents import report as reports
     from warpline.documents import sides as two
     from warpline.documents.comparison import Measured
+    from warpline.documents.kernel_report import Shown
     from warpline.render import display
     from warpline.result import Diagnosis, Finding, rules
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
     from warpline.viewer import chosen as choosing
+    from warpline.viewer import kernel_report as kernel_page
+    from warpline.viewer import page as html
     from warpline.viewer import picture as pictures
     from warpline.viewer import report as pages
     from warpline.viewer import screenshot as screenshots
@@ -59,11 +63,14 @@ else:
     gates = lazy("warpline.documents.gate")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
+    kernel_reports = lazy("warpline.documents.kernel_report")
     two = lazy("warpline.documents.sides")
     rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
     choosing = lazy("warpline.viewer.chosen")
     pages = lazy("warpline.viewer.report")
+    html = lazy("warpline.viewer.page")
+    kernel_page = lazy("warpline.viewer.kernel_report")
     pictures = lazy("warpline.viewer.picture")
     screenshots = lazy("warpline.viewer.screenshot")
     serving = lazy("warpline.viewer.serving")
@@ -342,8 +349,12 @@ def report(
     steps: str | None = None,
     max_bytes: int | None = None,
     overwrite: bool = False,
+    page: Shown | None = None,
 ) -> Path:
     """Write a report: one HTML file with verdict, findings, tables and the whole timeline.
+
+    Of counters per kernel, such as a report of Nsight Compute, it shows a summary of the kernels,
+    the findings and sections of each, and their source.
 
     The file is self-contained. It opens offline and makes no network requests.
 
@@ -355,17 +366,20 @@ def report(
         max_bytes: Size limit in bytes. A larger report omits short events and states which.
             Totals, tables and findings always cover the whole recording.
         overwrite: Whether to replace an existing file.
+        page: ``timeline`` or ``kernels``. None takes the timeline if the recording has one.
 
     Returns:
         The path of the report.
 
     Raises:
-        UsageError: The file exists, or the report cannot be made that small.
+        UsageError: The file exists, the report cannot be made that small, or the recording has no
+            such page.
         InputError: The file cannot be written.
     """
     target = Path(path)
     check_output(target, overwrite=overwrite)
-    pages.write(target, make_report(trace, steps=steps, max_bytes=max_bytes).pieces)
+    made = make_report(trace, steps=steps, max_bytes=max_bytes, page=page)
+    pages.write(target, made.pieces)
     return target
 
 
@@ -402,6 +416,7 @@ def make_report(
     steps: str | None = None,
     max_bytes: int | None = None,
     first_page: FirstPage = "overview",
+    page: Shown | None = None,
 ) -> Report:
     """Return the HTML that `report` writes, and its size.
 
@@ -409,12 +424,20 @@ def make_report(
         trace: A trace or a part of one, a path, or a list of paths.
         steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
         max_bytes: Size limit in bytes.
-        first_page: The page that opens first.
+        first_page: The page of the timeline that opens first.
+        page: As for `report`.
 
     Raises:
-        UsageError: The report cannot be made that small.
+        UsageError: The report cannot be made that small, or the recording has no such page.
     """
-    run = Run(opened(trace), steps)
+    shown_trace = opened(trace)
+    if kernel_reports.shown(shown_trace, page) == "kernels":
+        content = kernel_reports.content(shown_trace)
+        with progress.task("Writing the report"):
+            return kernel_page.make_kernel_report(
+                content, html.assets("kernels"), max_bytes=max_bytes
+            )
+    run = Run(shown_trace, steps)
     judged, shown = reports.content(run)
     with progress.task("Writing the report"):
         return pages.make_report(run, judged, shown, max_bytes=max_bytes, first_page=first_page)
@@ -462,6 +485,7 @@ def serve(
     port: int = 0,
     tile_from: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    page: Shown | None = None,
 ) -> PageServer:
     """Return a server of the report for a browser on this machine. It is not running yet.
 
@@ -475,11 +499,18 @@ def serve(
         port: Port to listen on; 0 takes a free one.
         tile_from: Number of events from which tiles are used; None for a million.
         tell: Called with progress messages of long operations.
+        page: As for `report`.
 
     Raises:
         InputError: The port is in use, or there is no disk space for the tiles.
+        UsageError: The recording has no such page.
     """
-    run = Run(opened(trace), steps)
+    shown_trace = opened(trace)
+    if kernel_reports.shown(shown_trace, page) == "kernels":
+        parts = html.assets("kernels")
+        made = kernel_page.make_kernel_report(kernel_reports.content(shown_trace), parts)
+        return serving.report_server(made.pieces, parts, port)
+    run = Run(shown_trace, steps)
     return serving.page_server(
         run,
         partial(reports.content, run),
@@ -508,7 +539,9 @@ def timeline(
     Raises:
         UsageError: The report cannot be made that small.
     """
-    made = make_report(trace, steps=steps, max_bytes=max_bytes, first_page="timeline")
+    made = make_report(
+        trace, steps=steps, max_bytes=max_bytes, first_page="timeline", page="timeline"
+    )
     return pages.Inline("".join(made.pieces), height)
 
 

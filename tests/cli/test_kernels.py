@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from cli.conftest import Run
 from support import ncu_captures
+from support.json_schema import violations
+from support.programs import Program
+
+from warpline.trace import recording
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +76,27 @@ def test_findings_in_json(run: Run, report: str) -> None:
     assert by_name["naive_gemm"] == []
     (done,) = by_name["vec_add"]
     assert (done["rule"], done["severity"], done["saving_ns"]) == ("at-its-roof", "info", 0)
+
+
+def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
+    schema = json.loads((repository / "docs" / "kernels.schema.json").read_text(encoding="utf-8"))
+    plain = json.loads(run("kernels", report, "--json").out)
+    assert violations(plain, schema) == []
+    assert "sections" not in plain["kernels"][0]
+    for what in ("body", "all"):
+        outcome = run("kernels", report, "--json", "--print-details", what)
+        assert (outcome.status, outcome.err) == (0, "")
+        full = json.loads(outcome.out)
+        assert violations(full, schema) == []
+        described = schema["properties"]["kernels"]["items"]["properties"]["sections"]
+        for kernel, other in zip(full["kernels"], plain["kernels"], strict=True):
+            assert [*kernel.pop("sections")] == [*described["properties"]]
+            assert kernel == other
+    of_one = json.loads(
+        run("kernels", report, "--json", "--print-details", "all", "-k", "naive_gemm").out
+    )
+    (kernel,) = of_one["kernels"]
+    assert kernel["sections"]["launch"][0]["value"] == 1024
 
 
 def test_the_raw_page_as_csv(run: Run, report: str) -> None:
@@ -184,6 +209,53 @@ def test_summaries(run: Run, report: str) -> None:
     assert "Invocations 1" in text
 
 
+@pytest.fixture
+def timeline(tmp_path: Path) -> str:
+    """A recording of steps with two of the report's launches, one of them in another shape."""
+    program = Program()
+    for number in range(6):
+        begin, work = number * 30_000, number * 1_000_000
+        program.launch(
+            *(begin, begin + 5_000, (work + 10_000, work + 710_000)),
+            "smem_conflict(float*, int)",
+            grid=(1024,),
+            block=(256,),
+        )
+        program.launch(
+            *(begin + 8_000, begin + 13_000, (work + 710_000, work + 1_010_000)),
+            "vec_add(float const*, float const*, float*, unsigned long)",
+            grid=(1024,),
+            block=(256,),
+        )
+        program.step(number, begin, begin + 30_000)
+    path = tmp_path / "run.warpline"
+    recording.write_recording(program.trace(), path)
+    return str(path)
+
+
+def test_what_findings_save_of_a_step(run: Run, report: str, timeline: str) -> None:
+    found = run("kernels", report, "--timeline", timeline, "-k", "regex:smem|vec_add")
+    assert found.status == 0
+    first, second = found.out.split("\n\n")[-2:]
+    assert first.strip().startswith(
+        "smem_conflict (1024, 1, 1) x (256, 1, 1): 532 us\n"
+        "  In a step: 1 launch, 700 us of the 1.00 ms (70.0%).\n"
+    )
+    assert "  Step: 20.3x faster, this kernel saves 666 us of the 1.00 ms step (between " in first
+    assert "  Not in the timeline: no launch has this name, grid and block.\n" in second
+    both = run("kernels", report, timeline, "-k", "regex:smem|vec_add")
+    assert both.out == found.out, "the timeline is recognized by its content"
+    (kernel,) = json.loads(
+        run("kernels", report, "--timeline", timeline, "-k", "smem_conflict", "--json").out
+    )["kernels"]
+    (finding,) = kernel["findings"]
+    assert finding["step_ns"] == 1_000_000
+    assert finding["step_saving_ns"] == pytest.approx(700_000 * 506_048 / 532_256, rel=1e-3)
+    assert run("kernels", report, "--timeline", report).err.startswith(
+        "error: the timeline has no kernels"
+    )
+
+
 def test_json(run: Run, report: str) -> None:
     found = json.loads(run("kernels", report, "--json").out)
     assert found["schema_version"] == 1
@@ -204,7 +276,8 @@ def test_the_source_page_has_an_instruction_per_line(run: Run, report: str) -> N
     place = header.index("inst_executed")
     assert all(line[place].isdecimal() for line in lines[:24])  # the sample has no more
     assert {Path(line[3]).name for line in lines if line} == {"kernels.cuh"}
-    assert "0x" in run("kernels", report, "--page", "source", "-c", "1").out
+    listing = run("kernels", report, "--page", "source", "-c", "1", "--print-source", "sass").out
+    assert re.search(r"^ +0x130 +9\d\.\d% +long_scoreboard 9\d", listing, re.MULTILINE), listing
 
 
 def test_the_session_page(run: Run, report: str) -> None:

@@ -45,8 +45,16 @@ def trace(
     launches: Sequence[Metrics],
     opcodes: Sequence[Mapping[str, int]] = (),
     gpu: str = "NVIDIA H100 80GB HBM3",
+    columns: Mapping[str, Sequence[Any]] | None = None,
 ) -> Trace:
-    """Return launches with metrics, and with counts of opcodes."""
+    """Return launches with metrics, and with counts of opcodes.
+
+    Args:
+        launches: The metrics of each.
+        opcodes: The counts of each.
+        gpu: The GPU.
+        columns: Columns of the launches, such as names and grids.
+    """
     rows: dict[str, list[Any]] = {"profiled_kernel_id": [], "name": [], "value": []}
     instances: dict[str, list[Any]] = {"kernel_metric_id": [], "key_text": [], "value": []}
 
@@ -72,6 +80,7 @@ def trace(
             "launch_number": [*range(count)],
             "device_id": [0] * count,
             "name": [f"kernel_{place}" for place in range(count)],
+            **{name: [*values] for name, values in (columns or {}).items()},
         },
         "kernel_metric": rows,
     }

@@ -22,11 +22,12 @@ from warpline.capture.flags.counting import (
     Instances,
     MetricNames,
     Page,
+    Source,
     Summary,
     Units,
 )
 from warpline.capture.session.agent_config import Clocks, Replay
-from warpline.cli import bar, planning, running, talk
+from warpline.cli import bar, planning, running, sweeping, talk
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Clean
@@ -42,18 +43,23 @@ if TYPE_CHECKING:
     from warpline.capture.counting import prepare
     from warpline.capture.launcher import passes, program, reasons
     from warpline.capture.launcher.launch import Outcome
+    from warpline.documents import kernel_code as code
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sections as bodies
+    from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
+    from warpline.presentation import kernel_code as code_screens
     from warpline.presentation import kernel_findings as presentation
+    from warpline.render import kernel_code as code_pages
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
     from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
+    from warpline.result.kernel_code import CodeOfLaunches
     from warpline.result.kernel_findings import KernelFindings
-    from warpline.result.kernel_pages import GroupedBy
+    from warpline.result.kernel_pages import GroupedBy, LaunchTable
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
 else:
@@ -68,20 +74,24 @@ else:
     reasons = lazy("warpline.capture.launcher.reasons")
     counter_runs = lazy("warpline.trace.counter_runs")
     recordings = lazy("warpline.trace.recording")
+    code = lazy("warpline.documents.kernel_code")
     filters = lazy("warpline.documents.kernel_filters")
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
+    in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
     blocks = lazy("warpline.render.diagnosis.text")
+    code_pages = lazy("warpline.render.kernel_code")
+    code_screens = lazy("warpline.presentation.kernel_code")
     presentation = lazy("warpline.presentation.kernel_findings")
 
 NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
-PARTS = (planning.PLAN,)
+PARTS = (planning.PLAN, sweeping.SWEEP)
 _GROUPED_BY: Mapping[Summary, GroupedBy] = {
     Summary.PER_GPU: "gpu",
     Summary.PER_KERNEL: "kernel",
@@ -97,6 +107,10 @@ _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
 _SAMPLES = "kernel_samples"
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
+_NO_COUNTS = "no samples or counts of instructions"
+_NO_COUNTS_HINT = (
+    "profile with warpline kernels --source, or with ncu --set full --import-source yes"
+)
 _NOT_IN_ALL = (
     "no launch is in all passes",
     "use --app-replay-mode relaxed, --app-replay-match name, or --replay-mode kernel",
@@ -117,8 +131,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     running.add_flags(parser, counter_flags.FLAGS)
 
 
-def part(words: Sequence[str]) -> planning.Plan | None:
+def part(words: Sequence[str]) -> planning.Plan | sweeping.Sweep | None:
     """Return the part of the command that the words mean; None for the command itself."""
+    if words[:1] == [sweeping.WORD]:
+        return sweeping.SWEEP
     is_meant = words[:1] == [planning.WORD] or counter_flags.lists_something(words)
     return planning.PLAN if is_meant else None
 
@@ -364,10 +380,36 @@ def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
         if page is Page.SESSION:
             listings.write_session(documents.session(trace), out, as_csv=chosen.csv)
         elif page is Page.SOURCE:
-            code = documents.listings(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
-            listings.write_source(code, out, as_csv=chosen.csv)
+            _write_source(chosen, trace, out)
         else:
             _write_launches(chosen, trace, page, out)
+
+
+def _write_source(chosen: CountingSettings, trace: Trace, out: TextIO) -> None:
+    """Write the page source: the hottest lines, or listings."""
+    choice, name = _choice(chosen), chosen.print_kernel_base
+    view = chosen.print_source
+    if chosen.json:
+        found = code.kernel_code(trace, choice, shown_name=name)
+        launches = (
+            _launches(chosen, trace) if trace.has("profiled_kernel") else documents.NO_LAUNCHES
+        )
+        _write_json(chosen, trace, launches, out, found)
+    elif chosen.csv and view in (Source.HOT, Source.SASS) and trace.has("profiled_kernel"):
+        listings.write_source_csv(documents.listings(trace, choice, shown_name=name), out)
+    elif chosen.csv:
+        found = code.kernel_code(trace, choice, shown_name=name)
+        if view in (Source.HOT, Source.SASS):
+            code_pages.write_sass_csv(found.codes, out)
+        else:
+            code_pages.write_lines_csv(found.codes, out, is_ptx=view is Source.PTX)
+    else:
+        found = code.kernel_code(trace, choice, shown_name=name, most=code_screens.KERNELS)
+        if not found.count and not chosen.quiet:
+            talk.warning(_NO_COUNTS)
+            talk.hint(_NO_COUNTS_HINT)
+        views = [] if view is Source.HOT else view.split(",")
+        blocks.write(code_screens.screen(found, views), out, _options(chosen, out))
 
 
 def _choice(chosen: CountingSettings) -> filters.Choice:
@@ -390,12 +432,7 @@ def _choice(chosen: CountingSettings) -> filters.Choice:
 
 def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: TextIO) -> None:
     """Write the page details or raw, or a summary of it."""
-    launches = documents.launches(
-        trace,
-        _choice(chosen),
-        shown_name=chosen.print_kernel_base,
-        shown_instances=_INSTANCES[chosen.print_metric_instances],
-    )
+    launches = _launches(chosen, trace)
     if chosen.print_metric_name is MetricNames.NAME:
         launches = documents.with_metric_names(launches)
     if not len(launches) and not chosen.quiet:
@@ -410,10 +447,7 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         talk.warning(drift)
     is_scaled = chosen.print_units is Units.AUTO
     if chosen.json:
-        found = findings.kernel_findings(trace, _choice(chosen))
-        shown = chosen.print_details is not Details.HEADER
-        of_launches = bodies.kernel_sections(trace, _choice(chosen)) if shown else []
-        listings.write_json(launches, out, findings=found, sections=of_launches)
+        _write_json(chosen, trace, launches, out)
     elif chosen.print_summary is not Summary.NONE:
         groups = documents.summaries(
             launches,
@@ -431,6 +465,38 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
             _write_findings(_findings(chosen, trace), out, _options(chosen, out))
 
 
+def _launches(chosen: CountingSettings, trace: Trace) -> LaunchTable:
+    """Return the launches to print."""
+    return documents.launches(
+        trace,
+        _choice(chosen),
+        shown_name=chosen.print_kernel_base,
+        shown_instances=_INSTANCES[chosen.print_metric_instances],
+    )
+
+
+def _write_json(
+    chosen: CountingSettings,
+    trace: Trace,
+    launches: LaunchTable,
+    out: TextIO,
+    found: CodeOfLaunches | None = None,
+) -> None:
+    """Write launches with their findings as JSON, and their sections and code if asked for."""
+    shown = len(launches) > 0 and chosen.print_details is not Details.HEADER
+    listings.write_json(
+        launches,
+        out,
+        findings=(
+            findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
+            if len(launches)
+            else []
+        ),
+        sections=bodies.kernel_sections(trace, _choice(chosen)) if shown else [],
+        code=found,
+    )
+
+
 def _wants_findings(chosen: CountingSettings) -> bool:
     """Return whether findings follow the page details.
 
@@ -442,7 +508,17 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
-    return findings.of_kernels(trace, _choice(chosen), shown_name=chosen.print_kernel_base)
+    return findings.of_kernels(
+        trace, _choice(chosen), _timeline(chosen, trace), shown_name=chosen.print_kernel_base
+    )
+
+
+def _timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
+    """Return the steps of a timeline: the one that is named, or that is among the reports."""
+    if chosen.timeline is not None:
+        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
+    has_both = trace.has("kernel") and trace.row_count("kernel")
+    return in_steps.TimelineSteps(trace, trace) if has_both else None
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

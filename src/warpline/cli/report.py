@@ -25,6 +25,7 @@ from warpline.cli.arguments import (
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.names import bare_name, default_name, unknown_suffix
 from warpline.cli.sides import add_sides, sides
+from warpline.cli.shown_page import add_page, note_other_page
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
@@ -41,7 +42,10 @@ else:
     page = lazy("warpline.viewer.report")
 
 NAME = "report"
-HELP = "write a self-contained HTML report: verdict, findings, tables, timeline"
+HELP = (
+    "write a self-contained HTML report: verdict, findings, tables, timeline; of counters per"
+    " kernel: summary, sections, source"
+)
 
 _IMAGES = (".svg", ".png")
 _SUFFIXES = (".html", ".htm", ".zip", *_IMAGES)
@@ -78,6 +82,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="write an image of the timeline as PNG, the same as -o FILE.png; requires Playwright"
         " and Chromium (pip install 'warpline[png]')",
     )
+    add_page(parser)
     add_steps(parser)
     add_force(parser, "-f")
     add_quiet(parser)
@@ -105,9 +110,10 @@ def run(args: Namespace) -> int:
         return _write_image(args, target, is_png=suffix == ".png")
     trace = open_trace(args)
     _check_free(args, target)
-    report = api.make_report(trace, steps=args.steps, max_bytes=max_bytes)
+    report = api.make_report(trace, steps=args.steps, max_bytes=max_bytes, page=args.page)
     _write(target, report.pieces)
     if not args.quiet:
+        note_other_page(trace, args)
         warn_if_all_excluded(trace, args)
         print_trace_warnings(trace)
         if report.thinned:
@@ -165,6 +171,8 @@ def _check_options(args: Namespace, *, is_image: bool) -> None:
         raise UsageError("--png and -o name two outputs", hint="use one of them")
     if args.png == STDOUT or (args.png and Path(args.png).suffix.lower() != ".png"):
         raise UsageError(f"--png: {args.png} is no name of a PNG", hint="use --png FILE.png")
+    if is_image and args.page == "kernels":
+        raise UsageError("images show the timeline only", hint="use -o FILE.html")
     if is_image and args.max_size is not None:
         raise UsageError("--max-size is of HTML files", hint="leave it out for an image")
     if not is_image and args.select is not None:

@@ -19,6 +19,7 @@ from warpline.cli.arguments import (
     open_trace,
     warn_if_all_excluded,
 )
+from warpline.cli.shown_page import add_page, note_other_page
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError
@@ -34,7 +35,7 @@ else:
     api = lazy("warpline.api")
 
 NAME = "view"
-HELP = "open the timeline in a local browser"
+HELP = "open the timeline in a local browser; of counters per kernel, their sections and source"
 
 _PORTS = 65535
 
@@ -55,6 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="only print the URL; to open it from another machine, forward the port with"
         " ssh -L PORT:127.0.0.1:PORT",
     )
+    add_page(parser)
     add_steps(parser)
     add_filters(parser)
 
@@ -65,7 +67,8 @@ def run(args: Namespace) -> int:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
     trace = open_trace(args)
     warn_if_all_excluded(trace, args)
-    server = api.serve(trace, steps=args.steps, port=args.port, tell=talk.note)
+    note_other_page(trace, args)
+    server = api.serve(trace, steps=args.steps, port=args.port, tell=talk.note, page=args.page)
     with contextlib.closing(server.socket), _opened(server.url, is_wanted=not args.no_browser):
         write_text(server.url)
         sys.stdout.flush()

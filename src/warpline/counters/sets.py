@@ -209,6 +209,27 @@ ROOFLINE_TENSOR = Section(
     + _CACHE_ROOFS,
 )
 
+# Counts, not rates: they are the same in each launch, so any run of a program may count them.
+FLOP = Section(
+    "Flop",
+    "FLOP by precision, and the peaks of precisions and memory",
+    """\
+sm__cycles_elapsed.avg.per_second
+smsp__sass_thread_inst_executed_op_{f,d,h}{add,mul,fma}_pred_on.sum
+sm__sass_thread_inst_executed_op_{f,d,h}fma_pred_on.sum.peak_sustained
+sm__ops_path_tensor_src_{fp16,fp64,fp8}.sum sm__ops_path_tensor_src_{bf16,tf32}_dst_fp32.sum
+sm__ops_path_tensor_src_fp64.sum.peak_sustained
+sm__ops_path_tensor_src_fp8_sparsity_{off,on}.sum{,.peak_sustained}
+sm__ops_path_tensor_op_{hmma,hgmma}_src_{bf16,tf32}_dst_fp32_sparsity_{off,on}\
+.sum{,.peak_sustained}
+sm__ops_path_tensor_op_hmma_src_fp16_dst_fp{16,32}_sparsity_{off,on}.sum{,.peak_sustained}
+sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_{off,on}.sum{,.peak_sustained}
+dram__bytes.sum.peak_sustained dram__cycles_elapsed.avg.per_second
+l1tex__t_bytes.sum.peak_sustained l1tex__cycles_elapsed.avg.per_second
+lts__t_bytes.sum.peak_sustained lts__cycles_elapsed.avg.per_second""",
+    is_exact=True,
+)
+
 COMPUTE = Section(
     "ComputeWorkloadAnalysis",
     "Instructions per cycle, and the use of each pipe",
@@ -413,7 +434,8 @@ INSTRUCTIONS = Section(
     "InstructionStats",
     "Executed and issued instructions",
     """\
-smsp__inst_executed.{avg,max,min,sum} smsp__inst_issued.{avg,max,min,sum}""",
+smsp__inst_executed.{avg,max,min,sum} smsp__inst_issued.{avg,max,min,sum}
+smsp__sass_thread_inst_executed_op_conversion_pred_on.sum""",
 )
 
 SOURCE = Section(
@@ -464,6 +486,7 @@ for _item in (
         "what source lines are explained by: instructions, branches, accesses, stalls",
         (SOURCE, INSTRUCTIONS, WARP_STATE),
     ),
+    CounterSet("flop", "FLOP by precision, and peaks: what a roofline adds to set light", (FLOP,)),
     CounterSet("nvlink", "bytes over NVLink and PCIe", (LINKS,)),
 ):
     SETS.add(_item.name, _item, aliases=("default",) if _item.name == "basic" else ())

@@ -20,6 +20,7 @@ from warpline.result.kernel_findings import KernelFinding, KernelFindings, Metri
 from warpline.trace import Trace
 
 if TYPE_CHECKING:
+    from warpline.documents.kernel_steps import TimelineSteps
     from warpline.result.diagnosis import Severity
 
 _OUTCOMES: dict[Kind, Outcome] = {
@@ -35,12 +36,22 @@ _HIGH, _MEDIUM = 0.2, 0.1
 _HIGH_OF_FLOOR, _MEDIUM_OF_FLOOR = 0.5, 0.2
 
 
-def kernel_findings(trace: Trace, choice: Choice) -> list[tuple[KernelFinding, ...]]:
+def kernel_findings(
+    trace: Trace, choice: Choice, timeline: TimelineSteps | None = None
+) -> list[tuple[KernelFinding, ...]]:
     """Return the findings of each chosen launch, ranked, in the order of `kernel_pages.launches`.
 
-    A launch has none if it lacks the metrics that a prediction needs.
+    A launch has none if it lacks the metrics that a prediction needs. Step savings are of all
+    launches of a kernel and shape, by the findings of the launch with the median duration.
+
+    Args:
+        trace: The trace.
+        choice: Which launches.
+        timeline: Steps of the program, to say what each finding gives them.
     """
-    return _of_rows(trace, chosen_rows(trace, Rows(trace, "profiled_kernel"), choice))
+    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
+    found = _of_rows(trace, rows)
+    return found if timeline is None else timeline.priced_launches(rows, found)
 
 
 def _of_rows(trace: Trace, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
@@ -53,16 +64,21 @@ def _of_rows(trace: Trace, rows: Sequence[int]) -> list[tuple[KernelFinding, ...
 
 
 def of_kernels(
-    trace: Trace, choice: Choice, *, shown_name: str = "demangled"
+    trace: Trace,
+    choice: Choice,
+    timeline: TimelineSteps | None = None,
+    *,
+    shown_name: str = "demangled",
 ) -> list[KernelFindings]:
     """Return the findings of each kernel and shape, by the launch with the median duration.
 
     Launches without the metrics that a prediction needs are left out. The kernel that takes most
-    time is first.
+    time is first: in the steps of the timeline, if there is one.
 
     Args:
         trace: The trace.
         choice: Which launches.
+        timeline: Steps of the program, to say what each finding gives them.
         shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
     """
     launches = Launches(trace)
@@ -88,15 +104,22 @@ def of_kernels(
             round(demands.time_ns[row]),
             RESOURCES[int(shares.argmax())].label,
             float(shares.max()),
-            bool(launches.opcodes.has_any[row]),
-            findings,
+            bool(launches.has_conversions[row]),
+            findings if timeline is None else timeline.priced(row, findings),
+            None if timeline is None else timeline.of_launch(row),
         )
         for ((name, shape), rows), row, shares, findings in zip(
             groups.items(), middles, used, _of_rows(trace, middles), strict=True
         )
     ]
-    kernels.sort(key=lambda kernel: -kernel.time_ns * kernel.launches)
+    kernels.sort(key=_time_of, reverse=True)
     return kernels
+
+
+def _time_of(kernel: KernelFindings) -> tuple[int, int]:
+    """Return what kernels are sorted by: time in the steps, then in profiled launches."""
+    in_steps = kernel.in_steps
+    return (0 if in_steps is None else in_steps.time_ns), kernel.time_ns * kernel.launches
 
 
 def _sizes(table: Rows, of: str) -> list[str]:

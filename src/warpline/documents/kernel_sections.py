@@ -38,7 +38,15 @@ def kernel_sections(
         choice: Which launches.
         measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
-    rows = np.array(chosen_rows(trace, Rows(trace, "profiled_kernel"), choice), np.int64)
+    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
+    return sections_of_rows(trace, rows, measured=measured)
+
+
+def sections_of_rows(
+    trace: Trace, chosen: Sequence[int], *, measured: Sequence[MeasuredCeilings] = ()
+) -> list[Sections]:
+    """Return the bodies of some launches, by their rows in `profiled_kernel`, in their order."""
+    rows = np.array(chosen, np.int64)
     found: list[Sections] = [{} for _ in rows]
     plugins.load("section-bodies")
     metrics = Metrics(trace, measured)

@@ -22,6 +22,41 @@ class MetricValue:
 
 
 @dataclass(frozen=True, slots=True)
+class StepSaving:
+    """What a repair of all launches of a kernel and shape saves of a step, in whole ns.
+
+    Attributes:
+        saving_ns: Expected saving, after the findings above; None with a floor only.
+        low_ns: The least saving.
+        high_ns: The most saving.
+        step_ns: The step as it is, without a profiler.
+    """
+
+    saving_ns: int | None
+    low_ns: int
+    high_ns: int
+    step_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInSteps:
+    """The launches of a kernel and shape in a timeline of the program.
+
+    Attributes:
+        launches: Launches per step, the mean; without steps, in the whole recording. 0 if none
+            has this name, grid and block.
+        time_ns: Their time per step.
+        step_ns: The step, without a profiler.
+        source: What steps are: ``range:step_*``, ``periodicity``; None without steps.
+    """
+
+    launches: float
+    time_ns: int
+    step_ns: int
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class KernelFinding:
     """A finding about one launch. Times are whole ns of one launch.
 
@@ -41,6 +76,7 @@ class KernelFinding:
         limiter: What limits the launch then.
         evidence: Metrics with their values.
         fix: What to do.
+        step: What it saves of a step; None without a timeline, or if it lacks the kernel.
     """
 
     rule: str
@@ -55,6 +91,7 @@ class KernelFinding:
     limiter: str
     evidence: tuple[MetricValue, ...]
     fix: str
+    step: StepSaving | None = None
 
     @property
     def saving_ns(self) -> int | None:
@@ -83,8 +120,9 @@ class KernelFindings:
         time_ns: Duration of this one, the median.
         busiest: The busiest resource.
         busiest_ratio: Its use, of its peak, on the busiest SM.
-        has_opcodes: Whether its instructions were counted by opcode, which some rules need.
+        has_conversions: Whether conversions between types were counted, which some rules need.
         findings: The findings, ranked.
+        in_steps: Its launches in the timeline; None without one.
     """
 
     name: str
@@ -93,5 +131,6 @@ class KernelFindings:
     time_ns: int
     busiest: str
     busiest_ratio: float
-    has_opcodes: bool
+    has_conversions: bool
     findings: tuple[KernelFinding, ...]
+    in_steps: KernelInSteps | None = None

@@ -24,7 +24,7 @@ Source = Literal["inline", "http"]
 _TAKE = "warpline.take()"
 _FIRST_BLOCKS = 2  # the overview and the names come before the script
 _END_OF_SCRIPT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
-_INCOMPLETE = (
+INCOMPLETE = (
     "This file is incomplete: events or tables at its end are missing. Copy the file again, or"
     " create the report again."
 )
@@ -41,16 +41,19 @@ class Assets(NamedTuple):
     styles: tuple[str, ...]
 
 
-def assets() -> Assets:
+def assets(name: Literal["viewer", "kernels"] = "viewer") -> Assets:
     """Return the script and style sheets of this package.
+
+    Args:
+        name: Which page: that of the timeline, or of profiled kernels.
 
     Raises:
         InputError: The package was built without them.
     """
     folder = resources.files("warpline.viewer")
     try:
-        script = (folder / "dist" / "viewer.js").read_text(encoding="utf-8")
-        style = (folder / "dist" / "viewer.css").read_text(encoding="utf-8")
+        script = (folder / "dist" / f"{name}.js").read_text(encoding="utf-8")
+        style = (folder / "dist" / f"{name}.css").read_text(encoding="utf-8")
     except OSError:
         raise InputError(
             "the viewer script is not installed", hint="run npm run build in viewer/"
@@ -113,7 +116,7 @@ def page(
     for style in parts.styles:
         yield f"\n<style>{style}</style>"
     yield "\n</head><body>\n"
-    yield element("p", _INCOMPLETE, id="warpline-incomplete", role="alert")
+    yield element("p", INCOMPLETE, id="warpline-incomplete", role="alert")
     content = element("p", head["pending"]) if diagnosis is None else static_page(diagnosis, head)
     yield element("div", _banner(head["thinned"]), content, id="warpline-static")
     yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"

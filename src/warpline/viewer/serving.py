@@ -63,6 +63,23 @@ def page_server(
     return server
 
 
+def report_server(pieces: Sequence[str], parts: Assets, port: int) -> PageServer:
+    """Return a server of a self-contained page, not yet running.
+
+    Args:
+        pieces: The page.
+        parts: Its script and style sheets.
+        port: Port to listen on; 0 selects a free one.
+
+    Raises:
+        InputError: The port is in use.
+    """
+    try:
+        return PageServer("".join(pieces).encode(), (), policy(parts, "inline"), port)
+    except (OSError, OverflowError) as error:
+        raise _not_listening(port, error) from None
+
+
 def _events(trace: Trace) -> int:
     """Return the approximate number of events in a timeline."""
     tables = [table for table in (*EVENT_TABLES, *_DEVICE_TABLES) if trace.has(table)]
@@ -79,9 +96,14 @@ def _listening(
     try:
         return PageServer(content, blocks, policy(parts, "http"), port, site)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        hint = "omit --port to use a free port"
-        raise InputError(f"cannot listen on port {port}: {reason}", hint=hint) from None
+        raise _not_listening(port, error) from None
+
+
+def _not_listening(port: int, error: Exception) -> InputError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return InputError(
+        f"cannot listen on port {port}: {reason}", hint="omit --port to use a free port"
+    )
 
 
 def _diagnose(server: PageServer, tiled: TiledPage, view: View, parts: Assets, tell: Tell) -> None:

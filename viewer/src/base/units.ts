@@ -4,6 +4,7 @@ type Units = readonly (readonly [size: number, name: string])[];
 
 const TIMES: Units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
 const SIZES: Units = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+const COUNTS: Units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 const RATES: Units = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]];
 
 /** Formats a number with three significant digits in a suitable unit. */
@@ -51,6 +52,13 @@ export function shareText(share: number): string {
 
 export function countText(count: number): string {
   return String(Math.round(count)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** Formats a large count with three significant digits: "4.19 M"; up to 9,999 it is exact. */
+export function shortCountText(count: number, unit = ""): string {
+  const isExact = Math.abs(count) < 10_000 && Number.isInteger(count);
+  const text = isExact ? countText(count) : scaled(count, COUNTS);
+  return unit === "" ? text.trimEnd() : isExact ? `${text} ${unit}` : `${text}${unit}`;
 }
 
 /** Formats a count with its noun: "1 row", "1,234 rows". */

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.kernel_limits.launches import WARPS, Launches
+from warpline.derived.kernel_limits.launches import LATENCY, WARPS, Launches, stall
+from warpline.derived.kernel_limits.patterns import is_idle, stages_without_copies_ahead
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
 from warpline.units import format_ratio
@@ -12,8 +13,7 @@ from warpline.units import format_ratio
 NAME = "loads-in-flight"
 TITLE = "Warps wait for memory with few loads in flight"
 
-_STALL = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
-_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+_STALL = stall("long_scoreboard")
 _LEAST_SHARE = 0.5  # of the latency
 _MORE, _AT_LEAST = 4.0, 1.25  # times as much latency that is hidden
 
@@ -30,16 +30,16 @@ def loads_in_flight(launches: Launches) -> list[Proposal]:
     What to do: Unroll loops and load several values before the first is used, use wider loads, or
         copy ahead with `cp.async` or TMA.
     Limits: Loads whose address depends on the load before, as in lists and trees, cannot be started
-        earlier. Registers limit how many fit.
+        earlier. Registers limit how many fit. Tiles of shared memory are those of
+        unpipelined-copies.
     Source: Nsight Compute's metrics. No pair was measured for this rule alone.
     """
-    stall, latency = launches.metric(_STALL), launches.metric(_LATENCY)
-    share = np.divide(stall, latency, out=np.zeros(len(stall)), where=latency > 0)
-    is_idle = launches.demands.used.max(axis=1, initial=0) < launches.ceilings.busy
+    share = launches.waiting("long_scoreboard")
+    is_waiting = launches.has(_STALL, LATENCY) & (share > _LEAST_SHARE) & is_idle(launches)
 
     def claim(row: int) -> str:
         return (
-            f"Warps wait for memory in {format_ratio(min(share[row], 1))} of the cycles between"
+            f"Warps wait for memory in {format_ratio(share[row])} of the cycles between"
             f" their instructions (long scoreboard)."
         )
 
@@ -47,7 +47,7 @@ def loads_in_flight(launches: Launches) -> list[Proposal]:
         Proposal(
             Kind.REMOVES,
             TITLE,
-            launches.has(_STALL, _LATENCY) & (share > _LEAST_SHARE) & is_idle,
+            is_waiting & ~stages_without_copies_ahead(launches),
             Change.of(
                 len(launches),
                 hides=np.full(len(launches), _MORE),
@@ -56,6 +56,6 @@ def loads_in_flight(launches: Launches) -> list[Proposal]:
             claim,
             "Load several values before the first is used (unroll, wider loads), or copy ahead with"
             " cp.async or TMA.",
-            (_STALL, _LATENCY, WARPS),
+            (_STALL, LATENCY, WARPS),
         )
     ]

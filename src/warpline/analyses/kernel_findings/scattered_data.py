@@ -33,7 +33,8 @@ def scattered_data(launches: Launches) -> list[Proposal]:
     What to do: A structure of arrays, the transposed matrix, or sorted indices.
     Limits: The layout may serve other kernels, and random accesses have no layout that suits. It is
         therefore ranked after the faults of the kernel itself, and never high.
-    Source: Nsight Compute's metrics. No pair was measured.
+    Source: Nsight Compute's metrics. Pair `aos` on an H100: 50.5 us, floor 11.2 us, 11.5
+        measured.
     """
     used, sectors = launches.metric(_BYTES), launches.metric(_LOADS)
     of_sector = np.clip(used / _SECTOR, 0, 1)

@@ -27,6 +27,7 @@ from warpline.capture.flags.counting import (
     ReplayMode,
     RunMatch,
     RunMode,
+    Source,
     Summary,
     TargetProcesses,
     Units,
@@ -235,11 +236,17 @@ FLAGS = (
     Flag(("--print-details",), "WHAT", "what the page details shows of a section: header, its"
          " metrics; body, its charts and tables; all. With body and all, JSON has `sections`"
          " (default: header)", values.one_of(Details), group=_PRINT),
+    Flag(("--print-source",), "WHAT", "what the page source lists: hot, the lines with most"
+         " samples; sass, all instructions; cuda, all lines; cuda,sass, lines with their"
+         " instructions; ptx (default: hot)", values.one_of(Source), group=_PRINT),
     Flag(("--print-metric-instances",), "WHAT", "print the values of instances after that of their"
          " metric, such as those of instructions: none, values, or details, with what each belongs"
          " to (default: none)", values.one_of(Instances), group=_PRINT),
     Flag(("--print-summary",), "BY", "per-gpu, per-kernel or per-nvtx: print minimum, maximum and"
          " mean of the launches (default: none)", values.one_of(Summary), group=_PRINT),
+    Flag(("--timeline",), "RECORDING", "recording of the same program with times, such as of"
+         " warpline profile: findings also say what they save of a step", values.text,
+         group=_PRINT),
     Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"
          " streams", values.text, group=_PRINT),
     Flag(("-q", "--quiet"), "", "print only data and errors", values.boolean, is_switch=True,

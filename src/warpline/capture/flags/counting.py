@@ -164,6 +164,16 @@ class Details(enum.StrEnum):
     ALL = "all"
 
 
+class Source(enum.StrEnum):
+    """What the page source lists; by default the hottest lines."""
+
+    HOT = "hot"
+    SASS = "sass"
+    PTX = "ptx"
+    CUDA = "cuda"
+    CUDA_SASS = "cuda,sass"
+
+
 class MetricNames(enum.StrEnum):
     """What metrics are called on the details page."""
 
@@ -229,7 +239,9 @@ class CountingSettings:
     print_metric_name: MetricNames = MetricNames.LABEL
     print_details: Details = Details.HEADER
     print_metric_instances: Instances = Instances.NONE
+    print_source: Source = Source.HOT
     print_summary: Summary = Summary.NONE
+    timeline: str | None = None
     log_file: str | None = None
     quiet: bool = False
     imported: list[str] = field(default_factory=list)

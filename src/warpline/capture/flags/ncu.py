@@ -28,7 +28,6 @@ _IGNORED = (
     "pm-sampling-max-passes",
     "port",
     "print-nvtx-rename",
-    "print-source",
     "range-replay-options",
     "rename-kernels",
     "rename-kernels-export",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from warpline.capture.collectors.metrics_request import HELP, NONE, MetricsRequest
@@ -68,8 +69,9 @@ _RANGE_MODES = {
 class CaptureSettings:
     """The settings of a recording. Attributes are named after the flags that set them.
 
-    No flag sets `counters` and `pc_sampling`: hardware counters, or sampled program counters, in
-    place of a timeline.
+    No flag sets `counters` and `pc_sampling`, which collect hardware counters, or sampled program
+    counters, in place of a timeline, and `output_file`, to which the program prints; its standard
+    input is then empty.
     """
 
     trace: tuple[str, ...] = capabilities.DEFAULT
@@ -117,6 +119,7 @@ class CaptureSettings:
     warnings: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
     counters: CountersConfig | None = None
+    output_file: Path | None = None
     pc_sampling: PcSamplingConfig | None = None
 
     def foreign(self, flag: ForeignFlag, name: str) -> None:

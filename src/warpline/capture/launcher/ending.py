@@ -16,6 +16,7 @@ class Ending:
     Attributes:
         status: The wait status from waitpid.
         interrupted: Whether Ctrl-C was pressed.
+        asked: The first signal to end that the launcher got, as from Ctrl-C or kill; or None.
         killed: Whether all processes were killed, after a second signal.
         ended_by: The signal that the launcher sent to stop the program, per its settings; or None.
         stopped_ns: When recording stopped, in monotonic ns, if the program was still running.
@@ -29,6 +30,7 @@ class Ending:
 
     status: int = 0
     interrupted: bool = False
+    asked: int | None = None
     killed: bool = False
     ended_by: int | None = None
     stopped_ns: int | None = None

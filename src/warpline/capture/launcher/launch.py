@@ -113,7 +113,11 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         metrics.check()
         program.adopt_orphans()
         child = program.Program(
-            path, settings.command, mask=signals.before, show_output=settings.show_output
+            path,
+            settings.command,
+            mask=signals.before,
+            output=settings.output_file or (None if settings.show_output else Path(os.devnull)),
+            has_input=settings.output_file is None,
         )
         session = _begin(settings, environment, child, path, talk)
         try:
@@ -351,6 +355,7 @@ def _finish(
     try:
         finished = run_finishing(session.folder, output, talk.progress)
     except KeyboardInterrupt:
+        ending.asked = ending.asked or signal.SIGINT
         raise UnfinishedError(
             "interrupted while writing the recording",
             hint=f"run warpline recover {session.folder}",

@@ -74,11 +74,18 @@ class Program:
         path: The executable.
         command: The command line, including its first word.
         mask: The program's initial mask of blocked signals.
-        show_output: Whether the program inherits standard output and error.
+        output: Where standard output and error go; None if the program inherits them.
+        has_input: Whether the program inherits standard input; otherwise it is empty.
     """
 
     def __init__(
-        self, path: Path, command: Sequence[str], *, mask: set[int], show_output: bool
+        self,
+        path: Path,
+        command: Sequence[str],
+        *,
+        mask: set[int],
+        output: Path | None = None,
+        has_input: bool = True,
     ) -> None:
         self._path = path
         environment_read, self._environment = os.pipe()
@@ -87,7 +94,7 @@ class Program:
         if self.pid == 0:
             os.close(self._environment)
             os.close(self._failure)
-            _become(path, command, environment_read, failure_write, mask, show_output=show_output)
+            _become(path, command, environment_read, failure_write, mask, output, has_input)
         os.close(environment_read)
         os.close(failure_write)
 
@@ -122,8 +129,8 @@ def _become(
     environment_read: int,
     failure_write: int,
     mask: set[int],
-    *,
-    show_output: bool,
+    output: Path | None,
+    has_input: bool,  # noqa: FBT001 - in the child, in a hurry
 ) -> NoReturn:
     """Wait for the environment and execute the program. Runs in the child."""
     try:
@@ -134,10 +141,12 @@ def _become(
             os._exit(_EXEC_FAILED)
         pairs = (pair.partition(b"=") for pair in blob.split(b"\0") if pair)
         environment = {name: value for name, _, value in pairs}
-        if not show_output:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
+        if output is not None:
+            file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+        if not has_input:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number in _RESET:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

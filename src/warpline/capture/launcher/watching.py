@@ -180,6 +180,7 @@ class Watch:
                 self._kill()
             return
         self._asked_at = now
+        self._ending.asked = number
         if number == signal.SIGQUIT and has_it:
             return  # the program handles it; the launcher only writes the recording
         if number == signal.SIGINT:

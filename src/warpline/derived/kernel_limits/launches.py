@@ -20,8 +20,19 @@ GRID, BLOCK, SMS = "launch__grid_size", "launch__block_size", "launch__sm_count"
 WARPS = "sm__warps_active.avg.per_cycle_active"
 _WARPS_OF_PEAK = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _ELAPSED = "sm__cycles_elapsed.avg"
+INSTRUCTIONS = "smsp__inst_executed.sum"
+LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+CONVERTING_THREADS = "smsp__sass_thread_inst_executed_op_conversion_pred_on.sum"
+CONVERSIONS = ("F2F", "F2I", "I2F", "I2FP", "FRND")
 WARP_THREADS = 32
+_FMA_THREADS = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"
+_XU_RATE = 0.5  # instructions of an SM per cycle
 _MOST_WARPS = 64  # of an SM, if its limit is unknown
+
+
+def stall(reason: str) -> str:
+    """Return the metric of the cycles that warps wait for a reason, for each instruction."""
+    return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
 class Launches:
@@ -72,6 +83,49 @@ class Launches:
         """
         cycles = self.metric(_ELAPSED) * self.metric(SMS)
         return self.demands.share(resource) * cycles
+
+    def ratio(self, part: F64, whole: F64) -> F64:
+        """Return a part of a whole, from 0 to 1, 0 where there is no whole, shape (launches,)."""
+        ratio = np.divide(part, whole, out=np.zeros(len(self)), where=whole > 0)
+        return np.clip(ratio, 0, 1)
+
+    def waiting(self, *reasons: str) -> F64:
+        """Return the part of a warp's time that it waits for these reasons, shape (launches,).
+
+        Of the time between its instructions; 0 where it was not counted.
+        """
+        stalls = [self.metric(stall(reason)) for reason in reasons]
+        return self.ratio(np.sum(stalls, axis=0), self.metric(LATENCY))
+
+    @cached_property
+    def conversions(self) -> F64:
+        """Instructions of warps that convert between types of numbers, shape (launches,).
+
+        By opcode where these were counted, otherwise by the threads that executed any: at least.
+        """
+        by_threads = self.metric(CONVERTING_THREADS) / WARP_THREADS
+        by_opcode = self.opcodes.executed(*CONVERSIONS)
+        converted: F64 = np.where(self.opcodes.has_any, by_opcode, by_threads)
+        return converted
+
+    @property
+    def has_conversions(self) -> BoolArray:
+        """Whether conversions were counted, shape (launches,)."""
+        return self.opcodes.has_any | self.has(CONVERTING_THREADS)
+
+    @cached_property
+    def xu_instructions(self) -> F64:
+        """Instructions of warps on the XU pipe, shape (launches,)."""
+        by_opcode = self.opcodes.executed("MUFU", *CONVERSIONS)
+        counted: F64 = np.where(self.opcodes.has_any, by_opcode, self.counted("xu") * _XU_RATE)
+        return counted
+
+    @cached_property
+    def fma_instructions(self) -> F64:
+        """FFMAs of warps, shape (launches,)."""
+        of_cycles = self.metric(_FMA_THREADS) * self.metric(_ELAPSED) / WARP_THREADS
+        counted: F64 = np.where(self.opcodes.has_any, self.opcodes.executed("FFMA"), of_cycles)
+        return counted
 
     @cached_property
     def opcodes(self) -> Opcodes:

@@ -26,6 +26,7 @@ class Change:
 
     Attributes:
         kept: Part of the use of each resource that remains, shape (launches, resources).
+        kept_least: The same at best, which the floor rests on.
         added: Use that is added, as a share of the present time, same shape.
         hides: Factor by which more latency is hidden, at least 1, shape (launches,).
         hides_least: The same at worst, shape (launches,).
@@ -33,6 +34,7 @@ class Change:
     """
 
     kept: F64
+    kept_least: F64
     added: F64
     hides: F64
     hides_least: F64
@@ -44,6 +46,7 @@ class Change:
         count: int,
         kept: Mapping[str, F64] | None = None,
         *,
+        kept_least: Mapping[str, F64] | None = None,
         added: Mapping[str, F64] | None = None,
         hides: F64 | None = None,
         hides_least: F64 | None = None,
@@ -54,6 +57,7 @@ class Change:
         Args:
             count: Number of launches.
             kept: Parts that remain; others stay as they are.
+            kept_least: Parts that remain at best, by default the same.
             added: Shares of the present time that are added.
             hides: Factor by which more latency is hidden.
             hides_least: The same at worst, by default the same.
@@ -62,16 +66,20 @@ class Change:
         scale, more = np.ones((count, len(RESOURCES))), np.zeros((count, len(RESOURCES)))
         for name, part in (kept or {}).items():
             scale[:, PLACE[name]] = np.clip(part, 0, 1)
+        best = scale.copy()
+        for name, part in (kept_least or {}).items():
+            best[:, PLACE[name]] = np.minimum(np.clip(part, 0, 1), scale[:, PLACE[name]])
         for name, share in (added or {}).items():
             more[:, PLACE[name]] = share
         factor = np.ones(count) if hides is None else np.clip(hides, 1.0, _MOST)
         least = factor if hides_least is None else np.clip(hides_least, 1.0, factor)
-        return cls(scale, more, factor, least, np.full(count, balances))
+        return cls(scale, best, more, factor, least, np.full(count, balances))
 
     def then(self, other: Change) -> Change:
         """Return both changes, this one first."""
         return Change(
             self.kept * other.kept,
+            self.kept_least * other.kept_least,
             self.added * other.kept + other.added,
             self.hides * other.hides,
             self.hides_least * other.hides_least,
@@ -83,6 +91,7 @@ class Change:
         column = is_changed[:, None]
         return Change(
             np.where(column, self.kept, 1.0),
+            np.where(column, self.kept_least, 1.0),
             np.where(column, self.added, 0.0),
             np.where(is_changed, self.hides, 1.0),
             np.where(is_changed, self.hides_least, 1.0),
@@ -113,20 +122,21 @@ def predict(demands: Demands, change: Change, ceilings: Ceilings = CHOSEN) -> Pr
     now = demands.on_busiest_sm
     imbalance = np.where(change.balances, 1.0, demands.imbalance)
     after = busiest_sm(demands.used * change.kept + change.added, imbalance)
+    at_best = busiest_sm(demands.used * change.kept_least + change.added, imbalance)
 
-    def longest(ceiling: F64) -> F64:
+    def longest(used: F64, ceiling: F64) -> F64:
         # A share that was measured is possible.
-        share: F64 = (after / np.maximum(ceiling, now)).max(axis=1)
+        share: F64 = (used / np.maximum(ceiling, now)).max(axis=1)
         return share * time_ns
 
     start = ceilings.start_ns
     likely = np.maximum(
         _quotient(now, after, change.hides, ceilings) * time_ns,
-        longest(ceilings.likely()) + start.likely,
+        longest(after, ceilings.likely()) + start.likely,
     )
     unexplained = (1 - now.max(axis=1)) * time_ns / change.hides_least
-    low = np.minimum(longest(ceilings.best()) + start.best, time_ns)
-    high = np.minimum(longest(ceilings.poor()) + start.poor + unexplained, time_ns)
+    low = np.minimum(longest(at_best, ceilings.best()) + start.best, time_ns)
+    high = np.minimum(longest(after, ceilings.poor()) + start.poor + unexplained, time_ns)
     likely = np.clip(likely, low, time_ns)
     limiter = (after / np.maximum(ceilings.likely(), now)).argmax(axis=1)
     return Prediction(low, likely, np.maximum(high, likely), limiter)

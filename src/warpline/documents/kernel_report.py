@@ -1,0 +1,250 @@
+"""The content of the page of profiled kernels: their summary, findings, sections and code."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from warpline import progress
+from warpline.documents import kernel_pages
+from warpline.documents.kernel_filters import Choice, chosen_rows
+from warpline.documents.kernel_findings import kernel_findings
+from warpline.documents.kernel_sections import sections_of_rows
+from warpline.documents.table_rows import Rows
+from warpline.errors import UsageError
+from warpline.ops.arrays import I64
+from warpline.render.kernel_listings import write_json
+from warpline.result.kernel_findings import KernelFinding
+from warpline.result.kernel_pages import LaunchTable, MetricNumber, ProfiledLaunch
+from warpline.trace import Trace
+from warpline.units import plural
+from warpline.viewer.kernel_report import KernelContent, Row
+
+Shown = Literal["timeline", "kernels"]
+"""The page of a report."""
+
+MOST_ROWS = 20_000
+MOST_DETAILS = 1_000
+_KERNEL_TABLES = ("profiled_kernel", "pc_sample")
+_TIMELINE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+_AT_ONCE = 50  # launches whose JSON is in memory
+
+_DURATION = "gpu__time_duration.sum"
+_REGISTERS = "launch__registers_per_thread"
+_CYCLES = "sm__cycles_elapsed.max"
+_COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+_MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+
+
+def shown(trace: Trace, page: Shown | None) -> Shown:
+    """Return which page shows a trace: the one asked for, else the timeline if there is one.
+
+    Raises:
+        UsageError: The trace has no profiled kernels, but their page was asked for.
+    """
+    has_kernels = _has_rows(trace, _KERNEL_TABLES)
+    if page == "kernels" and not has_kernels:
+        raise UsageError(
+            "the recording has no profiled kernels",
+            hint="profile with warpline kernels, or pass a report of Nsight Compute (.ncu-rep)",
+        )
+    if page is not None:
+        return page
+    return "kernels" if has_kernels and not _has_rows(trace, _TIMELINE_TABLES) else "timeline"
+
+
+def has_both(trace: Trace) -> bool:
+    """Return whether a trace has a timeline and profiled kernels."""
+    return _has_rows(trace, _KERNEL_TABLES) and _has_rows(trace, _TIMELINE_TABLES)
+
+
+def _has_rows(trace: Trace, tables: Sequence[str]) -> bool:
+    return any(trace.has(table) and trace.row_count(table) > 0 for table in tables)
+
+
+def content(trace: Trace) -> KernelContent:
+    """Return what the page shows of a trace.
+
+    Of more launches than the page can have, it has the longest, and one of each kernel.
+
+    Args:
+        trace: A trace with profiled launches.
+    """
+    table = kernel_pages.launches(trace, Choice())
+    found = kernel_findings(trace, Choice())
+    durations = [0 if value is None else int(value) for value in _values(table, _DURATION)]
+    order = _by_importance(table.launches, durations)
+    shown = sorted(order[:MOST_ROWS])
+    place_of = {launch: place for place, launch in enumerate(shown)}
+    detailed = order[:MOST_DETAILS]
+    by_kernel: dict[str, list[int]] = defaultdict(list)
+    for launch, duration in zip(table.launches, durations, strict=True):
+        by_kernel[launch.name].append(duration)
+    sums = [
+        {"name": name, "launches": len(times), "total_ns": sum(times)}
+        for name, times in by_kernel.items()
+    ]
+    sums.sort(key=lambda one: -one["total_ns"])
+    details = _details(trace, table, found, detailed)
+    return KernelContent(
+        ", ".join(path.name for path in trace.meta.paths),
+        _facts(trace),
+        _notes(len(table), len(shown), len(detailed)),
+        len(table),
+        sum(durations),
+        sums,
+        _rows(trace, table, found, shown),
+        ((place_of[launch], kernel) for launch, kernel in details),
+        (),
+    )
+
+
+def _by_importance(launches: Sequence[ProfiledLaunch], durations: Sequence[int]) -> list[int]:
+    """Return places of launches: the longest of each kernel first, then the others, longest first."""
+    longest = sorted(range(len(launches)), key=lambda place: -durations[place])
+    firsts: dict[str, int] = {}
+    for place in longest:
+        firsts.setdefault(launches[place].name, place)
+    leading = set(firsts.values())
+    return [*firsts.values(), *(place for place in longest if place not in leading)]
+
+
+def _notes(launches: int, rows: int, details: int) -> list[str]:
+    notes = []
+    if rows < launches:
+        notes.append(
+            f"The table has {plural(rows, 'launch', 'launches')} of {launches:,}: the longest, and"
+            " one of each kernel."
+        )
+    if details < rows:
+        notes.append(
+            f"Sections are in this report for {plural(details, 'launch', 'launches')}: the longest,"
+            " and one of each kernel. warpline kernels --page details prints those of all."
+        )
+    return notes
+
+
+def _facts(trace: Trace) -> list[tuple[str, str]]:
+    meta = trace.meta
+    names = Rows(trace, "device")["name"]
+    counts = {name: names.count(name) for name in dict.fromkeys(names) if name}
+    gpus = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in counts.items())
+    facts = {"GPU": gpus, "Program": meta.command, "Host": meta.host, "Profiler": meta.producer}
+    return [(label, str(value)) for label, value in facts.items() if value]
+
+
+def _values(table: LaunchTable, name: str) -> list[MetricNumber]:
+    """Return a metric of all launches; None where it was not collected."""
+    values: list[MetricNumber] = [None] * len(table)
+    column = table.columns.get(name)
+    if column is not None:
+        for place, value in zip(column.launches.tolist(), column.values.tolist(), strict=True):
+            values[place] = value
+    return values
+
+
+def _rows(
+    trace: Trace,
+    table: LaunchTable,
+    found: Sequence[Sequence[KernelFinding]],
+    places: Sequence[int],
+) -> list[Row]:
+    recorded = Rows(trace, "profiled_kernel")
+    rows = chosen_rows(trace, recorded, Choice())
+    functions = recorded["short_name"]
+    duration, registers, cycles, compute, memory = (
+        _values(table, name) for name in (_DURATION, _REGISTERS, _CYCLES, _COMPUTE, _MEMORY)
+    )
+    made = []
+    for place in places:
+        launch = table.launches[place]
+        finding = _largest(found[place])
+        made.append(
+            {
+                "id": launch.number,
+                "function": functions[rows[place]] or launch.name,
+                "name": launch.name,
+                "grid": None if launch.is_range else launch.grid,
+                "block": None if launch.is_range else launch.block,
+                "duration_ns": duration[place],
+                "cycles": cycles[place],
+                "compute_ratio": _ratio(compute[place]),
+                "memory_ratio": _ratio(memory[place]),
+                "registers": registers[place],
+                **_of_finding(finding),
+            }
+        )
+    return made
+
+
+def _ratio(percent: MetricNumber) -> float | None:
+    return percent / 100 if isinstance(percent, (int, float)) else None
+
+
+def _largest(findings: Sequence[KernelFinding]) -> KernelFinding | None:
+    """Return the finding that ranks first of those that save time; else the first; None if none."""
+    saving = (finding for finding in findings if finding.outcome != "no-gain")
+    return next(saving, findings[0] if findings else None)
+
+
+def _of_finding(finding: KernelFinding | None) -> Row:
+    """Return what the summary says of a finding: with a floor only, the most that it can save."""
+    if finding is None:
+        return dict.fromkeys(("saving_ns", "outcome", "severity", "title"))
+    saving = finding.saving_high_ns if finding.saving_ns is None else finding.saving_ns
+    return {
+        "saving_ns": None if finding.outcome == "no-gain" else saving,
+        "outcome": finding.outcome,
+        "severity": finding.severity,
+        "title": finding.title,
+    }
+
+
+def _details(
+    trace: Trace,
+    table: LaunchTable,
+    found: Sequence[tuple[KernelFinding, ...]],
+    places: Sequence[int],
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield places of launches and their JSON, as `warpline kernels --json` prints it."""
+    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), Choice())
+    sections = dict(
+        zip(places, sections_of_rows(trace, [rows[place] for place in places]), strict=True)
+    )
+    with progress.task("Writing sections of kernels", len(places)) as advance:
+        for start in range(0, len(places), _AT_ONCE):
+            chosen = sorted(places[start : start + _AT_ONCE])
+            out = io.StringIO()
+            part = _taken(table, np.array(chosen, np.int64))
+            write_json(part, out, findings=[found[place] for place in chosen])
+            kernels = json.loads(out.getvalue())["kernels"]
+            for place, kernel in zip(chosen, kernels, strict=True):
+                yield place, {**kernel, "sections": sections.pop(place), "code": None}
+            advance(len(chosen))
+
+
+def _taken(table: LaunchTable, places: I64) -> LaunchTable:
+    """Return some launches of a table.
+
+    Args:
+        table: The launches.
+        places: Those to take, ascending, shape (n,).
+    """
+    columns = {}
+    for name, column in table.columns.items():
+        part = column.among(places)
+        if len(part.launches):
+            columns[name] = replace(part, launches=np.searchsorted(places, part.launches))
+    return replace(
+        table,
+        launches=tuple(table.launches[place] for place in places.tolist()),
+        columns=columns,
+        shown=tuple(name for name in table.shown if name in columns),
+        layout_codes=table.layout_codes[places],
+    )

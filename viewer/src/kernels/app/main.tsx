@@ -1,0 +1,92 @@
+/** Starts the page: reads the head, shows the summary, and follows the theme and the address. */
+
+import { effect } from "@preact/signals";
+import { render } from "preact";
+import { readHead } from "../data/document";
+import { blocksOf, Store } from "../data/store";
+import { parseAddress } from "../views/address";
+import { onKey } from "../views/keys";
+import { Model } from "../views/model";
+import { Page } from "../views/page";
+
+function startTheme(model: Model): void {
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const follow = (): void => {
+    model.theme.value = dark.matches ? "dark" : "light";
+  };
+  follow();
+  dark.addEventListener("change", follow);
+  let isPaper = false; // paper is white, and browsers print no backgrounds
+  const show = (): void => {
+    document.documentElement.dataset["theme"] = isPaper ? "light" : model.theme.value;
+  };
+  const print = (is: boolean): void => {
+    isPaper = is;
+    show();
+    // A folded part is not printed.
+    for (const part of document.querySelectorAll<HTMLDetailsElement>("details.folded")) {
+      if (is && !part.open) part.dataset["paper"] = "";
+      if (part.dataset["paper"] !== undefined) part.open = is;
+      if (!is) delete part.dataset["paper"];
+    }
+  };
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
+  effect(show);
+}
+
+/** Synchronizes the URL fragment and the page in both directions. */
+function startAddress(model: Model): void {
+  let own = window.location.hash;
+  const go = (): void => {
+    const address = parseAddress(window.location.hash);
+    if (address) model.go(address);
+  };
+  go();
+  window.addEventListener("hashchange", () => {
+    if (window.location.hash !== own) go();
+  });
+  let isFirst = true;
+  let page = model.page.peek();
+  effect(() => {
+    const next = model.address();
+    const isOther = model.page.peek() !== page;
+    page = model.page.peek();
+    if (!isFirst && next !== window.location.hash) {
+      own = next;
+      // Going back leads to the page before; the steps within a page are one entry.
+      if (isOther) window.history.pushState(null, "", next);
+      else window.history.replaceState(null, "", next);
+      if (isOther) window.scrollTo(0, 0);
+    }
+    isFirst = false;
+  });
+}
+
+function start(): void {
+  const root = document.getElementById("warpline-app");
+  const text = document.getElementById("warpline-head")?.textContent;
+  if (!root || !text) return;
+  try {
+    const model = new Model(new Store(readHead(text), blocksOf(document)));
+    Object.assign(window, { warpline: { model } });
+    startTheme(model);
+    startAddress(model);
+    const run = async (): Promise<void> => {
+      await model.start();
+      document.getElementById("warpline-static")?.remove();
+      render(<Page model={model} />, root);
+      document.addEventListener("keydown", (event) => {
+        if (onKey(model, event)) event.preventDefault();
+      });
+      performance.mark("warpline-shown");
+    };
+    run().catch((error: unknown) => {
+      root.textContent = error instanceof Error ? error.message : String(error);
+    });
+  } catch (error) {
+    root.textContent = error instanceof Error ? error.message : String(error);
+  }
+}
+
+start();

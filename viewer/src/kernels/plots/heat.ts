@@ -1,0 +1,90 @@
+/** Which instructions and lines of a function are hot, by a chosen metric. Pure. */
+
+import type { Code, CodeFile, Instruction } from "../data/document";
+
+const STALL = "stall_";
+
+/** Places of the metrics that are reasons for stalls. */
+export function stallPlaces(code: Code): number[] {
+  return code.metrics.flatMap(({ name }, place) => (name.startsWith(STALL) ? [place] : []));
+}
+
+/** Place of a metric by name; else of the first one that has a value; else 0. */
+export function chosenMetric(code: Code, name: string | null): number {
+  const named = code.metrics.findIndex((metric) => metric.name === name);
+  if (named >= 0) return named;
+  const first = code.metrics.findIndex((_, place) => code.instructions.some(({ values }) => values[place]));
+  return Math.max(0, first);
+}
+
+interface Valued {
+  readonly values: readonly (number | null)[];
+}
+
+export function largest(rows: readonly Valued[], metric: number): number {
+  return rows.reduce((most, { values }) => Math.max(most, values[metric] ?? 0), 0);
+}
+
+export function total(rows: readonly Valued[], metric: number): number {
+  return rows.reduce((sum, { values }) => sum + (values[metric] ?? 0), 0);
+}
+
+/** Per instruction the values of all its rows, for the chosen ones. */
+export function sums(rows: readonly Valued[], metrics: readonly number[]): number[] {
+  return metrics.map((metric) => total(rows, metric));
+}
+
+export interface HotLine {
+  readonly file: number;
+  readonly line: number;
+  readonly text: string | null;
+  readonly value: number;
+  readonly share: number;
+}
+
+/** Returns the lines with the highest values of all files, highest first. */
+export function hottestLines(files: readonly CodeFile[], metric: number, most: number): HotLine[] {
+  const found = files.flatMap((file, at) =>
+    file.lines.flatMap(({ line, text, values }) => (values[metric] ? [{ file: at, line, text, value: values[metric] as number }] : [])),
+  );
+  // Lines of one kind of source cover all instructions; those of another are the same samples again.
+  const totals = new Map<string, number>();
+  files.forEach((file) => totals.set(file.kind, (totals.get(file.kind) ?? 0) + total(file.lines, metric)));
+  return found
+    .sort((one, other) => other.value - one.value || one.file - other.file || one.line - other.line)
+    .slice(0, most)
+    .map((one) => ({ ...one, share: one.value / (totals.get(files[one.file]?.kind ?? "") || 1) }));
+}
+
+export interface HotInstruction {
+  readonly place: number;
+  readonly value: number;
+}
+
+export function hottestInstructions(instructions: readonly Instruction[], metric: number, most: number): HotInstruction[] {
+  return instructions
+    .flatMap(({ values }, place) => (values[metric] ? [{ place, value: values[metric] as number }] : []))
+    .sort((one, other) => other.value - one.value || one.place - other.place)
+    .slice(0, most);
+}
+
+/** Returns whether an instruction belongs to a line of a file; PTX has line numbers of its own. */
+export function isOf(instruction: Instruction, files: readonly CodeFile[], file: number, line: number): boolean {
+  if (files[file]?.kind === "PTX") return instruction.ptx_line === line;
+  return instruction.file === file && instruction.line === line;
+}
+
+/** Returns the line of a file that an instruction belongs to; null if it belongs to another file. */
+export function lineOfInstruction(instruction: Instruction, files: readonly CodeFile[], file: number): number | null {
+  if (files[file]?.kind === "PTX") return instruction.ptx_line;
+  return instruction.file === file ? instruction.line : null;
+}
+
+/** Returns the samples by reason of some instructions, most first, without those that have none. */
+export function stallsOf(code: Code, rows: readonly Valued[]): { readonly place: number; readonly value: number }[] {
+  const places = stallPlaces(code);
+  return sums(rows, places)
+    .map((value, i) => ({ place: places[i] as number, value }))
+    .filter(({ value }) => value > 0)
+    .sort((one, other) => other.value - one.value);
+}
