@@ -10,7 +10,7 @@ from warpline.errors import UsageError
 _REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
 
 
-# What --source has no use for, as it samples all kernels all the time: attributes of the flags.
+# Attributes of flags that do not fit --source, which samples all kernels all the time.
 _NOT_SAMPLED = (
     *("set", "section", "metrics", "disable_extra_suffixes", "sample", "overhead"),
     *("kernel_id", "launch_skip", "launch_count", "launch_skip_before_match", "filter_mode"),
