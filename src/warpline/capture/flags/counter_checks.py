@@ -90,9 +90,8 @@ def _check_source_of_report(settings: CountingSettings) -> None:
 
 def _ignore_sampling(settings: CountingSettings) -> None:
     """Note the flags of sampling, which ncu has for its counters, where nothing is sampled."""
-    for attribute in _ONLY_SAMPLED:
-        if attribute in settings.given:
-            settings.ignored.append(f"--{attribute.replace('_', '-')}")
+    given = [name for name in _ONLY_SAMPLED if name in settings.given]
+    settings.ignored[:0] = [f"--{name.replace('_', '-')}" for name in given]
 
 
 def _check_application(settings: CountingSettings) -> None:
