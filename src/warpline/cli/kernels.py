@@ -28,6 +28,7 @@ from warpline.capture.flags.counting import (
 )
 from warpline.capture.session.agent_config import Clocks, Replay
 from warpline.cli import bar, planning, running, sweeping, talk
+from warpline.cli import kernel_references as references
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Clean
@@ -48,17 +49,17 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sections as bodies
-    from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_code as code_screens
     from warpline.presentation import kernel_findings as presentation
     from warpline.render import kernel_code as code_pages
     from warpline.render import kernel_listings as listings
     from warpline.render import kernel_pages as pages
+    from warpline.render import section_bodies
     from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
     from warpline.result.kernel_code import CodeOfLaunches
-    from warpline.result.kernel_findings import KernelFindings
+    from warpline.result.kernel_findings import KernelFinding, KernelFindings
     from warpline.result.kernel_pages import GroupedBy, LaunchTable
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
@@ -79,10 +80,10 @@ else:
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
-    in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
+    section_bodies = lazy("warpline.render.section_bodies")
     blocks = lazy("warpline.render.diagnosis.text")
     code_pages = lazy("warpline.render.kernel_code")
     code_screens = lazy("warpline.presentation.kernel_code")
@@ -154,6 +155,7 @@ def run(args: Namespace) -> int:
     chosen: CountingSettings = args.options
     if chosen.ignored and not chosen.quiet:
         talk.warning(f"ignored: {', '.join(chosen.ignored)} (no effect in warpline kernels)")
+    references.check(chosen)
     if chosen.command:
         return _count(chosen)
     with bar.shown(Namespace(quiet=chosen.quiet)):
@@ -469,8 +471,16 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
         write = pages.write_raw_csv if chosen.csv else pages.write_raw
         write(launches, out, is_scaled=is_scaled)
     else:
-        write = pages.write_details_csv if chosen.csv else pages.write_details
-        write(launches, out, is_scaled=is_scaled)
+        if chosen.csv:
+            pages.write_details_csv(launches, out, is_scaled=is_scaled)
+        else:
+            pages.write_details(
+                launches,
+                out,
+                is_scaled=is_scaled,
+                has_header=chosen.print_details is not Details.BODY,
+                bodies=_bodies(chosen, trace, _options(chosen, out)),
+            )
         if _wants_findings(chosen):
             _write_findings(_findings(chosen, trace), out, _options(chosen, out))
 
@@ -493,18 +503,25 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    shown = len(launches) > 0 and chosen.print_details is not Details.HEADER
-    listings.write_json(
-        launches,
-        out,
-        findings=(
-            findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
-            if len(launches)
-            else []
-        ),
-        sections=bodies.kernel_sections(trace, _choice(chosen)) if shown else [],
-        code=found,
-    )
+    choice, measured = _choice(chosen), references.measured(chosen, trace)
+    listed: list[tuple[KernelFinding, ...]] = []
+    shown = []
+    if len(launches):
+        timeline = references.timeline(chosen, trace)
+        listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
+        if chosen.print_details is not Details.HEADER:
+            shown = bodies.kernel_sections(trace, choice, measured=measured)
+    listings.write_json(launches, out, findings=listed, sections=shown, code=found)
+
+
+def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> pages.Bodies | None:
+    """Return how the charts and tables of sections are written; None if they are not."""
+    if chosen.print_details is Details.HEADER:
+        return None
+    measured = references.measured(chosen, trace)
+    shown = bodies.kernel_sections(trace, _choice(chosen), measured=measured)
+    drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
+    return lambda place, names: section_bodies.body_texts(names, shown[place], drawing)
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:
@@ -519,16 +536,12 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
     return findings.of_kernels(
-        trace, _choice(chosen), _timeline(chosen, trace), shown_name=chosen.print_kernel_base
+        trace,
+        _choice(chosen),
+        timeline=references.timeline(chosen, trace),
+        measured=references.measured(chosen, trace),
+        shown_name=chosen.print_kernel_base,
     )
-
-
-def _timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
-    """Return the steps of a timeline: the one that is named, or that is among the reports."""
-    if chosen.timeline is not None:
-        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
-    has_both = trace.has("kernel") and trace.row_count("kernel")
-    return in_steps.TimelineSteps(trace, trace) if has_both else None
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

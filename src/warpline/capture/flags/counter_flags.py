@@ -247,6 +247,9 @@ FLAGS = (
     Flag(("--timeline",), "RECORDING", "recording of the same program with times, such as of"
          " warpline profile: findings also say what they save of a step", values.text,
          group=_PRINT),
+    Flag(("--ceilings",), "FILE|nominal", "results of warpline bench -o: measured ceilings of"
+         " rooflines and findings (default: those of warpline bench --save, of the same GPU model);"
+         " nominal: without (repeatable)", _append("ceilings"), group=_PRINT),
     Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"
          " streams", values.text, group=_PRINT),
     Flag(("-q", "--quiet"), "", "print only data and errors", values.boolean, is_switch=True,

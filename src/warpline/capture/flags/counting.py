@@ -242,6 +242,7 @@ class CountingSettings:
     print_source: Source = Source.HOT
     print_summary: Summary = Summary.NONE
     timeline: str | None = None
+    ceilings: tuple[str, ...] = ()
     log_file: str | None = None
     quiet: bool = False
     imported: list[str] = field(default_factory=list)
