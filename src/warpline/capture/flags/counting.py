@@ -414,6 +414,7 @@ class CountingSettings:
             given=set(self.given),
             counters=counters,
             pc_sampling=self.samples() if self.source else None,
+            import_source=self.import_source,
         )
         if self.window is not None:
             capture.capture_range = CaptureRange.NVTX
