@@ -39,21 +39,25 @@ def kernel_sections(
         measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
-    return sections_of_rows(trace, rows, measured=measured)
+    return SectionBodies(trace, measured).of_rows(rows)
 
 
-def sections_of_rows(
-    trace: Trace, chosen: Sequence[int], *, measured: Sequence[MeasuredCeilings] = ()
-) -> list[Sections]:
-    """Return the bodies of some launches, by their rows in `profiled_kernel`, in their order."""
-    rows = np.array(chosen, np.int64)
-    found: list[Sections] = [{} for _ in rows]
-    plugins.load("section-bodies")
-    metrics = Metrics(trace, measured)
-    for name in ORDER:
-        body = SECTION_BODIES.get(name).make(metrics)
-        places = np.flatnonzero(body.has[rows])
-        values = of_launches(body.tree, rows[places])
-        for place, value in zip(places.tolist(), values, strict=True):
-            found[place][name] = value
-    return found
+class SectionBodies:
+    """The bodies of all launches of a trace, as columns: what some launches have is made of them."""
+
+    def __init__(self, trace: Trace, measured: Sequence[MeasuredCeilings] = ()) -> None:
+        """Compute the columns; the arguments are those of `kernel_sections`."""
+        plugins.load("section-bodies")
+        metrics = Metrics(trace, measured)
+        self._bodies = {name: SECTION_BODIES.get(name).make(metrics) for name in ORDER}
+
+    def of_rows(self, chosen: Sequence[int]) -> list[Sections]:
+        """Return the bodies of some launches, by their rows in `profiled_kernel`, in their order."""
+        rows = np.array(chosen, np.int64)
+        found: list[Sections] = [{} for _ in rows]
+        for name, body in self._bodies.items():
+            places = np.flatnonzero(body.has[rows])
+            values = of_launches(body.tree, rows[places])
+            for place, value in zip(places.tolist(), values, strict=True):
+                found[place][name] = value
+        return found
