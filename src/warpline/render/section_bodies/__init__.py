@@ -24,6 +24,7 @@ __all__ = ["Drawing", "body_texts"]
 _Body = Callable[[Any, Drawing], Iterator[str]]
 # Identifier of a section -> the member of JSON that it shows, and how.
 _BODIES: Mapping[str, tuple[str, _Body]] = {
+    "Light": ("memory", memory_chart),
     "SpeedOfLight": ("speed_of_light", breakdown),
     "PmSampling": ("samples", samples),
     "ComputeWorkloadAnalysis": ("pipes", pipes),
