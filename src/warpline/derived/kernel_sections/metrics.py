@@ -52,7 +52,8 @@ class Metrics:
     def get(self, name: str) -> Known:
         """Return a metric in its base unit; a percentage as a ratio, 1 for 100%."""
         if name not in self._known:
-            known = Known(*metric_numbers(self.trace, name))
+            values, is_known = metric_numbers(self.trace, name)
+            known = Known(values, is_known & (values >= 0))  # others are of a damaged report
             if not known.is_known.any():
                 known = self.none
             elif unit_of(name) == "%":
