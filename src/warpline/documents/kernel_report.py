@@ -14,13 +14,17 @@ import numpy as np
 
 from warpline import progress
 from warpline.documents import kernel_pages
+from warpline.documents.kernel_code import kernel_code
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.kernel_findings import kernel_findings
-from warpline.documents.kernel_sections import sections_of_rows
+from warpline.documents.kernel_sections import SectionBodies
 from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
+from warpline.hardware.measured import MeasuredCeilings
 from warpline.ops.arrays import I64
+from warpline.render.kernel_code import code_json
 from warpline.render.kernel_listings import write_json
+from warpline.result.kernel_code import CodeOfLaunches
 from warpline.result.kernel_findings import KernelFinding
 from warpline.result.kernel_pages import LaunchTable, MetricNumber, ProfiledLaunch
 from warpline.trace import Trace
@@ -32,6 +36,7 @@ Shown = Literal["timeline", "kernels"]
 
 MOST_ROWS = 20_000
 MOST_DETAILS = 1_000
+MOST_CODE = 200
 _KERNEL_TABLES = ("profiled_kernel", "pc_sample")
 _TIMELINE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 _AT_ONCE = 50  # launches whose JSON is in memory
@@ -69,13 +74,14 @@ def _has_rows(trace: Trace, tables: Sequence[str]) -> bool:
     return any(trace.has(table) and trace.row_count(table) > 0 for table in tables)
 
 
-def content(trace: Trace) -> KernelContent:
+def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> KernelContent:
     """Return what the page shows of a trace.
 
     Of more launches than the page can have, it has the longest, and one of each kernel.
 
     Args:
-        trace: A trace with profiled launches.
+        trace: A trace with profiled launches, or samples of code.
+        measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
     table = kernel_pages.launches(trace, Choice())
     found = kernel_findings(trace, Choice())
@@ -92,18 +98,19 @@ def content(trace: Trace) -> KernelContent:
         for name, times in by_kernel.items()
     ]
     sums.sort(key=lambda one: -one["total_ns"])
-    details = _details(trace, table, found, detailed)
+    code = kernel_code(trace, Choice(), most=MOST_CODE)
+    details = _details(trace, table, found, detailed, code, measured)
     return KernelContent(
         ", ".join(path.name for path in trace.meta.paths),
         _facts(trace),
-        _notes(len(table), len(shown), len(detailed)),
+        [*_notes(len(table), len(shown), len(detailed)), *_notes_of_code(code)],
         len(table),
         sum(durations),
         sums,
         _rows(trace, table, found, shown),
         table.shown,
         ((place_of[launch], kernel) for launch, kernel in details),
-        (),
+        [json.loads(code_json(one)) for one in code.codes],
     )
 
 
@@ -130,6 +137,15 @@ def _notes(launches: int, rows: int, details: int) -> list[str]:
             " and one of each kernel. warpline kernels --page details prints those of all."
         )
     return notes
+
+
+def _notes_of_code(code: CodeOfLaunches) -> list[str]:
+    if len(code.codes) == code.count:
+        return []
+    return [
+        f"The source is in this report for {plural(len(code.codes), 'kernel')} of {code.count:,}:"
+        " those with the most samples. warpline kernels --page source prints others."
+    ]
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
@@ -213,26 +229,32 @@ def _details(
     table: LaunchTable,
     found: Sequence[tuple[KernelFinding, ...]],
     places: Sequence[int],
+    code: CodeOfLaunches,
+    measured: Sequence[MeasuredCeilings],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield places of launches and their JSON, as `warpline kernels --json` prints it.
 
     The values of metrics are a list, in the order of `KernelContent.metrics`.
     """
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), Choice())
+    bodies = SectionBodies(trace, measured)
     with progress.task("Writing sections of kernels", len(places)) as advance:
         for start in range(0, len(places), _AT_ONCE):
             chosen = sorted(places[start : start + _AT_ONCE])
-            sections = sections_of_rows(trace, [rows[place] for place in chosen])
+            sections = bodies.of_rows([rows[place] for place in chosen])
             metrics = _metrics_of(table, np.array(chosen, np.int64))
-            kernels = _without_metrics(table, found, chosen)
+            kernels = _without_metrics(table, found, chosen, code)
             for place, *parts in zip(chosen, kernels, metrics, sections, strict=True):
                 kernel, values, own = parts
-                yield place, {**kernel, "metrics": values, "sections": own, "code": None}
+                yield place, {**kernel, "metrics": values, "sections": own}
             advance(len(chosen))
 
 
 def _without_metrics(
-    table: LaunchTable, found: Sequence[tuple[KernelFinding, ...]], places: Sequence[int]
+    table: LaunchTable,
+    found: Sequence[tuple[KernelFinding, ...]],
+    places: Sequence[int],
+    code: CodeOfLaunches,
 ) -> list[dict[str, Any]]:
     """Return the JSON of launches without their metrics."""
     out = io.StringIO()
@@ -243,7 +265,8 @@ def _without_metrics(
         shown=(),
         layout_codes=table.layout_codes[list(places)],
     )
-    write_json(part, out, findings=[found[place] for place in places])
+    own = CodeOfLaunches((), 0, tuple(code.places[place] for place in places))
+    write_json(part, out, findings=[found[place] for place in places], code=own)
     kernels: list[dict[str, Any]] = json.loads(out.getvalue())["kernels"]
     return kernels
 

@@ -1,6 +1,6 @@
 /** Which instructions and lines of a function are hot, by a chosen metric. Pure. */
 
-import type { Code, CodeFile, Instruction } from "../data/document";
+import type { Code, CodeFile, Instruction, SourcePlace, Values } from "../data/document";
 
 const STALL = "stall_";
 
@@ -18,15 +18,15 @@ export function chosenMetric(code: Code, name: string | null): number {
 }
 
 interface Valued {
-  readonly values: readonly (number | null)[];
+  readonly values: Values | null;
 }
 
 export function largest(rows: readonly Valued[], metric: number): number {
-  return rows.reduce((most, { values }) => Math.max(most, values[metric] ?? 0), 0);
+  return rows.reduce((most, { values }) => Math.max(most, values?.[metric] ?? 0), 0);
 }
 
 export function total(rows: readonly Valued[], metric: number): number {
-  return rows.reduce((sum, { values }) => sum + (values[metric] ?? 0), 0);
+  return rows.reduce((sum, { values }) => sum + (values?.[metric] ?? 0), 0);
 }
 
 /** Per instruction the values of all its rows, for the chosen ones. */
@@ -38,6 +38,7 @@ export interface HotLine {
   readonly file: number;
   readonly line: number;
   readonly text: string | null;
+  readonly inlinedAt: SourcePlace | null;
   readonly value: number;
   readonly share: number;
 }
@@ -45,7 +46,7 @@ export interface HotLine {
 /** Returns the lines with the highest values of all files, highest first. */
 export function hottestLines(files: readonly CodeFile[], metric: number, most: number): HotLine[] {
   const found = files.flatMap((file, at) =>
-    file.lines.flatMap(({ line, text, values }) => (values[metric] ? [{ file: at, line, text, value: values[metric] as number }] : [])),
+    file.lines.flatMap(({ line, text, inlined_at, values }) => (values?.[metric] ? [{ file: at, line, text, inlinedAt: inlined_at ?? null, value: values[metric] as number }] : [])),
   );
   // Lines of one kind of source cover all instructions; those of another are the same samples again.
   const totals = new Map<string, number>();
@@ -65,7 +66,7 @@ export function hottestFile(files: readonly CodeFile[], metric: number): number 
 /** Place of the row with the highest value of a metric; -1 if none has values. */
 export function hottestRow(rows: readonly Valued[], metric: number): number {
   const most = largest(rows, metric);
-  return most > 0 ? rows.findIndex(({ values }) => values[metric] === most) : -1;
+  return most > 0 ? rows.findIndex(({ values }) => values?.[metric] === most) : -1;
 }
 
 export interface HotInstruction {

@@ -20,6 +20,14 @@ export function predictedText(finding: Finding): string {
   return `${before}: no gain expected. The kernel is limited by ${plainText(finding.next_limiter)}.`;
 }
 
+/** What a finding gives a step of the timeline; null without one. */
+export function stepText({ step_saving_ns: saving, step_saving_high_ns: high, step_ns: step }: Finding): string | null {
+  if (!step) return null;
+  const of = `of the ${timeText(step)} step`;
+  if (saving !== null && saving !== undefined) return `For a step: saves ${timeText(saving)} ${of} (${shareText(saving / step)}).`;
+  return high === null || high === undefined ? null : `For a step: saves at most ${timeText(high)} ${of}.`;
+}
+
 export function Findings({ kernel, model }: { kernel: Kernel; model: Model }) {
   return (
     <section id="findings" class="wide" aria-label="Findings">
@@ -39,6 +47,7 @@ function FindingView({ finding, number, code, model }: { finding: Finding; numbe
       </h4>
       <p class="predicted">{predictedText(finding)}</p>
       {saving !== null && saving > 0 && <p>Estimated saving: <b>{timeText(saving)}</b>{finding.before_ns > 0 && ` (${shareText(saving / finding.before_ns)})`}, bounds {boundsText(finding.saving_low_ns, finding.saving_high_ns, timeText)}.</p>}
+      {stepText(finding) !== null && <p>{stepText(finding)}</p>}
       <p>{plainText(finding.claim)}</p>
       <p><b>Fix:</b> {plainText(finding.fix)}</p>
       {finding.lines.length > 0 && (

@@ -102,25 +102,25 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
           <label>
             File{" "}
             <select value={String(fileAt)} onChange={(event) => (model.file.value = Number(event.currentTarget.value))}>
-              {code.files.map(({ path, kind }, at) => <option key={at} value={String(at)}>{`${plainText(path)} (${kind})`}</option>)}
+              {code.files.map(({ path, kind }, at) => <option key={at} value={String(at)}>{path === "" ? kind : `${plainText(path)} (${kind})`}</option>)}
             </select>
           </label>
         )}
       </p>
       <div class={`panes${file ? "" : " single"}`}>
         {file && (
-          <section aria-label={`Source ${plainText(file.path)}`}>
-            <h2>{plainText(file.path)} <span class="faint">{file.kind}</span></h2>
+          <section aria-label="Source">
+            <h2>{plainText(file.path || file.kind)} {file.path !== "" && <span class="faint">{file.kind}</span>}</h2>
             <CodeList
               key={`${fileAt} ${metric}`}
               id="lines"
-              label={`Lines of ${plainText(file.path)}`}
+              label={`Lines of ${plainText(file.path || file.kind)}`}
               heading="Line"
               metric={info?.label ?? ""}
               count={file.lines.length}
               line={(at) => {
                 const one = file.lines[at] as CodeFile["lines"][number];
-                return { number: String(one.line), text: plainText(one.text ?? "(not in the recording)").replaceAll("\\u0009", "    "), isComment: one.text === null, value: one.values[metric] ?? null, valueText: textOf(one.values[metric]) };
+                return { number: String(one.line), text: plainText(one.text ?? "(not in the recording)").replaceAll("\\u0009", "    "), isComment: one.text === null, value: one.values?.[metric] ?? null, valueText: textOf(one.values?.[metric]) };
               }}
               most={mostLine}
               at={parts.line === null ? -1 : file.lines.findIndex(({ line }) => line === parts.line)}
@@ -193,8 +193,9 @@ function Hottest({ code, metric, model }: { code: Code; metric: number; model: M
         {lines.map((line, at) => (
           <li key={at} data-line={line.line} data-value={line.value}>
             <span class="share">{shareText(line.share)}</span>
-            <button class="link" onClick={() => model.choose({ kind: "line", file: line.file, line: line.line })}>{`${shortPath(code.files[line.file]?.path ?? "")}:${line.line}`}</button>
+            <button class="link" onClick={() => model.choose({ kind: "line", file: line.file, line: line.line })}>{`${fileName(code.files[line.file])}:${line.line}`}</button>
             <code>{plainText((line.text ?? "").trim())}</code>
+            {line.inlinedAt && <span class="faint">{`inlined at ${fileName(code.files[line.inlinedAt.file])}:${line.inlinedAt.line}`}</span>}
           </li>
         ))}
         {instructions.map(({ place, value }) => (
@@ -211,6 +212,11 @@ function Hottest({ code, metric, model }: { code: Code; metric: number; model: M
 
 function shortPath(path: string): string {
   return plainText(path.slice(path.lastIndexOf("/") + 1));
+}
+
+/** The name of a file without its folder; PTX has none. */
+function fileName(file: CodeFile | undefined): string {
+  return file ? shortPath(file.path) || file.kind : "";
 }
 
 /** What is chosen: its values of all metrics, and its stalls by reason. */
