@@ -24,8 +24,8 @@ from warpline.cli.arguments import (
 )
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.names import bare_name, default_name, unknown_suffix
-from warpline.cli.sides import add_sides, sides
 from warpline.cli.shown_page import add_page, note_other_page
+from warpline.cli.sides import add_sides, sides
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
