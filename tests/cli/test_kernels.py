@@ -103,6 +103,25 @@ def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
     assert kernel["sections"]["launch"][0]["value"] == 1024
 
 
+def test_bodies_of_sections(run: Run, report: str) -> None:
+    page = ("kernels", report, "-k", "naive_gemm", "--page", "details")
+    header = run(*page).out
+    assert run(*page, "--print-details", "header").out == header
+    everything, body = (run(*page, "--print-details", what).out for what in ("all", "body"))
+    lines = iter(everything.splitlines())
+    assert all(line in lines for line in header.splitlines()), "the header, and more"
+    assert len(body) < len(everything)
+    for printed in (everything, body):
+        assert "\n    Section: Warp State Statistics\n" in printed
+        assert re.search(r"\n    LG Throttle +10\.12 36\.7% \S{15}\n", printed)
+        assert re.search(r"\n    Global -> L1 +- 67,141,632 5\.00 GiB +- +76\.0%\n", printed)
+        assert "    Bound: memory-bound at L1\n" in printed
+    assert "Executed Ipc Active" in everything
+    assert "Executed Ipc Active" not in body
+    as_csv = (*page, "--csv", "--print-details")
+    assert run(*as_csv, "all").out == run(*as_csv, "header").out
+
+
 def test_the_raw_page_as_csv(run: Run, report: str) -> None:
     outcome = run("kernels", "--import", report, "--page", "raw", "--csv")
     assert outcome == (0, ncu_captures.printed("target", "raw.csv"), "")
@@ -321,7 +340,8 @@ def test_the_source_page_has_an_instruction_per_line(run: Run, report: str) -> N
     place = header.index("inst_executed")
     assert all(line[place].isdecimal() for line in lines[:24])  # the sample has no more
     assert {Path(line[3]).name for line in lines if line} == {"kernels.cuh"}
-    assert "0x" in run("kernels", report, "--page", "source", "-c", "1").out
+    listing = run("kernels", report, "--page", "source", "-c", "1", "--print-source", "sass").out
+    assert re.search(r"^ +0x130 +9\d\.\d% +long_scoreboard 9\d", listing, re.MULTILINE), listing
 
 
 def test_the_session_page(run: Run, report: str) -> None:
