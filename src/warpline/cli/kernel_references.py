@@ -40,8 +40,7 @@ def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps |
     """Return the steps of a timeline: the one that is named, or that is among the reports."""
     if chosen.timeline is not None:
         return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
-    has_both = trace.has("kernel") and trace.row_count("kernel")
-    return in_steps.TimelineSteps(trace, trace) if has_both else None
+    return in_steps.own_steps(trace)
 
 
 def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeilings]:

@@ -17,6 +17,7 @@ from warpline.documents import kernel_pages
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.kernel_findings import kernel_findings
 from warpline.documents.kernel_sections import sections_of_rows
+from warpline.documents.kernel_steps import own_steps
 from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
@@ -78,7 +79,7 @@ def content(trace: Trace) -> KernelContent:
         trace: A trace with profiled launches.
     """
     table = kernel_pages.launches(trace, Choice())
-    found = kernel_findings(trace, Choice())
+    found = kernel_findings(trace, Choice(), timeline=own_steps(trace))
     durations = [0 if value is None else int(value) for value in _values(table, _DURATION)]
     order = _by_importance(table.launches, durations)
     shown = sorted(order[:MOST_ROWS])

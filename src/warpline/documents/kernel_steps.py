@@ -159,6 +159,12 @@ class TimelineSteps:
         return _Work(own, in_steps)
 
 
+def own_steps(trace: Trace) -> TimelineSteps | None:
+    """Return the steps of a trace that has both, profiled launches and a timeline, merged."""
+    has_both = trace.has("kernel") and trace.row_count("kernel") > 0
+    return TimelineSteps(trace, trace) if has_both else None
+
+
 def _saving(item: KernelFinding, before: Baseline, work: _Work) -> StepSaving:
     """Return what a finding gives the step, in which earlier ones have been repaired."""
     now_ns = max(item.before_ns, 1)
