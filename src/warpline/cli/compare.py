@@ -56,7 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--fail-on",
         metavar="SHARE",
-        help="exit with status 3 if steps take this much more time, such as 5%%; 4 if undecided",
+        help="exit with status 3 if steps (of counters: launches of a kernel) take this much more"
+        " time, such as 5%%; 4 if undecided",
     )
     group.add_argument(
         "--tables",

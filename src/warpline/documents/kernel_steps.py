@@ -56,9 +56,11 @@ class TimelineSteps:
 
     def __init__(self, timeline: Trace, counters: Trace, steps: str | None = None) -> None:
         if not timeline.has("kernel") or not timeline.row_count("kernel"):
-            raise MissingTableError(
-                "the timeline has no kernels", hint="record one: warpline profile -o run PROGRAM"
-            )
+            has_graphs = timeline.has("graph_launch") and timeline.row_count("graph_launch") > 0
+            hint = "profile again with --cuda-graph-trace=node: it has whole CUDA graphs"
+            if not has_graphs:
+                hint = "record one: warpline profile -o run PROGRAM"
+            raise MissingTableError("the timeline has no kernels", hint=hint)
         self._run = Run(timeline, steps)
         self._whole = Baseline(self._run)
         run_steps = steps_of(self._run)
