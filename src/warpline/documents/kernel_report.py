@@ -18,6 +18,7 @@ from warpline.documents.kernel_code import kernel_code
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.kernel_findings import kernel_findings
 from warpline.documents.kernel_sections import SectionBodies
+from warpline.documents.kernel_steps import own_steps
 from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
 from warpline.hardware.measured import MeasuredCeilings
@@ -84,7 +85,7 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
         measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
     table = kernel_pages.launches(trace, Choice())
-    found = kernel_findings(trace, Choice())
+    found = kernel_findings(trace, Choice(), timeline=own_steps(trace), measured=measured)
     durations = [0 if value is None else int(value) for value in _values(table, _DURATION)]
     order = _by_importance(table.launches, durations)
     shown = sorted(order[:MOST_ROWS])
