@@ -159,9 +159,7 @@ def test_exit_within_a_thread_of_launches(run):
 
 def test_an_end_that_never_returns_is_not_waited_for(run):
     began = time.monotonic()
-    folder = run(
-        *("init", "repeat", 2, "k1"), **pcs.keys(), environment={"FAKE_PC_HANGS": "1"}
-    )
+    folder = run(*("init", "repeat", 2, "k1"), **pcs.keys(), environment={"FAKE_PC_HANGS": "1"})
     assert time.monotonic() - began < 40
     (text,) = told(folder, logs.NOTE_SAMPLING_DOUBT)
     assert "last samples" in text

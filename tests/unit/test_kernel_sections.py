@@ -124,7 +124,7 @@ def test_a_memory_table() -> None:
     assert dict(zip(names, row[1:], strict=True)) == {
         "Requests": 10,
         "Sectors": 40,
-        "Sectors per Request": 4,
+        "Sectors/Request": 4,
         "Of Peak": None,
         "Hit Rate": 0.75,
         "Bytes": 1280,
@@ -205,7 +205,7 @@ def test_measured_ceilings_of_the_same_gpu(gpu: str, *, is_used: bool) -> None:
 
 def kernel(registers: int, dynamic: int) -> Trace:
     """Return a launch that Warpline counted, of 256 threads on an H100."""
-    tables = {
+    tables: dict[str, dict[str, list[Any]]] = {
         "device": {"name": [H100], "compute_major": [9], "compute_minor": [0], "sm_count": [132]},
         "profiled_kernel": {
             "launch_number": [0],
@@ -257,7 +257,7 @@ def test_what_cannot_be_launched_has_no_occupancy() -> None:
 
 def test_samples_of_a_report() -> None:
     name = "pmsampling:dramc__throughput.avg.pct_of_peak_sustained_elapsed"
-    tables = {
+    tables: dict[str, dict[str, list[Any]]] = {
         "profiled_kernel": {"launch_number": [0], "name": ["k"]},
         "kernel_metric": {
             "profiled_kernel_id": [0, 0],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from warpline.frozen import frozen
 from warpline.cubins.line_table import CubinError, Place, rows, text_at
+from warpline.frozen import frozen
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")

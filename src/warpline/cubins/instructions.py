@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from warpline.cubins.elf import Cubin
 from warpline.cubins.line_table import Place
@@ -59,13 +59,13 @@ class FunctionCode:
             # Of several rows for one place, the last is the innermost of inlined functions.
             at, ptx_at = (bisect_right(of, offset) - 1 for of in (starts, ptx_starts))
             _, place, caller = lines[at] if at >= 0 else (0, None, None)
-            ptx_place = ptx_lines[ptx_at][1] if ptx_at >= 0 else None
+            ptx = _known(ptx_lines[ptx_at][1]) if ptx_at >= 0 else None
             yield Instruction(
                 offset,
                 code[offset : offset + INSTRUCTION_BYTES],
                 _known(place),
                 _known(caller),
-                _known(ptx_place)[1] if _known(ptx_place) else None,
+                ptx[1] if ptx is not None else None,
             )
 
 

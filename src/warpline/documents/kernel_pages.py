@@ -16,6 +16,7 @@ from warpline.derived.counters.gpu_attributes import gpu_attributes
 from warpline.documents.kernel_filters import NAMES, Choice, any_of, chosen_rows, shown
 from warpline.documents.launch_spreads import Spreads
 from warpline.documents.launch_tables import layouts_of, metric_columns
+from warpline.documents.sass import capabilities_of, sass
 from warpline.documents.table_rows import Rows, values_of
 from warpline.errors import MissingTableError
 from warpline.result.kernel_pages import (
@@ -41,6 +42,9 @@ _OF_DEVICE = (
     *("sm_count", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "clock_hz"),
     *("compute_major", "compute_minor"),
 )
+
+
+NO_LAUNCHES = LaunchTable((), {}, (), (), np.zeros(0, np.int64))
 
 
 def launches(
@@ -215,20 +219,12 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
     """
     chosen = launches(trace, choice, shown_name=shown_name)
     table = Rows(trace, "profiled_kernel")
-    functions: dict[tuple[int, str], list[Instruction]] = {}
-    code = Rows(trace, "kernel_instruction")
-    for row in range(len(code)):
-        key = code["process_id"][row], code["function"][row]
-        functions.setdefault(key, []).append(
-            Instruction(
-                code["address"][row], code["encoding"][row], code["file"][row], code["line"][row]
-            )
-        )
+    rows = chosen_rows(trace, table, choice)
+    functions = _functions(trace, table, rows)
     instances = _instances(trace, {*chosen.shown})
     found = []
-    for row, launch in zip(chosen_rows(trace, table, choice), chosen.launches, strict=True):
-        key = table["process_id"][row], table["mangled_name"][row] or table["short_name"][row]
-        instructions = functions.get(key, [])
+    for row, launch in zip(rows, chosen.launches, strict=True):
+        instructions = functions.get(_function_of(table, row), [])
         addresses = {instruction.address for instruction in instructions}
         values: dict[str, dict[int | str | None, MetricNumber]] = {}
         for name, pairs in sorted(instances.get(row, {}).items()):
@@ -239,6 +235,35 @@ def listings(trace: Trace, choice: Choice, *, shown_name: str = "demangled") -> 
                 values[name] = at
         found.append(Listing(launch, tuple(instructions), values))
     return found
+
+
+def _function_of(table: Rows, row: int) -> tuple[int, str]:
+    """Return process and function of a launch."""
+    return table["process_id"][row], table["mangled_name"][row] or table["short_name"][row]
+
+
+def _functions(
+    trace: Trace, table: Rows, launches: Sequence[int]
+) -> dict[tuple[int, str], list[Instruction]]:
+    """Return process and function -> its instructions, of the functions of launches."""
+    code = Rows(trace, "kernel_instruction")
+    devices = {_function_of(table, row): table["device_id"][row] for row in launches}
+    rows: dict[tuple[int, str], list[int]] = {key: [] for key in devices}
+    for row, key in enumerate(zip(code["process_id"], code["function"], strict=True)):
+        if key in rows:
+            rows[key].append(row)
+    capabilities = capabilities_of(trace)
+    codes = [(np.array(of, np.int64), capabilities(devices[key])) for key, of in rows.items()]
+    addresses, encoded, files, lines = (
+        code[name] for name in ("address", "encoding", "file", "line")
+    )
+    return {
+        key: [
+            Instruction(addresses[row], encoded[row], files[row], lines[row], text)
+            for row, text in zip(of, texts or [None] * len(of), strict=True)
+        ]
+        for (key, of), (texts, _) in zip(rows.items(), sass(trace, codes), strict=True)
+    }
 
 
 def _instances(trace: Trace, names: Container[str]) -> dict[int, dict[str, Pairs]]:

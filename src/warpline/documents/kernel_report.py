@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -100,6 +101,7 @@ def content(trace: Trace) -> KernelContent:
         sum(durations),
         sums,
         _rows(trace, table, found, shown),
+        table.shown,
         ((place_of[launch], kernel) for launch, kernel in details),
         (),
     )
@@ -212,39 +214,55 @@ def _details(
     found: Sequence[tuple[KernelFinding, ...]],
     places: Sequence[int],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield places of launches and their JSON, as `warpline kernels --json` prints it."""
+    """Yield places of launches and their JSON, as `warpline kernels --json` prints it.
+
+    The values of metrics are a list, in the order of `KernelContent.metrics`.
+    """
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), Choice())
-    sections = dict(
-        zip(places, sections_of_rows(trace, [rows[place] for place in places]), strict=True)
-    )
     with progress.task("Writing sections of kernels", len(places)) as advance:
         for start in range(0, len(places), _AT_ONCE):
             chosen = sorted(places[start : start + _AT_ONCE])
-            out = io.StringIO()
-            part = _taken(table, np.array(chosen, np.int64))
-            write_json(part, out, findings=[found[place] for place in chosen])
-            kernels = json.loads(out.getvalue())["kernels"]
-            for place, kernel in zip(chosen, kernels, strict=True):
-                yield place, {**kernel, "sections": sections.pop(place), "code": None}
+            sections = sections_of_rows(trace, [rows[place] for place in chosen])
+            metrics = _metrics_of(table, np.array(chosen, np.int64))
+            kernels = _without_metrics(table, found, chosen)
+            for place, *parts in zip(chosen, kernels, metrics, sections, strict=True):
+                kernel, values, own = parts
+                yield place, {**kernel, "metrics": values, "sections": own, "code": None}
             advance(len(chosen))
 
 
-def _taken(table: LaunchTable, places: I64) -> LaunchTable:
-    """Return some launches of a table.
+def _without_metrics(
+    table: LaunchTable, found: Sequence[tuple[KernelFinding, ...]], places: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return the JSON of launches without their metrics."""
+    out = io.StringIO()
+    part = replace(
+        table,
+        launches=tuple(table.launches[place] for place in places),
+        columns={},
+        shown=(),
+        layout_codes=table.layout_codes[list(places)],
+    )
+    write_json(part, out, findings=[found[place] for place in places])
+    kernels: list[dict[str, Any]] = json.loads(out.getvalue())["kernels"]
+    return kernels
+
+
+def _metrics_of(table: LaunchTable, places: I64) -> list[list[MetricNumber]]:
+    """Return the metrics of each of some launches, in the order of `table.shown`.
 
     Args:
         table: The launches.
-        places: Those to take, ascending, shape (n,).
+        places: Some of them, ascending, shape (n,).
     """
-    columns = {}
-    for name, column in table.columns.items():
-        part = column.among(places)
-        if len(part.launches):
-            columns[name] = replace(part, launches=np.searchsorted(places, part.launches))
-    return replace(
-        table,
-        launches=tuple(table.launches[place] for place in places.tolist()),
-        columns=columns,
-        shown=tuple(name for name in table.shown if name in columns),
-        layout_codes=table.layout_codes[places],
-    )
+    values = np.full((len(places), len(table.shown)), None, object)
+    for number, name in enumerate(table.shown):
+        part = table.columns[name].among(places)
+        values[np.searchsorted(places, part.launches), number] = _finite(part.values.tolist())
+    rows: list[list[MetricNumber]] = values.tolist()
+    return rows
+
+
+def _finite(values: list[MetricNumber]) -> list[MetricNumber]:
+    """Return values with None for those that JSON lacks."""
+    return [None if isinstance(value, float) and not isfinite(value) else value for value in values]

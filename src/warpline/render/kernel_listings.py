@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, TextIO
 
+from warpline.render.kernel_code import code_json
 from warpline.render.kernel_pages import (
     blocks,
     dimensions,
-    heading,
     quoted,
     shown_names,
     write_table,
 )
 from warpline.render.metric_values import spread_texts
+from warpline.result.kernel_code import CodeOfLaunches
 from warpline.result.kernel_findings import KernelFinding
 from warpline.result.kernel_pages import (
     LaunchGroup,
@@ -106,28 +107,24 @@ def write_session(tables: Sequence[PageTable], out: TextIO, *, as_csv: bool) -> 
             out.write("\n")
 
 
-def write_source(listings: Sequence[Listing], out: TextIO, *, as_csv: bool) -> None:
+def write_source_csv(listings: Sequence[Listing], out: TextIO) -> None:
     """Write the instructions of each launch, with a column for each metric that has values."""
-    headings = ["#", "Address", "Encoding", "File", "Line"]
+    headings = ["#", "Address", "Encoding", "File", "Line", "SASS"]
     for listing in listings:
         rows = [
             [
                 str(number),
-                f"{instruction.address:#x}",
+                "" if instruction.address is None else f"{instruction.address:#x}",
                 instruction.encoding or "",
                 instruction.file or "",
                 "" if instruction.line is None else str(instruction.line),
+                instruction.sass or "",
                 *(_cell(of.get(instruction.address)) for of in listing.values.values()),
             ]
             for number, instruction in enumerate(listing.instructions)
         ]
-        if as_csv:
-            out.write(quoted(["Kernel Name", listing.launch.name]) + "\n")
-            out.writelines(quoted(row) + "\n" for row in ([*headings, *listing.values], *rows))
-        else:
-            launch = listing.launch
-            out.write(f"[{launch.pid}] {launch.process}@{launch.host}\n{heading(launch)}")
-            write_table([*headings, *listing.values], rows, out)
+        out.write(quoted(["Kernel Name", listing.launch.name]) + "\n")
+        out.writelines(quoted(row) + "\n" for row in ([*headings, *listing.values], *rows))
         out.write("\n")
 
 
@@ -137,6 +134,7 @@ def write_json(
     *,
     findings: Sequence[tuple[KernelFinding, ...]] = (),
     sections: Sequence[Mapping[str, Any]] = (),
+    code: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches, their metrics and findings as JSON, in base units.
 
@@ -147,9 +145,14 @@ def write_json(
         out: Where to write.
         findings: Those of each launch; empty without any.
         sections: Charts and tables of each launch, as JSON; empty to leave them out.
+        code: Their code; None to leave it out.
     """
     findings = findings or [()] * len(table)
-    bodies = [json.dumps(of, separators=(",", ":")) for of in sections] or [""] * len(table)
+    more: list[dict[str, str]] = [{} for _ in table.launches]
+    for members, of in zip(more, sections, strict=False):
+        members["sections"] = json.dumps(of, separators=(",", ":"))
+    for members, place in zip(more, code.places if code else (), strict=False):
+        members["code"] = json.dumps(place)
     devices = {launch.device for launch in table.launches} - {None}
     device = devices.pop() if len(devices) == 1 else None
     out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
@@ -159,13 +162,20 @@ def write_json(
         rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
         if not cells:
             rows = [()] * (places.stop - places.start)
-        launches = zip(table.launches[places], rows, findings[places], bodies[places], strict=True)
+        launches = zip(table.launches[places], rows, findings[places], more[places], strict=True)
         kernels = ",".join(
-            _json_launch(launch, [cell for cell in row if cell], found, body)
-            for launch, row, found, body in launches
+            _json_launch(launch, [cell for cell in row if cell], found, members)
+            for launch, row, found, members in launches
         )
         out.write(f",{kernels}" if places.start else kernels)
-    out.write("\n ]\n}" if table.launches else "]\n}")
+    out.write("\n ]" if table.launches else "]")
+    if code is not None:
+        out.write(',\n "code": [')
+        out.writelines(
+            f"{',' if number else ''}\n  {code_json(one)}" for number, one in enumerate(code.codes)
+        )
+        out.write("\n ]")
+    out.write("\n}")
 
 
 def _json_cells(column: MetricColumn, places: slice) -> list[str]:
@@ -188,11 +198,14 @@ def _json(value: MetricNumber) -> str:
 
 
 def _json_launch(
-    launch: ProfiledLaunch, metrics: Sequence[str], findings: Iterable[KernelFinding], sections: str
+    launch: ProfiledLaunch,
+    metrics: Sequence[str],
+    findings: Iterable[KernelFinding],
+    more: Mapping[str, str],
 ) -> str:
     """Return a launch as the standard library writes it with an indent of one.
 
-    Sections are on one line: they have as many numbers as all metrics.
+    What `more` has is JSON already, on one line: sections have as many numbers as all metrics.
     """
 
     def sizes(of: tuple[int, int, int]) -> str:
@@ -213,7 +226,8 @@ def _json_launch(
         "clock_drift_ratio": _json(launch.clock_drift_ratio),
         "concurrent": _json(launch.is_range),
         "findings": _json_findings(findings),
-    } | ({"sections": sections} if sections else {})
+        **more,
+    }
     return "\n  {" + ",".join(f'\n   "{key}": {text}' for key, text in members.items()) + "\n  }"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TextIO
 
@@ -54,6 +54,9 @@ _DRIFT = "Metrics of different passes may not fit together."
 RULE_KINDS = {"none": "", "info": "INF", "warning": "WRN", "error": "ERR", "optimization": "OPT"}
 # Lists of the metrics that belong to others. Nsight Compute shows them nowhere.
 LISTS = ("breakdown:", "group:")
+
+Bodies = Callable[[int, Sequence[str]], Sequence[str]]
+"""Returns the text of each section of a launch, by its place and their identifiers."""
 
 
 def write_raw_csv(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
@@ -123,18 +126,41 @@ def quoted(cells: Sequence[str]) -> str:
     return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
 
 
-def write_details(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
-    """Write the sections of each launch as text."""
+def write_details(
+    table: LaunchTable,
+    out: TextIO,
+    *,
+    is_scaled: bool,
+    has_header: bool = True,
+    bodies: Bodies | None = None,
+) -> None:
+    """Write the sections of each launch as text.
 
-    def bodies(layout: Layout, at: I64) -> list[str]:
+    Args:
+        table: The launches.
+        out: Where to write.
+        is_scaled: Whether values are in units that fit.
+        has_header: Whether the metrics of sections are shown.
+        bodies: Returns the charts and tables of each section of a launch, given its place and the
+            identifiers of its sections; None to leave them out.
+    """
+
+    def texts_of(layout: Layout, at: I64) -> list[str]:
         parts: list[Sequence[str]] = []
-        for section in layout:
-            if section.lines or section.rules:
+        identifiers = [section.identifier for section in layout]
+        drawn = [bodies(place, identifiers) if bodies else () for place in at.tolist()]
+        for number, section in enumerate(layout):
+            of_section = [of_launch[number] if of_launch else "" for of_launch in drawn]
+            lines = section.lines if has_header else ()
+            if lines or section.rules:
                 parts.append([f"    Section: {section.title}\n"] * len(at))
-            if section.lines:
-                labels, names = zip(*section.lines, strict=True)
+            else:
+                parts.append([f"    Section: {section.title}\n" * bool(of) for of in of_section])
+            if lines:
+                labels, names = zip(*lines, strict=True)
                 tables = _tables(table, labels, names, at, is_scaled=is_scaled)
                 parts += [tables, ["\n"] * len(at)]
+            parts.append(of_section)
             if section.rules:
                 parts.append([_rules_text(section.rules)] * len(at))
         return list(map("".join, zip(*parts, strict=True))) if parts else [""] * len(at)
@@ -143,7 +169,7 @@ def write_details(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
     for places in blocks(table):
         texts = [""] * (places.stop - places.start)
         for layout, at in layouts_in(table, places):
-            for place, text in zip(at.tolist(), bodies(layout, at), strict=True):
+            for place, text in zip(at.tolist(), texts_of(layout, at), strict=True):
                 texts[place - places.start] = text
         process = _write_launches(table.launches[places], texts, out, process)
 

@@ -264,12 +264,13 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A machine instruction: address, bits in hexadecimal, source file and line if known."""
+    """A machine instruction: address, bits in hexadecimal, file, line and SASS if known."""
 
-    address: int
+    address: int | None
     encoding: str | None
     file: str | None
     line: int | None
+    sass: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

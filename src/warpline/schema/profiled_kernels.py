@@ -168,7 +168,7 @@ KERNEL_RULE = TableSpec(
 
 KERNEL_INSTRUCTION = TableSpec(
     "kernel_instruction",
-    "One machine instruction (SASS) of a profiled function. Only its bits are stored, not its text.",
+    "One machine instruction (SASS) of a profiled function: its bits, not its text.",
     (
         ref("process_id", "process", "Process."),
         number(
@@ -180,7 +180,7 @@ KERNEL_INSTRUCTION = TableSpec(
         size("offset_bytes", "Offset from the start of the function."),
         number(
             "address",
-            "Address in the process; the key of instances in `metric_instance`. Null in recordings.",
+            "Address in the process: the key in `metric_instance`. Null in recordings.",
             nullable=True,
         ),
         text("encoding", "The bits of the instruction, in hexadecimal.", nullable=True),

@@ -43,7 +43,9 @@ class KernelContent:
         total_ns: Their time.
         by_kernel: Name, launches and total time of each kernel, the longest first.
         rows: The summary, in the order of launches.
+        metrics: Names of the metrics of launches.
         kernels: Place of the row and JSON of launches with details, the most important first.
+            ``metrics`` of each are values, in the order of the names.
         code: JSON of functions, those with the most samples first. ``kernels`` of each are places
             of rows.
     """
@@ -55,6 +57,7 @@ class KernelContent:
     total_ns: int
     by_kernel: Sequence[dict[str, Any]]
     rows: Sequence[Row]
+    metrics: Sequence[str]
     kernels: Iterable[tuple[int, dict[str, Any]]]
     code: Sequence[dict[str, Any]]
 
@@ -134,6 +137,7 @@ class _Packed:
             "launches": content.launches,
             "total_ns": content.total_ns,
             "by_kernel": content.by_kernel,
+            "metrics": content.metrics,
             "rows_block": len(blocks) - 1,
             "code": [_code_row(item, number) for number, item in enumerate(content.code)],
             "blocks": [{"raw_bytes": block.raw_bytes} for block in blocks],
@@ -157,9 +161,7 @@ def _code_row(code: dict[str, Any], block: int) -> dict[str, Any]:
 def _most_frequent_stall(code: dict[str, Any]) -> str | None:
     """Return the label of the reason with the most samples; None without samples."""
     places = [
-        place
-        for place, metric in enumerate(code["metrics"])
-        if metric["name"].startswith("stall_")
+        place for place, metric in enumerate(code["metrics"]) if metric["name"].startswith("stall_")
     ]
     sums = {
         place: sum(row["values"][place] or 0 for row in code["instructions"]) for place in places

@@ -60,7 +60,7 @@ _SHARED = Table(
     (
         ("Instructions", "inst"),
         ("Wavefronts", ""),
-        ("Wavefronts, of Peak", "ratio"),
+        ("Of Peak", "ratio"),
         ("Bank Conflicts", ""),
     ),
     (
@@ -142,9 +142,9 @@ _L1 = Table(
         ("Instructions", "inst"),
         ("Requests", ""),
         ("Wavefronts", ""),
-        ("Wavefronts, of Peak", "ratio"),
+        ("Of Peak", "ratio"),
         ("Sectors", "sector"),
-        ("Sectors per Request", ""),
+        ("Sectors/Request", ""),
         ("Hit Rate", "ratio"),
         ("Bytes", "byte"),
         ("Sector Misses", "sector"),
@@ -258,7 +258,7 @@ _L2 = Table(
     (
         ("Requests", ""),
         ("Sectors", "sector"),
-        ("Sectors per Request", ""),
+        ("Sectors/Request", ""),
         ("Of Peak", "ratio"),
         ("Hit Rate", "ratio"),
         ("Bytes", "byte"),

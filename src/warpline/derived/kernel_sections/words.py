@@ -45,6 +45,8 @@ _WORDS = {
     "gmma": "GMMA",
     "realtime": "",
     "srcunit": "of",
+    "ctas": "blocks",
+    "cgas": "clusters",
 }
 _ACRONYMS = {
     *("adu", "alu", "cbu", "fma", "ipa", "lsu", "mio", "tma", "xu", "fp16", "fp64", "tc"),
@@ -54,12 +56,13 @@ _ACRONYMS = {
 
 def label_of(metric: str) -> str:
     """Return a label of a counter: ``SM: instructions executed pipe LSU``."""
-    base = metric.partition(".")[0]
-    unit, _, counter = base.partition("__")
+    base, _, rollup = metric.partition(".")
+    unit, _, counter = base.replace("srcunit_tex", "srcunit_L1").partition("__")
     words = [
         word.upper() if word in _ACRONYMS else _WORDS.get(word, word) for word in counter.split("_")
     ]
-    return f"{_UNITS.get(unit, unit)}: {' '.join(word for word in words if word)}"
+    per_cycle = " per cycle" if "per_cycle" in rollup else ""
+    return f"{_UNITS.get(unit, unit)}: {' '.join(word for word in words if word)}{per_cycle}"
 
 
 def unit_in_json(metric: str) -> str:

@@ -45,9 +45,9 @@ def instructions(report: Report, sources: Sequence[SourceLine]) -> Iterator[Inst
     for number, (entry, module) in enumerate(_modules(report)):
         with report.damage(f"the module at byte {entry.start:,}"):
             key = entry.process, module.integer(1) or 0
-            code = module.raw(4)
-            if code:
-                codes[key] = number, entry, code
+            cubin = module.raw(4)
+            if cubin:
+                codes[key] = number, entry, cubin
             for function in module.message(9).messages(1):
                 address = function.number(2)
                 if address >= _LARGEST:

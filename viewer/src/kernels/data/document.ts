@@ -50,6 +50,8 @@ export interface Head {
   readonly launches: number;
   readonly total_ns: number;
   readonly by_kernel: readonly { readonly name: string; readonly launches: number; readonly total_ns: number }[];
+  /** Names of the metrics of launches: a block has only their values. */
+  readonly metrics: readonly string[];
   readonly rows_block: number;
   readonly code: readonly CodeRow[];
   readonly blocks: readonly BlockInfo[];

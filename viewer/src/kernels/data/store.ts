@@ -3,6 +3,14 @@
 import { base64Bytes, inflate } from "../../data/inflate";
 import type { Code, Head, Kernel, Row } from "./document";
 
+type Value = number | string | null;
+type Packed = Omit<Kernel, "metrics"> & { readonly metrics: readonly Value[] };
+
+/** Returns values by name, without those that were not collected. */
+export function named(names: readonly string[], values: readonly Value[]): Record<string, Value> {
+  return Object.fromEntries(names.flatMap((name, at) => (values[at] === null ? [] : [[name, values[at] as Value]])));
+}
+
 /** Finds the text of a block in the page; null if it is missing. */
 export type FindBlock = (block: number) => string | null;
 
@@ -25,7 +33,8 @@ export class Store {
   }
 
   kernel(row: Row): Promise<Kernel> | null {
-    return row.block_number === null ? null : (this.#block(row.block_number) as Promise<Kernel>);
+    if (row.block_number === null) return null;
+    return (this.#block(row.block_number) as Promise<Packed>).then((packed) => ({ ...packed, metrics: named(this.head.metrics, packed.metrics) }));
   }
 
   code(place: number): Promise<Code> | null {

@@ -56,6 +56,18 @@ export function hottestLines(files: readonly CodeFile[], metric: number, most: n
     .map((one) => ({ ...one, share: one.value / (totals.get(files[one.file]?.kind ?? "") || 1) }));
 }
 
+/** Place of the file with the highest value of a metric; 0 if none has values. */
+export function hottestFile(files: readonly CodeFile[], metric: number): number {
+  const sums = files.map(({ lines }) => total(lines, metric));
+  return Math.max(0, sums.indexOf(Math.max(...sums)));
+}
+
+/** Place of the row with the highest value of a metric; -1 if none has values. */
+export function hottestRow(rows: readonly Valued[], metric: number): number {
+  const most = largest(rows, metric);
+  return most > 0 ? rows.findIndex(({ values }) => values[metric] === most) : -1;
+}
+
 export interface HotInstruction {
   readonly place: number;
   readonly value: number;

@@ -55,8 +55,7 @@ export function underLabel(value: Cell | undefined, unit: string): string {
 
 /** Formats a number for a heading of its own: large ones shortened, small ones with their digits. */
 function counted(value: number, unit: string): string {
-  if (Math.abs(value) >= 10_000) return shortCountText(value, unit);
-  const text = Number.isInteger(value) ? countText(value) : valueText(value, "none");
+  const text = Math.abs(value) >= 10_000 ? shortCountText(value) : Number.isInteger(value) || Math.abs(value) >= 1000 ? countText(value) : valueText(value, "none");
   return unit === "" ? text : `${text} ${unit}`;
 }
 

@@ -22,6 +22,8 @@ export interface CodeListProps {
   readonly most: number;
   /** The line that is chosen here or that follows from what is chosen beside; -1 without one. */
   readonly at: number;
+  /** The line in view at first, while none is chosen; -1 for the first. */
+  readonly start: number;
   readonly isLit: (at: number) => boolean;
   readonly isFound: (at: number) => boolean;
   readonly onChoose: (at: number) => void;
@@ -47,6 +49,7 @@ export function heatOf(value: number | null, most: number): number {
 
 export function CodeList(props: CodeListProps) {
   const box = useRef<HTMLDivElement>(null);
+  const isNew = useRef(true);
   const [top, setTop] = useState(0);
   const [room, setRoom] = useState(400);
   const { count, at } = props;
@@ -59,8 +62,10 @@ export function CodeList(props: CodeListProps) {
   }, []);
   useEffect(() => {
     const element = box.current;
-    if (!element || at < 0) return;
-    const y = at * LINE_PX;
+    const wanted = at < 0 && isNew.current ? props.start : at;
+    isNew.current = false;
+    if (!element || wanted < 0) return;
+    const y = wanted * LINE_PX;
     const isVisible = y >= element.scrollTop && y + 2 * LINE_PX <= element.scrollTop + element.clientHeight;
     if (!isVisible) element.scrollTop = y - element.clientHeight / 3;
   }, [at, count]);

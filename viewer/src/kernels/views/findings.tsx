@@ -24,7 +24,7 @@ export function Findings({ kernel, model }: { kernel: Kernel; model: Model }) {
   return (
     <section id="findings" class="wide" aria-label="Findings">
       <h3>Findings</h3>
-      {kernel.findings.length === 0 && <p class="faint">No findings. The rules need the metrics of the set full.</p>}
+      {kernel.findings.length === 0 && <p class="faint">{kernel.sections.speed_of_light ? "No findings: no rule expects to save 5% of the time." : "No findings: the rules need the metrics of the set full."}</p>}
       {kernel.findings.map((finding, at) => <FindingView key={at} finding={finding} number={at + 1} code={kernel.code} model={model} />)}
     </section>
   );

@@ -27,8 +27,8 @@ export class Model {
   readonly codePlace = signal(0);
   readonly code = signal<Code | null>(null);
   readonly metric = signal<string | null>(null);
-  /** The file beside the instructions. */
-  readonly file = signal(0);
+  /** The file beside the instructions; null for the hottest. */
+  readonly file = signal<number | null>(null);
   readonly chosen = signal<Chosen | null>(null);
   readonly filter = signal("");
   readonly sorting = signal<Sorting>({ key: "duration_ns", isDescending: true });
@@ -76,7 +76,10 @@ export class Model {
 
   /** Shows the code of a function, and a line of it, if its file is named. */
   openCode(place: number, line: { readonly path: string; readonly line: number } | null = null): void {
-    if (place !== this.codePlace.peek()) this.chosen.value = null;
+    if (place !== this.codePlace.peek()) {
+      this.chosen.value = null;
+      this.file.value = null;
+    }
     this.codePlace.value = place;
     this.page.value = "source";
     if (!line) return;

@@ -2,10 +2,9 @@
 
 import type { Roofline as RooflineData } from "../data/document";
 import { ceilingName, ceilingRate, precisionName, rooflinePlot } from "../plots/roofline";
-import { place, type Scale, ticks } from "../../plots/scale";
+import { place, type Scale, ticks, tickTexts } from "../../plots/scale";
 import { withUnit } from "../plots/values";
 import { plainText } from "../../base/text";
-import { valueText } from "../../base/units";
 import { Folded, Plot, Table } from "./parts";
 
 const WIDTH = 760;
@@ -27,12 +26,14 @@ function markPath(shape: string, x: number, y: number, size: number): string {
 }
 
 function Axis({ x, y }: { x: Scale; y: Scale }) {
+  const across = ticks(x, "none", 8);
+  const texts = tickTexts(across, "count", true);
   return (
     <>
-      {ticks(x, "none", 8).filter((at) => place(x, at) < ROOM.right - 16).map((at) => (
+      {across.map((at, i) => (
         <g key={`x${at}`}>
           <line class="grid" x1={place(x, at)} x2={place(x, at)} y1={ROOM.top} y2={ROOM.bottom} />
-          <text class="tick" x={place(x, at)} y={ROOM.bottom + 15} text-anchor="middle">{valueText(at, at >= 1 ? "count" : "none")}</text>
+          <text class="tick" x={place(x, at)} y={ROOM.bottom + 15} text-anchor={place(x, at) > ROOM.right - 16 ? "end" : "middle"}>{texts[i]}</text>
         </g>
       ))}
       {ticks(y, "none", 8).map((at) => (

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import { plainText, searchPattern, shortened } from "../../base/text";
 import { plural, shareText } from "../../base/units";
 import type { Code, CodeFile, Instruction } from "../data/document";
-import { chosenMetric, hottestInstructions, hottestLines, isOf, largest, lineOfInstruction, stallsOf, total } from "../plots/heat";
+import { chosenMetric, hottestFile, hottestInstructions, hottestLines, hottestRow, isOf, largest, lineOfInstruction, stallsOf, total } from "../plots/heat";
 import { withUnit } from "../plots/values";
 import { CodeList } from "./code-list";
 import type { Chosen, Model } from "./model";
@@ -67,7 +67,8 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
   const [typed, setTyped] = useState("");
   const metric = chosenMetric(code, model.metric.value);
   const info = code.metrics[metric];
-  const fileAt = Math.min(model.file.value, Math.max(0, code.files.length - 1));
+  const hottest = useMemo(() => hottestFile(code.files, metric), [code, metric]);
+  const fileAt = Math.min(model.file.value ?? hottest, Math.max(0, code.files.length - 1));
   const file = code.files[fileAt];
   const chosen = model.chosen.value;
   const parts = useMemo(() => chosenParts(code, chosen, fileAt), [code, chosen, fileAt]);
@@ -111,6 +112,7 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
           <section aria-label={`Source ${plainText(file.path)}`}>
             <h2>{plainText(file.path)} <span class="faint">{file.kind}</span></h2>
             <CodeList
+              key={`${fileAt} ${metric}`}
               id="lines"
               label={`Lines of ${plainText(file.path)}`}
               heading="Line"
@@ -122,6 +124,7 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
               }}
               most={mostLine}
               at={parts.line === null ? -1 : file.lines.findIndex(({ line }) => line === parts.line)}
+              start={hottestRow(file.lines, metric)}
               isLit={() => false}
               isFound={(at) => pattern?.test(file.lines[at]?.text ?? "") ?? false}
               onChoose={(at) => model.choose({ kind: "line", file: fileAt, line: file.lines[at]?.line ?? 0 })}
@@ -131,6 +134,7 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
         <section aria-label="Instructions">
           <h2>{code.has_sass ? "SASS" : "Encoded instructions"}</h2>
           <CodeList
+            key={metric}
             id="instructions"
             label="Instructions"
             heading="Offset"
@@ -142,6 +146,7 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
             }}
             most={mostInstruction}
             at={parts.instruction}
+            start={hottestRow(code.instructions, metric)}
             isLit={(at) => parts.lit.has(at)}
             isFound={(at) => pattern?.test(instructionText(code.instructions[at] as Instruction)) ?? false}
             onChoose={(place) => choosePlace(code, model, fileAt, place)}

@@ -38,10 +38,13 @@ def samples(metrics: Metrics) -> Item:
     launch_of = trace.columns("kernel_metric", "profiled_kernel_id")["profiled_kernel_id"].values
     for name in sampled:
         found: dict[int, dict[str, Any]] = {}
-        for row in rows_of_metric(trace, name).tolist():
-            # Instances are in the order of their metrics.
-            chosen = np.arange(*np.searchsorted(owners, (row, row + 1)))
-            chosen = chosen[is_usable[chosen]]
+        rows = rows_of_metric(trace, name)
+        # Instances are in the order of their metrics.
+        starts, ends = (
+            np.searchsorted(owners, rows.astype(owners.dtype), side) for side in ("left", "right")
+        )
+        for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            chosen = start + np.flatnonzero(is_usable[start:end])
             times, values = (columns[of].values[chosen] for of in ("key", "value"))
             if values.any():
                 found[int(launch_of[row])] = _series(name, times, values)

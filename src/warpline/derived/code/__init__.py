@@ -1,0 +1,1 @@
+"""Code of kernels: instructions and source lines, with samples and counts of each."""
