@@ -260,5 +260,8 @@ def test_runs_are_made_once_and_failures_are_results(tmp_path: Path) -> None:
     found = state.load(tmp_path)
     assert found.missing() == []
     assert len(found.attempts) == 11
+    again = state.load(tmp_path)
+    again.forget_failures()
+    assert again.missing() == [(1, 0), (1, 1)]
     assert running.run(found, tmp_path, run_point, told.append)
     assert len(asked) == 13

@@ -134,6 +134,8 @@ def _state(chosen: SweepSettings, folder: Path) -> State:
     found = state.load(folder)
     if chosen.command:
         state.check_same(found.definition, chosen.definition)
+    if chosen.retry_failed:
+        found.forget_failures()
     return found
 
 

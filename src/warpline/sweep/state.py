@@ -85,6 +85,10 @@ class State:
             if point not in failed and (point, number) not in self.attempts
         ]
 
+    def forget_failures(self) -> None:
+        """Forget the runs that failed, so that they are missing."""
+        self.attempts = {key: made for key, made in self.attempts.items() if made.failure is None}
+
     def of_point(self, point: int) -> list[Attempt]:
         """Return the runs of a point, in their order."""
         return [made for (of, _), made in sorted(self.attempts.items()) if of == point]
