@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from support import ncu_captures
+from support.json_schema import violations
 
 import warpline
 from warpline.derived.efficiency.shape_launches import joined, shape_launches
@@ -59,6 +61,13 @@ def test_numbers_are_those_of_the_roofline(report: Trace) -> None:
         if len(own) == 1:
             assert kernel["roof"] == own[0]["roof"]
             assert kernel["roof_ratio"] == pytest.approx(own[0]["share_ratio"])
+
+
+@pytest.mark.parametrize("top", [0, 1])
+def test_json_is_as_its_schema_says(report: Trace, repository: Path, top: int) -> None:
+    schema = json.loads((repository / "docs" / "sweep.schema.json").read_text(encoding="utf-8"))
+    for failed in (False, True):
+        assert violations(facts(report, top=top, failed=failed), schema) == []
 
 
 def test_runs_of_a_point_count_together(report: Trace) -> None:

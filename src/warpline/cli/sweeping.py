@@ -124,6 +124,7 @@ def _folder(chosen: SweepSettings) -> Iterator[Path]:
     if not chosen.resume:
         check_output(folder, is_folder=True, overwrite=chosen.force_overwrite)
         folder.mkdir(exist_ok=True)
+        state.remove(folder)
     yield folder
 
 

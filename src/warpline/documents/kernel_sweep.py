@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def _metrics(trace: Trace) -> list[str]:
 
 
 def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, Any]:
-    """Return what is known of a sweep, as its JSON.
+    """Return what is known of a sweep, as its JSON: docs/sweep.schema.json.
 
     Args:
         state: Its runs.
@@ -118,7 +119,7 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
         kernel["short_name"] = short[kernel["kernel"]]
     return {
         "schema_version": SCHEMA_VERSION,
-        "gpu": gpus[0] if gpus else None,
+        "gpu": ", ".join(dict.fromkeys(gpus)) or None,
         "command": list(definition.command),
         "vary": {
             item.name: [_value(text) for text in item.values] for item in definition.parameters
@@ -131,14 +132,13 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
 
 def _value(text: str) -> int | float | str:
     """Return a value as a number, if that is what it is."""
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        if np.isfinite(number) and "_" not in text:
-            return number
-    return text
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number) or "_" in text:
+        return text
+    return int(text) if text.strip().lstrip("+-").isdecimal() else number
 
 
 def _gpus(trace: Trace) -> list[str]:
@@ -158,7 +158,7 @@ def _point(
     runs = []
     for one in measured:
         trace = open_file(one.files[0])
-        gpus += _gpus(trace) if not gpus else []
+        gpus += _gpus(trace)
         runs.append(shape_launches(trace))
     kernels = _kernels(joined(runs))
     if measured and not kernels and failure is None:
