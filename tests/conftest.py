@@ -18,6 +18,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 ROOT = Path(__file__).parent.parent
 
+# What `warpline bench --save` has kept for the user is no input of tests.
+os.environ["XDG_DATA_HOME"] = str(ROOT / "tests" / "nothing")
+
 # Under nohup it is ignored, and programs inherit that: tests that send it would wait forever. With
 # a handler that does nothing, tests ignore it, and programs start with the default.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:

@@ -34,15 +34,19 @@ if TYPE_CHECKING:
     from warpline.derived.ranks import clocks
     from warpline.documents import comparison, diagnosis
     from warpline.documents import gate as gates
+    from warpline.documents import kernel_comparison as of_kernels
     from warpline.documents import kernel_report as kernel_reports
     from warpline.documents import report as reports
     from warpline.documents import sides as two
     from warpline.documents.comparison import Measured
+    from warpline.documents.kernel_comparison import Counted
     from warpline.documents.kernel_report import Shown
     from warpline.render import display
     from warpline.result import Diagnosis, Finding, rules
+    from warpline.result import kernel_comparison as counted
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
+    from warpline.result.kernel_comparison import KernelComparison
     from warpline.viewer import chosen as choosing
     from warpline.viewer import kernel_report as kernel_page
     from warpline.viewer import page as html
@@ -61,10 +65,12 @@ else:
     clocks = lazy("warpline.derived.ranks.clocks")
     comparison = lazy("warpline.documents.comparison")
     gates = lazy("warpline.documents.gate")
+    of_kernels = lazy("warpline.documents.kernel_comparison")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
     kernel_reports = lazy("warpline.documents.kernel_report")
     two = lazy("warpline.documents.sides")
+    counted = lazy("warpline.result.kernel_comparison")
     rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
     choosing = lazy("warpline.viewer.chosen")
@@ -270,21 +276,94 @@ def compare(
         UsageError: There are no ranges or tables of that name, the tolerance is not between 0 and
             1, or paired sides have different numbers of runs.
     """
+    found = compared(
+        before,
+        after,
+        steps=steps,
+        tolerance=tolerance,
+        paired=paired,
+        tables=tables,
+        keep_going=keep_going,
+    )
+    if isinstance(found, counted.KernelComparison):
+        raise UsageError(
+            "these are counters of kernels, without a timeline", hint="use warpline.compare_kernels"
+        )
+    return found
+
+
+def compare_kernels(
+    before: Side,
+    after: Side,
+    *,
+    tolerance: float | None = None,
+    paired: bool = False,
+    tables: Sequence[str] = (),
+    keep_going: bool = False,
+) -> KernelComparison:
+    """Compare the profiled kernels of two sides: times of launches, metrics, findings.
+
+    Args:
+        before: A trace, a path, or a list: several runs. Recordings of counters, or reports of
+            Nsight Compute.
+        after: The other side.
+        tolerance: As for `compare`.
+        paired: As for `compare`.
+        tables: As for `compare`.
+        keep_going: As for `compare`.
+
+    Returns:
+        The content of `warpline compare` for counters. `KernelComparison.to_dict` is its JSON.
+
+    Raises:
+        UsageError: As `compare` does, or a side has a timeline.
+    """
+    found = compared(
+        before, after, tolerance=tolerance, paired=paired, tables=tables, keep_going=keep_going
+    )
+    if not isinstance(found, counted.KernelComparison):
+        raise UsageError("these are timelines, without counters", hint="use warpline.compare")
+    return found
+
+
+def compared(
+    before: Side,
+    after: Side,
+    *,
+    steps: str | None = None,
+    tolerance: float | None = None,
+    paired: bool = False,
+    tables: Sequence[str] = (),
+    keep_going: bool = False,
+) -> Comparison | KernelComparison:
+    """Compare two sides as `compare` or, of counters without a timeline, `compare_kernels` does."""
     limit = statistics.DEFAULT_TOLERANCE if tolerance is None else tolerance
     if not 0 < limit < 1:
         raise UsageError(f"tolerance {limit:g} is not between 0 and 1", hint="0.02 stands for 2%")
     for table in tables:
         split_name(table)  # a mistyped name fails before a large file is read
-    sides = []
-    for side in (before, after):
-        runs: list[Measured] = []
+    timelines: tuple[list[Measured], ...] = ([], [])
+    counters: tuple[list[Counted], ...] = ([], [])
+    for place, side in enumerate((before, after)):
         for trace in _runs(side):
-            names = () if runs else tables  # of several runs, the first one's
-            runs.append(comparison.measured(Run(trace, steps), names, keep_going=keep_going))
+            is_first = not (timelines[place] or counters[place])
+            names = tables if is_first else ()  # of several runs, the first one's
+            if of_kernels.is_counted(trace):
+                counters[place].append(of_kernels.counted(trace, names, keep_going=keep_going))
+            else:
+                run = Run(trace, steps)
+                timelines[place].append(comparison.measured(run, names, keep_going=keep_going))
+                del run
             del trace
             gc.collect()  # one recording at a time in memory: what is derived refers to its trace
-        sides.append(runs)
-    return comparison.comparison(*sides, tolerance=limit, paired=paired)
+            if any(timelines) and any(counters):
+                raise UsageError(
+                    "counters of kernels cannot be compared with a timeline",
+                    hint="name two timelines, or two recordings or reports of counters",
+                )
+    if any(counters):
+        return of_kernels.comparison(*counters, tolerance=limit, paired=paired)
+    return comparison.comparison(*timelines, tolerance=limit, paired=paired)
 
 
 def summarize(recordings: Side, *, steps: str | None = None, keep_going: bool = False) -> Summary:

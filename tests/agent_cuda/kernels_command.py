@@ -53,17 +53,11 @@ def kernels_command(
         has_clock: Whether the GPU has the counters of the clock.
         more: For `subprocess.run`.
     """
-    library = folder / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
-    library.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(cuda.cupti13_4 if version >= _WITH_CLOCKS else cuda.cupti13, library)
-    own = environment(TMPDIR=str(folder))
-    own["PYTHONPATH"] += f":{folder / 'packages'}"
-    counters = "host.CLOCK" if has_clock else "{}"
-    code = _CODE.format(tests=_TESTS, version=version, counters=counters)
+    command, own = kernels_script(folder, cuda, version=version, has_clock=has_clock)
     shell = ["sh", "-c", script, "sh"] if script else []
-    program = cuda.command("init", *words, cupti=library)
+    program = cuda.command("init", *words, cupti=own["FAKE_CUPTI"])
     done = subprocess.run(
-        [sys.executable, "-c", code, *flags, "--", *shell, *program],
+        [*command, *flags, "--", *shell, *program],
         cwd=folder,
         env=own,
         capture_output=True,
@@ -73,3 +67,32 @@ def kernels_command(
         **more,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def kernels_script(
+    folder: Path,
+    cuda: Any,
+    *,
+    version: int = 130_001,
+    has_clock: bool = False,
+    has_flop: bool = False,
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line of ``warpline kernels`` with a fake GPU, and its environment.
+
+    Args:
+        folder: Temporary files go there; the program finds its CUPTI below it, at FAKE_CUPTI.
+        cuda: The fake CUDA.
+        version: CUPTI's.
+        has_clock: Whether the GPU has the counters of the clock.
+        has_flop: Whether it has those of FP32.
+    """
+    library = folder / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(cuda.cupti13_4 if version >= _WITH_CLOCKS else cuda.cupti13, library)
+    own = environment(TMPDIR=str(folder), FAKE_CUPTI=str(library))
+    own["PYTHONPATH"] += f":{folder / 'packages'}"
+    counters = " | ".join(
+        ["{}", *["host.CLOCK"] * has_clock, *["host.FLOP"] * has_flop],
+    )
+    code = _CODE.format(tests=_TESTS, version=version, counters=counters)
+    return [sys.executable, "-c", code], own

@@ -240,6 +240,10 @@ CALLBACKS = {
             "correlation": "correlationId",
         },
     ),
+    "ModuleData": (
+        "CUpti_ModuleResourceData",
+        {"module": "moduleId", "bytes": "cubinSize", "image": "pCubin"},
+    ),
     "ResourceData": ("CUpti_ResourceData", {"descriptor": "resourceDescriptor"}),
     "GraphData": (
         "CUpti_GraphData",
@@ -268,6 +272,10 @@ CONSTANTS = {
     "kNotInitialized": "CUPTI_ERROR_NOT_INITIALIZED",
     "kNotSupported": "CUPTI_ERROR_NOT_SUPPORTED",
     "kScopeOfOneDevice": "CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE",
+    "kContextBegins": "CUPTI_CBID_RESOURCE_CONTEXT_CREATED",
+    "kContextEnds": "CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING",
+    "kModuleLoaded": "CUPTI_CBID_RESOURCE_MODULE_LOADED",
+    "kModuleEnds": "CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING",
     "kGraphNodeCreated": "CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED",
     "kGraphNodeCloned": "CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED",
     "kThreadIdsOfSystem": "CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM",

@@ -17,7 +17,7 @@ from support.json_schema import violations
 
 from warpline.cli import main
 from warpline.hardware import peaks_of
-from warpline.hardware.measured import measured_ceilings
+from warpline.hardware.measured import measured_ceilings, saved_files
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fake driver is an ELF library")
 
@@ -306,3 +306,21 @@ def test_cuda_and_frameworks_stay_out_of_the_command(
     assert main(["bench", "launch", "--graph-kernels", "1"]) == 0
     assert "libcuda.so.1" not in Path("/proc/self/maps").read_text(encoding="utf-8")
     assert "torch" not in sys.modules
+
+
+def test_results_are_kept_for_the_gpu_model(
+    on_gpus: None, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    words = ("bench", "copy", "--sizes", "256MiB", "--kinds", "d2d", "--save")
+    assert run(*words, "-q").err == ""
+    (path,) = tmp_path.rglob("*.json")
+    assert path.parent == tmp_path / "warpline" / "ceilings"
+    (found,) = measured_ceilings(path)
+    assert saved_files({"XDG_DATA_HOME": str(tmp_path)}, found.gpu_name) == [path]
+    assert run(*words).err == f"note: wrote {path}, which warpline kernels reads\n"
+    monkeypatch.setenv("XDG_DATA_HOME", str(path))
+    assert run(*words).err.startswith("error: cannot write ")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.delenv("HOME", raising=False)
+    assert "set XDG_DATA_HOME" in run(*words).err

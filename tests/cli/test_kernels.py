@@ -7,6 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.conftest import Run
@@ -14,7 +15,10 @@ from support import ncu_captures
 from support.json_schema import violations
 from support.programs import Program
 
+from warpline.hardware.measured import saved_file
 from warpline.trace import recording
+
+GPU = "NVIDIA H200"
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +101,25 @@ def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
     )
     (kernel,) = of_one["kernels"]
     assert kernel["sections"]["launch"][0]["value"] == 1024
+
+
+def test_bodies_of_sections(run: Run, report: str) -> None:
+    page = ("kernels", report, "-k", "naive_gemm", "--page", "details")
+    header = run(*page).out
+    assert run(*page, "--print-details", "header").out == header
+    everything, body = (run(*page, "--print-details", what).out for what in ("all", "body"))
+    lines = iter(everything.splitlines())
+    assert all(line in lines for line in header.splitlines()), "the header, and more"
+    assert len(body) < len(everything)
+    for printed in (everything, body):
+        assert "\n    Section: Warp State Statistics\n" in printed
+        assert re.search(r"\n    LG Throttle +10\.12 36\.7% \S{15}\n", printed)
+        assert re.search(r"\n    Global -> L1 +- 67,141,632 5\.00 GiB +- +76\.0%\n", printed)
+        assert "    Bound: memory-bound at L1\n" in printed
+    assert "Executed Ipc Active" in everything
+    assert "Executed Ipc Active" not in body
+    as_csv = (*page, "--csv", "--print-details")
+    assert run(*as_csv, "all").out == run(*as_csv, "header").out
 
 
 def test_the_raw_page_as_csv(run: Run, report: str) -> None:
@@ -254,6 +277,47 @@ def test_what_findings_save_of_a_step(run: Run, report: str, timeline: str) -> N
     assert run("kernels", report, "--timeline", report).err.startswith(
         "error: the timeline has no kernels"
     )
+
+
+def bench_file(path: Path, benchmark: str, rows: list[dict[str, Any]], gpu: str = GPU) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    facts = {"schema_version": 1, "benchmark": benchmark, "gpu": {"name": gpu, "uuid": "GPU-1"}}
+    path.write_text(json.dumps({**facts, "rows": rows}))
+    return path
+
+
+def copies(bytes_per_s: float) -> list[dict[str, Any]]:
+    return [{"kind": "d2d", "bytes_per_s": bytes_per_s, "limit": "DRAM"}]
+
+
+def test_measured_ceilings(
+    run: Run, report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    nominal = run("kernels", report, "--json").out
+    saved = saved_file({"XDG_DATA_HOME": str(tmp_path)}, GPU, "copy")
+    assert saved == tmp_path / "warpline/ceilings/nvidia-h200.copy.json"
+    bench_file(saved, "copy", copies(1.9e12))
+    found = run("kernels", report, "--json")
+    assert found.err == f"note: measured ceilings of {GPU} from {saved}\n"
+    assert found.out != nominal
+    assert run("kernels", report, "--json", "--ceilings", "nominal") == (0, nominal, "")
+    assert run("kernels", report, "--json", "-q").err == ""
+    body = ("kernels", report, "-k", "vec_add", "--json", "--print-details", "body")
+    (kernel,) = json.loads(run(*body).out)["kernels"]
+    ceilings = kernel["sections"]["roofline"]["ceilings"]
+    assert [of["bytes_per_s"] for of in ceilings if of["source"] == "measured"] == [3.8e12]
+    other = bench_file(tmp_path / "a100.json", "copy", copies(1.9e12), "NVIDIA A100-SXM4-80GB")
+    found = run("kernels", report, "--json", "--ceilings", str(other))
+    assert (found.out, found.err) == (nominal, f"warning: --ceilings: no results of {GPU}\n")
+    saved.write_text("{")
+    found = run("kernels", report, "--json")
+    assert found.out == nominal
+    assert found.err == f"warning: measured ceilings are left out: {saved}: not JSON\n"
+    refused = run("kernels", report, "--ceilings", str(saved))
+    assert (refused.status, refused.out) == (1, "")
+    refused = run("kernels", report, "--timeline", "absent.warpline")
+    assert (refused.status, refused.out) == (1, "")
 
 
 def test_json(run: Run, report: str) -> None:

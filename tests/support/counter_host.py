@@ -40,6 +40,11 @@ CLOCK = {
     "gpu__time_duration": ("counter", ("ns",)),
     "sm__cycles_elapsed": ("counter", ("cycles",)),
 }
+# Those of FP32, likewise.
+FLOP = {
+    f"smsp__sass_thread_inst_executed_op_f{of}_pred_on": ("counter", (of,))
+    for of in ("add", "mul", "fma")
+}
 PARTS = {"sm__throughput": ["sm__inst_executed", "sm__inst_issued", "sm__warps_active"]}
 CHIPS = ["GA100", "GH100"]
 

@@ -65,7 +65,7 @@ def counters(metrics: Sequence[dict[str, Any]] = (SCATTERED,), **columns: Sequen
 
 
 def found(timeline: Trace, counted: Trace) -> list[KernelFindings]:
-    return of_kernels(counted, Choice(), TimelineSteps(timeline, counted))
+    return of_kernels(counted, Choice(), timeline=TimelineSteps(timeline, counted))
 
 
 def step_of(timeline: Trace, counted: Trace) -> StepSaving:
@@ -141,8 +141,8 @@ def test_each_launch_has_the_saving_of_the_median_one() -> None:
     timeline = program(400_000, 100_000)
     counted = counters([SCATTERED | {"gpu__time_duration.sum": ns * 1e5} for ns in (0.5, 1, 2)])
     steps = TimelineSteps(timeline, counted)
-    launches = kernel_findings(counted, Choice(), steps)
-    (alone,) = kernel_findings(counters(), Choice(), steps)
+    launches = kernel_findings(counted, Choice(), timeline=steps)
+    (alone,) = kernel_findings(counters(), Choice(), timeline=steps)
     assert [items[0].step for items in launches] == [alone[0].step] * 3
 
 
@@ -150,13 +150,13 @@ def test_json_and_screen() -> None:
     timeline, counted = program(400_000, 100_000), counters()
     steps = TimelineSteps(timeline, counted)
     out = io.StringIO()
-    found_in = kernel_findings(counted, Choice(), steps)
+    found_in = kernel_findings(counted, Choice(), timeline=steps)
     write_json(kernel_pages.launches(counted, Choice()), out, findings=found_in)
     ((finding,),) = (of["findings"] for of in json.loads(out.getvalue())["kernels"])
     assert finding["step_ns"] == STEP_NS
     assert finding["step_saving_low_ns"] <= finding["step_saving_ns"]
     assert finding["step_saving_ns"] <= finding["step_saving_high_ns"]
-    shown = screen(of_kernels(counted, Choice(), steps))
+    shown = screen(of_kernels(counted, Choice(), timeline=steps))
     assert "In a step: 1 launch, 400 us of the 500 us (80.0%)." in shown
     assert "7.0x faster, this kernel saves 343 us of the 500 us step (between" in shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from warpline.cli.arguments import STDOUT, add_force
 from warpline.cli.output import Output
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
-from warpline.files import check_output, complete_file
+from warpline.files import cannot_write, check_output, complete_file
 from warpline.lazy import lazy_pattern
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from warpline.bench import backends, copies, gemms, launches, process
     from warpline.capture.machine import driver
     from warpline.documents import bench as documents
+    from warpline.hardware import measured
     from warpline.render import Options
     from warpline.result import Document
 else:
@@ -34,6 +36,7 @@ else:
     process = lazy("warpline.bench.process")
     driver = lazy("warpline.capture.machine.driver")
     documents = lazy("warpline.documents.bench")
+    measured = lazy("warpline.hardware.measured")
 
 NAME = "bench"
 HELP = "measure what this GPU reaches in GEMMs, copies and kernel launches"
@@ -109,6 +112,12 @@ class Part:
             metavar="FILE.json",
             help="also save the results, as measured ceilings of this GPU",
         )
+        group.add_argument(
+            "--save",
+            action="store_true",
+            help="also keep the results where warpline kernels finds them, as measured ceilings of"
+            " this GPU model",
+        )
         add_force(group)
         group.add_argument("-q", "--quiet", action="store_true", help="print only data and errors")
         parser.epilog = _EXAMPLES
@@ -131,7 +140,12 @@ class Part:
             _save(Path(args.saved), facts)
             if not args.quiet:
                 talk.note(f"wrote {args.saved}")
-        return int(all(row["reason"] is not None for row in facts["rows"]))
+        is_measured = any(row["reason"] is None for row in facts["rows"])
+        if args.save and is_measured:
+            path = _keep(facts)
+            if not args.quiet:
+                talk.note(f"wrote {path}, which warpline kernels reads")
+        return int(not is_measured)
 
 
 def _write_json(document: Document, out: TextIO, options: Options) -> None:
@@ -157,6 +171,19 @@ def _save(path: Path, facts: Mapping[str, Any]) -> None:
         unfinished.open("w", encoding="utf-8", newline="\n") as out,
     ):
         out.write(_as_json(facts))
+
+
+def _keep(facts: Mapping[str, Any]) -> Path:
+    """Save results as those of the GPU model, in place of earlier ones; return the file."""
+    path = measured.saved_file(os.environ, facts["gpu"]["name"], facts["benchmark"])
+    if path is None:
+        raise UsageError("--save: no home directory", hint="set XDG_DATA_HOME, or use -o FILE.json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    _save(path, facts)
+    return path
 
 
 def _declare_gemm(parser: ArgumentParser) -> None:

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from warpline import api, result
     from warpline.cli import memory
     from warpline.render import comparison as rendering
+    from warpline.result import Document
+    from warpline.result import kernel_comparison as counted
     from warpline.result.comparison import Comparison
+    from warpline.result.kernel_comparison import KernelComparison
 else:
     dataclasses = lazy("dataclasses")
     api = lazy("warpline.api")
     result = lazy("warpline.result")
+    counted = lazy("warpline.result.kernel_comparison")
     memory = lazy("warpline.cli.memory")
     rendering = lazy("warpline.render.comparison")
 
@@ -76,7 +80,7 @@ def run(args: Namespace) -> int:
         },
     )
     memory.reuse_freed_memory()
-    compared = api.compare(
+    compared = api.compared(
         before,
         after,
         steps=args.steps,
@@ -90,7 +94,7 @@ def run(args: Namespace) -> int:
             talk.warning(f"{section.name}: {section.reason}")
             if section.hint:
                 talk.hint(section.hint)
-    output.write(_with_parts(compared) if output.format == "csv" else compared)
+    output.write(_with_table(compared) if output.format == "csv" else compared)
     if limit is None:
         return 0
     return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(compared.verdict, 0)
@@ -109,8 +113,10 @@ def _share(option: str, text: str) -> float:
     return value
 
 
-def _with_parts(compared: Comparison) -> Comparison:
-    """Return the comparison with the parts as its only table, unless tables were asked for."""
+def _with_table(compared: Comparison | KernelComparison) -> Document:
+    """Return the comparison with its own table as the only one, unless tables were asked for."""
     if compared.sections:
         return compared
+    if isinstance(compared, counted.KernelComparison):
+        return dataclasses.replace(compared, sections=(compared.kernels_table(),))
     return dataclasses.replace(compared, sections=(compared.parts_table(),))

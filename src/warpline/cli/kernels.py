@@ -28,6 +28,7 @@ from warpline.capture.flags.counting import (
 )
 from warpline.capture.session.agent_config import Clocks, Replay
 from warpline.cli import bar, planning, running, sweeping, talk
+from warpline.cli import kernel_references as references
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Clean
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
     from warpline.documents import kernel_sections as bodies
-    from warpline.documents import kernel_steps as in_steps
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_code as code_screens
     from warpline.presentation import kernel_findings as presentation
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from warpline.render.diagnosis import text as blocks
     from warpline.result import Document
     from warpline.result.kernel_code import CodeOfLaunches
-    from warpline.result.kernel_findings import KernelFindings
+    from warpline.result.kernel_findings import KernelFinding, KernelFindings
     from warpline.result.kernel_pages import GroupedBy, LaunchTable
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
@@ -80,7 +80,6 @@ else:
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
-    in_steps = lazy("warpline.documents.kernel_steps")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
@@ -106,6 +105,7 @@ _INSTANCES: Mapping[Instances, documents.ShownInstances] = {
 }
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
+_SAMPLES = "kernel_samples"
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
 _NO_COUNTS = "no samples or counts of instructions"
@@ -155,6 +155,7 @@ def run(args: Namespace) -> int:
     chosen: CountingSettings = args.options
     if chosen.ignored and not chosen.quiet:
         talk.warning(f"ignored: {', '.join(chosen.ignored)} (no effect in warpline kernels)")
+    references.check(chosen)
     if chosen.command:
         return _count(chosen)
     with bar.shown(Namespace(quiet=chosen.quiet)):
@@ -168,6 +169,8 @@ def run(args: Namespace) -> int:
 def _count(chosen: CountingSettings) -> int:
     """Run the program, count its kernels, and print the result."""
     executable = program.find(chosen.command[0], os.environ, f"warpline {NAME}")
+    if chosen.source:
+        return _sample(chosen, executable)
     prepared = prepare.prepare(chosen, os.environ, executable)
     if not chosen.quiet:
         for text in prepared.warnings:
@@ -176,17 +179,61 @@ def _count(chosen: CountingSettings) -> int:
             talk.warning(f"no counters: {prepared.obstacle.cause}; recording a timeline instead")
             talk.hint(prepared.obstacle.cure)
     with contextlib.ExitStack() as stack:
-        output = chosen.output
-        if output is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
-            output = _in(folder, _TEMPORARY)
         # Directories go before this process ends, perhaps by a signal: the stack is closed then.
+        output = _output(chosen, stack)
         if len(prepared.runs) > 1:
             return _count_in_passes(chosen, prepared, output, stack)
         return running.run_program(
             chosen.capture(output, prepared.counters),
             lambda outcome: _afterwards(chosen, prepared, outcome, stack),
         )
+
+
+def _sample(chosen: CountingSettings, executable: Path) -> int:
+    """Run the program, sample its program counters, and print the result."""
+    chip = prepare.prepare_samples(chosen, os.environ, executable)
+    with contextlib.ExitStack() as stack:
+        return running.run_program(
+            chosen.capture(_output(chosen, stack), None),
+            lambda outcome: _after_sampling(chosen, chip, outcome, stack),
+        )
+
+
+def _after_sampling(
+    chosen: CountingSettings, chip: str, outcome: Outcome, stack: contextlib.ExitStack
+) -> None:
+    """Print the samples and the warnings; remove a temporary recording."""
+    is_kept = chosen.output is not None
+    is_wanted = not is_kept or chosen.page is not None or chosen.json
+    with stack, running.keeping_status(_KEEP_HINT):
+        if outcome.reason is None:
+            trace = api.open(outcome.output)
+            if not chosen.quiet:
+                _tell_samples(chip, trace)
+            if is_wanted and chosen.page is Page.SESSION:
+                _print(chosen, trace, Page.SESSION)
+            elif is_wanted:
+                _write_document(chosen, api.document(trace, [_SAMPLES]))
+    if not chosen.quiet:
+        running.tell(outcome, "nothing was sampled")
+        if is_kept:
+            talk.note(f"wrote {running.short(outcome.output)}")
+
+
+def _tell_samples(chip: str, trace: Trace) -> None:
+    """Print how much was sampled."""
+    columns = trace.columns("pc_sampling", "total_samples", "period_cycles")
+    total = int(columns["total_samples"].values.sum())
+    period = int(columns["period_cycles"].values.max(initial=0))
+    talk.note(f"{plural(total, 'sample')} on {chip}, one per SM every {period:,} cycles")
+
+
+def _output(chosen: CountingSettings, stack: contextlib.ExitStack) -> str:
+    """Return the name of the recording; without one, in a directory that goes with the stack."""
+    if chosen.output is not None:
+        return chosen.output
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
+    return _in(folder, _TEMPORARY)
 
 
 def _count_in_passes(
@@ -428,15 +475,6 @@ def _write_launches(chosen: CountingSettings, trace: Trace, page: Page, out: Tex
             _write_findings(_findings(chosen, trace), out, _options(chosen, out))
 
 
-def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> pages.Bodies | None:
-    """Return how the charts and tables of sections are written; None if they are not."""
-    if chosen.print_details is Details.HEADER:
-        return None
-    shown = bodies.kernel_sections(trace, _choice(chosen))
-    drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
-    return lambda place, names: section_bodies.body_texts(names, shown[place], drawing)
-
-
 def _launches(chosen: CountingSettings, trace: Trace) -> LaunchTable:
     """Return the launches to print."""
     return documents.launches(
@@ -455,18 +493,25 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    shown = len(launches) > 0 and chosen.print_details is not Details.HEADER
-    listings.write_json(
-        launches,
-        out,
-        findings=(
-            findings.kernel_findings(trace, _choice(chosen), _timeline(chosen, trace))
-            if len(launches)
-            else []
-        ),
-        sections=bodies.kernel_sections(trace, _choice(chosen)) if shown else [],
-        code=found,
-    )
+    choice, measured = _choice(chosen), references.measured(chosen, trace)
+    listed: list[tuple[KernelFinding, ...]] = []
+    shown = []
+    if len(launches):
+        timeline = references.timeline(chosen, trace)
+        listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
+        if chosen.print_details is not Details.HEADER:
+            shown = bodies.kernel_sections(trace, choice, measured=measured)
+    listings.write_json(launches, out, findings=listed, sections=shown, code=found)
+
+
+def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> pages.Bodies | None:
+    """Return how the charts and tables of sections are written; None if they are not."""
+    if chosen.print_details is Details.HEADER:
+        return None
+    measured = references.measured(chosen, trace)
+    shown = bodies.kernel_sections(trace, _choice(chosen), measured=measured)
+    drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
+    return lambda place, names: section_bodies.body_texts(names, shown[place], drawing)
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:
@@ -481,16 +526,12 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
     return findings.of_kernels(
-        trace, _choice(chosen), _timeline(chosen, trace), shown_name=chosen.print_kernel_base
+        trace,
+        _choice(chosen),
+        timeline=references.timeline(chosen, trace),
+        measured=references.measured(chosen, trace),
+        shown_name=chosen.print_kernel_base,
     )
-
-
-def _timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
-    """Return the steps of a timeline: the one that is named, or that is among the reports."""
-    if chosen.timeline is not None:
-        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
-    has_both = trace.has("kernel") and trace.row_count("kernel")
-    return in_steps.TimelineSteps(trace, trace) if has_both else None
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

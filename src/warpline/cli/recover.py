@@ -104,6 +104,8 @@ def _tell(finished: Finished) -> None:
         counts += [plural(finished.kernels, "kernel"), plural(finished.cuda_calls, "CUDA API call")]
     if finished.counted_kernels:
         counts.append(plural(finished.counted_kernels, "profiled kernel"))
+    if finished.pc_samples:
+        counts.append(f"program counter samples in {plural(finished.pc_samples, 'row')}")
     *first, last = counts
     of_all = plural(finished.processes, "process", "processes")
     talk.note(f"recovered {', '.join(first)} and {last} from {of_all}")

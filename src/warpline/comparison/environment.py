@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from warpline.lazy import lazy_pattern
 from warpline.result.comparison import Effect, Fact
 from warpline.result.profile import OF_CPU, Profile
 
+Environment: TypeAlias = Mapping[str, str | None]
+
 GPU, GPUS, RANKS, PROFILER, STEPS = "GPU", "number of GPUs", "ranks", "profiler", "steps"
 GRAPHS, CLOCK = "CUDA graph trace", "GPU clock"
+COUNTED_BY = "counted by"
 SM_ACTIVE, DRAM_ACTIVE = "SM active (sampled)", "DRAM active (sampled)"
 # What `warpline profile` records the version of; an analysis of another format has none of it.
 FRAMEWORKS = frozenset({"PyTorch", "JAX", "TensorFlow", "CuPy", "Triton", "vLLM"})
@@ -23,19 +27,39 @@ _LEAST_SAME_WORK = 0.8  # of the smaller number of operations per step
 
 def environment(before: Sequence[Profile], after: Sequence[Profile]) -> tuple[Fact, ...]:
     """Return the facts of both sides: those that forbid a verdict first, equal ones last."""
-    names = dict.fromkeys(name for run in (*before, *after) for name in run.environment)
-    facts = [_fact(name, before, after) for name in names]
+    sides = ([run.environment for run in side] for side in (before, after))
+    return facts(*sides, is_same_work=same_work(before, after))
+
+
+def facts(
+    before: Sequence[Environment], after: Sequence[Environment], *, is_same_work: bool = True
+) -> tuple[Fact, ...]:
+    """Return the facts of both sides: those that forbid a verdict first, equal ones last.
+
+    Args:
+        before: The facts of each run.
+        after: The same of the other side.
+        is_same_work: Whether steps that are found in different ways may be the same work.
+    """
+    names = dict.fromkeys(name for run in (*before, *after) for name in run)
+    found = [_fact(name, before, after, is_same_work=is_same_work) for name in names]
     order: list[Effect | str] = ["forbids a verdict", "may be the reason", "information", ""]
-    return tuple(sorted(facts, key=lambda fact: order.index(fact.effect)))
+    return tuple(sorted(found, key=lambda fact: order.index(fact.effect)))
 
 
-def _fact(name: str, before: Sequence[Profile], after: Sequence[Profile]) -> Fact:
+def _fact(
+    name: str,
+    before: Sequence[Environment],
+    after: Sequence[Environment],
+    *,
+    is_same_work: bool,
+) -> Fact:
     old, new = _value(name, before), _value(name, after)
     if old == new:
         return Fact(name, old, new, "")
     if old is None or new is None:
         return Fact(name, old, new, "information")
-    if name == STEPS and not same_work(before, after):
+    if name == STEPS and not is_same_work:
         return Fact(name, old, new, "forbids a verdict")
     if name == CLOCK and _same_clock(old, new):
         return Fact(name, old, new, "information")
@@ -44,8 +68,8 @@ def _fact(name: str, before: Sequence[Profile], after: Sequence[Profile]) -> Fac
     return Fact(name, old, new, "information" if name in _INFORMS else "may be the reason")
 
 
-def _value(name: str, runs: Sequence[Profile]) -> str | None:
-    values = dict.fromkeys(run.environment.get(name) for run in runs)
+def _value(name: str, runs: Sequence[Environment]) -> str | None:
+    values = dict.fromkeys(run.get(name) for run in runs)
     known = [value for value in values if value is not None]
     return ", ".join(known) if known else None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from warpline.result.comparison import FindingChange, FindingDifference
-from warpline.result.diagnosis import Finding, Severity, severity_rank
-from warpline.result.profile import Profile
+from warpline.result.diagnosis import Severity, severity_rank
 
 OF_RECORDING = "capture-quality"  # the rule about the recording, not about the program
 _LEAST = 0.1  # relative difference of a saving that counts as better or worse
@@ -16,8 +16,36 @@ _NUMBER = re.compile(r"\d+")
 _ORDER: tuple[FindingChange, ...] = ("fixed", "new", "worse", "better", "same")
 
 
+class Problem(Protocol):
+    """A finding, of a run or of a kernel."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule."""
+
+    @property
+    def title(self) -> str:
+        """Its title, perhaps with numbers."""
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters."""
+
+    @property
+    def saving_ns(self) -> int | None:
+        """Estimated saving; None if unknown."""
+
+
+class Judged(Protocol):
+    """A run, or a kernel of one, that rules have judged."""
+
+    @property
+    def findings(self) -> Sequence[Problem]:
+        """What they found."""
+
+
 def finding_differences(
-    before: Sequence[Profile], after: Sequence[Profile]
+    before: Sequence[Judged], after: Sequence[Judged]
 ) -> tuple[FindingDifference, ...]:
     """Return what became of each finding: fixed first, then new, worse, better, same.
 
@@ -36,10 +64,10 @@ def finding_differences(
 
 
 def _pairs(
-    old: Mapping[tuple[str, str], Finding], new: Mapping[tuple[str, str], Finding]
-) -> list[tuple[Finding | None, Finding | None]]:
+    old: Mapping[tuple[str, str], Problem], new: Mapping[tuple[str, str], Problem]
+) -> list[tuple[Problem | None, Problem | None]]:
     """Return which findings of both sides, by rule and title, are the same problem."""
-    pairs: list[tuple[Finding | None, Finding | None]] = [
+    pairs: list[tuple[Problem | None, Problem | None]] = [
         (old[name], new[name]) for name in old if name in new
     ]
     for rule in dict.fromkeys(rule for rule, _ in (*old, *new)):
@@ -56,11 +84,11 @@ def _pairs(
     return pairs
 
 
-def _found(runs: Sequence[Profile]) -> Mapping[tuple[str, str], Finding]:
+def _found(runs: Sequence[Judged]) -> Mapping[tuple[str, str], Problem]:
     """Return the findings that more than half of the runs have, by rule and title."""
-    found: dict[tuple[str, str], list[Finding]] = {}
+    found: dict[tuple[str, str], list[Problem]] = {}
     for run in runs:
-        own: dict[tuple[str, str], Finding] = {}
+        own: dict[tuple[str, str], Problem] = {}
         for item in run.findings:
             name = item.rule, _NUMBER.sub("", item.title)
             own[name] = min(own.get(name, item), item, key=_weight)
@@ -73,11 +101,11 @@ def _found(runs: Sequence[Profile]) -> Mapping[tuple[str, str], Finding]:
     }
 
 
-def _weight(item: Finding) -> tuple[int, int]:
+def _weight(item: Problem) -> tuple[int, int]:
     return severity_rank(item.severity), -(item.saving_ns or 0)
 
 
-def _difference(old: Finding | None, new: Finding | None) -> FindingDifference:
+def _difference(old: Problem | None, new: Problem | None) -> FindingDifference:
     shown = new or old
     assert shown is not None
     severity: Severity = min(
@@ -93,7 +121,7 @@ def _difference(old: Finding | None, new: Finding | None) -> FindingDifference:
     )
 
 
-def _change(old: Finding | None, new: Finding | None) -> FindingChange:
+def _change(old: Problem | None, new: Problem | None) -> FindingChange:
     if old is None or new is None:
         return "new" if old is None else "fixed"
     if old.saving_ns is None or new.saving_ns is None:

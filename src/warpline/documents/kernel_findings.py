@@ -9,6 +9,7 @@ import numpy as np
 
 from warpline import plugins
 from warpline.counters.units import unit_of
+from warpline.derived.kernel_limits.ceilings import ceilings_of
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.opcodes import EXECUTED
 from warpline.derived.kernel_limits.pricing import Priced, priced
@@ -21,6 +22,7 @@ from warpline.trace import Trace
 
 if TYPE_CHECKING:
     from warpline.documents.kernel_steps import TimelineSteps
+    from warpline.hardware.measured import MeasuredCeilings
     from warpline.result.diagnosis import Severity
 
 _OUTCOMES: dict[Kind, Outcome] = {
@@ -37,7 +39,11 @@ _HIGH_OF_FLOOR, _MEDIUM_OF_FLOOR = 0.5, 0.2
 
 
 def kernel_findings(
-    trace: Trace, choice: Choice, timeline: TimelineSteps | None = None
+    trace: Trace,
+    choice: Choice,
+    *,
+    timeline: TimelineSteps | None = None,
+    measured: Sequence[MeasuredCeilings] = (),
 ) -> list[tuple[KernelFinding, ...]]:
     """Return the findings of each chosen launch, ranked, in the order of `kernel_pages.launches`.
 
@@ -48,14 +54,15 @@ def kernel_findings(
         trace: The trace.
         choice: Which launches.
         timeline: Steps of the program, to say what each finding gives them.
+        measured: What `warpline bench` measured on GPUs, in place of chosen ceilings.
     """
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
-    found = _of_rows(trace, rows)
+    found = of_rows(Launches(trace, ceilings_of(trace, measured)), rows)
     return found if timeline is None else timeline.priced_launches(rows, found)
 
 
-def _of_rows(trace: Trace, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
-    launches = Launches(trace)
+def of_rows(launches: Launches, rows: Sequence[int]) -> list[tuple[KernelFinding, ...]]:
+    """Return the findings of launches by their rows in `profiled_kernel`, ranked."""
     if not launches.demands.has_all.any():
         return [()] * len(rows)
     plugins.load("kernel-rules")
@@ -66,8 +73,9 @@ def _of_rows(trace: Trace, rows: Sequence[int]) -> list[tuple[KernelFinding, ...
 def of_kernels(
     trace: Trace,
     choice: Choice,
-    timeline: TimelineSteps | None = None,
     *,
+    timeline: TimelineSteps | None = None,
+    measured: Sequence[MeasuredCeilings] = (),
     shown_name: str = "demangled",
 ) -> list[KernelFindings]:
     """Return the findings of each kernel and shape, by the launch with the median duration.
@@ -79,9 +87,10 @@ def of_kernels(
         trace: The trace.
         choice: Which launches.
         timeline: Steps of the program, to say what each finding gives them.
+        measured: What `warpline bench` measured on GPUs, in place of chosen ceilings.
         shown_name: The name to show: ``function``, ``demangled`` or ``mangled``.
     """
-    launches = Launches(trace)
+    launches = Launches(trace, ceilings_of(trace, measured))
     demands = launches.demands
     if not demands.has_all.any():
         return []
@@ -109,7 +118,7 @@ def of_kernels(
             None if timeline is None else timeline.of_launch(row),
         )
         for ((name, shape), rows), row, shares, findings in zip(
-            groups.items(), middles, used, _of_rows(trace, middles), strict=True
+            groups.items(), middles, used, of_rows(launches, middles), strict=True
         )
     ]
     kernels.sort(key=_time_of, reverse=True)

@@ -32,26 +32,26 @@ _OF_KERNEL = (
     Field("kernel", Unit.NONE, "Kernel name.", "Kernel", is_optional=True),
     Field("grid", Unit.NONE, "Blocks of the grid.", "Grid", is_optional=True),
     Field("block", Unit.NONE, "Threads of a block.", "Block", is_optional=True),
-    Field("launches", Unit.COUNT, "Launches that were counted.", "N", is_optional=True),
+    Field("launches", Unit.COUNT, "Launches that were counted.", "Launches", is_optional=True),
 )
 _NUMBERS = (
     Field("duration_ns", Unit.NS, "Median time of a launch.", "Time (us)", 1e-3, 2),
     Field("duration_min_ns", Unit.NS, "Shortest time.", "Min (us)", 1e-3, 2),
     Field("duration_max_ns", Unit.NS, "Longest time.", "Max (us)", 1e-3, 2),
     _share("time_ratio", "Share of the counted time of all kernels.", "Of Time (%)"),
-    _share("sm_ratio", "Throughput of the SMs, of their peak.", "SM %", is_optional=True),
-    _share("issue_ratio", "Cycles in which an SM issued.", "Issue %", is_optional=True),
-    _share("tensor_ratio", "Tensor Core activity.", "TC %", is_optional=True),
-    _share("dram_ratio", "DRAM throughput, of its peak.", "DRAM %", is_optional=True),
-    _share("l2_ratio", "L2 throughput, of its peak.", "L2 %", is_optional=True),
+    _share("sm_ratio", "Throughput of the SMs, of their peak.", "SM (%)", is_optional=True),
+    _share("issue_ratio", "Cycles in which an SM issued.", "Issue (%)", is_optional=True),
+    _share("tensor_ratio", "Tensor Core activity.", "TC (%)", is_optional=True),
+    _share("dram_ratio", "DRAM throughput, of its peak.", "DRAM (%)", is_optional=True),
+    _share("l2_ratio", "L2 throughput, of its peak.", "L2 (%)", is_optional=True),
     Field("flop", Unit.NONE, "FLOP of a launch.", "GFLOP", 1e-9, 4, is_optional=True),
     Field("flop_per_s", Unit.NONE, "FLOP per second.", "TFLOP/s", 1e-12, 3, is_optional=True),
     Field("dram_bytes", Unit.BYTES, "Bytes of DRAM.", "DRAM (MB)", 1e-6, 3, is_optional=True),
     Field("bytes_per_s", Unit.NONE, "Bytes of DRAM per second.", "GB/s", 1e-9, 1, is_optional=True),
     Field("intensity", Unit.NONE, "FLOP per byte of DRAM.", "FLOP/B", 1.0, 2, is_optional=True),
     Field("roof", Unit.NONE, "Nearest ceiling of the roofline.", "Roof", is_optional=True),
-    _share("roof_ratio", "Share of this ceiling.", "Of Roof %", is_optional=True),
-    _share("occupancy_ratio", "Achieved occupancy.", "Occ %", is_optional=True),
+    _share("roof_ratio", "Share of this ceiling.", "Of Roof (%)", is_optional=True),
+    _share("occupancy_ratio", "Achieved occupancy.", "Occ (%)", is_optional=True),
     Field("clock_hz", Unit.HZ, "Clock of the SMs.", "GHz", 1e-9, 2, is_optional=True),
 )
 _FAILURE = Field("failure", Unit.NONE, "Why it was not measured.", "Not Measured", is_optional=True)
@@ -107,6 +107,10 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
     for point in points:
         point["kernels_counted"] = len(point["kernels"])
         point["kernels"] = point["kernels"][: top or None]
+    shown = [kernel for point in points for kernel in point["kernels"]]
+    short = short_names({kernel["kernel"] for kernel in shown})
+    for kernel in shown:
+        kernel["short_name"] = short[kernel["kernel"]]
     return {
         "schema_version": SCHEMA_VERSION,
         "gpu": gpus[0] if gpus else None,
@@ -261,10 +265,9 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
 
 
 def _shorten(rows: Sequence[dict[str, Any]]) -> None:
-    short = short_names({row["kernel"] for row in rows if row["kernel"] is not None})
     for row in rows:
         if row["kernel"] is not None:
-            row["kernel"] = short[row["kernel"]]
+            row["kernel"] = row["short_name"]
             for name in ("grid", "block"):
                 row[name] = row[name].removesuffix("x1").removesuffix("x1")
 

@@ -1,8 +1,13 @@
-"""Measured ceilings: what a GPU reached in `warpline bench`, from the files that it saved."""
+"""Measured ceilings: what a GPU reached in `warpline bench`, from the files that it saved.
+
+``warpline bench --save`` keeps one file per GPU model and benchmark in the user's data directory,
+where ``warpline kernels`` finds them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +15,7 @@ from typing import Any, NamedTuple
 from warpline.errors import InputError, UnsupportedVersionError
 
 SCHEMA_VERSION = 1
+BENCHMARKS = ("gemm", "copy", "launch")
 _HINT = "save one with warpline bench gemm -o FILE.json"
 
 
@@ -51,6 +57,30 @@ def measured_ceilings(*paths: Path | str) -> tuple[MeasuredCeilings, ...]:
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path}: not a file of warpline bench", hint=_HINT) from error
     return tuple(by_gpu.values())
+
+
+def saved_file(environ: Mapping[str, str], gpu_name: str, benchmark: str) -> Path | None:
+    """Return the file in which results of a GPU model are kept; None without a home directory.
+
+    Args:
+        environ: The environment, for XDG_DATA_HOME and HOME.
+        gpu_name: CUDA device name.
+        benchmark: ``gemm``, ``copy`` or ``launch``.
+    """
+    data = environ.get("XDG_DATA_HOME", "")
+    if not Path(data).is_absolute():  # of others, the specification says, nothing is kept
+        home = environ.get("HOME", "")
+        if not Path(home).is_absolute():
+            return None
+        data = f"{home}/.local/share"
+    model = re.sub("[^a-z0-9]+", "-", gpu_name.lower()).strip("-")
+    return Path(data, "warpline", "ceilings", f"{model}.{benchmark}.json")
+
+
+def saved_files(environ: Mapping[str, str], gpu_name: str) -> list[Path]:
+    """Return the files that are kept of a GPU model."""
+    paths = [saved_file(environ, gpu_name, benchmark) for benchmark in BENCHMARKS]
+    return [path for path in paths if path is not None and path.is_file()]
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from warpline.presentation.blocks import (
     WaterfallRow,
 )
 from warpline.presentation.kernel_names import short_names
-from warpline.result.comparison import Comparison, ItemChange, PartChange, Side
+from warpline.result.comparison import Comparison, Fact, ItemChange, PartChange, Side
 from warpline.result.profile import steps_in_words
 from warpline.units import format_bytes, format_ns, plural
 
@@ -75,8 +75,8 @@ def _presentation(
         *_phases(comparison, phases),
         *_memory(comparison),
         *_findings(comparison),
-        *_environment(comparison),
-        *_limits(comparison),
+        *environment_items(comparison.environment),
+        *limits_section(comparison.limits),
     )
     return Presentation(blocks, (*comparison.before.paths, *comparison.after.paths))
 
@@ -130,10 +130,10 @@ def _waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
     for name, old, new, meaning in steps:
         ends = sorted((at, at + new - old))
         direction = 1 if new > old else -1
-        texts = format_ns(old), format_ns(new), _signed_ns(new - old)
+        texts = format_ns(old), format_ns(new), signed_ns(new - old)
         rows.append(WaterfallRow(name, *texts, place(ends[0]), place(ends[1]), direction, meaning))
         at += new - old
-    whole = _signed_ns(step.delta_ns)
+    whole = signed_ns(step.delta_ns)
     rows.append(
         WaterfallRow("after", "", format_ns(step.after_ns), whole, 0, place(step.after_ns), 0)
     )
@@ -144,7 +144,8 @@ def _name(part: PartChange) -> str:
     return f"{part.category} (idle)" if part.kind == "idle" else part.category
 
 
-def _signed_ns(ns: float) -> str:
+def signed_ns(ns: float) -> str:
+    """Format a difference in time with its sign."""
     return f"{'+' if ns >= 0 else '-'}{format_ns(abs(round(ns)))}"
 
 
@@ -180,7 +181,7 @@ def _work_table(title: str, items: Sequence[ItemChange], count: int) -> Table:
                 Cell(item.change + ("" if item.is_significant or item.p is None else " ?")),
                 Cell(format_ns(round(item.before.ns)) if item.before else "-"),
                 Cell(format_ns(round(item.after.ns)) if item.after else "-"),
-                Cell(_signed_ns(item.delta_ns)),
+                Cell(signed_ns(item.delta_ns)),
                 Cell(count_text),
                 Cell(_item_name(item, names), is_code=True),
             )
@@ -243,7 +244,7 @@ def _phases(comparison: Comparison, most: int) -> Iterator[Block]:
                     for ns in (item.before_ns, item.after_ns)
                 ),
                 Cell(
-                    _signed_ns(item.delta_ns)
+                    signed_ns(item.delta_ns)
                     + ("" if item.is_significant or item.p is None else " ?")
                 ),
             )
@@ -312,7 +313,8 @@ def _findings(comparison: Comparison) -> Iterator[Block]:
         yield Section("Findings", (Items(tuple(items)),))
 
 
-def _environment(comparison: Comparison) -> Iterator[Block]:
+def environment_items(environment: Sequence[Fact]) -> Iterator[Block]:
+    """Yield the facts that differ."""
     items = tuple(
         (
             Cell(
@@ -320,13 +322,14 @@ def _environment(comparison: Comparison) -> Iterator[Block]:
                 + ("" if fact.effect == "information" else f" ({fact.effect})")
             ),
         )
-        for fact in comparison.environment
+        for fact in environment
         if fact.effect and fact.before is not None and fact.after is not None
     )
     if items:
         yield Section("Environment", (Items(items),))
 
 
-def _limits(comparison: Comparison) -> Iterator[Block]:
-    if comparison.limits:
-        yield Section("Limits", (Items(tuple((Cell(text),) for text in comparison.limits)),))
+def limits_section(limits: Sequence[str]) -> Iterator[Block]:
+    """Yield what was not compared."""
+    if limits:
+        yield Section("Limits", (Items(tuple((Cell(text),) for text in limits)),))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from warpline.presentation.comparison import markdown, screen
+from warpline.presentation import comparison as steps
+from warpline.presentation import kernel_comparison as kernels
+from warpline.presentation.blocks import Presentation
 from warpline.render import Options
 from warpline.render import json as tables_in_json
 from warpline.render import markdown as tables_in_markdown
@@ -14,31 +16,30 @@ from warpline.render.diagnosis import text as text_blocks
 from warpline.render.json import encoder
 from warpline.result import Document
 from warpline.result.comparison import Comparison
+from warpline.result.kernel_comparison import KernelComparison
 
 _LISTS = (*("parts", "kernels", "collectives", "copies", "calls", "ranges", "phases", "findings"),)
 
 
 def render_text(document: Document, out: TextIO, options: Options) -> None:
-    """Write a comparison for a terminal; `document` must be a Comparison."""
-    assert isinstance(document, Comparison)
-    text_blocks.write(screen(document), out, options)
+    """Write a comparison of steps or of kernels for a terminal."""
+    text_blocks.write(_screen(document), out, options)
     if document.sections:
         out.write("\n")
         tables_in_text.render(document, out, options)
 
 
 def render_markdown(document: Document, out: TextIO, options: Options) -> None:
-    """Write a comparison for a pull request; `document` must be a Comparison."""
-    assert isinstance(document, Comparison)
-    markdown_blocks.write(markdown(document), out, options)
+    """Write a comparison of steps or of kernels for a pull request."""
+    markdown_blocks.write(_markdown(document), out, options)
     if document.sections:
         out.write("\n")
         tables_in_markdown.render(document, out, options)
 
 
 def render_json(document: Document, out: TextIO, options: Options) -> None:
-    """Write one object, as docs/compare.md describes it; `document` must be a Comparison."""
-    assert isinstance(document, Comparison)
+    """Write a comparison of steps or of kernels as one object, as docs/compare.md describes it."""
+    assert isinstance(document, Comparison | KernelComparison)
     encode = encoder(options)
     opening = "{"
     for name, value in document.to_dict().items():
@@ -51,3 +52,17 @@ def render_json(document: Document, out: TextIO, options: Options) -> None:
     out.write(',\n"tables": [')
     tables_in_json.write_tables(document, out, encode)
     out.write("]\n}\n")
+
+
+def _screen(document: Document) -> Presentation:
+    if isinstance(document, KernelComparison):
+        return kernels.screen(document)
+    assert isinstance(document, Comparison)
+    return steps.screen(document)
+
+
+def _markdown(document: Document) -> Presentation:
+    if isinstance(document, KernelComparison):
+        return kernels.markdown(document)
+    assert isinstance(document, Comparison)
+    return steps.markdown(document)

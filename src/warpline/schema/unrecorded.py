@@ -12,8 +12,10 @@ from typing import Any
 from warpline.frozen import frozen
 
 _NOT_RECORDED = " was not recorded: "
-_NOT_COLLECTED = "hardware counters were not collected: "
-_COUNTERS = "counters"
+_IN_PLACE = {  # of a timeline -> the beginning of the warning
+    "counters": "hardware counters were not collected: ",
+    "pc samples": "program counters were not sampled: ",
+}
 _STOP = "; stop it"
 _IMPORT_FAILED = "nsys could not import the {} events: "
 _NOT_IMPORTED_HINT = (
@@ -48,7 +50,7 @@ class Unrecorded:
     """Why the events of an API could not be recorded in a process.
 
     Attributes:
-        api: The API, such as ``cuda``, or ``counters``.
+        api: The API, such as ``cuda``, or what is collected in place of a timeline.
         code: Why.
         parameter: What the code is about: a profiler, or the reason itself.
     """
@@ -119,6 +121,6 @@ class Unrecorded:
         """The warning: one sentence."""
         if self.code is Code.NOT_IMPORTED:
             return _IMPORT_FAILED.format(self.api.upper()) + self.parameter
-        if self.api == _COUNTERS:
-            return f"{_NOT_COLLECTED}{self.reason}"
+        if self.api in _IN_PLACE:
+            return f"{_IN_PLACE[self.api]}{self.reason}"
         return f"{self.api.upper()}{_NOT_RECORDED}{self.reason}"

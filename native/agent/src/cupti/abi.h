@@ -406,7 +406,7 @@ inline constexpr std::uint32_t kHostToHost = 0;
 inline constexpr std::uintptr_t kLegacyStream = 1;     // handles that stand for a stream
 inline constexpr std::uintptr_t kPerThreadStream = 2;
 
-// What a callback of the resource domain gets, and what its descriptor is for graphs.
+// What a callback of the resource domain gets, and what its descriptor is for graphs and for modules.
 struct ResourceData {
   void* context;
   void* handle;
@@ -431,6 +431,12 @@ struct SubscriberParams {
   std::uint8_t padding[7];
 };
 inline constexpr std::size_t kSubscriberParamsBytes13_0 = offsetof(SubscriberParams, allow_others);
+
+struct ModuleData {
+  std::uint32_t module;
+  std::size_t bytes;
+  const char* image;  // of the cubin, during the callback
+};
 
 // Returns the parameters of a call, with the size that CUPTI expects: that of the fields known here.
 template <class Parameters, class Last>

@@ -122,13 +122,6 @@ struct CubinChecksum {
   std::uint64_t checksum;  // out
 };
 
-// What the descriptor of a resource is for modules.
-struct ModuleData {
-  std::uint32_t module;
-  std::size_t bytes;
-  const char* image;  // of the cubin, during the callback
-};
-
 struct PcFunctions {
   Result (*device_id)(void* context, std::uint32_t*);
   Result (*enable)(PcContext*);

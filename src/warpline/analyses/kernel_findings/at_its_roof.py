@@ -31,9 +31,9 @@ def at_its_roof(launches: Launches) -> list[Proposal]:
     Why it matters: Nothing is gained by occupancy, fewer instructions or other fixes that leave the
         bytes or the products as they are.
     How it is found: By the use of each resource and the ceilings of predictions: 88% of the peak
-        for DRAM, 92% for L2. Tensor Cores count from 83% of their peak.
+        for DRAM, or that of a measured copy, 92% for L2. Tensor Cores count from 83% of their peak.
     What to do: Nothing, or less of what the resource is used for.
-    Limits: The ceilings are chosen, not measured on this GPU.
+    Limits: The ceilings are chosen, unless `warpline bench copy --save` measured this GPU model.
     Source: Warpline.
     """
     none = Change.of(len(launches))

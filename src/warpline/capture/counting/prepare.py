@@ -106,6 +106,26 @@ def prepare(
     )
 
 
+def prepare_samples(
+    settings: CountingSettings, environment: Mapping[str, str], program: Path | None
+) -> str:
+    """Return the chip of the GPU whose program counters can be sampled in a program.
+
+    Args:
+        settings: What is asked for.
+        environment: The program's environment.
+        program: Its executable; None for this process.
+
+    Raises:
+        CounterError: There is no GPU, or its program counters cannot be sampled. What keeps
+            counters from being used keeps them, too.
+    """
+    gpu = find_gpus(environment, find_cupti(environment, program), settings.devices).tried
+    if gpu.obstacle is not None:
+        raise CounterError(gpu.obstacle.cause, hint=gpu.obstacle.cure)
+    return gpu.chip or gpu.name
+
+
 def _words(request: Request) -> tuple[str, ...]:
     """Return the metrics to plan: launches with facts only are counted, too."""
     words = request.metrics

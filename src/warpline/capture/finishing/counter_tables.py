@@ -39,7 +39,7 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
 def tell_counters(told: Told, session: RawSession) -> None:
     """Add the warnings about counters in a sealed session; missing counters come first."""
     others, told.warnings = told.warnings, []
-    told.add_unrecorded(session, COUNTERS, _UNAVAILABLE, _cause_and_cure)
+    told.add_unrecorded(session, COUNTERS, _UNAVAILABLE, cause_and_cure)
     told.warnings += others
     failed = sum(session.facts("cuda_session", "failed_launches"))
     if failed:
@@ -73,7 +73,7 @@ def _tell_clocks(told: Told, session: RawSession) -> None:
         told.add(Diagnostic(time_ns, WARNING, text, process))
 
 
-def _cause_and_cure(text: str) -> str:
+def cause_and_cure(text: str) -> str:
     """Return a note with the words for CUPTI's result, if it has one, and those are known."""
     said, _, result = text.rpartition("\t")
     if not result.isdecimal():

@@ -19,6 +19,7 @@ from warpline.capture.finishing import (
     cuda_tables,
     health_tables,
     metric_tables,
+    pc_tables,
 )
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.draft import Draft, Progress
@@ -41,7 +42,7 @@ class Finished:
     Attributes:
         output: The recording.
         processes, threads, ranges, marks, payloads, diagnostics, kernels, cuda_calls,
-            counted_kernels, counter_values: Rows of its tables.
+            counted_kernels, counter_values, pc_samples: Rows of its tables.
         is_empty: Whether nothing that a program did was recorded, by any collector.
         lost: Events that were dropped while recording, or could not be read.
         truncated: Ranges that were open when their process, or recording, ended.
@@ -65,6 +66,7 @@ class Finished:
     cuda_calls: int
     counted_kernels: int
     counter_values: int
+    pc_samples: int
     is_empty: bool
     lost: int
     truncated: int
@@ -118,6 +120,7 @@ def finish(
         told.ends = tell_ends(session, lives, facts, clock.origin_ns)
         cuda_tables.tell_cuda(told, session)
         counter_tables.tell_counters(told, session)
+        pc_tables.tell_samples(told, session)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)
@@ -144,6 +147,7 @@ def finish(
         cuda_calls=rows["api_call"],
         counted_kernels=rows["profiled_kernel"],
         counter_values=rows["kernel_metric"],
+        pc_samples=rows["pc_sample"],
         is_empty=draft.is_empty,
         lost=told.lost + sum(told.more_lost.values()),
         truncated=told.truncated,

@@ -10,7 +10,9 @@ from warpline.capture.session.raw_numbers import COLLECTORS
 
 COLLECTED = ("cuda", "nvtx", *COLLECTORS)
 DEFAULT = ("cuda", "nvtx")
-COUNTERS = "counters"  # collected in place of a timeline, never with -t
+# Collected in place of a timeline, never with -t.
+COUNTERS = "counters"
+PC_SAMPLES = "pc samples"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (

@@ -10,8 +10,21 @@ from warpline.errors import UsageError
 _REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
 
 
+# What --source has no use for, as it samples all kernels all the time: attributes of the flags.
+_NOT_SAMPLED = (
+    *("set", "section", "metrics", "disable_extra_suffixes", "sample", "overhead"),
+    *("kernel_id", "launch_skip", "launch_count", "launch_skip_before_match", "filter_mode"),
+    *("nvtx", "nvtx_include", "nvtx_exclude", "nvtx_push_pop_scope", "range_filter"),
+    *("profile_from_start", "steps", "every", "duty", "step_range", "kill"),
+    *("replay_mode", "app_replay_match", "app_replay_mode", "check_exit_code"),
+    *("cache_control", "clock_control", "print_summary", "print_metric_instances"),
+)
+_ONLY_SAMPLED = ("sampling_interval", "import_source")
+
+
 def check_report(settings: CountingSettings) -> None:
     """Reject flags that choose launches of a run only."""
+    _check_source_of_report(settings)
     if settings.nvtx_include or settings.nvtx_exclude or any(settings.range_filter):
         raise UsageError(
             "launches of a report cannot be chosen by their NVTX ranges",
@@ -26,6 +39,10 @@ def check(settings: CountingSettings) -> None:
             "missing PROGRAM or REPORT argument",
             hint="run warpline kernels -- python train.py, or warpline kernels run.ncu-rep",
         )
+    if settings.source:
+        _check_source(settings)
+        return
+    _ignore_sampling(settings)
     _check_steps(settings)
     _check_application(settings)
     _check_ranges(settings)
@@ -43,6 +60,39 @@ def check(settings: CountingSettings) -> None:
         raise UsageError(
             "--page source: instructions are in reports of ncu only", hint="use --page raw"
         )
+
+
+def _check_source(settings: CountingSettings) -> None:
+    """Reject what counts or chooses launches, where the whole run is sampled."""
+    for attribute in _NOT_SAMPLED:
+        if attribute in settings.given:
+            raise UsageError(
+                f"--source and --{attribute.replace('_', '-')} cannot be combined: program counters"
+                " are sampled in all kernels, and without other counters",
+                hint="count in a run of its own; -k chooses the kernels that --source prints",
+            )
+    if settings.page not in {None, Page.SOURCE, Page.SESSION}:
+        raise UsageError(
+            f"--source and --page {settings.page} cannot be combined", hint="use --page source"
+        )
+
+
+def _check_source_of_report(settings: CountingSettings) -> None:
+    """Take --source for the page of that name."""
+    if settings.source and settings.page not in {None, Page.SOURCE}:
+        raise UsageError(
+            f"--source and --page {settings.page} cannot be combined", hint="use --page source"
+        )
+    if settings.source:
+        settings.page = Page.SOURCE
+    _ignore_sampling(settings)
+
+
+def _ignore_sampling(settings: CountingSettings) -> None:
+    """Note the flags of sampling, which ncu has for its counters, where nothing is sampled."""
+    for attribute in _ONLY_SAMPLED:
+        if attribute in settings.given:
+            settings.ignored.append(f"--{attribute.replace('_', '-')}")
 
 
 def _check_application(settings: CountingSettings) -> None:

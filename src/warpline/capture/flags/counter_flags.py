@@ -12,8 +12,10 @@ from pathlib import Path
 from warpline.capture.flags import launches, values
 from warpline.capture.flags.counter_checks import check, check_report
 from warpline.capture.flags.counting import (
+    DEFAULT_INTERVAL,
     DEFAULT_OVERHEAD,
     DEFAULT_SAMPLE,
+    LONGEST_INTERVAL,
     CacheControl,
     CountingSettings,
     Details,
@@ -61,6 +63,13 @@ def _overhead(settings: CountingSettings, flag: Given) -> None:
     if not 0 <= percent <= 100:
         raise flag.bad("a percentage from 0 (no limit) to 100")
     settings.overhead = percent
+
+
+def _sampling_interval(settings: CountingSettings, flag: Given) -> None:
+    if flag.value.lower() == "auto":
+        settings.sampling_interval = DEFAULT_INTERVAL
+    else:
+        values.number(0, LONGEST_INTERVAL)(settings, flag)
 
 
 def _clock_control(settings: CountingSettings, flag: Given) -> None:
@@ -134,6 +143,14 @@ FLAGS = (
     Flag(("--overhead",), "PERCENT", "share of the run time that counting may take; 0 is no limit"
          f" (default: {DEFAULT_OVERHEAD:g} if neither metrics nor launches are chosen, otherwise"
          " 0)", _overhead, group=_WHAT),
+    Flag(("--source",), "", "sample program counters of the whole run in place of counters: samples"
+         " and stall reasons per kernel, source line and instruction", values.boolean,
+         is_switch=True, group=_WHAT),
+    Flag(("--sampling-interval",), "N", "with --source: sample every 2^(5+N) cycles, N from 0 to"
+         f" {LONGEST_INTERVAL} (default: {DEFAULT_INTERVAL}, as auto)", _sampling_interval,
+         group=_WHAT),
+    Flag(("--import-source",), "BOOL", "with --source: keep the source files with samples in the"
+         " recording (default: yes)", values.boolean, group=_WHAT),
     Flag(("-k", "--kernel-name"), "NAME|regex:EXPRESSION", "launches of kernels with this name",
          launches.name, group=_WHICH),
     Flag(("--kernel-name-base",), "BASE", "name that -k and --kernel-id compare: function,"
@@ -230,6 +247,9 @@ FLAGS = (
     Flag(("--timeline",), "RECORDING", "recording of the same program with times, such as of"
          " warpline profile: findings also say what they save of a step", values.text,
          group=_PRINT),
+    Flag(("--ceilings",), "FILE|nominal", "results of warpline bench -o: measured ceilings of"
+         " rooflines and findings (default: those of warpline bench --save, of the same GPU model);"
+         " nominal: without (repeatable)", _append("ceilings"), group=_PRINT),
     Flag(("--log-file",), "FILE", "print the page to a file; stdout and stderr are the standard"
          " streams", values.text, group=_PRINT),
     Flag(("-q", "--quiet"), "", "print only data and errors", values.boolean, is_switch=True,

@@ -13,6 +13,7 @@ from warpline.capture.session.agent_config import (
     Clocks,
     CountersConfig,
     FilterMode,
+    PcSamplingConfig,
     ProcessesConfig,
     RangesConfig,
     Replay,
@@ -21,6 +22,9 @@ from warpline.counters.request import Request
 from warpline.errors import UsageError
 
 DEFAULT_SAMPLE, DEFAULT_OVERHEAD = 5, 5.0
+# A period of sampling is 2 ** (5 + interval) cycles, as in ncu.
+DEFAULT_INTERVAL, LONGEST_INTERVAL = 9, 26
+_SHORTEST_EXPONENT = 5
 _BURST = 2  # of these samples, at first and after each doubling of the time
 
 # Kernels that wait for other GPUs or the CPU: if launches are serialized or repeated, they wait
@@ -193,6 +197,9 @@ class CountingSettings:
     section: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     disable_extra_suffixes: bool = False
+    source: bool = False
+    sampling_interval: int = DEFAULT_INTERVAL
+    import_source: bool = True
     sample: int | None = None
     overhead: float | None = None
     kernel_name: str | None = None
@@ -235,6 +242,7 @@ class CountingSettings:
     print_source: Source = Source.HOT
     print_summary: Summary = Summary.NONE
     timeline: str | None = None
+    ceilings: tuple[str, ...] = ()
     log_file: str | None = None
     quiet: bool = False
     imported: list[str] = field(default_factory=list)
@@ -346,14 +354,17 @@ class CountingSettings:
             devices=self.devices,
             ranges=RangesConfig() if self.counts_windows else self._ranges(),
             window_instances=self.range_filter[1],
-            processes=ProcessesConfig(
-                self.target_processes is TargetProcesses.APPLICATION_ONLY,
-                filter=self.target_processes_filter,
-            ),
+            processes=self._processes(),
             filter_mode=self.filter_mode,
             kill=self.kill,
             clocks=self.clock_control,
             flushes_caches=self.cache_control is CacheControl.ALL,
+        )
+
+    def _processes(self) -> ProcessesConfig:
+        return ProcessesConfig(
+            self.target_processes is TargetProcesses.APPLICATION_ONLY,
+            filter=self.target_processes_filter,
         )
 
     def _ranges(self) -> RangesConfig:
@@ -366,12 +377,19 @@ class CountingSettings:
             per_window,
         )
 
+    def samples(self) -> PcSamplingConfig:
+        """Return how the agents sample program counters."""
+        return PcSamplingConfig(
+            _SHORTEST_EXPONENT + self.sampling_interval, self.devices, self._processes()
+        )
+
     def capture(self, output: str, counters: CountersConfig | None) -> CaptureSettings:
         """Return the settings of the launcher.
 
         Args:
             output: Name of the recording.
-            counters: What the agents count; None records a timeline instead.
+            counters: What the agents count; None records a timeline instead, or samples program
+                counters where that is asked for.
         """
         steps, every = self.steps, self.every
         if self.replay_mode is ReplayMode.STEPS and not self.has_range and self.duty is None:
@@ -381,8 +399,9 @@ class CountingSettings:
         wants_nvtx = self.nvtx or bool(
             self.nvtx_include or self.nvtx_exclude or steps or every or self.duty
         )
+        is_timeline = counters is None and not self.source
         capture = CaptureSettings(
-            trace=("cuda", "nvtx") if wants_nvtx or counters is None else ("cuda",),
+            trace=("cuda", "nvtx") if wants_nvtx or is_timeline else ("cuda",),
             output=output,
             force_overwrite=self.force_overwrite,
             steps=steps,
@@ -394,6 +413,7 @@ class CountingSettings:
             command=self.command,
             given=set(self.given),
             counters=counters,
+            pc_sampling=self.samples() if self.source else None,
         )
         if self.window is not None:
             capture.capture_range = CaptureRange.NVTX

@@ -11,7 +11,12 @@ from typing import Any
 from warpline.capture.collectors.metrics_request import HELP, NONE, MetricsRequest
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.grammar import ForeignFlag
-from warpline.capture.session.agent_config import CountersConfig, GraphTrace, WaitSource
+from warpline.capture.session.agent_config import (
+    CountersConfig,
+    GraphTrace,
+    PcSamplingConfig,
+    WaitSource,
+)
 from warpline.capture.session.control import RangeMode
 from warpline.capture.session.sampling import Sampling
 from warpline.counters import sampled_sets
@@ -64,8 +69,9 @@ _RANGE_MODES = {
 class CaptureSettings:
     """The settings of a recording. Attributes are named after the flags that set them.
 
-    No flag sets `counters`, which collects hardware counters in place of a timeline, and
-    `output_file`, to which the program prints; its standard input is then empty.
+    No flag sets `counters` and `pc_sampling`, which collect hardware counters, or sampled program
+    counters, in place of a timeline, and `output_file`, to which the program prints; its standard
+    input is then empty.
     """
 
     trace: tuple[str, ...] = capabilities.DEFAULT
@@ -114,6 +120,7 @@ class CaptureSettings:
     given: set[str] = field(default_factory=set)
     counters: CountersConfig | None = None
     output_file: Path | None = None
+    pc_sampling: PcSamplingConfig | None = None
 
     def foreign(self, flag: ForeignFlag, name: str) -> None:
         """Warn about a flag of nsys that has no effect."""
@@ -131,6 +138,11 @@ class CaptureSettings:
             step_range=self.step_range,
             by_calls=self.capture_range is CaptureRange.CUDA_PROFILER_API,
         )
+
+    @property
+    def is_timeline(self) -> bool:
+        """Whether a timeline is recorded, not something in its place."""
+        return self.counters is None and self.pc_sampling is None
 
     @property
     def asks_for_lists(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from warpline.capture.flags import counter_flags, values
 from warpline.capture.flags.counter_checks import check
@@ -154,8 +155,11 @@ def parse(words: Sequence[str]) -> SweepSettings:
     settings = SweepSettings()
     rest = GRAMMAR.read(words, settings)
     settings.counting_words = _counting_words(words)
-    if not settings.vary and len(rest) == 1 and not settings.resume:
+    if rest and not settings.vary and not settings.resume and Path(rest[0]).is_dir():
         settings.shown = rest[0]
+        rest = GRAMMAR.read(rest[1:], settings)
+        if rest:
+            raise UsageError(f"unexpected argument {rest[0]!r}", hint=_hint())
         return settings
     if rest[:1] == ["--"]:
         rest = rest[1:]

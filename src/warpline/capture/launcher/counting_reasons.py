@@ -1,4 +1,4 @@
-"""Why no kernel was counted: the most specific reason, in one line."""
+"""Why no kernel was counted or sampled: the most specific reason, in one line."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ def why_nothing(evidence: Evidence, counters: CountersConfig) -> Reason:
     evidence = replace(evidence, settings=replace(evidence.settings, trace=("cuda",)))
     found = common_reasons(evidence) or _no_cuda(evidence) or _no_window(evidence)
     return found or _not_chosen(evidence) or _filters(counters)
+
+
+def why_no_samples(evidence: Evidence) -> Reason:
+    """Return why no program counter was sampled."""
+    found = common_reasons(evidence) or _no_cuda(evidence) or _not_chosen(evidence)
+    return found or Reason(
+        "no kernel ran long enough to be sampled", "use a smaller --sampling-interval"
+    )
 
 
 def _no_cuda(evidence: Evidence) -> Reason | None:

@@ -105,8 +105,8 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     _warn(settings, environment, agent, talk)
     signals = Signals()
     # Counting delays launches, so the state of the GPUs is not that of the program alone.
-    collectors = Collectors(settings.gpu_health if settings.counters is None else 0)
-    request = settings.gpu_metrics if settings.counters is None else None
+    collectors = Collectors(settings.gpu_health if settings.is_timeline else 0)
+    request = settings.gpu_metrics if settings.is_timeline else None
     libraries = find_cupti(environment, path) if request is not None else []
     metrics = GpuMetrics(request, environment, libraries)
     try:
@@ -150,6 +150,9 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     if settings.counters is not None:
         if not finished.get("counted_kernels"):
             reason = counting_reasons.why_nothing(evidence, settings.counters)
+    elif settings.pc_sampling is not None:
+        if not finished.get("pc_samples"):
+            reason = counting_reasons.why_no_samples(evidence)
     elif finished["is_empty"]:
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
@@ -260,18 +263,21 @@ def _facts(
 def _collected(settings: CaptureSettings) -> list[str]:
     """Return what the recording has, even if there were no such events."""
     found = capabilities.collected(settings.trace)
-    if settings.counters is None:
+    if settings.is_timeline:
         return found
-    return [capabilities.COUNTERS, *(name for name in found if name != "cuda")]
+    instead = capabilities.PC_SAMPLES if settings.counters is None else capabilities.COUNTERS
+    return [instead, *(name for name in found if name != "cuda")]
 
 
 def _config(
     settings: CaptureSettings, environment: Mapping[str, str], path: Path, pid: int
 ) -> AgentConfig:
     name, domain = settings.nvtx_capture or (None, None)
-    counters = settings.counters
+    counters, samples = settings.counters, settings.pc_sampling
     if counters is not None:
         counters = replace(counters, processes=replace(counters.processes, program=pid))
+    if samples is not None:
+        samples = replace(samples, processes=replace(samples.processes, program=pid))
     return AgentConfig(
         sample=settings.sampling,
         nvtx="nvtx" in settings.trace,
@@ -282,6 +288,7 @@ def _config(
         cuda=_cuda(settings, environment, path),
         collect=capabilities.collectors(settings.trace),
         counters=counters,
+        pc_sampling=samples,
     )
 
 
@@ -295,7 +302,7 @@ def _cuda(
 ) -> CudaConfig | None:
     if not _looks_at_cuda(settings):
         return None
-    is_timeline = settings.counters is None
+    is_timeline = settings.is_timeline
     return CudaConfig(
         library_paths=tuple(map(str, find_cupti(environment, path))),
         calls=ApiCalls.ALL if settings.cuda_trace_all_apis else ApiCalls.DEFAULT,

@@ -274,6 +274,28 @@ class CountersConfig:
 
 
 @dataclass(frozen=True)
+class PcSamplingConfig:
+    """How program counters are sampled.
+
+    Attributes:
+        period_exponent: The period is 2 to the power of this, in cycles of an SM; 5 to 31.
+        devices: CUDA ordinals of the GPUs; empty for all.
+        processes: In which processes.
+    """
+
+    period_exponent: int
+    devices: tuple[int, ...] = ()
+    processes: ProcessesConfig = ProcessesConfig()
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("pc_sampling", str(self.period_exponent))]
+        if self.devices:
+            found.append(("counter_devices", ",".join(map(str, self.devices))))
+        return found + self.processes.pairs()
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """Configuration of the agents.
 
@@ -289,6 +311,7 @@ class AgentConfig:
         cuda: What is recorded of CUDA, or None.
         collect: The collectors that run, besides NVTX and CUDA.
         counters: Which hardware counters are collected, in place of a timeline, or None.
+        pc_sampling: How program counters are sampled, in place of a timeline, or None.
     """
 
     nvtx: bool = True
@@ -302,6 +325,7 @@ class AgentConfig:
     cuda: CudaConfig | None = None
     collect: tuple[str, ...] = ()
     counters: CountersConfig | None = None
+    pc_sampling: PcSamplingConfig | None = None
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -320,6 +344,8 @@ class AgentConfig:
             pairs += self.cuda.pairs()
         if self.counters is not None:
             pairs += self.counters.pairs()
+        if self.pc_sampling is not None:
+            pairs += self.pc_sampling.pairs()
         pairs += [("collect", name) for name in self.collect]
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs

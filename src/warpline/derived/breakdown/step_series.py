@@ -277,7 +277,7 @@ def _kernel_items(trace: Trace, rows: I64, category: I8) -> tuple[I64, list[Item
         name = names[code]
         base = name if short_id < 0 else trace.strings.text(short_id)
         kind = "collective" if TimePart.at(part) is TimePart.COLLECTIVE else "kernel"
-        labels.append(ItemName(kind, name, base, _launch(size), TimePart.at(part).label))
+        labels.append(ItemName(kind, name, base, launch_shape(size), TimePart.at(part).label))
     return groups.codes.astype(np.int64), labels
 
 
@@ -285,8 +285,8 @@ def _filled(trace: Trace, name: str) -> I64:
     return trace.columns("kernel", name)[name].filled(-1).astype(np.int64)
 
 
-def _launch(size: tuple[int, ...]) -> str:
-    """Return a launch shape such as ``132x1x1 of 256``; without trailing ones."""
+def launch_shape(size: tuple[int, ...]) -> str:
+    """Return grid and block as ``132x2 of 256``, without trailing ones; -1 is unknown."""
     if all(number < 0 for number in size):
         return ""
     return f"{_extent(size[:3])} of {_extent(size[3:])}"

@@ -13,7 +13,7 @@ from warpline.derived.counters import metric_numbers
 from warpline.derived.counters.known import Known, first_known, ratio, scaled, total_of_known
 from warpline.derived.efficiency.rooflines import rooflines
 from warpline.frozen import frozen
-from warpline.ops.arrays import F64
+from warpline.ops.arrays import F64, I64
 from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
 
@@ -129,8 +129,9 @@ def _grouped(
     return found
 
 
-def _known(of: Known, rows: np.ndarray) -> F64:
-    return of.values[rows][of.is_known[rows]]
+def _known(of: Known, rows: I64) -> F64:
+    known: F64 = of.values[rows][of.is_known[rows]]
+    return known
 
 
 def joined(runs: Sequence[Sequence[ShapeLaunches]]) -> list[ShapeLaunches]:

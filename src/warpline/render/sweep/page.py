@@ -14,11 +14,12 @@ from warpline.units import format_ns, format_ratio
 _STYLE = """\
 :root{color-scheme:light}
 body{font:15px/1.45 system-ui,sans-serif;color:#1a1a1a;background:#fff;margin:1.5rem auto;
-max-width:64rem;padding:0 1rem}
+max-width:72rem;padding:0 1rem}
 h1{font-size:1.4rem}h2{font-size:1.1rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;border-bottom:1px solid #ccc;text-align:right;white-space:nowrap}
-th.text,td.text{text-align:left;white-space:normal}
+th,td{font-size:14px;padding:.2rem .5rem;border-bottom:1px solid #ccc;text-align:right;
+white-space:nowrap}
+th.text,td.text{text-align:left}
 .scroll{overflow-x:auto}
 figure{margin:0}svg{max-width:100%;height:auto}"""
 
@@ -43,7 +44,7 @@ def write(known: Facts, out: TextIO, *, is_page: bool) -> None:
 
 
 _COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("kernel", "Kernel", str),
+    ("short_name", "Kernel", str),
     ("grid", "Grid", str),
     ("block", "Block", str),
     ("duration_ns", "Time", format_ns),
@@ -57,32 +58,31 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("roof_ratio", "Of ceiling", format_ratio),
     ("occupancy_ratio", "Occupancy", format_ratio),
 )
-_TEXTS = frozenset({"kernel", "grid", "block", "roof", "failure"})
+_TEXTS = frozenset({"short_name", "grid", "block", "roof"})
 
 
 def _table(known: Facts) -> Iterator[str]:
     kernels = [kernel for point in known["points"] for kernel in point["kernels"]]
     columns = [column for column in _COLUMNS if any(k.get(column[0]) is not None for k in kernels)]
-    has_failure = any(point["failure"] is not None for point in known["points"])
     yield '<div class="scroll" tabindex="0" role="region" aria-label="Points">\n'
     yield "<table>\n<thead><tr>"
     for name in known["vary"]:
         yield f'<th scope="col">{_text(name)}</th>'
-    for name, heading, _ in columns:
-        yield f'<th scope="col"{_class(name)}>{heading}</th>'
-    if has_failure:
-        yield '<th scope="col" class="text">Not measured</th>'
+    for name, header, _ in columns:
+        yield f'<th scope="col"{_class(name)}>{header}</th>'
     yield "</tr></thead>\n<tbody>\n"
     for point in known["points"]:
-        for kernel in point["kernels"] or [{}]:
+        for kernel in point["kernels"] or [None]:
             yield "<tr>"
             for value in point["values"].values():
                 yield f'<th scope="row">{_text(str(value))}</th>'
-            for name, _, shown in columns:
-                value = kernel.get(name)
-                yield f"<td{_class(name)}>{'' if value is None else _text(shown(value))}</td>"
-            if has_failure:
-                yield f'<td class="text">{_text(point["failure"] or "")}</td>'
+            if kernel is None:
+                why = f"Not measured: {point['failure']}"
+                yield f'<td class="text" colspan="{max(len(columns), 1)}">{_text(why)}</td>'
+            else:
+                for name, _, shown in columns:
+                    value = kernel.get(name)
+                    yield f"<td{_class(name)}>{'' if value is None else _text(shown(value))}</td>"
             yield "</tr>\n"
     yield "</tbody>\n</table>\n</div>\n"
 

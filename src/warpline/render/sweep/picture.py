@@ -23,7 +23,7 @@ from warpline.render.sweep.axes import (
 )
 
 _WIDTH, _HEIGHT = 460, 300  # of a panel, in pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 46
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 28, 34, 46
 # Of Okabe and Ito, dark enough for lines on white.
 _COLORS = ("#0b61a4", "#b3420a", "#1b7a4b", "#8a3ffc", "#8a6d00", "#a11d5b", "#3c3c3c", "#007c89")
 
@@ -130,10 +130,10 @@ def _roofline(known: Facts) -> str:
 def _roof(name: str, ends: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     (x1, y1), (x2, y2) = ((_x(x, a), _y(y, b)) for a, b in ends)
     is_flat = y1 == y2
-    place = (x2, y2 - 5, "end") if is_flat else ((x1 + 8), y1 - 12, "start")
+    place = (x2, y2 - 5, "end") if is_flat else (x1 + 12, y1 + 10, "start")
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#666"'
-        f' stroke-dasharray="5 3"/><text x="{place[0]:.1f}" y="{max(place[1], _TOP + 8):.1f}"'
+        f' stroke-dasharray="5 3"/><text x="{place[0]:.1f}" y="{place[1]:.1f}"'
         f' text-anchor="{place[2]}" fill="#444">{_text(name)}</text>\n'
     )
 

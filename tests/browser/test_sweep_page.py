@@ -1,0 +1,44 @@
+"""The page of a sweep: a plot and a table, without scripts."""
+
+from __future__ import annotations
+
+import pytest
+from support.browsing import violations
+
+from warpline.render.sweep import page
+
+
+@pytest.fixture
+def opened(viewer, tmp_path):
+    kernel = {
+        "short_name": "gemm",
+        "duration_ns": 5e3,
+        "flop_per_s": 1e12,
+        "bytes_per_s": 1e11,
+        "intensity": 10.0,
+        "roof": "FP32",
+        "roof_ratio": 0.5,
+        "ceilings": {"DRAM": 3e12, "FP32": 6e13},
+    }
+    points = [
+        {
+            "values": {"N": n, "TYPE": of},
+            "failure": None if n < 4 else "out of GPU memory",
+            "kernels": [kernel] if n < 4 else [],
+        }
+        for n in (1, 2, 4)
+        for of in ("fp32", "bf16")
+    ]
+    vary = {"N": [1, 2, 4], "TYPE": ["fp32", "bf16"]}
+    path = tmp_path / "sweep.html"
+    with path.open("w", encoding="utf-8") as out:
+        page.write({"gpu": "H100", "vary": vary, "zip": False, "points": points}, out, is_page=True)
+    viewer.page.goto(path.as_uri())
+    return viewer
+
+
+def test_axe_objects_to_nothing_and_all_points_are_there(opened):
+    assert violations(opened) == []
+    assert opened.page.locator("svg[role=img] circle").count() == 16
+    assert opened.page.locator("tbody tr").count() == 6
+    assert opened.page.locator("text=Not measured: out of GPU memory").count() == 2
