@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import re
 
 import pytest
-from support.browsing import COLOR_RULES, RULES, Viewer, violations
+from support.browsing import COLOR_RULES, Viewer, violations
 
 import warpline
 from warpline.cli import main
@@ -53,12 +54,16 @@ def reports(shared, data_dir):
     """Return the page of a committed report and its JSON, made once for all workers."""
 
     def reports(name):
-        path, page, listed = (shared / f"{name}{end}" for end in (".ncu-rep", ".html", ".json"))
+        path = shared / f"{name}.ncu-rep"
+        page, listed = path.with_suffix(".html"), path.with_suffix(".json")
         if not listed.exists():
-            path.write_bytes(lzma.decompress((data_dir / "ncu" / f"{name}.ncu-rep.xz").read_bytes()))
+            packed = (data_dir / "ncu" / f"{name}.ncu-rep.xz").read_bytes()
+            path.write_bytes(lzma.decompress(packed))
             warpline.report(warpline.open(path), page, overwrite=True)
+            part = listed.with_suffix(f".{os.getpid()}")  # complete when it has its name
             arguments = ["--json", "--page", "source", "--print-details", "all"]
-            assert main(["kernels", str(path), *arguments, "--log-file", str(listed)]) == 0
+            assert main(["kernels", str(path), *arguments, "--log-file", str(part)]) == 0
+            part.replace(listed)
         return page, json.loads(listed.read_text())
 
     return reports
@@ -127,7 +132,7 @@ def test_launches_are_sorted_filtered_and_lead_to_their_details(viewer, reports)
 
 def test_every_section_has_its_numbers(page):
     seen = set()
-    for number, kernel in enumerate(page.kernels):
+    for number, kernel in enumerate(page.kernels[:2]):
         page.open(f"#details?launch={number}")
         sections = kernel["sections"]
         seen |= set(sections)
@@ -320,14 +325,20 @@ def test_the_metric_chooses_the_heat(source):
     assert (float(value) if value else None) == code["instructions"][place]["values"][-1]
 
 
-@pytest.mark.parametrize(("scheme", "rules"), [("light", RULES), ("dark", COLOR_RULES)])
 @pytest.mark.parametrize("name", ADDRESSES)
-def test_axe_objects_to_nothing(open_viewer, reports, scheme, rules, name):
-    viewer = open_viewer(color_scheme=scheme)
+def test_axe_objects_to_nothing(open_viewer, reports, name):
+    viewer = open_viewer()
     Page(viewer, *reports("uncoalesced.fixed")).open(ADDRESSES[name])
-    for summary in viewer.find("details > summary").all():
-        summary.click()
-    assert violations(viewer, rules=rules) == []
+    if name == "details":
+        for section in ("speed_of_light", "metrics"):
+            viewer.find(f"#{section} details > summary").first.click()
+        viewer.find("#metrics input").fill("sm__cycles_elapsed")
+        viewer.find("#metrics input").blur()
+    assert violations(viewer) == []
+    viewer.press("t")
+    assert viewer.ask("document.documentElement.dataset.theme") == "dark"
+    for part in ("#roofline", "#memory") if name == "details" else ("main",):
+        assert violations(viewer, part, COLOR_RULES) == []
     assert viewer.problems == []
 
 

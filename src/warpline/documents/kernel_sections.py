@@ -43,7 +43,7 @@ def kernel_sections(
 
 
 class SectionBodies:
-    """The bodies of all launches of a trace, as columns: what some launches have is made of them."""
+    """The bodies of all launches of a trace, as columns."""
 
     def __init__(self, trace: Trace, measured: Sequence[MeasuredCeilings] = ()) -> None:
         """Compute the columns; the arguments are those of `kernel_sections`."""
@@ -52,7 +52,7 @@ class SectionBodies:
         self._bodies = {name: SECTION_BODIES.get(name).make(metrics) for name in ORDER}
 
     def of_rows(self, chosen: Sequence[int]) -> list[Sections]:
-        """Return the bodies of some launches, by their rows in `profiled_kernel`, in their order."""
+        """Return the bodies of launches, by their rows in `profiled_kernel`, in their order."""
         rows = np.array(chosen, np.int64)
         found: list[Sections] = [{} for _ in rows]
         for name, body in self._bodies.items():
