@@ -42,10 +42,7 @@ else:
     page = lazy("warpline.viewer.report")
 
 NAME = "report"
-HELP = (
-    "write a self-contained HTML report: verdict, findings, tables, timeline; of counters per"
-    " kernel: summary, sections, source"
-)
+HELP = "write a self-contained HTML report: timeline and findings, or profiled kernels"
 
 _IMAGES = (".svg", ".png")
 _SUFFIXES = (".html", ".htm", ".zip", *_IMAGES)

@@ -35,7 +35,7 @@ else:
     api = lazy("warpline.api")
 
 NAME = "view"
-HELP = "open the timeline in a local browser; of counters per kernel, their sections and source"
+HELP = "open the timeline, or profiled kernels, in a local browser"
 
 _PORTS = 65535
 
