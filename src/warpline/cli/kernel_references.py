@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.capture.flags.counting import CountingSettings
 from warpline.cli import talk
@@ -44,7 +44,19 @@ def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps |
     return in_steps.own_steps(trace)
 
 
-def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeilings]:
+class Files(NamedTuple):
+    """Which measured ceilings are asked for.
+
+    Attributes:
+        ceilings: Files, or `NOMINAL`; empty for those that were saved.
+        quiet: Whether to print nothing about them.
+    """
+
+    ceilings: Sequence[str]
+    quiet: bool
+
+
+def measured(chosen: CountingSettings | Files, trace: Trace) -> Sequence[MeasuredCeilings]:
     """Return the measured ceilings of the GPU models of the launches, and print whose they are.
 
     They are those of ``--ceilings``, or those that ``warpline bench --save`` has kept. Of these,
@@ -74,5 +86,5 @@ def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeiling
     return found
 
 
-def _named(chosen: CountingSettings) -> list[Path]:
+def _named(chosen: CountingSettings | Files) -> list[Path]:
     return [Path(name) for name in chosen.ceilings if name != NOMINAL]
