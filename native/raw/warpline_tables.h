@@ -1339,9 +1339,7 @@ struct ColumnsOf<PcSampleRow> {
   static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const PcSampleRow &row) {
     return std::tuple(device_of(in, row.place).value,
                       number(in, row.checksum).value,
-                      number(in, row.offset).value,
-                      kernel_symbol(in, row.function).value,
-                      text(in, row.stall).value);
+                      number(in, row.offset).value);
   }
 };
 

@@ -55,7 +55,7 @@ NOT_WITH_IT = (
 
 @pytest.mark.parametrize("flag", NOT_WITH_IT)
 def test_what_counts_or_chooses_launches_is_refused(flag: str) -> None:
-    with pytest.raises(UsageError, match="--source and --.* cannot be combined") as caught:
+    with pytest.raises(UsageError, match=r"^--source and --") as caught:
         parse(f"--source {flag} ./a")
     assert caught.value.hint
 

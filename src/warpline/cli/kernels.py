@@ -346,6 +346,7 @@ def _page_of(chosen: CountingSettings) -> Page:
     if chosen.page is not None:
         return chosen.page
     is_plain = not chosen.csv and chosen.print_summary is Summary.NONE
+    is_plain = is_plain and chosen.print_details is Details.HEADER
     return Page.SUMMARY if is_plain and chosen.request.is_light else Page.DETAILS
 
 
@@ -505,12 +506,12 @@ def _write_json(
     """Write launches with their findings as JSON, and their sections and code if asked for."""
     choice, measured = _choice(chosen), references.measured(chosen, trace)
     listed: list[tuple[KernelFinding, ...]] = []
-    shown = []
+    shown = None
     if len(launches):
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
-            shown = bodies.kernel_sections(trace, choice, measured=measured)
+            shown = bodies.sections_by_place(trace, choice, measured=measured)
     listings.write_json(launches, out, findings=listed, sections=shown, code=found)
 
 
@@ -519,9 +520,11 @@ def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> 
     if chosen.print_details is Details.HEADER:
         return None
     measured = references.measured(chosen, trace)
-    shown = bodies.kernel_sections(trace, _choice(chosen), measured=measured)
+    shown = bodies.sections_by_place(trace, _choice(chosen), measured=measured)
     drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
-    return lambda place, names: section_bodies.body_texts(names, shown[place], drawing)
+    return lambda places, names: [
+        section_bodies.body_texts(names, of, drawing) for of in shown(places)
+    ]
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:

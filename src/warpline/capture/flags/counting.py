@@ -241,7 +241,7 @@ class CountingSettings:
     print_metric_instances: Instances = Instances.NONE
     print_source: Source = Source.HOT
     print_summary: Summary = Summary.NONE
-    timeline: str | None = None
+    timeline: tuple[str, ...] = ()
     ceilings: tuple[str, ...] = ()
     log_file: str | None = None
     quiet: bool = False
