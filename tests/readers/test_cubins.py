@@ -99,7 +99,8 @@ def places(name: str, function: bytes) -> dict[tuple[str, int], tuple[str, int] 
 
 
 def line_with(file: str, text: str) -> int:
-    lines = (DATA / file).read_text().splitlines()
+    path = DATA / f"{file}.txt" if file.endswith(".py") else DATA / file
+    lines = path.read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
