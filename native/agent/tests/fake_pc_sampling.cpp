@@ -9,7 +9,8 @@
 //
 // The environment sets it up: FAKE_COUNTERS_REFUSE (results of functions), FAKE_PC_DROPPED and
 // FAKE_PC_NON_USER (samples of each kind, with each launch), FAKE_PC_FULL (once, the buffer of the GPU is
-// full), FAKE_CUBIN_BYTES (of an image), FAKE_PC_HANGS (the end of sampling never returns).
+// full), FAKE_CUBIN_BYTES (of an image), FAKE_CUBIN (a file that is the image of module 0),
+// FAKE_PC_HANGS (the end of sampling never returns).
 #include "fake_pc_sampling.h"
 
 #include <unistd.h>
@@ -18,6 +19,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -121,6 +124,10 @@ std::uint64_t number_of(const char* variable) {
 std::uint64_t module_of(const FakeLaunch& launch) { return launch.number / 10; }
 
 std::string image_of(std::uint64_t module) {
+  if (const char* path = std::getenv("FAKE_CUBIN"); path != nullptr && module == 0) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   std::string image = "cubin " + std::to_string(module) + "\n";
   image.resize(std::max<std::size_t>(image.size(), number_of("FAKE_CUBIN_BYTES")), '.');
   return image;
@@ -410,8 +417,10 @@ EXPORT int cuptiPCSamplingGetData(DataParameters* given) {
 EXPORT int cuptiGetCubinCrc(ChecksumParameters* given) {
   const std::lock_guard lock(g_lock);
   if (const int result = check(__func__, given, &ChecksumParameters::checksum)) return result;
+  given->checksum = kChecksums;
+  if (given->image_bytes > 4 && std::memcmp(given->image, "\x7f" "ELF", 4) == 0) return 0;
   if (std::memcmp(given->image, "cubin ", 6) != 0) return tell(__func__, "no cubin", kInvalidParameter);
-  given->checksum = kChecksums + std::strtoull(given->image + 6, nullptr, 10);
+  given->checksum += std::strtoull(given->image + 6, nullptr, 10);
   return 0;
 }
 
