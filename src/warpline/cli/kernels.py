@@ -504,10 +504,11 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    choice, measured = _choice(chosen), references.measured(chosen, trace)
+    choice = _choice(chosen)
     listed: list[tuple[KernelFinding, ...]] = []
     shown = None
     if len(launches):
+        measured = references.measured(chosen, trace)
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
