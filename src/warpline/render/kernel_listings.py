@@ -254,7 +254,17 @@ def _json_findings(findings: Iterable[KernelFinding]) -> str:
                 {"metric": item.metric, "value": item.value, "unit": item.unit}
                 for item in finding.evidence
             ],
-            "lines": [],  # of the source: not known yet
+            "lines": [
+                {
+                    "file": line.file,
+                    "line": line.line,
+                    "text": line.text,
+                    "metric": line.metric,
+                    "value": line.value,
+                    "ratio": line.ratio,
+                }
+                for line in finding.lines
+            ],
             "fix": finding.fix,
         }
         for finding in findings
