@@ -25,6 +25,7 @@ _PRECISIONS = {
     "BF16 Tensor Core": ("tensor_bf16", "bf16"),
     "FP16 Tensor Core": ("tensor_fp16", "fp16"),
     "FP8 Tensor Core": ("tensor_fp8", "fp8"),
+    "INT8 Tensor Core": ("tensor_int8", ""),  # its operations count as FLOP here
 }
 _WITHIN_GPU = "d2d"
 _READS_AND_WRITES = 2  # a copy within the GPU moves its bytes twice
