@@ -73,7 +73,7 @@ def _point(of: Roof, level: Roof, seconds: Known) -> Item:
         "bytes_per_s": ratio(level.amount, seconds),
         "ceiling_flop_per_s": ceiling,
         "ratio": ratio(rate, ceiling),
-        "governed_by": Shared(governing, (None, of.name, level.name)),
+        "governed_by": Shared.among(governing, (None, of.name, level.name)),
     }
     return Item(has, tree)
 
@@ -151,4 +151,4 @@ def _bounds(found: Rooflines, count: int) -> Shared:
     bounds = [bound_of(found, row, int(nearest[row]), float(share[row])) for row in range(count)]
     distinct = [*dict.fromkeys(bounds)]
     places = {bound: place for place, bound in enumerate(distinct)}
-    return Shared(np.array([places[bound] for bound in bounds], np.int64), distinct)
+    return Shared.among(np.array([places[bound] for bound in bounds], np.int64), distinct)

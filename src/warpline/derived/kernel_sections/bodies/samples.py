@@ -81,4 +81,4 @@ def _item(found: dict[int, dict[str, Any]], count: int) -> Item:
     codes, has = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     for code, launch in enumerate(found):
         codes[launch], has[launch] = code, True
-    return Item(has, Shared(codes, [*found.values()]))
+    return Item(has, Shared.among(codes, [*found.values()]))
