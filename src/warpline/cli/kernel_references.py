@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.capture.flags.counting import CountingSettings
 from warpline.cli import talk
@@ -44,34 +44,57 @@ def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps |
     return in_steps.own_steps(trace)
 
 
+class _Results(NamedTuple):
+    """Results of `warpline bench`: their files, what is measured, and what was left out."""
+
+    files: list[Path]
+    measured: Sequence[MeasuredCeilings]
+    faults: list[str]
+
+
 def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeilings]:
-    """Return the measured ceilings of the GPU models of the launches, and print whose they are.
+    """Return the measured ceilings of the GPU models of the launches.
 
     They are those of ``--ceilings``, or those that ``warpline bench --save`` has kept. Of these,
-    damaged files and those of other versions are left out with a warning.
+    damaged files and those of other versions are left out.
     """
+    return _results(chosen, trace).measured
+
+
+def files(chosen: CountingSettings, trace: Trace) -> list[str]:
+    """Return the files that measured ceilings are from."""
+    found = _results(chosen, trace)
+    return [str(path) for path in found.files] if found.measured else []
+
+
+def tell(chosen: CountingSettings, trace: Trace) -> None:
+    """Print which measured ceilings are used, and which are not."""
+    found = _results(chosen, trace)
+    for fault in found.faults:
+        talk.warning(fault)
+    if found.measured:
+        models = ", ".join(dict.fromkeys(of.gpu_name for of in found.measured))
+        talk.note(f"measured ceilings of {models} from {', '.join(map(str, found.files))}")
+
+
+def _results(chosen: CountingSettings, trace: Trace) -> _Results:
     names = limits.gpu_names(trace)
-    found: list[MeasuredCeilings] = []
     if chosen.ceilings:
-        files = _named(chosen)
-        found = [of for of in results.measured_ceilings(*files) if of.gpu_name in names]
-        if files and not found and not chosen.quiet:
-            talk.warning(f"--ceilings: no results of {' or '.join(names) or 'this GPU'}")
-    else:
-        files = []
-        for path in (path for name in names for path in results.saved_files(os.environ, name)):
-            try:
-                results.measured_ceilings(path)
-            except InputError as error:
-                if not chosen.quiet:
-                    talk.warning(f"measured ceilings are left out: {error}")
-            else:
-                files.append(path)
-        found = [*results.measured_ceilings(*files)]
-    if found and not chosen.quiet:
-        models = ", ".join(dict.fromkeys(of.gpu_name for of in found))
-        talk.note(f"measured ceilings of {models} from {', '.join(map(str, files))}")
-    return found
+        named = _named(chosen)
+        found = [of for of in results.measured_ceilings(*named) if of.gpu_name in names]
+        lacks = bool(named) and not found
+        said = f"--ceilings: no results of {' or '.join(names) or 'this GPU'}"
+        return _Results(named, found, [said] if lacks else [])
+    usable: list[Path] = []
+    faults: list[str] = []
+    for path in (path for name in names for path in results.saved_files(os.environ, name)):
+        try:
+            results.measured_ceilings(path)
+        except InputError as error:
+            faults.append(f"measured ceilings are left out: {error}")
+        else:
+            usable.append(path)
+    return _Results(usable, results.measured_ceilings(*usable), faults)
 
 
 def _named(chosen: CountingSettings) -> list[Path]:

@@ -379,6 +379,8 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
+    if not chosen.quiet and _is_judged(chosen, page):
+        references.tell(chosen, trace)
     if page is Page.SUMMARY and not chosen.json:
         found = [] if chosen.csv else _findings(chosen, trace)
         _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv), found)
@@ -512,7 +514,8 @@ def _write_json(
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
             shown = bodies.sections_by_place(trace, choice, measured=measured)
-    listings.write_json(launches, out, findings=listed, sections=shown, code=found)
+    files = references.files(chosen, trace)
+    listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
 def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> pages.Bodies | None:
@@ -525,6 +528,14 @@ def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> 
     return lambda places, names: [
         section_bodies.body_texts(names, of, drawing) for of in shown(places)
     ]
+
+
+def _is_judged(chosen: CountingSettings, page: Page) -> bool:
+    """Return whether a page has findings, or charts of sections: what ceilings decide."""
+    if chosen.json or chosen.csv:
+        return chosen.json
+    has_bodies = page is Page.DETAILS and chosen.print_details is not Details.HEADER
+    return page is Page.SUMMARY or has_bodies or (page is Page.DETAILS and _wants_findings(chosen))
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:
