@@ -34,7 +34,7 @@ def check(chosen: CountingSettings) -> None:
         if not Path(name).exists():
             raise InputError(f"{name}: no such file", hint="name a recording")
     if chosen.ceilings:
-        results.measured_ceilings(*_named(chosen))
+        results.measured_ceilings(*_named(chosen.ceilings))
 
 
 def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
@@ -44,47 +44,44 @@ def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps |
     return in_steps.own_steps(trace)
 
 
-class _Results(NamedTuple):
-    """Results of `warpline bench`: their files, what is measured, and what was left out."""
+class Results(NamedTuple):
+    """Results of `warpline bench` that apply to a trace.
 
-    files: list[Path]
+    Attributes:
+        measured: Measured ceilings of the GPU models of its launches.
+        files: The files that they are from.
+        faults: Which files were left out, and why.
+    """
+
     measured: Sequence[MeasuredCeilings]
-    faults: list[str]
+    files: Sequence[Path]
+    faults: Sequence[str]
+
+    def tell(self) -> None:
+        """Print whose ceilings are used, and which are not."""
+        for fault in self.faults:
+            talk.warning(fault)
+        if self.measured:
+            models = ", ".join(dict.fromkeys(of.gpu_name for of in self.measured))
+            talk.note(f"measured ceilings of {models} from {', '.join(map(str, self.files))}")
 
 
-def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeilings]:
+def measured(asked: Sequence[str], trace: Trace) -> Results:
     """Return the measured ceilings of the GPU models of the launches.
 
-    They are those of ``--ceilings``, or those that ``warpline bench --save`` has kept. Of these,
-    damaged files and those of other versions are left out.
+    Damaged files and those of other versions are left out, unless they are named.
+
+    Args:
+        asked: Files of ``--ceilings``, or `NOMINAL` for none; empty for those that
+            ``warpline bench --save`` has kept.
+        trace: The trace.
     """
-    return _results(chosen, trace).measured
-
-
-def files(chosen: CountingSettings, trace: Trace) -> list[str]:
-    """Return the files that measured ceilings are from."""
-    found = _results(chosen, trace)
-    return [str(path) for path in found.files] if found.measured else []
-
-
-def tell(chosen: CountingSettings, trace: Trace) -> None:
-    """Print which measured ceilings are used, and which are not."""
-    found = _results(chosen, trace)
-    for fault in found.faults:
-        talk.warning(fault)
-    if found.measured:
-        models = ", ".join(dict.fromkeys(of.gpu_name for of in found.measured))
-        talk.note(f"measured ceilings of {models} from {', '.join(map(str, found.files))}")
-
-
-def _results(chosen: CountingSettings, trace: Trace) -> _Results:
     names = limits.gpu_names(trace)
-    if chosen.ceilings:
-        named = _named(chosen)
-        found = [of for of in results.measured_ceilings(*named) if of.gpu_name in names]
-        lacks = bool(named) and not found
+    if asked:
+        files = _named(asked)
+        found = [of for of in results.measured_ceilings(*files) if of.gpu_name in names]
         said = f"--ceilings: no results of {' or '.join(names) or 'this GPU'}"
-        return _Results(named, found, [said] if lacks else [])
+        return Results(found, files if found else [], [said] if files and not found else [])
     usable: list[Path] = []
     faults: list[str] = []
     for path in (path for name in names for path in results.saved_files(os.environ, name)):
@@ -94,8 +91,8 @@ def _results(chosen: CountingSettings, trace: Trace) -> _Results:
             faults.append(f"measured ceilings are left out: {error}")
         else:
             usable.append(path)
-    return _Results(usable, results.measured_ceilings(*usable), faults)
+    return Results(results.measured_ceilings(*usable), usable, faults)
 
 
-def _named(chosen: CountingSettings) -> list[Path]:
-    return [Path(name) for name in chosen.ceilings if name != NOMINAL]
+def _named(asked: Sequence[str]) -> list[Path]:
+    return [Path(name) for name in asked if name != NOMINAL]

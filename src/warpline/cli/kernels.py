@@ -380,7 +380,7 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
     if not chosen.quiet and _is_judged(chosen, page):
-        references.tell(chosen, trace)
+        references.measured(chosen.ceilings, trace).tell()
     if page is Page.SUMMARY and not chosen.json:
         found = [] if chosen.csv else _findings(chosen, trace)
         _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv), found)
@@ -506,7 +506,8 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    choice, measured = _choice(chosen), references.measured(chosen, trace)
+    choice, found_ceilings = _choice(chosen), references.measured(chosen.ceilings, trace)
+    measured = found_ceilings.measured
     listed: list[tuple[KernelFinding, ...]] = []
     shown = None
     if len(launches):
@@ -514,7 +515,7 @@ def _write_json(
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
             shown = bodies.sections_by_place(trace, choice, measured=measured)
-    files = references.files(chosen, trace)
+    files = [*map(str, found_ceilings.files)]
     listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
@@ -522,7 +523,7 @@ def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> 
     """Return how the charts and tables of sections are written; None if they are not."""
     if chosen.print_details is Details.HEADER:
         return None
-    measured = references.measured(chosen, trace)
+    measured = references.measured(chosen.ceilings, trace).measured
     shown = bodies.sections_by_place(trace, _choice(chosen), measured=measured)
     drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
     return lambda places, names: [
@@ -553,7 +554,7 @@ def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
         trace,
         _choice(chosen),
         timeline=references.timeline(chosen, trace),
-        measured=references.measured(chosen, trace),
+        measured=references.measured(chosen.ceilings, trace).measured,
         shown_name=chosen.print_kernel_base,
     )
 

@@ -35,6 +35,9 @@ from warpline.viewer.kernel_report import KernelContent, Row
 Shown = Literal["timeline", "kernels"]
 """The page of a report."""
 
+Findings = Sequence[tuple[KernelFinding, ...]]
+"""The findings of each launch."""
+
 MOST_ROWS = 20_000
 MOST_DETAILS = 1_000
 MOST_CODE = 200
@@ -84,21 +87,12 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
         trace: A trace with profiled launches, or samples of code.
         measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
-    table = kernel_pages.launches(trace, Choice())
-    found = kernel_findings(trace, Choice(), timeline=own_steps(trace), measured=measured)
+    table, found = _launches(trace, measured)
     durations = [0 if value is None else int(value) for value in _values(table, _DURATION)]
     order = _by_importance(table.launches, durations)
     shown = sorted(order[:MOST_ROWS])
     place_of = {launch: place for place, launch in enumerate(shown)}
     detailed = order[:MOST_DETAILS]
-    by_kernel: dict[str, list[int]] = defaultdict(list)
-    for launch, duration in zip(table.launches, durations, strict=True):
-        by_kernel[launch.name].append(duration)
-    sums = [
-        {"name": name, "launches": len(times), "total_ns": sum(times)}
-        for name, times in by_kernel.items()
-    ]
-    sums.sort(key=lambda one: -one["total_ns"])
     code = kernel_code(trace, Choice(), most=MOST_CODE)
     details = _details(trace, table, found, detailed, code, measured)
     return KernelContent(
@@ -107,7 +101,7 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
         [*_notes(len(table), len(shown), len(detailed)), *_notes_of_code(code)],
         len(table),
         sum(durations),
-        sums,
+        _by_kernel(table.launches, durations),
         _rows(trace, table, found, shown),
         table.shown,
         ((place_of[launch], kernel) for launch, kernel in details),
@@ -115,8 +109,32 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
     )
 
 
+def _launches(trace: Trace, measured: Sequence[MeasuredCeilings]) -> tuple[LaunchTable, Findings]:
+    """Return the launches and their findings, with what a step gains if there is a timeline."""
+    if not _has_rows(trace, ["profiled_kernel"]):
+        return LaunchTable((), {}, (), (), np.zeros(0, np.int64)), ()
+    timeline = TimelineSteps(trace, trace) if _has_rows(trace, ["kernel"]) else None
+    return (
+        kernel_pages.launches(trace, Choice()),
+        kernel_findings(trace, Choice(), timeline=timeline, measured=measured),
+    )
+
+
+def _by_kernel(
+    launches: Sequence[ProfiledLaunch], durations: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return name, launches and total time of each kernel, the longest first."""
+    times: dict[str, list[int]] = defaultdict(list)
+    for launch, duration in zip(launches, durations, strict=True):
+        times[launch.name].append(duration)
+    totals = sorted(((sum(of), name) for name, of in times.items()), key=lambda one: -one[0])
+    return [
+        {"name": name, "launches": len(times[name]), "total_ns": total} for total, name in totals
+    ]
+
+
 def _by_importance(launches: Sequence[ProfiledLaunch], durations: Sequence[int]) -> list[int]:
-    """Return places of launches: the longest of each kernel first, then the others, longest first."""
+    """Return places of launches: the longest of each kernel, then the others; longest first."""
     longest = sorted(range(len(launches)), key=lambda place: -durations[place])
     firsts: dict[str, int] = {}
     for place in longest:
@@ -143,10 +161,11 @@ def _notes(launches: int, rows: int, details: int) -> list[str]:
 def _notes_of_code(code: CodeOfLaunches) -> list[str]:
     if len(code.codes) == code.count:
         return []
-    return [
+    text = (
         f"The source is in this report for {plural(len(code.codes), 'kernel')} of {code.count:,}:"
         " those with the most samples. warpline kernels --page source prints others."
-    ]
+    )
+    return [text]
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
@@ -171,7 +190,7 @@ def _values(table: LaunchTable, name: str) -> list[MetricNumber]:
 def _rows(
     trace: Trace,
     table: LaunchTable,
-    found: Sequence[Sequence[KernelFinding]],
+    found: Findings,
     places: Sequence[int],
 ) -> list[Row]:
     recorded = Rows(trace, "profiled_kernel")
@@ -228,7 +247,7 @@ def _of_finding(finding: KernelFinding | None) -> Row:
 def _details(
     trace: Trace,
     table: LaunchTable,
-    found: Sequence[tuple[KernelFinding, ...]],
+    found: Findings,
     places: Sequence[int],
     code: CodeOfLaunches,
     measured: Sequence[MeasuredCeilings],
@@ -237,6 +256,8 @@ def _details(
 
     The values of metrics are a list, in the order of `KernelContent.metrics`.
     """
+    if not places:
+        return
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), Choice())
     bodies = SectionBodies(trace, measured)
     with progress.task("Writing sections of kernels", len(places)) as advance:
@@ -245,15 +266,14 @@ def _details(
             sections = bodies.of_rows([rows[place] for place in chosen])
             metrics = _metrics_of(table, np.array(chosen, np.int64))
             kernels = _without_metrics(table, found, chosen, code)
-            for place, *parts in zip(chosen, kernels, metrics, sections, strict=True):
-                kernel, values, own = parts
+            for place, kernel, values, own in zip(chosen, kernels, metrics, sections, strict=True):
                 yield place, {**kernel, "metrics": values, "sections": own}
             advance(len(chosen))
 
 
 def _without_metrics(
     table: LaunchTable,
-    found: Sequence[tuple[KernelFinding, ...]],
+    found: Findings,
     places: Sequence[int],
     code: CodeOfLaunches,
 ) -> list[dict[str, Any]]:

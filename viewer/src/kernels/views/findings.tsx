@@ -1,6 +1,6 @@
 /** The findings of a launch: first what they save, then the facts, the lines, and what to do. */
 
-import { plainText } from "../../base/text";
+import { codeText, plainText } from "../../base/text";
 import { boundsText, shareText, timeText } from "../../base/units";
 import type { Finding, Kernel } from "../data/document";
 import { withUnit } from "../plots/values";
@@ -55,7 +55,7 @@ function FindingView({ finding, number, code, model }: { finding: Finding; numbe
           {finding.lines.map((line, at) => (
             <li key={at}>
               <button class="link" disabled={code === null} onClick={() => code !== null && model.openCode(code, { path: line.file, line: line.line })}>{`${plainText(line.file)}:${line.line}`}</button>
-              {line.text !== null && <code>{plainText(line.text.trim())}</code>}
+              {line.text !== null && <code>{codeText(line.text.trim())}</code>}
               {line.value !== null && <span class="faint">{`${withUnit(line.value, line.metric ?? "")}${line.ratio === null ? "" : ` (${shareText(line.ratio)})`}`}</span>}
             </li>
           ))}
