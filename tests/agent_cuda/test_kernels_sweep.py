@@ -176,7 +176,7 @@ def test_repeats_and_all_kernels_in_markdown(sweep: Sweep) -> None:
     # N, time, metric, shortest and longest time, share of the time, launches, grid, block, kernel
     assert [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in rows] == [
         ["2", "2.00", "21002.11", "2.00", "2.00", "66.7", "4", "2", "256", "kernel7"],
-        ["2", "1.00", "21001.12", "1.00", "1.00", "33.3", "4", "1", "256", "kernel8"],
+        ["2", "1.00", "21001.13", "1.00", "1.00", "33.3", "4", "1", "256", "kernel8"],
         ["3", "3.00", "21003.11", "3.00", "3.00", "75.0", "4", "3", "256", "kernel7"],
-        ["3", "1.00", "21001.12", "1.00", "1.00", "25.0", "4", "1", "256", "kernel8"],
+        ["3", "1.00", "21001.13", "1.00", "1.00", "25.0", "4", "1", "256", "kernel8"],
     ]
