@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from warpline.documents.comparison import Measured
     from warpline.documents.kernel_comparison import Counted
     from warpline.documents.kernel_report import Shown
+    from warpline.hardware.measured import MeasuredCeilings
     from warpline.render import display
     from warpline.result import Diagnosis, Finding, rules
     from warpline.result import kernel_comparison as counted
@@ -496,6 +497,7 @@ def make_report(
     max_bytes: int | None = None,
     first_page: FirstPage = "overview",
     page: Shown | None = None,
+    measured: Sequence[MeasuredCeilings] = (),
 ) -> Report:
     """Return the HTML that `report` writes, and its size.
 
@@ -505,13 +507,14 @@ def make_report(
         max_bytes: Size limit in bytes.
         first_page: The page of the timeline that opens first.
         page: As for `report`.
+        measured: What `warpline bench` measured, for profiled kernels on these GPUs.
 
     Raises:
         UsageError: The report cannot be made that small, or the recording has no such page.
     """
     shown_trace = opened(trace)
     if kernel_reports.shown(shown_trace, page) == "kernels":
-        content = kernel_reports.content(shown_trace)
+        content = kernel_reports.content(shown_trace, measured=measured)
         with progress.task("Writing the report"):
             return kernel_page.make_kernel_report(
                 content, html.assets("kernels"), max_bytes=max_bytes
@@ -565,6 +568,7 @@ def serve(
     tile_from: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
     page: Shown | None = None,
+    measured: Sequence[MeasuredCeilings] = (),
 ) -> PageServer:
     """Return a server of the report for a browser on this machine. It is not running yet.
 
@@ -579,6 +583,7 @@ def serve(
         tile_from: Number of events from which tiles are used; None for a million.
         tell: Called with progress messages of long operations.
         page: As for `report`.
+        measured: As for `make_report`.
 
     Raises:
         InputError: The port is in use, or there is no disk space for the tiles.
@@ -587,7 +592,8 @@ def serve(
     shown_trace = opened(trace)
     if kernel_reports.shown(shown_trace, page) == "kernels":
         parts = html.assets("kernels")
-        made = kernel_page.make_kernel_report(kernel_reports.content(shown_trace), parts)
+        content = kernel_reports.content(shown_trace, measured=measured)
+        made = kernel_page.make_kernel_report(content, parts)
         return serving.report_server(made.pieces, parts, port)
     run = Run(shown_trace, steps)
     return serving.page_server(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.capture.flags.counting import CountingSettings
 from warpline.cli import talk
@@ -30,21 +30,33 @@ NOMINAL = "nominal"  # of --ceilings: measured ones are not looked for
 
 def check(chosen: CountingSettings) -> None:
     """Raise an InputError if a file cannot be used: before a program runs, not after it."""
-    if chosen.timeline is not None and not Path(chosen.timeline).exists():
-        raise InputError(f"{chosen.timeline}: no such file", hint="name a recording")
+    for name in chosen.timeline:
+        if not Path(name).exists():
+            raise InputError(f"{name}: no such file", hint="name a recording")
     if chosen.ceilings:
         results.measured_ceilings(*_named(chosen))
 
 
 def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
     """Return the steps of a timeline: the one that is named, or that is among the reports."""
-    if chosen.timeline is not None:
-        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
-    has_both = trace.has("kernel") and trace.row_count("kernel")
-    return in_steps.TimelineSteps(trace, trace) if has_both else None
+    if chosen.timeline:
+        return in_steps.TimelineSteps(api.open(*chosen.timeline), trace)
+    return in_steps.own_steps(trace)
 
 
-def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeilings]:
+class Files(NamedTuple):
+    """Which measured ceilings are asked for.
+
+    Attributes:
+        ceilings: Files, or `NOMINAL`; empty for those that were saved.
+        quiet: Whether to print nothing about them.
+    """
+
+    ceilings: Sequence[str]
+    quiet: bool
+
+
+def measured(chosen: CountingSettings | Files, trace: Trace) -> Sequence[MeasuredCeilings]:
     """Return the measured ceilings of the GPU models of the launches, and print whose they are.
 
     They are those of ``--ceilings``, or those that ``warpline bench --save`` has kept. Of these,
@@ -74,5 +86,5 @@ def measured(chosen: CountingSettings, trace: Trace) -> Sequence[MeasuredCeiling
     return found
 
 
-def _named(chosen: CountingSettings) -> list[Path]:
+def _named(chosen: CountingSettings | Files) -> list[Path]:
     return [Path(name) for name in chosen.ceilings if name != NOMINAL]

@@ -24,8 +24,8 @@ from warpline.cli.arguments import (
 )
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.names import bare_name, default_name, unknown_suffix
+from warpline.cli.shown_page import add_page, measured_ceilings
 from warpline.cli.sides import add_sides, sides
-from warpline.cli.shown_page import add_page, note_other_page
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
@@ -42,10 +42,7 @@ else:
     page = lazy("warpline.viewer.report")
 
 NAME = "report"
-HELP = (
-    "write a self-contained HTML report: verdict, findings, tables, timeline; of counters per"
-    " kernel: summary, sections, source"
-)
+HELP = "write a self-contained HTML report: timeline and findings, or profiled kernels"
 
 _IMAGES = (".svg", ".png")
 _SUFFIXES = (".html", ".htm", ".zip", *_IMAGES)
@@ -110,10 +107,12 @@ def run(args: Namespace) -> int:
         return _write_image(args, target, is_png=suffix == ".png")
     trace = open_trace(args)
     _check_free(args, target)
-    report = api.make_report(trace, steps=args.steps, max_bytes=max_bytes, page=args.page)
+    measured = measured_ceilings(trace, args)
+    report = api.make_report(
+        trace, steps=args.steps, max_bytes=max_bytes, page=args.page, measured=measured
+    )
     _write(target, report.pieces)
     if not args.quiet:
-        note_other_page(trace, args)
         warn_if_all_excluded(trace, args)
         print_trace_warnings(trace)
         if report.thinned:

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
+    from warpline.cli import kernel_references
     from warpline.documents import kernel_report
+    from warpline.hardware.measured import MeasuredCeilings
     from warpline.trace import Trace
 else:
+    kernel_references = lazy("warpline.cli.kernel_references")
     kernel_report = lazy("warpline.documents.kernel_report")
 
 
 def add_page(parser: ArgumentParser) -> None:
-    """Declare the option that chooses the page."""
+    """Declare the options of the page."""
     parser.add_argument(
         "--page",
         choices=("timeline", "kernels"),
         help="what to show: the timeline, or summary, sections and source of profiled kernels, as"
         " of a report of Nsight Compute (default: the timeline if the recording has one)",
     )
+    parser.add_argument(
+        "--ceilings",
+        action="append",
+        default=[],
+        metavar="FILE|nominal",
+        help="of profiled kernels: results of warpline bench -o, measured ceilings of rooflines"
+        " and findings (default: those of warpline bench --save, of the same GPU model); nominal:"
+        " without (repeatable)",
+    )
 
 
-def note_other_page(trace: Trace, args: Namespace) -> None:
-    """Name the page that is not shown, if the recording has both."""
+def measured_ceilings(trace: Trace, args: Namespace) -> Sequence[MeasuredCeilings]:
+    """Return the measured ceilings for the page of profiled kernels, and name their files.
+
+    Where both pages could be shown and none was asked for, a note names the other one.
+    """
     if args.page is None and kernel_report.has_both(trace):
         talk.note("the recording also has profiled kernels: --page kernels shows them")
+    if kernel_report.shown(trace, args.page) != "kernels":
+        return ()
+    asked = kernel_references.Files(tuple(args.ceilings), getattr(args, "quiet", False))
+    return kernel_references.measured(asked, trace)

@@ -19,7 +19,7 @@ from warpline.cli.arguments import (
     open_trace,
     warn_if_all_excluded,
 )
-from warpline.cli.shown_page import add_page, note_other_page
+from warpline.cli.shown_page import add_page, measured_ceilings
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError
@@ -35,7 +35,7 @@ else:
     api = lazy("warpline.api")
 
 NAME = "view"
-HELP = "open the timeline in a local browser; of counters per kernel, their sections and source"
+HELP = "open the timeline, or profiled kernels, in a local browser"
 
 _PORTS = 65535
 
@@ -67,8 +67,10 @@ def run(args: Namespace) -> int:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
     trace = open_trace(args)
     warn_if_all_excluded(trace, args)
-    note_other_page(trace, args)
-    server = api.serve(trace, steps=args.steps, port=args.port, tell=talk.note, page=args.page)
+    measured = measured_ceilings(trace, args)
+    server = api.serve(
+        trace, steps=args.steps, port=args.port, tell=talk.note, page=args.page, measured=measured
+    )
     with contextlib.closing(server.socket), _opened(server.url, is_wanted=not args.no_browser):
         write_text(server.url)
         sys.stdout.flush()

@@ -14,13 +14,18 @@ import numpy as np
 
 from warpline import progress
 from warpline.documents import kernel_pages
+from warpline.documents.kernel_code import kernel_code
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.kernel_findings import kernel_findings
-from warpline.documents.kernel_sections import sections_of_rows
+from warpline.documents.kernel_sections import SectionBodies
+from warpline.documents.kernel_steps import own_steps
 from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
+from warpline.hardware.measured import MeasuredCeilings
 from warpline.ops.arrays import I64
+from warpline.render.kernel_code import code_json
 from warpline.render.kernel_listings import write_json
+from warpline.result.kernel_code import CodeOfLaunches
 from warpline.result.kernel_findings import KernelFinding
 from warpline.result.kernel_pages import LaunchTable, MetricNumber, ProfiledLaunch
 from warpline.trace import Trace
@@ -30,8 +35,12 @@ from warpline.viewer.kernel_report import KernelContent, Row
 Shown = Literal["timeline", "kernels"]
 """The page of a report."""
 
+Findings = Sequence[tuple[KernelFinding, ...]]
+"""The findings of each launch."""
+
 MOST_ROWS = 20_000
 MOST_DETAILS = 1_000
+MOST_CODE = 200
 _KERNEL_TABLES = ("profiled_kernel", "pc_sample")
 _TIMELINE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 _AT_ONCE = 50  # launches whose JSON is in memory
@@ -69,46 +78,63 @@ def _has_rows(trace: Trace, tables: Sequence[str]) -> bool:
     return any(trace.has(table) and trace.row_count(table) > 0 for table in tables)
 
 
-def content(trace: Trace) -> KernelContent:
+def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> KernelContent:
     """Return what the page shows of a trace.
 
     Of more launches than the page can have, it has the longest, and one of each kernel.
 
     Args:
-        trace: A trace with profiled launches.
+        trace: A trace with profiled launches, or samples of code.
+        measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
-    table = kernel_pages.launches(trace, Choice())
-    found = kernel_findings(trace, Choice())
+    table, found = _launches(trace, measured)
     durations = [0 if value is None else int(value) for value in _values(table, _DURATION)]
     order = _by_importance(table.launches, durations)
     shown = sorted(order[:MOST_ROWS])
     place_of = {launch: place for place, launch in enumerate(shown)}
     detailed = order[:MOST_DETAILS]
-    by_kernel: dict[str, list[int]] = defaultdict(list)
-    for launch, duration in zip(table.launches, durations, strict=True):
-        by_kernel[launch.name].append(duration)
-    sums = [
-        {"name": name, "launches": len(times), "total_ns": sum(times)}
-        for name, times in by_kernel.items()
-    ]
-    sums.sort(key=lambda one: -one["total_ns"])
-    details = _details(trace, table, found, detailed)
+    code = kernel_code(trace, Choice(), most=MOST_CODE)
+    details = _details(trace, table, found, detailed, code, measured)
     return KernelContent(
         ", ".join(path.name for path in trace.meta.paths),
         _facts(trace),
-        _notes(len(table), len(shown), len(detailed)),
+        [*_notes(len(table), len(shown), len(detailed)), *_notes_of_code(code)],
         len(table),
         sum(durations),
-        sums,
+        _by_kernel(table.launches, durations),
         _rows(trace, table, found, shown),
         table.shown,
         ((place_of[launch], kernel) for launch, kernel in details),
-        (),
+        [json.loads(code_json(one)) for one in code.codes],
     )
 
 
+def _launches(trace: Trace, measured: Sequence[MeasuredCeilings]) -> tuple[LaunchTable, Findings]:
+    """Return the launches and their findings, with what a step gains if there is a timeline."""
+    if not _has_rows(trace, ["profiled_kernel"]):
+        return LaunchTable((), {}, (), (), np.zeros(0, np.int64)), ()
+    timeline = TimelineSteps(trace, trace) if _has_rows(trace, ["kernel"]) else None
+    return (
+        kernel_pages.launches(trace, Choice()),
+        kernel_findings(trace, Choice(), timeline=timeline, measured=measured),
+    )
+
+
+def _by_kernel(
+    launches: Sequence[ProfiledLaunch], durations: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return name, launches and total time of each kernel, the longest first."""
+    times: dict[str, list[int]] = defaultdict(list)
+    for launch, duration in zip(launches, durations, strict=True):
+        times[launch.name].append(duration)
+    totals = sorted(((sum(of), name) for name, of in times.items()), key=lambda one: -one[0])
+    return [
+        {"name": name, "launches": len(times[name]), "total_ns": total} for total, name in totals
+    ]
+
+
 def _by_importance(launches: Sequence[ProfiledLaunch], durations: Sequence[int]) -> list[int]:
-    """Return places of launches: the longest of each kernel first, then the others, longest first."""
+    """Return places of launches: the longest of each kernel, then the others; longest first."""
     longest = sorted(range(len(launches)), key=lambda place: -durations[place])
     firsts: dict[str, int] = {}
     for place in longest:
@@ -130,6 +156,16 @@ def _notes(launches: int, rows: int, details: int) -> list[str]:
             " and one of each kernel. warpline kernels --page details prints those of all."
         )
     return notes
+
+
+def _notes_of_code(code: CodeOfLaunches) -> list[str]:
+    if len(code.codes) == code.count:
+        return []
+    text = (
+        f"The source is in this report for {plural(len(code.codes), 'kernel')} of {code.count:,}:"
+        " those with the most samples. warpline kernels --page source prints others."
+    )
+    return [text]
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
@@ -154,7 +190,7 @@ def _values(table: LaunchTable, name: str) -> list[MetricNumber]:
 def _rows(
     trace: Trace,
     table: LaunchTable,
-    found: Sequence[Sequence[KernelFinding]],
+    found: Findings,
     places: Sequence[int],
 ) -> list[Row]:
     recorded = Rows(trace, "profiled_kernel")
@@ -211,28 +247,35 @@ def _of_finding(finding: KernelFinding | None) -> Row:
 def _details(
     trace: Trace,
     table: LaunchTable,
-    found: Sequence[tuple[KernelFinding, ...]],
+    found: Findings,
     places: Sequence[int],
+    code: CodeOfLaunches,
+    measured: Sequence[MeasuredCeilings],
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield places of launches and their JSON, as `warpline kernels --json` prints it.
 
     The values of metrics are a list, in the order of `KernelContent.metrics`.
     """
+    if not places:
+        return
     rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), Choice())
+    bodies = SectionBodies(trace, measured)
     with progress.task("Writing sections of kernels", len(places)) as advance:
         for start in range(0, len(places), _AT_ONCE):
             chosen = sorted(places[start : start + _AT_ONCE])
-            sections = sections_of_rows(trace, [rows[place] for place in chosen])
+            sections = bodies.of_rows([rows[place] for place in chosen])
             metrics = _metrics_of(table, np.array(chosen, np.int64))
-            kernels = _without_metrics(table, found, chosen)
-            for place, *parts in zip(chosen, kernels, metrics, sections, strict=True):
-                kernel, values, own = parts
-                yield place, {**kernel, "metrics": values, "sections": own, "code": None}
+            kernels = _without_metrics(table, found, chosen, code)
+            for place, kernel, values, own in zip(chosen, kernels, metrics, sections, strict=True):
+                yield place, {**kernel, "metrics": values, "sections": own}
             advance(len(chosen))
 
 
 def _without_metrics(
-    table: LaunchTable, found: Sequence[tuple[KernelFinding, ...]], places: Sequence[int]
+    table: LaunchTable,
+    found: Findings,
+    places: Sequence[int],
+    code: CodeOfLaunches,
 ) -> list[dict[str, Any]]:
     """Return the JSON of launches without their metrics."""
     out = io.StringIO()
@@ -243,7 +286,8 @@ def _without_metrics(
         shown=(),
         layout_codes=table.layout_codes[list(places)],
     )
-    write_json(part, out, findings=[found[place] for place in places])
+    own = CodeOfLaunches((), 0, tuple(code.places[place] for place in places))
+    write_json(part, out, findings=[found[place] for place in places], code=own)
     kernels: list[dict[str, Any]] = json.loads(out.getvalue())["kernels"]
     return kernels
 

@@ -46,8 +46,8 @@ class KernelContent:
         metrics: Names of the metrics of launches.
         kernels: Place of the row and JSON of launches with details, the most important first.
             ``metrics`` of each are values, in the order of the names.
-        code: JSON of functions, those with the most samples first. ``kernels`` of each are places
-            of rows.
+        code: JSON of functions, those with the most samples first. ``kernels`` of each are IDs
+            of launches.
     """
 
     title: str
@@ -160,14 +160,12 @@ def _code_row(code: dict[str, Any], block: int) -> dict[str, Any]:
 
 def _most_frequent_stall(code: dict[str, Any]) -> str | None:
     """Return the label of the reason with the most samples; None without samples."""
-    places = [
-        place for place, metric in enumerate(code["metrics"]) if metric["name"].startswith("stall_")
+    stalls = [
+        (total, metric["label"])
+        for metric, total in zip(code["metrics"], code["totals"], strict=True)
+        if metric["name"].startswith("stall_") and total
     ]
-    sums = {
-        place: sum(row["values"][place] or 0 for row in code["instructions"]) for place in places
-    }
-    most = max(sums, key=lambda place: sums[place], default=None)
-    return code["metrics"][most]["label"] if most is not None and sums[most] else None
+    return max(stalls, key=lambda stall: stall[0])[1] if stalls else None
 
 
 def _json(value: Any) -> bytes:

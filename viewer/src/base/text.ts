@@ -11,6 +11,15 @@ export function plainText(text: string): string {
   return text.replace(UNSEEN, escaped);
 }
 
+const TAB = 4;
+
+/** Makes a line of code visible: tabs lead to the next tab stop, other control characters are seen. */
+export function codeText(line: string): string {
+  let text = "";
+  for (const part of line.split(/(\t)/)) text += part === "\t" ? " ".repeat(TAB - (text.length % TAB)) : part;
+  return plainText(text);
+}
+
 /** Returns at most `length` characters; truncated texts end in an ellipsis. */
 export function shortened(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, Math.max(0, length - 1))}…`;

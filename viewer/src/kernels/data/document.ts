@@ -31,7 +31,7 @@ export interface CodeRow {
   readonly too_few: boolean;
   /** The reason with the most samples. */
   readonly stall: string | null;
-  /** Places in `rows` of the launches that it belongs to. */
+  /** IDs of the launches that it belongs to; empty for samples of the whole program. */
   readonly kernels: readonly number[];
   readonly block_number: number;
 }
@@ -80,6 +80,11 @@ export interface Finding {
   readonly predicted_high_ns: number;
   readonly next_limiter: string;
   readonly claim: string;
+  /** What it gives a step of the timeline, where there is one. */
+  readonly step_saving_ns?: number | null;
+  readonly step_saving_low_ns?: number | null;
+  readonly step_saving_high_ns?: number | null;
+  readonly step_ns?: number | null;
   readonly evidence: readonly { readonly metric: string; readonly value: number; readonly unit: string }[];
   readonly lines: readonly SourceLine[];
   readonly fix: string;
@@ -244,20 +249,38 @@ export interface CodeMetric {
   readonly unit: string;
 }
 
+/** Of each metric; null where it has none. */
+export type Values = readonly (number | null)[];
+
+/** Where a function that is inlined is called: place of the file, and line. */
+export interface SourcePlace {
+  readonly file: number;
+  readonly line: number;
+}
+
 export interface Instruction {
   readonly offset: number;
   readonly sass: string | null;
   readonly encoding: string | null;
   readonly file: number | null;
   readonly line: number | null;
+  readonly inlined_at?: SourcePlace | null;
   readonly ptx_line: number | null;
-  readonly values: readonly (number | null)[];
+  readonly values: Values;
+}
+
+export interface CodeLine {
+  readonly line: number;
+  readonly text: string | null;
+  readonly inlined_at?: SourcePlace | null;
+  /** Null for a line without instructions. */
+  readonly values: Values | null;
 }
 
 export interface CodeFile {
   readonly path: string;
   readonly kind: string;
-  readonly lines: readonly { readonly line: number; readonly text: string | null; readonly values: readonly (number | null)[] }[];
+  readonly lines: readonly CodeLine[];
 }
 
 export interface Code {

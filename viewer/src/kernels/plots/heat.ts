@@ -1,8 +1,9 @@
 /** Which instructions and lines of a function are hot, by a chosen metric. Pure. */
 
-import type { Code, CodeFile, Instruction } from "../data/document";
+import type { Code, CodeFile, Instruction, SourcePlace, Values } from "../data/document";
 
 const STALL = "stall_";
+const PTX = "PTX";
 
 /** Places of the metrics that are reasons for stalls. */
 export function stallPlaces(code: Code): number[] {
@@ -18,15 +19,15 @@ export function chosenMetric(code: Code, name: string | null): number {
 }
 
 interface Valued {
-  readonly values: readonly (number | null)[];
+  readonly values: Values | null;
 }
 
 export function largest(rows: readonly Valued[], metric: number): number {
-  return rows.reduce((most, { values }) => Math.max(most, values[metric] ?? 0), 0);
+  return rows.reduce((most, { values }) => Math.max(most, values?.[metric] ?? 0), 0);
 }
 
 export function total(rows: readonly Valued[], metric: number): number {
-  return rows.reduce((sum, { values }) => sum + (values[metric] ?? 0), 0);
+  return rows.reduce((sum, { values }) => sum + (values?.[metric] ?? 0), 0);
 }
 
 /** Per instruction the values of all its rows, for the chosen ones. */
@@ -38,34 +39,40 @@ export interface HotLine {
   readonly file: number;
   readonly line: number;
   readonly text: string | null;
+  readonly inlinedAt: SourcePlace | null;
   readonly value: number;
   readonly share: number;
 }
 
-/** Returns the lines with the highest values of all files, highest first. */
+/** Returns the lines with the highest values of all files, highest first; those of PTX without others. */
 export function hottestLines(files: readonly CodeFile[], metric: number, most: number): HotLine[] {
-  const found = files.flatMap((file, at) =>
-    file.lines.flatMap(({ line, text, values }) => (values[metric] ? [{ file: at, line, text, value: values[metric] as number }] : [])),
-  );
-  // Lines of one kind of source cover all instructions; those of another are the same samples again.
-  const totals = new Map<string, number>();
-  files.forEach((file) => totals.set(file.kind, (totals.get(file.kind) ?? 0) + total(file.lines, metric)));
-  return found
+  const isShown = hasSource(files, metric) ? ({ kind }: CodeFile): boolean => kind !== PTX : () => true;
+  const whole = files.filter(isShown).reduce((sum, { lines }) => sum + total(lines, metric), 0) || 1;
+  return files
+    .flatMap((file, at) => (isShown(file) ? file.lines.map((line) => ({ ...line, file: at })) : []))
+    .flatMap(({ file, line, text, inlined_at, values }) => {
+      const value = values?.[metric];
+      return value ? [{ file, line, text, inlinedAt: inlined_at ?? null, value, share: value / whole }] : [];
+    })
     .sort((one, other) => other.value - one.value || one.file - other.file || one.line - other.line)
-    .slice(0, most)
-    .map((one) => ({ ...one, share: one.value / (totals.get(files[one.file]?.kind ?? "") || 1) }));
+    .slice(0, most);
 }
 
-/** Place of the file with the highest value of a metric; 0 if none has values. */
+/** Place of the file with the highest value of a metric, PTX only without another; 0 if none has values. */
 export function hottestFile(files: readonly CodeFile[], metric: number): number {
-  const sums = files.map(({ lines }) => total(lines, metric));
+  const sums = files.map(({ lines, kind }) => (kind === PTX && hasSource(files, metric) ? 0 : total(lines, metric)));
   return Math.max(0, sums.indexOf(Math.max(...sums)));
+}
+
+/** Whether a file that is not PTX has values: those of PTX are the same ones again. */
+function hasSource(files: readonly CodeFile[], metric: number): boolean {
+  return files.some(({ kind, lines }) => kind !== PTX && total(lines, metric) > 0);
 }
 
 /** Place of the row with the highest value of a metric; -1 if none has values. */
 export function hottestRow(rows: readonly Valued[], metric: number): number {
   const most = largest(rows, metric);
-  return most > 0 ? rows.findIndex(({ values }) => values[metric] === most) : -1;
+  return most > 0 ? rows.findIndex(({ values }) => values?.[metric] === most) : -1;
 }
 
 export interface HotInstruction {
@@ -82,13 +89,13 @@ export function hottestInstructions(instructions: readonly Instruction[], metric
 
 /** Returns whether an instruction belongs to a line of a file; PTX has line numbers of its own. */
 export function isOf(instruction: Instruction, files: readonly CodeFile[], file: number, line: number): boolean {
-  if (files[file]?.kind === "PTX") return instruction.ptx_line === line;
+  if (files[file]?.kind === PTX) return instruction.ptx_line === line;
   return instruction.file === file && instruction.line === line;
 }
 
 /** Returns the line of a file that an instruction belongs to; null if it belongs to another file. */
 export function lineOfInstruction(instruction: Instruction, files: readonly CodeFile[], file: number): number | null {
-  if (files[file]?.kind === "PTX") return instruction.ptx_line;
+  if (files[file]?.kind === PTX) return instruction.ptx_line;
   return instruction.file === file ? instruction.line : null;
 }
 

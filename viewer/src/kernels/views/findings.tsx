@@ -1,6 +1,6 @@
 /** The findings of a launch: first what they save, then the facts, the lines, and what to do. */
 
-import { plainText } from "../../base/text";
+import { codeText, plainText } from "../../base/text";
 import { boundsText, shareText, timeText } from "../../base/units";
 import type { Finding, Kernel } from "../data/document";
 import { withUnit } from "../plots/values";
@@ -18,6 +18,14 @@ export function predictedText(finding: Finding): string {
     return `${before} → at least ${timeText(finding.predicted_low_ns)}. The algorithm is replaced, so counters do not predict the time.`;
   }
   return `${before}: no gain expected. The kernel is limited by ${plainText(finding.next_limiter)}.`;
+}
+
+/** What a finding gives a step of the timeline; null without one. */
+export function stepText({ step_saving_ns: saving, step_saving_high_ns: high, step_ns: step }: Finding): string | null {
+  if (!step) return null;
+  const of = `of the ${timeText(step)} step`;
+  if (saving !== null && saving !== undefined) return `For a step: saves ${timeText(saving)} ${of} (${shareText(saving / step)}).`;
+  return high === null || high === undefined ? null : `For a step: saves at most ${timeText(high)} ${of}.`;
 }
 
 export function Findings({ kernel, model }: { kernel: Kernel; model: Model }) {
@@ -39,6 +47,7 @@ function FindingView({ finding, number, code, model }: { finding: Finding; numbe
       </h4>
       <p class="predicted">{predictedText(finding)}</p>
       {saving !== null && saving > 0 && <p>Estimated saving: <b>{timeText(saving)}</b>{finding.before_ns > 0 && ` (${shareText(saving / finding.before_ns)})`}, bounds {boundsText(finding.saving_low_ns, finding.saving_high_ns, timeText)}.</p>}
+      {stepText(finding) !== null && <p>{stepText(finding)}</p>}
       <p>{plainText(finding.claim)}</p>
       <p><b>Fix:</b> {plainText(finding.fix)}</p>
       {finding.lines.length > 0 && (
@@ -46,7 +55,7 @@ function FindingView({ finding, number, code, model }: { finding: Finding; numbe
           {finding.lines.map((line, at) => (
             <li key={at}>
               <button class="link" disabled={code === null} onClick={() => code !== null && model.openCode(code, { path: line.file, line: line.line })}>{`${plainText(line.file)}:${line.line}`}</button>
-              {line.text !== null && <code>{plainText(line.text.trim())}</code>}
+              {line.text !== null && <code>{codeText(line.text.trim())}</code>}
               {line.value !== null && <span class="faint">{`${withUnit(line.value, line.metric ?? "")}${line.ratio === null ? "" : ` (${shareText(line.ratio)})`}`}</span>}
             </li>
           ))}

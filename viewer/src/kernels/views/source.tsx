@@ -1,11 +1,11 @@
 /** The page Source: lines of the source beside the instructions, with the values of a chosen metric as heat. */
 
 import { useMemo, useState } from "preact/hooks";
-import { plainText, searchPattern, shortened } from "../../base/text";
+import { codeText, plainText, searchPattern, shortened } from "../../base/text";
 import { plural, shareText } from "../../base/units";
 import type { Code, CodeFile, Instruction } from "../data/document";
 import { chosenMetric, hottestFile, hottestInstructions, hottestLines, hottestRow, isOf, largest, lineOfInstruction, stallsOf, total } from "../plots/heat";
-import { withUnit } from "../plots/values";
+import { underLabel, withUnit } from "../plots/values";
 import { CodeList } from "./code-list";
 import type { Chosen, Model } from "./model";
 import { Bars } from "./parts";
@@ -60,7 +60,7 @@ function chosenParts(code: Code, chosen: Chosen | null, file: number): { lit: Re
 }
 
 function instructionText(one: Instruction): string {
-  return plainText(one.sass ?? one.encoding ?? "");
+  return codeText(one.sass ?? one.encoding ?? "");
 }
 
 function CodeView({ code, model }: { code: Code; model: Model }) {
@@ -86,7 +86,7 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
     <>
       <h1>{plainText(code.name)}</h1>
       <p class="faint">
-        {code.samples > 0 && `${plural(code.samples, "sample")}. `}{plural(code.instructions.length, "instruction")}, {plainText(info?.label ?? "no metric")}: {withUnit(whole, unit)} in all.
+        {plural(code.instructions.length, "instruction")}. {plainText(info?.label ?? "No metric")}: {underLabel(whole, unit)}.
       </p>
       {code.too_few && <p class="note" role="note">Too few samples ({code.samples}, at least 200 are needed): their shares are by chance.</p>}
       {code.note !== null && <p class="note" role="note">{plainText(code.note)}</p>}
@@ -102,25 +102,25 @@ function CodeView({ code, model }: { code: Code; model: Model }) {
           <label>
             File{" "}
             <select value={String(fileAt)} onChange={(event) => (model.file.value = Number(event.currentTarget.value))}>
-              {code.files.map(({ path, kind }, at) => <option key={at} value={String(at)}>{`${plainText(path)} (${kind})`}</option>)}
+              {code.files.map(({ path, kind }, at) => <option key={at} value={String(at)}>{path === "" ? kind : `${plainText(path)} (${kind})`}</option>)}
             </select>
           </label>
         )}
       </p>
       <div class={`panes${file ? "" : " single"}`}>
         {file && (
-          <section aria-label={`Source ${plainText(file.path)}`}>
-            <h2>{plainText(file.path)} <span class="faint">{file.kind}</span></h2>
+          <section aria-label="Source">
+            <h2>{plainText(file.path || file.kind)} {file.path !== "" && <span class="faint">{file.kind}</span>}</h2>
             <CodeList
               key={`${fileAt} ${metric}`}
               id="lines"
-              label={`Lines of ${plainText(file.path)}`}
+              label={`Lines of ${plainText(file.path || file.kind)}`}
               heading="Line"
               metric={info?.label ?? ""}
               count={file.lines.length}
               line={(at) => {
                 const one = file.lines[at] as CodeFile["lines"][number];
-                return { number: String(one.line), text: plainText(one.text ?? "(not in the recording)").replaceAll("\\u0009", "    "), isComment: one.text === null, value: one.values[metric] ?? null, valueText: textOf(one.values[metric]) };
+                return { number: String(one.line), text: codeText(one.text ?? "(not in the recording)"), isComment: one.text === null, value: one.values?.[metric] ?? null, valueText: textOf(one.values?.[metric]) };
               }}
               most={mostLine}
               at={parts.line === null ? -1 : file.lines.findIndex(({ line }) => line === parts.line)}
@@ -193,8 +193,9 @@ function Hottest({ code, metric, model }: { code: Code; metric: number; model: M
         {lines.map((line, at) => (
           <li key={at} data-line={line.line} data-value={line.value}>
             <span class="share">{shareText(line.share)}</span>
-            <button class="link" onClick={() => model.choose({ kind: "line", file: line.file, line: line.line })}>{`${shortPath(code.files[line.file]?.path ?? "")}:${line.line}`}</button>
-            <code>{plainText((line.text ?? "").trim())}</code>
+            <button class="link" onClick={() => model.choose({ kind: "line", file: line.file, line: line.line })}>{`${fileName(code.files[line.file])}:${line.line}`}</button>
+            <code>{codeText((line.text ?? "").trim())}</code>
+            {line.inlinedAt && <span class="faint">{`inlined at ${fileName(code.files[line.inlinedAt.file])}:${line.inlinedAt.line}`}</span>}
           </li>
         ))}
         {instructions.map(({ place, value }) => (
@@ -211,6 +212,11 @@ function Hottest({ code, metric, model }: { code: Code; metric: number; model: M
 
 function shortPath(path: string): string {
   return plainText(path.slice(path.lastIndexOf("/") + 1));
+}
+
+/** The name of a file without its folder; PTX has none. */
+function fileName(file: CodeFile | undefined): string {
+  return file ? shortPath(file.path) || file.kind : "";
 }
 
 /** What is chosen: its values of all metrics, and its stalls by reason. */
@@ -242,7 +248,7 @@ function ChosenView({ code, chosen, places, metric }: { code: Code; chosen: Chos
       ) : <p class="faint">No samples.</p>}
       {others.length > 0 && (
         <dl class="metrics" aria-label="Values">
-          {others.map(({ name, label, unit, value }) => <div key={name}><dt>{plainText(label)}</dt><dd data-metric={name} data-value={value}>{withUnit(value, unit)}</dd></div>)}
+          {others.map(({ name, label, unit, value }) => <div key={name}><dt>{plainText(label)}</dt><dd data-metric={name} data-value={value}>{underLabel(value, unit)}</dd></div>)}
         </dl>
       )}
     </section>

@@ -154,7 +154,7 @@ function Functions({ model, isWhole }: { model: Model; isWhole: boolean }) {
     <section aria-label="Sampled functions">
       <h2>Sampled functions</h2>
       <div class="table-room" tabIndex={0} role="group" aria-label="Sampled functions">
-        <table>
+        <table class="sampled">
           <thead><tr><th scope="col">Function</th><th scope="col" class="bar-room"><span class="unseen">Bar</span></th><th scope="col" class="number">Samples</th><th scope="col" class="number">Share</th><th scope="col">Most frequent stall</th></tr></thead>
           <tbody>{code.map((one, at) => <SampledFunction key={at} at={at} one={one} total={total} model={model} />)}</tbody>
         </table>
