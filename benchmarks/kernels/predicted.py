@@ -6,9 +6,10 @@ Usage: nvcc -std=c++17 -O3 -lineinfo -arch=native -o /tmp/pairs benchmarks/kerne
 Requires a GPU and rights to its counters. The third launch of the bad kernel of each pair in
 `pairs.cu` is counted by ``warpline kernels --set full`` and, with --ncu, by ncu, whose report
 Warpline reads: all pairs in one run of the program. Predictions are written to a file before any
-repaired kernel runs. Then both are timed by ``warpline profile``: the median of 40 launches. A row
-per pair and counter says the first finding, the prediction and the truth; ncu's own estimates are
-beside them. Last, the results of pairs with equal ones are compared.
+repaired kernel runs. Then the repaired kernels are counted in the same way: their duration is the
+truth. Both are also timed by ``warpline profile``, which does not change caches and clocks: the
+median of 40 launches. A row per pair and counter says the first finding, the prediction and the
+truth; ncu's own estimates are beside them. Last, the results of pairs with equal ones are compared.
 """
 
 from __future__ import annotations
@@ -56,18 +57,11 @@ FAULTS = {
     "uneven": {"imbalance"},
 }
 HEADINGS = (
-    "pair",
-    "counted by",
-    "kind",
-    "T0",
-    "low",
-    "expected",
-    "high",
-    "true",
-    "inside",
-    "first",
+    *("pair", "counted by", "kind", "T0", "low", "expected", "high", "true", "inside"),
+    *("alone", "first"),
 )
-WIDTHS = (15, 10, 10, 9, 9, 9, 9, 9, 7, 0)
+WIDTHS = (15, 10, 10, 9, 9, 9, 9, 9, 7, 19, 0)
+DURATION = "gpu__time_duration.sum"
 
 
 def run(*words: str) -> str:
@@ -116,6 +110,29 @@ def estimates(report: Path, names: list[str]) -> dict[str, list[float]]:
     return dict(zip(names, found, strict=True))
 
 
+def repaired(
+    pairs: str, names: list[str], folder: Path, *, with_ncu: bool
+) -> dict[str, dict[str, float]]:
+    """Return the durations of repaired kernels in ns, by who counted them."""
+    launches = (pairs, "all", "fixed", "3")
+    ours, report = folder / "fixed.warpline", folder / "fixed.ncu-rep"
+    options = ("--set", "full", "--profile-from-start", "no", "-f", "-o", str(ours))
+    run(*WARPLINE, "kernels", *options, "--", *launches)
+    counted = {"warpline": ours}
+    if with_ncu:
+        chosen = ("--metrics", DURATION, "--clock-control", "none", "--profile-from-start", "off")
+        run("ncu", *chosen, "-f", "-o", str(report.with_suffix("")), *launches)
+        counted["ncu"] = report
+    found = {}
+    for source, path in counted.items():
+        printed = run(*WARPLINE, "kernels", str(path), "--json")
+        kernels = json.loads(printed)["kernels"] if printed else []
+        if len(kernels) == len(names):
+            times = (kernel["metrics"][DURATION] for kernel in kernels)
+            found[source] = dict(zip(names, times, strict=True))
+    return found
+
+
 def timed(pairs: str, names: list[str], which: str, folder: Path) -> dict[str, float]:
     """Return the median time of the kernel of each pair in ns."""
     recording = folder / f"{which}_timed.warpline"
@@ -136,28 +153,28 @@ def timed(pairs: str, names: list[str], which: str, folder: Path) -> dict[str, f
     }
 
 
-def row(name: str, source: str, found: list[dict[str, Any]], bad_ns: float, fixed_ns: float) -> str:
-    """Return a line about the first finding beside the truth.
-
-    Predictions are scaled to the time without counters.
-    """
-    if not found:
-        cells = [name, source, "-", f"{bad_ns / 1e3:.1f}", "-", "-", "-", f"{fixed_ns / 1e3:.1f}"]
-        return line([*cells, "-", "no finding"])
-    first = found[0]
-    scale = bad_ns / first["before_ns"] / 1000
-    low, high = first["predicted_low_ns"] * scale, first["predicted_high_ns"] * scale
-    likely, true = first["predicted_ns"], fixed_ns / 1000
+def row(
+    name: str,
+    source: str,
+    found: list[dict[str, Any]],
+    true_ns: float,
+    alone_ns: tuple[float, float],
+) -> str:
+    """Return a line about the first finding beside the truth."""
+    alone = " -> ".join(f"{time / 1e3:.1f}" for time in alone_ns)
+    first = found[0] if found else {"rule": "no finding", "severity": "", "outcome": "-"}
+    low, likely, high, before = (
+        first.get(key)
+        for key in ("predicted_low_ns", "predicted_ns", "predicted_high_ns", "before_ns")
+    )
+    is_inside = found and low <= true_ns and (likely is None or true_ns <= high)
     is_first = first["rule"] in FAULTS.get(name, ())
     others = ", ".join(finding["rule"] for finding in found[1:])
-    is_inside = low <= true <= (high if likely is not None else true)
+    times = ["-" if time is None else f"{time / 1e3:.1f}" for time in (before, low, likely, high)]
     return line(
         [
-            *(name, source, first["outcome"], f"{bad_ns / 1e3:.1f}", f"{low:.1f}"),
-            "-" if likely is None else f"{likely * scale:.1f}",
-            f"{high:.1f}",
-            f"{true:.1f}",
-            "yes" if is_inside else "NO",
+            *(name, source, first["outcome"], *times, f"{true_ns / 1e3:.1f}"),
+            *("yes" if is_inside else "NO", alone),
             f"{'yes' if is_first else 'NO'}: {first['rule']} {first['severity']}; {others}",
         ]
     )
@@ -181,14 +198,17 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         said = predict(args.pairs, names, folder, with_ncu=args.ncu)
         (folder / "predictions.json").write_text(json.dumps(said, indent=1), encoding="utf-8")
+        true = repaired(args.pairs, names, folder, with_ncu=args.ncu)
         bad, fixed = (timed(args.pairs, names, which, folder) for which in ("bad", "fixed"))
-        (folder / "times.json").write_text(json.dumps({"bad": bad, "fixed": fixed}), "utf-8")
+        times = {"bad": bad, "fixed": fixed, "counted": true}
+        (folder / "times.json").write_text(json.dumps(times, indent=1), encoding="utf-8")
     print("Times in us.")
     print(line([*HEADINGS]))
     for name in names:
         for source in ("warpline", "ncu"):
-            if name in said.get(source, {}):
-                print(row(name, source, said[source][name], bad[name], fixed[name]))
+            if name in said.get(source, {}) and source in true:
+                alone = bad[name], fixed[name]
+                print(row(name, source, said[source][name], true[source][name], alone))
         if name in said.get("estimates", {}):
             print(f"{'':15} ncu's estimates: {said['estimates'][name][:3]} %")
     print("Results of both:")

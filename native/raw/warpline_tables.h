@@ -1338,11 +1338,8 @@ struct ColumnsOf<PcSampleRow> {
   }
   static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const PcSampleRow &row) {
     return std::tuple(device_of(in, row.place).value,
-                      kernel_name(in, row.function).value,
                       number(in, row.checksum).value,
-                      kernel_symbol(in, row.function).value,
-                      number(in, row.offset).value,
-                      text(in, row.stall).value);
+                      number(in, row.offset).value);
   }
 };
 

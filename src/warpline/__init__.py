@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from warpline.api import (
         analyze,
         compare,
+        compare_kernels,
         export,
         open,  # noqa: A004
         query,
@@ -66,6 +67,7 @@ __version__ = "0.1.0"  # the only copy; the build reads it from here
 _PUBLIC = {
     "analyze": "warpline.api",
     "compare": "warpline.api",
+    "compare_kernels": "warpline.api",
     "annotate": "warpline.annotate",  # a callable module
     "end_range": "warpline.annotate",
     "export": "warpline.api",
@@ -120,6 +122,7 @@ __all__ = [
     "analyze",
     "annotate",
     "compare",
+    "compare_kernels",
     "end_range",
     "export",
     "kernels",

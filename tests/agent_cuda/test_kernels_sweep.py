@@ -172,9 +172,10 @@ def test_repeats_and_all_kernels_in_markdown(sweep: Sweep) -> None:
     flags = ("--vary", "N=2,3", "--repeat", "2", "--top", "0", "--format", "markdown", *METRICS)
     lines = sweep(*flags, script=script).out.splitlines()
     rows = [line for line in lines if line.startswith("|") and "`kernel" in line]
-    assert [row.split("|")[1:6] for row in rows] == [
-        [" 2 ", " `kernel7` ", " `2` ", " `256` ", " 4 "],
-        [" 2 ", " `kernel8` ", " `1` ", " `256` ", " 4 "],
-        [" 3 ", " `kernel7` ", " `3` ", " `256` ", " 4 "],
-        [" 3 ", " `kernel8` ", " `1` ", " `256` ", " 4 "],
+    # N, the median and the extremes of the time, share of the time, launches, grid, block, kernel
+    assert [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in rows] == [
+        ["2", "2.00", "2.00", "2.00", "66.7", "4", "2", "256", "kernel7"],
+        ["2", "1.00", "1.00", "1.00", "33.3", "4", "1", "256", "kernel8"],
+        ["3", "3.00", "3.00", "3.00", "75.0", "4", "3", "256", "kernel7"],
+        ["3", "1.00", "1.00", "1.00", "25.0", "4", "1", "256", "kernel8"],
     ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -49,14 +48,22 @@ def _of(samples: pcs.Samples) -> dict[tuple[str, int, str], tuple[int, int]]:
 
 
 def test_the_status_is_the_programs_and_kernels_are_ranked(source: Kernels, tmp_path: Path) -> None:
-    found = source("repeat", 40, "k7g64x3,k8g3", "exit", 3, flags=("--csv",))
+    found = source("repeat", 40, "k7g64x3,k8g3", "exit", 3)
     assert found.status == 3
-    header, first, second = csv.reader(io.StringIO(found.out))
-    assert first[header.index("Kernel")] == "kernel7(float *)"
-    assert first[header.index("Samples")] == str(9 * 40 * 3 * 64)
-    assert second[header.index("Stall")] == "long_scoreboard"
+    first, second = (line.split() for line in found.out.splitlines() if "(float *)" in line)
+    assert first[:2] == ["kernel7(float", "*)"]
+    assert first[2] == str(9 * 40 * 3 * 64)
+    assert second[0] == "kernel8(float"
+    assert second[-1] == "long_scoreboard"
+    assert "\nkernel7: 69,120 samples\n" in found.out
     assert found.err == "note: 70,200 samples on GH100, one per SM every 16,384 cycles\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
+
+
+def test_chosen_kernels_as_json(source: Kernels) -> None:
+    found = source("repeat", 4, "k7,k8", flags=("--json", "-k", "kernel8"))
+    (code,) = json.loads(found.out)["code"]
+    assert (code["function"], code["samples"]) == ("_Z7kernel8Pf", 4 * 9)
 
 
 def test_a_recording_that_is_kept(source: Kernels, tmp_path: Path) -> None:

@@ -177,6 +177,16 @@ def test_without_rights_light_is_a_timeline(monkeypatch: pytest.MonkeyPatch) -> 
         assert "NVreg_RestrictProfilingToAdminUsers=0" in (caught.value.hint or "")
 
 
+def test_without_rights_nothing_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = counter_flags.parse(["--source", "x"])
+    assert preparing.prepare_samples(settings, {}, None) == "GH100"
+    put(monkeypatch, gpu(problem=obstacle(35)))
+    with pytest.raises(CounterError) as caught:
+        preparing.prepare_samples(settings, {}, None)
+    assert caught.value.message.startswith("this user may not read GPU counters")
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in (caught.value.hint or "")
+
+
 def test_a_chip_that_cupti_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     put(monkeypatch, gpu(chip=None))
     with pytest.raises(CounterError, match="is unknown to CUPTI"):

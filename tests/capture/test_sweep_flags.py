@@ -58,6 +58,7 @@ def test_a_directory_is_shown(tmp_path: Path) -> None:
         ("--vary N=1,2 -- ./x {N} {M}", "{M} is in the command, but M is not varied"),
         ("--vary N=1,2 --vary M=1 --zip -- ./x {N} {M}", "--zip takes as many values"),
         ("--vary N=1,2 --resume -- ./x {N}", "--resume requires -o DIR"),
+        ("--vary N=1,2 --retry-failed -- ./x {N}", "--retry-failed requires --resume"),
         ("--resume", "--resume requires -o DIR"),
         ("--vary N=1 --time-limit 0 -- ./x {N}", "--time-limit 0: expected a number of seconds"),
         ("--vary N=1 --time-limit nan -- ./x {N}", "--time-limit nan: expected a number"),

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from support.json_schema import violations
+from support.kernel_counters import IDLE, trace
 
 import warpline
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Trace, recording
 
 SCREEN = """\
 pageable_h2d.fixed.sqlite compared with pageable_h2d.bad.sqlite
@@ -345,3 +346,36 @@ def test_the_clock_is_compared_where_it_was_sampled(unpacked):
     assert median == pytest.approx(1980e6, abs=1e6)  # idle times included
     (said,) = (text for text in found.limits if text.startswith("Not recorded"))
     assert "GPU clock" not in said
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> list[str]:
+    """Counters of a kernel whose second launches are faster."""
+    paths = []
+    for state, us in (("bad", 100), ("fixed", 80)):
+        launches = [IDLE | {"gpu__time_duration.sum": us * 1e3 + n} for n in (0, 90, 30)]
+        path = tmp_path / f"{state}.warpline"
+        recording.write_recording(trace(launches, columns={"name": ["kernel"] * 3}), path)
+        paths.append(str(path))
+    return paths
+
+
+def test_counters_of_kernels(run, reports, repository, tmp_path):
+    bad, fixed = reports
+    shown = run("compare", bad, fixed)
+    assert (shown.status, shown.err) == (0, "")
+    assert "kernel takes 20.0% less time (100 us to 80.0 us per launch)." in shown.out
+    name = "compare-kernels.schema.json"
+    schema = json.loads((repository / "docs" / name).read_text(encoding="utf-8"))
+    tables = ("--tables", "profiled_kernels")
+    found = json.loads(run("compare", "-f", "json", *tables, bad, fixed).out)
+    assert violations(found, schema) == []
+    assert [table["name"] for table in found["tables"]] == ["profiled_kernels:compared"]
+    (row,) = csv.DictReader(io.StringIO(run("compare", "-f", "csv", bad, fixed).out))
+    assert (row["Change"], row["Kernel"], row["Before (ns)"]) == ("faster", "kernel", "100040")
+    assert run("compare", "-f", "markdown", bad, fixed).out.startswith("## fixed.warpline compared")
+    for limit, words, status in (("5%", (bad, fixed), 0), ("5%", (fixed, bad), 3)):
+        assert run("compare", "--fail-on", limit, *words).status == status
+    refused = run("compare", bad, str(repository / "src/warpline/data/pageable_h2d.bad.sqlite"))
+    assert refused.status == 2
+    assert "cannot be compared with a timeline" in refused.err

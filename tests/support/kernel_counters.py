@@ -46,6 +46,7 @@ def trace(
     opcodes: Sequence[Mapping[str, int]] = (),
     gpu: str = "NVIDIA H100 80GB HBM3",
     columns: Mapping[str, Sequence[Any]] | None = None,
+    capability: tuple[int, int] | None = None,
 ) -> Trace:
     """Return launches with metrics, and with counts of opcodes.
 
@@ -75,7 +76,12 @@ def trace(
             instances["value"].append(value)
     count = len(launches)
     tables: dict[str, dict[str, list[Any]]] = {
-        "device": {"name": [gpu], "sm_count": [132]},
+        "device": {
+            "name": [gpu],
+            "sm_count": [132],
+            "compute_major": [None if capability is None else capability[0]],
+            "compute_minor": [None if capability is None else capability[1]],
+        },
         "profiled_kernel": {
             "launch_number": [*range(count)],
             "device_id": [0] * count,

@@ -297,3 +297,250 @@ def test_what_needs_opcodes_is_said_to_be_unjudged_without_them(opcodes):
     assert not kernel.findings
     (section,) = findings_screen([kernel]).blocks
     assert ("were not judged" in str(section)) is not bool(opcodes)
+
+
+# ---- waits of warps
+
+
+def stalled(**cycles: float) -> dict[str, float]:
+    """Return the cycles of 100 between instructions of a warp that it waits, by reason."""
+    stalls = {
+        f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio": value
+        for reason, value in cycles.items()
+    }
+    return {LATENCY: 100.0, **stalls}
+
+
+SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+
+
+def test_barriers():
+    waiting = {**stalled(barrier=45, long_scoreboard=20), ISSUE: 40.0, DRAM: 20.0}
+    (item,) = found(waiting)
+    assert (item.rule, item.likely_ns) == ("barriers", None)
+    assert "45.0% of the cycles" in item.proposal.claim(0)
+    # What barriers separate may go away with them; what DRAM does is the floor.
+    assert item.low_ns == pytest.approx(100_000 * 0.2 / 0.93 + 1_000)
+    assert rules({**waiting, DRAM: 70.0}) == [], "a busy resource"
+    assert rules(stalled(barrier=45, long_scoreboard=48)) == [], "memory is what they wait for"
+
+
+STAGED = {
+    **stalled(long_scoreboard=50, barrier=10),
+    REQUESTS: 1_000_000,
+    "smsp__sass_inst_executed_op_shared_st.sum": 1_000_000,
+    "smsp__sass_inst_executed_op_shared_ld.sum": 8_000_000,
+    "smsp__inst_executed_op_ldgsts.sum": 0,
+    "smsp__inst_executed_op_tma_ld.sum": 0,
+}
+
+
+def test_unpipelined_copies():
+    (item,) = found(STAGED)
+    assert item.rule == "unpipelined-copies"
+    # Warps wait 60% of the time: 40% remains with all of it hidden, 60% with one tile ahead.
+    assert item.likely_ns == pytest.approx(40_000, rel=0.01)
+    assert item.high_ns == pytest.approx(60_000 + 5_000, rel=0.03)
+    for other in (
+        {"smsp__inst_executed_op_ldgsts.sum": 100_000},
+        {"smsp__inst_executed_op_tma_ld.sum": 1_000},
+        {"smsp__sass_inst_executed_op_shared_st.sum": 0},
+        {"smsp__inst_executed_op_tma_ld.sum": None},
+    ):
+        assert "unpipelined-copies" not in rules(STAGED | other)
+    many = STAGED | stalled(long_scoreboard=90, barrier=0)
+    assert rules(many) == ["loads-in-flight"], "no barriers"
+
+
+def test_last_wave():
+    nearly_two = {"launch__waves_per_multiprocessor": 1.25, "sm__cycles_active.avg": 700_000}
+    (item,) = found(nearly_two)
+    assert item.rule == "last-wave", "and not the imbalance that it causes"
+    assert item.likely_ns == pytest.approx(100_000 * 1.25 / 2, rel=0.01)
+    assert item.high_ns == TIME_NS, "at worst nothing"
+    assert "1.25 waves" in item.proposal.claim(0)
+    balanced = {**nearly_two, "sm__cycles_active.avg": 1_000_000}
+    for waves in (0.9, 1.0, 1.95, 7.5):
+        assert rules({**balanced, "launch__waves_per_multiprocessor": waves}) == []
+
+
+# ---- shared and local memory
+
+
+def test_atomics_on_shared_memory():
+    adding = {
+        L1: 80.0,
+        "smsp__inst_executed_op_shared_atom.sum": 10_000_000,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum": 70_000_000,
+        DRAM: 10.0,
+    }
+    (item,) = found(adding)
+    assert (item.rule, item.likely_ns) == ("shared-atomics", None)
+    assert item.low_ns == pytest.approx(100_000 * 0.1 / 0.93 + 1_000)
+    assert "7.0 wavefronts" in item.proposal.claim(0)
+    assert rules({**adding, L1: 25.0}) == [], "L1 has time for them"
+    conflicts = {  # which are those of the atomics
+        SHARED: 80_000_000,
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": 60_000_000,
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum": 60_000_000,
+    }
+    assert rules(adding | conflicts) == ["shared-atomics"]
+    threads = "smsp__thread_inst_executed_per_inst_executed.ratio"
+    swapping = {
+        "smsp__inst_executed_op_shared_atom.sum": 10_000_000,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum": 10_000_000,
+        "smsp__inst_executed.sum": 80_000_000,
+        threads: 6.0,
+        ISSUE: 90.0,
+    }
+    assert rules(swapping) == ["shared-atomics"], "loops of compare and swap, not divergence"
+
+
+SPILLED = {
+    L1: 90.0,
+    ISSUE: 60.0,
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": 3_000_000,
+    "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum": 750_000,
+    "smsp__inst_executed.sum": 1_500_000,
+    LOADS: 1_000_000,
+    BYTES: 32.0,
+}
+
+
+def test_register_spills():
+    spilled = SPILLED | {"derived__local_spilling_requests": 750_000}
+    (item,) = found(spilled)
+    assert (item.rule, item.proposal.kind) == ("register-spills", Kind.REMOVES)
+    # Half of the instructions are spills. The issue slots are what is left, as L1 keeps a quarter.
+    assert item.likely_ns == pytest.approx(100_000 * 0.3 / 0.92 + 2_000, rel=0.06)
+    assert rules(SPILLED | {"derived__local_spilling_requests": 0}) == ["local-memory"]
+
+
+@pytest.mark.parametrize(
+    ("registers", "rule"), [(40, "register-spills"), (30, "local-memory"), (255, "register-spills")]
+)
+def test_spills_that_nobody_counted(registers, rule):
+    # With 40 registers, 6 blocks of 256 threads fit; with 48, only 5 would.
+    launches = Launches(
+        trace([IDLE | SPILLED | {"launch__registers_per_thread": registers}], capability=(9, 0))
+    )
+    plugins.load("kernel-rules")
+    ((item,),) = priced(launches, KERNEL_RULES)
+    assert item.rule == rule
+
+
+# ---- instructions and data
+
+
+CONVERTED = "smsp__sass_thread_inst_executed_op_conversion_pred_on.sum"
+XU = f"sm__inst_executed_pipe_xu.{OF_PEAK}"
+
+
+def test_conversions():
+    # The XU pipe executes an instruction every other cycle: 45 million of 100 SMs at 90%.
+    converting = {
+        XU: 90.0,
+        ISSUE: 60.0,
+        CONVERTED: 40e6 * 32,
+        "smsp__inst_executed.sum": 80_000_000,
+    }
+    (item,) = found(converting)
+    assert (item.rule, item.likely_ns) == ("conversions", None)
+    assert item.low_ns == pytest.approx(100_000 * 0.3 + 1_000), "half of the issue slots"
+    assert rules({**converting, CONVERTED: 10e6 * 32}) == [], "other functions"
+    assert rules({**converting, ISSUE: 95.0}) == [], "not limited by the XU pipe"
+
+
+def test_slow_math_without_opcodes():
+    ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed"
+    counters = {ISSUE: 90.0, XU: 40.0, CONVERTED: 10e6 * 32, "smsp__inst_executed.sum": 400e6}
+    (item,) = found({**counters, ffma: 3_200})  # of a million cycles: 100 million of warps
+    assert (item.rule, item.likely_ns) == ("slow-math", None)
+    assert item.low_ns == pytest.approx(100_000 * 0.2 + 1_000), "10 of 20 million on the XU pipe"
+    assert rules({**counters, ffma: 320}) == []
+
+
+def test_conversions_to_double_take_issue_slots():
+    pipe = f"sm__pipe_fp64_cycles_active.{OF_PEAK}"
+    counters = {pipe: 12.0, XU: 100.0, ISSUE: 20.0, "smsp__inst_executed.sum": 80_000_000}
+    (item,) = found({**counters, CONVERTED: 50e6 * 32})
+    assert item.rule == "double-precision"
+    # Of the issue slots 3 in 8 are left, of the XU pipe nothing; FMA has half of what FP64 had.
+    assert item.low_ns == pytest.approx(100_000 * 0.2 * 3 / 8 + 1_000)
+    assert "62.5% of the instructions convert" in item.proposal.claim(0)
+
+
+def test_misaligned():
+    pitched = {
+        L2: 90.0,
+        L1: 30.0,
+        LOADS: 50_000_000,
+        REQUESTS: 10_000_000,
+        BYTES: 25.6,
+        "l1tex__t_sector_hit_rate.pct": 0.0,
+    }
+    item, done = found(pitched)
+    assert item.rule == "misaligned", "not uncoalesced"
+    assert "5.0 sectors on average, where 4.0 would do" in item.proposal.claim(0)
+    assert item.likely_ns == pytest.approx(100_000 * 0.9 * 0.8 / 0.92 + 2_000, rel=0.03)
+    assert rules({**pitched, "l1tex__t_sector_hit_rate.pct": 20.0}) == [done.rule], (
+        "L1 has the fifth"
+    )
+
+
+def test_narrow_access_takes_threads_away():
+    adu = f"sm__inst_executed_pipe_adu.{OF_PEAK}"
+    narrow = {adu: 40.0, DRAM: 20.0, REQUESTS: 10_000_000, LOADS: 10_000_000, BYTES: 32.0}
+    (item,) = found({**narrow, **stalled(long_scoreboard=70)})
+    assert item.rule == "narrow-access"
+    # Bounds are checked by a sixteenth of the threads, so DRAM is what limits.
+    assert item.likely_ns == pytest.approx(100_000 * 0.2 / 0.88 + 2_000, rel=0.02)
+    # At best, elements are computed as vectors, too.
+    (item,) = found({**narrow, ISSUE: 30.0, **stalled(long_scoreboard=70)})
+    assert item.low_ns == pytest.approx(100_000 * 0.2 / 0.93 + 1_000)
+    assert item.likely_ns == pytest.approx(100_000 * 0.3 / 0.92 + 2_000, rel=0.03)
+
+
+# ---- L2, and the clock
+
+
+def test_l2_thrashing():
+    reading = {
+        DRAM: 80.0,
+        L2: 50.0,
+        "dram__bytes_read.sum": 400e6,
+        "dram__bytes_write.sum": 100e6,
+        "device__attribute_l2_cache_size": 50e6,
+        "lts__t_sectors_srcunit_tex_op_read.sum": 20_000_000,
+    }
+    first, done = found(reading)
+    assert (first.rule, first.likely_ns, first.proposal.kind) == (
+        "l2-thrashing",
+        None,
+        Kind.REARRANGES,
+    )
+    # At least as much as L2 holds must be read, and all be written.
+    assert first.low_ns == pytest.approx(100_000 * 0.8 * 150 / 500 / 0.93 + 1_000)
+    assert done.rule == "at-its-roof"
+    once = {"lts__t_sectors_srcunit_tex_op_read.sum": 400e6 / 32}
+    assert rules(reading | once) == ["at-its-roof"], "each sector is asked for once"
+    assert rules(reading | {"dram__bytes_read.sum": 60e6}) == ["at-its-roof"], (
+        "data about as large as L2"
+    )
+
+
+def test_low_clock():
+    slow = {
+        ISSUE: 80.0,
+        "sm__cycles_elapsed.avg.per_second": 1.2e9,
+        "device__attribute_max_gpu_frequency_khz": 2_000_000,
+    }
+    (item,) = found(slow)
+    assert (item.rule, item.proposal.kind) == ("low-clock", Kind.DONE)
+    assert (
+        item.proposal.claim(0)
+        == "The SMs run at 1.20 GHz, 60.0% of the 2.00 GHz that they can reach."
+    )
+    assert item.low_ns == pytest.approx(100_000 * 0.8 * 0.6 + 1_000), "at best"
+    assert rules({**slow, DRAM: 82.0}) == ["at-its-roof"], "DRAM has a clock of its own"
+    assert rules({**slow, "sm__cycles_elapsed.avg.per_second": 1.9e9}) == []

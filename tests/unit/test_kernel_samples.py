@@ -34,5 +34,5 @@ def test_kernels_are_ranked_by_samples_and_have_their_main_stall():
 
 
 def test_no_samples():
-    with pytest.raises(MissingTableError, match="no pc sample events"):
+    with pytest.raises(MissingTableError, match="no program counter samples"):
         warpline.stats(_trace([]), "kernel_samples")

@@ -191,6 +191,14 @@ def test_a_roofline() -> None:
     }
 
 
+def test_bytes_at_l1_before_hopper() -> None:
+    roofline = sections(FP32 | {"l1tex__lsu_writeback_active_mem_lg.sum.per_second": 1e9})[
+        "roofline"
+    ]
+    bytes_at = {point["level"]: point["bytes"] for point in roofline["points"]}
+    assert bytes_at == {"L1": 128_000_000, "DRAM": 1_000_000_000}
+
+
 @pytest.mark.parametrize(("gpu", "is_used"), [(H100, True), ("NVIDIA H200", False)])
 def test_measured_ceilings_of_the_same_gpu(gpu: str, *, is_used: bool) -> None:
     measured = MeasuredCeilings(gpu, "GPU-1", {"fp32": 55e12}, {"d2d": 1.4e12}, {})

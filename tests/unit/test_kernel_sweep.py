@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from support import ncu_captures
+from support.json_schema import violations
 
 import warpline
 from warpline.derived.efficiency.shape_launches import joined, shape_launches
@@ -61,6 +63,13 @@ def test_numbers_are_those_of_the_roofline(report: Trace) -> None:
             assert kernel["roof_ratio"] == pytest.approx(own[0]["share_ratio"])
 
 
+@pytest.mark.parametrize("top", [0, 1])
+def test_json_is_as_its_schema_says(report: Trace, repository: Path, top: int) -> None:
+    schema = json.loads((repository / "docs" / "sweep.schema.json").read_text(encoding="utf-8"))
+    for failed in (False, True):
+        assert violations(facts(report, top=top, failed=failed), schema) == []
+
+
 def test_runs_of_a_point_count_together(report: Trace) -> None:
     once, twice = shape_launches(report), joined([shape_launches(report)] * 2)
     assert [one.count * 2 for one in once] == [one.count for one in twice]
@@ -75,12 +84,13 @@ def test_tables_have_a_row_for_each_point(report: Trace) -> None:
     assert isinstance(result, Result)
     rows = result.to_polars().to_dicts()
     assert [row["N"] for row in rows] == [1, 2]
-    assert [row["failure"] for row in rows] == [None, "out of GPU memory"]
-    assert rows[1]["duration_ns"] is None
+    assert [row["duration_ns"] is None for row in rows] == [False, True]
+    assert rows[1]["kernel"] == "not measured: out of GPU memory"
     assert "--top 0 shows all" in " ".join(result.notes)
     (whole,) = kernel_sweep.document(facts(report), is_screen=False).sections
     assert isinstance(whole, Result)
     assert {*result.columns} < {*whole.columns}
+    assert whole.to_polars()["failure"].to_list()[-1] == "not run yet"
 
 
 def plain(values: dict[str, list[Any]], *, names: tuple[str, ...] = ()) -> dict[str, Any]:

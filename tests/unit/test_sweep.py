@@ -220,11 +220,23 @@ def test_what_is_no_sweep(tmp_path: Path) -> None:
         state.load(tmp_path)
 
 
+def test_only_files_of_a_sweep_are_removed(tmp_path: Path) -> None:
+    names = ("point-1.log", "point-1-flop.warpline", "point-a.txt", "other.warpline")
+    for name in names:
+        (tmp_path / name).touch()
+    state.remove(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*names}  # there is no sweep
+    State(DEFINITION).save(tmp_path)
+    state.remove(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*names[2:]}
+
+
 def test_another_sweep_is_not_resumed() -> None:
     state.check_same(DEFINITION, DEFINITION)
     command = DEFINITION.command
     for other, message in (
         (Definition("kernels", ("./y", "{N}"), TWO), "the command differs: it was ./x"),
+        (Definition("kernels", ("./x", "{N} {T}"), TWO), "now ./x '{N} {T}'"),
         (Definition("kernels", command, TWO[:1]), "--vary differs: it was N=1,2 T=a,b,c"),
         (Definition("kernels", command, TWO, repeats=3), "--repeat differs: it was 2, now 3"),
         (Definition("kernels", command, TWO, repeats=2), "--set full, now none"),
@@ -260,5 +272,8 @@ def test_runs_are_made_once_and_failures_are_results(tmp_path: Path) -> None:
     found = state.load(tmp_path)
     assert found.missing() == []
     assert len(found.attempts) == 11
+    again = state.load(tmp_path)
+    again.forget_failures()
+    assert again.missing() == [(1, 0), (1, 1)]
     assert running.run(found, tmp_path, run_point, told.append)
     assert len(asked) == 13

@@ -31,7 +31,7 @@ else:
     rendering = lazy("warpline.render.comparison")
 
 NAME = "compare"
-HELP = "compare two runs: what changed, whether it is noise, and why"
+HELP = "compare two runs, or the counters of their kernels: what changed, and whether it is noise"
 
 _SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on
 
@@ -56,7 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     group.add_argument(
         "--fail-on",
         metavar="SHARE",
-        help="exit with status 3 if steps take this much more time, such as 5%%; 4 if undecided",
+        help="exit with status 3 if steps (of counters: launches of a kernel) take this much more"
+        " time, such as 5%%; 4 if undecided",
     )
     group.add_argument(
         "--tables",

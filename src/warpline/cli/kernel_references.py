@@ -30,18 +30,18 @@ NOMINAL = "nominal"  # of --ceilings: measured ones are not looked for
 
 def check(chosen: CountingSettings) -> None:
     """Raise an InputError if a file cannot be used: before a program runs, not after it."""
-    if chosen.timeline is not None and not Path(chosen.timeline).exists():
-        raise InputError(f"{chosen.timeline}: no such file", hint="name a recording")
+    for name in chosen.timeline:
+        if not Path(name).exists():
+            raise InputError(f"{name}: no such file", hint="name a recording")
     if chosen.ceilings:
         results.measured_ceilings(*_named(chosen))
 
 
 def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
     """Return the steps of a timeline: the one that is named, or that is among the reports."""
-    if chosen.timeline is not None:
-        return in_steps.TimelineSteps(api.open(chosen.timeline), trace)
-    has_both = trace.has("kernel") and trace.row_count("kernel")
-    return in_steps.TimelineSteps(trace, trace) if has_both else None
+    if chosen.timeline:
+        return in_steps.TimelineSteps(api.open(*chosen.timeline), trace)
+    return in_steps.own_steps(trace)
 
 
 class Files(NamedTuple):

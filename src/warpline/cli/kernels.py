@@ -105,7 +105,7 @@ _INSTANCES: Mapping[Instances, documents.ShownInstances] = {
 }
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
-_SAMPLES = "kernel_samples"
+_SAMPLES, _KERNELS_BY_SAMPLES = "pc_sample", "kernel_samples"
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
 _NO_COUNTS = "no samples or counts of instructions"
@@ -160,10 +160,16 @@ def run(args: Namespace) -> int:
         return _count(chosen)
     with bar.shown(Namespace(quiet=chosen.quiet)):
         trace = api.open(*chosen.imported)
-        _print(chosen, trace, chosen.page or Page.DETAILS)
+        _print(chosen, trace, chosen.page or _default_page(trace))
         if not chosen.quiet:
             print_trace_warnings(trace)
     return 0
+
+
+def _default_page(trace: Trace) -> Page:
+    """Return the page of a report: details of launches, or the source where samples are all."""
+    is_sampled = trace.has("pc_sample") and not trace.has("profiled_kernel")
+    return Page.SOURCE if is_sampled else Page.DETAILS
 
 
 def _count(chosen: CountingSettings) -> int:
@@ -210,10 +216,8 @@ def _after_sampling(
             trace = api.open(outcome.output)
             if not chosen.quiet:
                 _tell_samples(chip, trace)
-            if is_wanted and chosen.page is Page.SESSION:
-                _print(chosen, trace, Page.SESSION)
-            elif is_wanted:
-                _write_document(chosen, api.document(trace, [_SAMPLES]))
+            if is_wanted:
+                _print(chosen, trace, chosen.page or Page.SOURCE)
     if not chosen.quiet:
         running.tell(outcome, "nothing was sampled")
         if is_kept:
@@ -342,6 +346,7 @@ def _page_of(chosen: CountingSettings) -> Page:
     if chosen.page is not None:
         return chosen.page
     is_plain = not chosen.csv and chosen.print_summary is Summary.NONE
+    is_plain = is_plain and chosen.print_details is Details.HEADER
     return Page.SUMMARY if is_plain and chosen.request.is_light else Page.DETAILS
 
 
@@ -410,13 +415,19 @@ def _write_source(chosen: CountingSettings, trace: Trace, out: TextIO) -> None:
         if not found.count and not chosen.quiet:
             talk.warning(_NO_COUNTS)
             talk.hint(_NO_COUNTS_HINT)
+        if view is Source.HOT and trace.has(_SAMPLES):
+            kernels = api.document(trace, [_KERNELS_BY_SAMPLES])
+            plugins.find("renderers", "text", render.RENDERERS).render(
+                kernels, out, _options(chosen, out)
+            )
+            out.write("\n")
         views = [] if view is Source.HOT else view.split(",")
         blocks.write(code_screens.screen(found, views), out, _options(chosen, out))
 
 
 def _choice(chosen: CountingSettings) -> filters.Choice:
     """Return the launches to print; of a program, those that were counted."""
-    if chosen.command:
+    if chosen.command and not chosen.source:
         return filters.Choice(attributes=chosen.request.metrics)
     metrics = tuple(name for names in chosen.metrics for name in names.split(",") if name)
     return filters.Choice(
@@ -495,12 +506,12 @@ def _write_json(
     """Write launches with their findings as JSON, and their sections and code if asked for."""
     choice, measured = _choice(chosen), references.measured(chosen, trace)
     listed: list[tuple[KernelFinding, ...]] = []
-    shown = []
+    shown = None
     if len(launches):
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
-            shown = bodies.kernel_sections(trace, choice, measured=measured)
+            shown = bodies.sections_by_place(trace, choice, measured=measured)
     listings.write_json(launches, out, findings=listed, sections=shown, code=found)
 
 
@@ -509,9 +520,11 @@ def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> 
     if chosen.print_details is Details.HEADER:
         return None
     measured = references.measured(chosen, trace)
-    shown = bodies.kernel_sections(trace, _choice(chosen), measured=measured)
+    shown = bodies.sections_by_place(trace, _choice(chosen), measured=measured)
     drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
-    return lambda place, names: section_bodies.body_texts(names, shown[place], drawing)
+    return lambda places, names: [
+        section_bodies.body_texts(names, of, drawing) for of in shown(places)
+    ]
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from warpline.cli import running, talk
 from warpline.cli.startup import lazy
-from warpline.errors import WarplineError
+from warpline.errors import CounterError, WarplineError
 from warpline.files import check_output, complete_file
 from warpline.units import plural
 
@@ -124,6 +124,7 @@ def _folder(chosen: SweepSettings) -> Iterator[Path]:
     if not chosen.resume:
         check_output(folder, is_folder=True, overwrite=chosen.force_overwrite)
         folder.mkdir(exist_ok=True)
+        state.remove(folder)
     yield folder
 
 
@@ -134,6 +135,8 @@ def _state(chosen: SweepSettings, folder: Path) -> State:
     found = state.load(folder)
     if chosen.command:
         state.check_same(found.definition, chosen.definition)
+    if chosen.retry_failed:
+        found.forget_failures()
     return found
 
 
@@ -165,6 +168,8 @@ def _recorded(chosen: SweepSettings, found: State) -> list[swept.Recorded]:
         for text in prepared.warnings:
             talk.warning(text)
     if prepared.obstacle is not None:
+        if chosen.has_filter:  # a timeline has all launches
+            raise CounterError(prepared.obstacle.cause, hint=prepared.obstacle.cure)
         talk.warning(f"no counters: {prepared.obstacle.cause}; recording timelines instead")
         talk.hint(prepared.obstacle.cure)
         return [swept.Recorded(chosen.capture("", None), "", "timeline")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -170,7 +171,7 @@ def _difference(
         change=verdict_of(estimate, tolerance),
         ratio=estimate.ratio,
         low=estimate.low,
-        high=estimate.high,
+        high=estimate.high if math.isfinite(estimate.high) else None,
         p=estimate.p,
     )
 
@@ -269,9 +270,10 @@ def _sentence(differences: Sequence[KernelDifference], forbidden: Sequence[Fact]
     assert first.after is not None
     more = "less" if first.ratio < 1 else "more"
     times = f"{format_ns(first.before.time_ns)} to {format_ns(first.after.time_ns)} per launch"
-    became = [f"{item.change}: {item.rule}" for item in first.findings if item.change == "fixed"]
-    why = "; ".join(["", *became])
+    fixed = [item.rule for item in first.findings if item.change == "fixed"]
+    why = f"; fixed: {', '.join(fixed)}" if fixed else ""
+    counted = f"{kernels}: {said}. " if len(differences) > 1 else ""
     return (
-        f"{kernels}: {said}. {short_name(first.name)} takes"
+        f"{counted}{short_name(first.name)} takes"
         f" {format_ratio(abs(1 - first.ratio))} {more} time ({times}){why}."
     )

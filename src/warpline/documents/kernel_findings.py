@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from warpline import plugins
 from warpline.counters.units import unit_of
+from warpline.derived.code.fault_lines import FaultLines
+from warpline.derived.code.lines import NO_TEXT
 from warpline.derived.kernel_limits.ceilings import ceilings_of
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.opcodes import EXECUTED
 from warpline.derived.kernel_limits.pricing import Priced, priced
 from warpline.derived.kernel_limits.resources import RESOURCES
-from warpline.derived.kernel_limits.rules import KERNEL_RULES, Kind
+from warpline.derived.kernel_limits.rules import KERNEL_RULES, Kind, Proposal
 from warpline.documents.kernel_filters import NAMES, Choice, chosen_rows, shown
 from warpline.documents.table_rows import Rows
-from warpline.result.kernel_findings import KernelFinding, KernelFindings, MetricValue, Outcome
+from warpline.result.kernel_findings import (
+    FindingLine,
+    KernelFinding,
+    KernelFindings,
+    MetricValue,
+    Outcome,
+)
 from warpline.trace import Trace
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ _OUTCOMES: dict[Kind, Outcome] = {
 # where the worst is unknown, that it would if the repair came halfway to its floor.
 _HIGH, _MEDIUM = 0.2, 0.1
 _HIGH_OF_FLOOR, _MEDIUM_OF_FLOOR = 0.5, 0.2
+_LINES = 3  # of a finding
 
 
 def kernel_findings(
@@ -66,8 +75,8 @@ def of_rows(launches: Launches, rows: Sequence[int]) -> list[tuple[KernelFinding
     if not launches.demands.has_all.any():
         return [()] * len(rows)
     plugins.load("kernel-rules")
-    found = priced(launches, KERNEL_RULES)
-    return [tuple(_finding(launches, item, row) for item in found[row]) for row in rows]
+    found, lines = priced(launches, KERNEL_RULES), FaultLines(launches.trace)
+    return [tuple(_finding(launches, lines, item, row) for item in found[row]) for row in rows]
 
 
 def of_kernels(
@@ -137,7 +146,7 @@ def _sizes(table: Rows, of: str) -> list[str]:
     return [f"({x}, {y}, {z})" for x, y, z in axes]
 
 
-def _finding(launches: Launches, item: Priced, row: int) -> KernelFinding:
+def _finding(launches: Launches, lines: FaultLines, item: Priced, row: int) -> KernelFinding:
     proposal = item.proposal
     low, high, before = round(item.low_ns), round(item.high_ns), round(item.before_ns)
     return KernelFinding(
@@ -153,7 +162,20 @@ def _finding(launches: Launches, item: Priced, row: int) -> KernelFinding:
         item.limiter,
         tuple(_evidence(launches, item, row)),
         proposal.fix,
+        tuple(_lines(launches.trace, lines, proposal, row)),
     )
+
+
+def _lines(trace: Trace, lines: FaultLines, proposal: Proposal, row: int) -> Iterator[FindingLine]:
+    """Yield the source lines at which a fault shows most."""
+    place = proposal.shown_at
+    if place is None:
+        return
+    for found in lines.ranked(row, place.metrics, _LINES):
+        text = None if found.text == NO_TEXT else trace.strings.text(found.text).strip()
+        value = _number(np.float64(found.value))
+        file = trace.strings.text(found.file)
+        yield FindingLine(file, found.line, text, place.noun, value, found.ratio)
 
 
 def _severity(item: Priced, time_ns: float) -> Severity:

@@ -18,7 +18,7 @@ from warpline.documents.kernel_code import kernel_code
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.kernel_findings import kernel_findings
 from warpline.documents.kernel_sections import SectionBodies
-from warpline.documents.kernel_steps import TimelineSteps
+from warpline.documents.kernel_steps import own_steps
 from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
 from warpline.hardware.measured import MeasuredCeilings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from warpline.derived.kernel_sections.registry import SECTION_BODIES
 from warpline.documents.kernel_filters import Choice, chosen_rows
 from warpline.documents.table_rows import Rows
 from warpline.hardware.measured import MeasuredCeilings
+from warpline.ops.arrays import I64
 from warpline.trace import Trace
 
 ORDER = (
@@ -38,12 +39,27 @@ def kernel_sections(
         choice: Which launches.
         measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
-    rows = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
-    return SectionBodies(trace, measured).of_rows(rows)
+    return sections_by_place(trace, choice, measured=measured)(slice(None))
+
+
+def sections_by_place(
+    trace: Trace, choice: Choice, *, measured: Sequence[MeasuredCeilings] = ()
+) -> Callable[[slice | I64], list[Sections]]:
+    """Return what makes the same of chosen launches at some places: each has thousands of values.
+
+    The arguments are those of `kernel_sections`.
+    """
+    rows = np.array(chosen_rows(trace, Rows(trace, "profiled_kernel"), choice), np.int64)
+    bodies = SectionBodies(trace, measured)
+    return lambda places: bodies.of_rows(rows[places])
 
 
 class SectionBodies:
+<<<<<<< HEAD
+    """The bodies of all launches of a trace, as columns, of which parts are taken."""
+=======
     """The bodies of all launches of a trace, as columns."""
+>>>>>>> kpage
 
     def __init__(self, trace: Trace, measured: Sequence[MeasuredCeilings] = ()) -> None:
         """Compute the columns; the arguments are those of `kernel_sections`."""
@@ -51,8 +67,13 @@ class SectionBodies:
         metrics = Metrics(trace, measured)
         self._bodies = {name: SECTION_BODIES.get(name).make(metrics) for name in ORDER}
 
+<<<<<<< HEAD
+    def of_rows(self, chosen: Sequence[int] | I64) -> list[Sections]:
+        """Return the bodies of some launches, by their rows in `profiled_kernel`, in this order."""
+=======
     def of_rows(self, chosen: Sequence[int]) -> list[Sections]:
         """Return the bodies of launches, by their rows in `profiled_kernel`, in their order."""
+>>>>>>> kpage
         rows = np.array(chosen, np.int64)
         found: list[Sections] = [{} for _ in rows]
         for name, body in self._bodies.items():

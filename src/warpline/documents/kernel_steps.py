@@ -56,9 +56,11 @@ class TimelineSteps:
 
     def __init__(self, timeline: Trace, counters: Trace, steps: str | None = None) -> None:
         if not timeline.has("kernel") or not timeline.row_count("kernel"):
-            raise MissingTableError(
-                "the timeline has no kernels", hint="record one: warpline profile -o run PROGRAM"
-            )
+            has_graphs = timeline.has("graph_launch") and timeline.row_count("graph_launch") > 0
+            hint = "profile again with --cuda-graph-trace=node: it has whole CUDA graphs"
+            if not has_graphs:
+                hint = "record one: warpline profile -o run PROGRAM"
+            raise MissingTableError("the timeline has no kernels", hint=hint)
         self._run = Run(timeline, steps)
         self._whole = Baseline(self._run)
         run_steps = steps_of(self._run)
@@ -66,7 +68,7 @@ class TimelineSteps:
         source = run_steps.source if has_steps else None
         self._absent = KernelInSteps(0, 0, round(self._whole.step_ns.central), source)
         self._work = self._by_key()
-        self._keys = _keys(counters, "profiled_kernel")
+        self._counted = _Kernels(counters, "profiled_kernel")
 
     def of_launch(self, row: int) -> KernelInSteps:
         """Return the share of a step that the kernel of a profiled launch has."""
@@ -89,7 +91,7 @@ class TimelineSteps:
         of_kernels: dict[tuple[_Key, ...], list[int]] = {}
         for place, row in enumerate(rows):
             if findings[place]:
-                of_kernels.setdefault(self._keys[row], []).append(place)
+                of_kernels.setdefault(self._counted.of_row(row), []).append(place)
         priced = list(findings)
         for places in of_kernels.values():
             # All findings of a launch but those after a repair begin with its duration.
@@ -128,32 +130,41 @@ class TimelineSteps:
         return tuple(priced)
 
     def _found(self, row: int) -> _Work | None:
-        return next((self._work[key] for key in self._keys[row] if key in self._work), None)
+        return next(
+            (self._work[key] for key in self._counted.of_row(row) if key in self._work), None
+        )
 
     def _by_key(self) -> dict[_Key, _Work]:
         trace = self._run.trace
-        work, keys = operations(trace), _keys(trace, "kernel")
+        work, kernels = operations(trace), _Kernels(trace, "kernel")
         places = work.of_table("kernel")
-        kernel = work.row[places]
-        run_steps, step = steps_of(self._run), step_of_operations(self._run)
+        codes = kernels.codes[work.row[places]]
         parts: dict[_Key, list[I64]] = {}
-        for own in by_group(factorize_rows(*_columns(trace, "kernel")).codes[kernel]):
-            for key in keys[int(kernel[own[0]])]:
+        for own in by_group(codes):
+            for key in kernels.keys[int(codes[own[0]])]:
                 parts.setdefault(key, []).append(places[own])
-        found = {}
-        for key, pieces in parts.items():
-            own = np.sort(np.concatenate(pieces))
-            counted, number = own, 1
-            if self._absent.source is not None:
-                of_step = step[own]
-                counted = own[(of_step != NO_STEP) & run_steps.included[of_step]]
-                number = int(run_steps.included.sum())
-            time_ns = int((work.end_ns - work.start_ns)[counted].sum())
-            in_steps = replace(
-                self._absent, launches=len(counted) / number, time_ns=round(time_ns / number)
-            )
-            found[key] = _Work(own, in_steps)
-        return found
+        return {
+            key: self._work_of(np.sort(np.concatenate(pieces))) for key, pieces in parts.items()
+        }
+
+    def _work_of(self, own: I64) -> _Work:
+        """Return the launches of a kernel and shape, as operations, with their part of a step."""
+        work, counted, number = operations(self._run.trace), own, 1
+        if self._absent.source is not None:
+            run_steps, step = steps_of(self._run), step_of_operations(self._run)[own]
+            counted = own[(step != NO_STEP) & run_steps.included[step]]
+            number = int(run_steps.included.sum())
+        time_ns = int((work.end_ns[counted] - work.start_ns[counted]).sum())
+        in_steps = replace(
+            self._absent, launches=len(counted) / number, time_ns=round(time_ns / number)
+        )
+        return _Work(own, in_steps)
+
+
+def own_steps(trace: Trace) -> TimelineSteps | None:
+    """Return the steps of a trace that has both, profiled launches and a timeline, merged."""
+    has_both = trace.has("kernel") and trace.row_count("kernel") > 0
+    return TimelineSteps(trace, trace) if has_both else None
 
 
 def _saving(item: KernelFinding, before: Baseline, work: _Work) -> StepSaving:
@@ -168,19 +179,26 @@ def _saving(item: KernelFinding, before: Baseline, work: _Work) -> StepSaving:
     return StepSaving(central, low, high, work.in_steps.step_ns)
 
 
-def _columns(trace: Trace, table: str) -> list[I64]:
-    columns = trace.columns(table, *_NAMES, *_SHAPE)
-    return [columns[name].filled(-1).astype(np.int64) for name in (*_NAMES, *_SHAPE)]
+class _Kernels:
+    """The kernels and shapes of a table.
 
+    Attributes:
+        codes: Shape (rows,), which of them each row is.
+        keys: What identifies each: the mangled name and the shape, then the other name.
+    """
 
-def _keys(trace: Trace, table: str) -> list[tuple[_Key, ...]]:
-    """Return what identifies the kernel and shape of each row: the mangled name, then the other."""
-    columns = _columns(trace, table)
-    found = factorize_rows(*columns)
-    keys: list[tuple[_Key, ...]] = []
-    of_groups = (column[found.first].tolist() for column in columns)
-    for mangled, name, *shape in zip(*of_groups, strict=True):
-        names = [trace.strings.text(mangled)] if mangled >= 0 else []
-        names += [normalized(trace.strings.text(name))] if name >= 0 else []
-        keys.append(tuple((text, *shape) for text in dict.fromkeys(names)))
-    return [keys[code] for code in found.codes.tolist()]
+    def __init__(self, trace: Trace, table: str) -> None:
+        loaded = trace.columns(table, *_NAMES, *_SHAPE)
+        columns = [loaded[name].filled(-1).astype(np.int64) for name in (*_NAMES, *_SHAPE)]
+        found = factorize_rows(*columns)
+        self.codes = found.codes
+        self.keys: list[tuple[_Key, ...]] = []
+        of_each = (column[found.first].tolist() for column in columns)
+        for mangled, name, *shape in zip(*of_each, strict=True):
+            names = [trace.strings.text(mangled)] if mangled >= 0 else []
+            names += [normalized(trace.strings.text(name))] if name >= 0 else []
+            self.keys.append(tuple((text, *shape) for text in dict.fromkeys(names)))
+
+    def of_row(self, row: int) -> tuple[_Key, ...]:
+        """Return what identifies the kernel and shape of a row."""
+        return self.keys[int(self.codes[row])]

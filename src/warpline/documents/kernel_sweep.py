@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from warpline.derived.efficiency.shape_launches import ShapeLaunches, joined, sh
 from warpline.ops.arrays import F64
 from warpline.presentation.kernel_names import short_names
 from warpline.result import Document, Field, Numbers, Result, Values, column_of
-from warpline.sweep.points import Point
+from warpline.sweep.points import Point, title
 from warpline.sweep.state import Attempt, State
 from warpline.trace import Trace, counter_runs
 from warpline.trace.recording import write_recording
@@ -30,8 +31,8 @@ def _share(name: str, doc: str, header: str, *, is_optional: bool = False) -> Fi
 
 _OF_KERNEL = (
     Field("kernel", Unit.NONE, "Kernel name.", "Kernel", is_optional=True),
-    Field("grid", Unit.NONE, "Blocks of the grid.", "Grid", is_optional=True),
-    Field("block", Unit.NONE, "Threads of a block.", "Block", is_optional=True),
+    Field("grid", Unit.NONE, "Blocks of the grid.", "Grid", is_detail=True, is_optional=True),
+    Field("block", Unit.NONE, "Threads of a block.", "Block", is_detail=True, is_optional=True),
     Field("launches", Unit.COUNT, "Launches that were counted.", "Launches", is_optional=True),
 )
 _NUMBERS = (
@@ -50,14 +51,19 @@ _NUMBERS = (
     Field("bytes_per_s", Unit.NONE, "Bytes of DRAM per second.", "GB/s", 1e-9, 1, is_optional=True),
     Field("intensity", Unit.NONE, "FLOP per byte of DRAM.", "FLOP/B", 1.0, 2, is_optional=True),
     Field("roof", Unit.NONE, "Nearest ceiling of the roofline.", "Roof", is_optional=True),
-    _share("roof_ratio", "Share of this ceiling.", "Of Roof (%)", is_optional=True),
+    _share("roof_ratio", "Share of this ceiling.", "Roof (%)", is_optional=True),
     _share("occupancy_ratio", "Achieved occupancy.", "Occ (%)", is_optional=True),
     Field("clock_hz", Unit.HZ, "Clock of the SMs.", "GHz", 1e-9, 2, is_optional=True),
 )
 _FAILURE = Field("failure", Unit.NONE, "Why it was not measured.", "Not Measured", is_optional=True)
 _FIELDS = (*_OF_KERNEL, *_NUMBERS, _FAILURE)
-# What a screen leaves out, beside what has no value.
-_NOT_ON_SCREEN = frozenset({"duration_min_ns", "duration_max_ns", "flop", "dram_bytes", "clock_hz"})
+# On a screen: what matters most first, as a narrow one leaves out the last ones, and the name at
+# the end, where it is shortened. Points that were not measured have the reason there.
+_ON_SCREEN = (
+    *("duration_ns", "duration_min_ns", "duration_max_ns", "flop_per_s", "bytes_per_s"),
+    *("roof_ratio", "roof", "dram_ratio", "occupancy_ratio", "sm_ratio", "tensor_ratio"),
+    *("intensity", "l2_ratio", "issue_ratio", "time_ratio", "launches", "grid", "block", "kernel"),
+)
 
 
 def complete(state: State, folder: Path, open_file: Open) -> None:
@@ -90,7 +96,7 @@ def _metrics(trace: Trace) -> list[str]:
 
 
 def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, Any]:
-    """Return what is known of a sweep, as its JSON.
+    """Return what is known of a sweep, as its JSON: docs/sweep.schema.json.
 
     Args:
         state: Its runs.
@@ -113,7 +119,7 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
         kernel["short_name"] = short[kernel["kernel"]]
     return {
         "schema_version": SCHEMA_VERSION,
-        "gpu": gpus[0] if gpus else None,
+        "gpu": ", ".join(dict.fromkeys(gpus)) or None,
         "command": list(definition.command),
         "vary": {
             item.name: [_value(text) for text in item.values] for item in definition.parameters
@@ -126,14 +132,13 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
 
 def _value(text: str) -> int | float | str:
     """Return a value as a number, if that is what it is."""
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        if np.isfinite(number) and "_" not in text:
-            return number
-    return text
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if not math.isfinite(number) or "_" in text:
+        return text
+    return int(text) if text.strip().lstrip("+-").isdecimal() else number
 
 
 def _gpus(trace: Trace) -> list[str]:
@@ -153,7 +158,7 @@ def _point(
     runs = []
     for one in measured:
         trace = open_file(one.files[0])
-        gpus += _gpus(trace) if not gpus else []
+        gpus += _gpus(trace)
         runs.append(shape_launches(trace))
     kernels = _kernels(joined(runs))
     if measured and not kernels and failure is None:
@@ -256,32 +261,35 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
     if is_screen:
         _shorten(rows)
     axes = [Field(name, Unit.NONE, "Value of the parameter.", name) for name in names.values()]
-    hidden = _hidden(known, rows) if is_screen else frozenset()
-    fields = (*axes, *(field for field in _FIELDS if field.name not in hidden))
+    of_name = {field.name: field for field in _FIELDS}
+    shown = _shown(known, rows) if is_screen else list(of_name)
+    fields = (*axes, *(of_name[name] for name in shown))
     columns = {field.name: _column(field, [row[field.name] for row in rows]) for field in fields}
-    key = (*names.values(), *(name for name in ("kernel", "grid", "block") if name not in hidden))
+    key = (*names.values(), *(() if is_screen else ("kernel", "grid", "block")))
     result = Result(NAME, _title(known), fields, columns, key, _notes(known))
     return Document(known["gpu"] or "sweep", known, (result,))
 
 
 def _shorten(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
-        if row["kernel"] is not None:
-            row["kernel"] = row["short_name"]
-            for name in ("grid", "block"):
-                row[name] = row[name].removesuffix("x1").removesuffix("x1")
+        if row["kernel"] is None:
+            row["kernel"] = f"not measured: {row['failure']}"
+            continue
+        row["kernel"] = row["short_name"]
+        for name in ("grid", "block"):
+            row[name] = row[name].removesuffix("x1").removesuffix("x1")
 
 
-def _hidden(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the columns that a screen leaves out."""
-    hidden = set(_NOT_ON_SCREEN)
-    if known["repeat"] > 1:
-        hidden -= {"duration_min_ns", "duration_max_ns"}
-    if not any(row["sm_ratio"] is None for row in rows if row["kernel"] is not None):
+def _shown(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns that a screen shows, in order."""
+    hidden = set()
+    if known["repeat"] == 1:
+        hidden |= {"duration_min_ns", "duration_max_ns"}
+    if any(row["sm_ratio"] is not None for row in rows):
         hidden.add("issue_ratio")
     if all(point["kernels_counted"] < 2 for point in known["points"]):
         hidden.add("time_ratio")
-    return frozenset(hidden)
+    return [name for name in _ON_SCREEN if name not in hidden]
 
 
 def _column(field: Field, values: Sequence[Any]) -> Values:
@@ -302,15 +310,20 @@ def _title(known: Mapping[str, Any]) -> str:
 def _notes(known: Mapping[str, Any]) -> tuple[str, ...]:
     points = known["points"]
     notes = []
-    failed = [point for point in points if point["failure"] is not None]
-    if failed:
-        notes.append(f"{len(failed)} of {plural(len(points), 'point')} not measured.")
+    missing = [point for point in points if not point["kernels"]]
+    if missing:
+        notes.append(f"{len(missing)} of {plural(len(points), 'point')} not measured.")
     hidden = max((p["kernels_counted"] - len(p["kernels"]) for p in points), default=0)
     if hidden > 0:
         notes.append(
-            f"Of each point, the kernel with the most counted time is shown, and up to"
-            f" {plural(hidden, 'other')} not: --top 0 shows all, -k NAME counts one."
+            f"Kernels with less counted time are not shown (up to {hidden} of a point): --top 0"
+            " shows all, -k NAME counts one."
         )
+    notes += [
+        f"{title(point['values'])}: a later run failed: {point['failure']}"
+        for point in points
+        if point["kernels"] and point["failure"] is not None
+    ]
     told: dict[str, int] = {}
     for point in points:
         for note in point["notes"]:

@@ -28,6 +28,7 @@ _OF_CUDA = frozenset({"kernel", "memcpy", "memset", "graph_launch", "api_call"})
 _ROWS = {
     "gpu_health": "readings of GPUs",
     "host_health": "readings of the machine",
+    "pc_sample": "program counter samples",
     "um_cpu_page_fault": "CPU page faults of unified memory",
     "um_gpu_page_fault": "GPU page faults of unified memory",
 }

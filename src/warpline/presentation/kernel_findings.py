@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from warpline.presentation.blocks import Block, FindingBlock, Line, Presentation, Section
 from warpline.presentation.kernel_names import short_names
@@ -10,6 +11,7 @@ from warpline.result.kernel_findings import KernelFinding, KernelFindings, Kerne
 from warpline.units import format_ns, format_ratio, plural
 
 _SHOWN, _KERNELS = 3, 20  # findings of a kernel, kernels
+_LINE_CHARACTERS = 60  # of a source line
 _UNJUDGED = (
     "Slow math and conversions to double were not judged: that requires instructions by opcode, as"
     " in reports of ncu --set full."
@@ -52,8 +54,20 @@ def _block(finding: KernelFinding, place: int) -> FindingBlock:
         finding.claim,
         (),
         "",
-        (("Time", _time(finding)), *_step(finding), ("Fix", finding.fix)),
+        (*_line(finding), ("Time", _time(finding)), *_step(finding), ("Fix", finding.fix)),
     )
+
+
+def _line(finding: KernelFinding) -> Sequence[tuple[str, str]]:
+    """Return the source line at which the finding shows most."""
+    if not finding.lines:
+        return ()
+    line = finding.lines[0]
+    place, text = f"{PurePath(line.file).name}:{line.line}", line.text or ""
+    if len(text) > _LINE_CHARACTERS:
+        text = f"{text[: _LINE_CHARACTERS - 3]}..."
+    share = f"{format_ratio(line.ratio)} of the {line.metric}"
+    return (("At", f"{place}  {text}  ({share})" if text else f"{place} ({share})"),)
 
 
 def _in_steps(of: KernelInSteps) -> str:

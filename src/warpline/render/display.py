@@ -23,6 +23,7 @@ from warpline.presentation import (
     Waterfall,
 )
 from warpline.presentation import comparison as comparisons
+from warpline.presentation import kernel_comparison as of_kernels
 from warpline.presentation.findings import finding_alone
 from warpline.presentation.outlines import notebook
 from warpline.render import RENDERERS, TERMINAL_ROWS, Options, comparison, screen
@@ -40,6 +41,7 @@ from warpline.result import (
     Texts,
 )
 from warpline.result.comparison import Comparison
+from warpline.result.kernel_comparison import KernelComparison
 from warpline.units import (
     Unit,
     format_bytes,
@@ -72,7 +74,7 @@ def text(shown: Document | Result | Finding) -> str:
     render = RENDERERS.get("text").render
     if isinstance(document, Diagnosis):
         render = diagnosis_text.render
-    elif isinstance(document, Comparison):
+    elif isinstance(document, Comparison | KernelComparison):
         render = comparison.render_text
     elif _is_summary(document):
         render = screen.render
@@ -91,6 +93,8 @@ def html(shown: Document | Result | Finding) -> str:
         parts = _blocks(notebook(shown).blocks)
     elif isinstance(shown, Comparison):
         parts = chain(_blocks(comparisons.notebook(shown).blocks), _tables(shown))
+    elif isinstance(shown, KernelComparison):
+        parts = chain(_blocks(of_kernels.markdown(shown).blocks), _tables(shown))
     else:
         parts = _document(shown)
     return f"<div>{''.join(parts)}</div>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, TextIO
 
@@ -133,7 +133,7 @@ def write_json(
     out: TextIO,
     *,
     findings: Sequence[tuple[KernelFinding, ...]] = (),
-    sections: Sequence[Mapping[str, Any]] = (),
+    sections: Callable[[slice], Sequence[Mapping[str, Any]]] | None = None,
     code: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches, their metrics and findings as JSON, in base units.
@@ -144,15 +144,11 @@ def write_json(
         table: The launches.
         out: Where to write.
         findings: Those of each launch; empty without any.
-        sections: Charts and tables of each launch, as JSON; empty to leave them out.
+        sections: Returns charts and tables, as JSON, of launches at some places; None to leave
+            them out.
         code: Their code; None to leave it out.
     """
     findings = findings or [()] * len(table)
-    more: list[dict[str, str]] = [{} for _ in table.launches]
-    for members, of in zip(more, sections, strict=False):
-        members["sections"] = json.dumps(of, separators=(",", ":"))
-    for members, place in zip(more, code.places if code else (), strict=False):
-        members["code"] = json.dumps(place)
     devices = {launch.device for launch in table.launches} - {None}
     device = devices.pop() if len(devices) == 1 else None
     out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
@@ -162,7 +158,12 @@ def write_json(
         rows: Iterable[tuple[str, ...]] = zip(*cells, strict=True)
         if not cells:
             rows = [()] * (places.stop - places.start)
-        launches = zip(table.launches[places], rows, findings[places], more[places], strict=True)
+        more: list[dict[str, str]] = [{} for _ in table.launches[places]]
+        for members, of in zip(more, sections(places) if sections else (), strict=False):
+            members["sections"] = json.dumps(of, separators=(",", ":"))
+        for members, place in zip(more, code.places[places] if code else (), strict=False):
+            members["code"] = json.dumps(place)
+        launches = zip(table.launches[places], rows, findings[places], more, strict=True)
         kernels = ",".join(
             _json_launch(launch, [cell for cell in row if cell], found, members)
             for launch, row, found, members in launches
@@ -253,7 +254,17 @@ def _json_findings(findings: Iterable[KernelFinding]) -> str:
                 {"metric": item.metric, "value": item.value, "unit": item.unit}
                 for item in finding.evidence
             ],
-            "lines": [],  # of the source: not known yet
+            "lines": [
+                {
+                    "file": line.file,
+                    "line": line.line,
+                    "text": line.text,
+                    "metric": line.metric,
+                    "value": line.value,
+                    "ratio": line.ratio,
+                }
+                for line in finding.lines
+            ],
             "fix": finding.fix,
         }
         for finding in findings

@@ -55,8 +55,8 @@ RULE_KINDS = {"none": "", "info": "INF", "warning": "WRN", "error": "ERR", "opti
 # Lists of the metrics that belong to others. Nsight Compute shows them nowhere.
 LISTS = ("breakdown:", "group:")
 
-Bodies = Callable[[int, Sequence[str]], Sequence[str]]
-"""Returns the text of each section of a launch, by its place and their identifiers."""
+Bodies = Callable[[I64, Sequence[str]], Sequence[Sequence[str]]]
+"""Returns the text of each section of launches, by their places and the sections' identifiers."""
 
 
 def write_raw_csv(table: LaunchTable, out: TextIO, *, is_scaled: bool) -> None:
@@ -141,16 +141,14 @@ def write_details(
         out: Where to write.
         is_scaled: Whether values are in units that fit.
         has_header: Whether the metrics of sections are shown.
-        bodies: Returns the charts and tables of each section of a launch, given its place and the
-            identifiers of its sections; None to leave them out.
+        bodies: Returns the charts and tables of launches; None to leave them out.
     """
 
     def texts_of(layout: Layout, at: I64) -> list[str]:
         parts: list[Sequence[str]] = []
         identifiers = [section.identifier for section in layout]
-        drawn = [bodies(place, identifiers) if bodies else () for place in at.tolist()]
-        for number, section in enumerate(layout):
-            of_section = [of_launch[number] if of_launch else "" for of_launch in drawn]
+        drawn = bodies(at, identifiers) if bodies else [[""] * len(layout)] * len(at)
+        for section, *of_section in zip(layout, *drawn, strict=True):
             lines = section.lines if has_header else ()
             if lines or section.rules:
                 parts.append([f"    Section: {section.title}\n"] * len(at))

@@ -22,6 +22,27 @@ class MetricValue:
 
 
 @dataclass(frozen=True, slots=True)
+class FindingLine:
+    """A source line at which a finding shows.
+
+    Attributes:
+        file: Path of the file.
+        line: Line.
+        text: The line; None if the file was not recorded.
+        metric: What is counted there: excess sectors.
+        value: How much of it.
+        ratio: Part of all that the launch has.
+    """
+
+    file: str
+    line: int
+    text: str | None
+    metric: str
+    value: int | float
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepSaving:
     """What a repair of all launches of a kernel and shape saves of a step, in whole ns.
 
@@ -76,6 +97,7 @@ class KernelFinding:
         limiter: What limits the launch then.
         evidence: Metrics with their values.
         fix: What to do.
+        lines: Where in the source it shows most, ranked; empty if that is not known.
         step: What it saves of a step; None without a timeline, or if it lacks the kernel.
     """
 
@@ -91,6 +113,7 @@ class KernelFinding:
     limiter: str
     evidence: tuple[MetricValue, ...]
     fix: str
+    lines: tuple[FindingLine, ...] = ()
     step: StepSaving | None = None
 
     @property

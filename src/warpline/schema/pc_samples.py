@@ -33,15 +33,7 @@ PC_SAMPLE = TableSpec(
             "Those of them in whose cycle the scheduler issued no instruction of any warp.",
         ),
     ),
-    (
-        "process_id",
-        "device_id",
-        "name_id",
-        "module_checksum",
-        "function_id",
-        "offset_bytes",
-        "stall_id",
-    ),
+    ("process_id", "device_id", "module_checksum", "offset_bytes"),
 )
 
 PC_SAMPLING = TableSpec(

@@ -174,6 +174,6 @@ def filled(command: Sequence[str], point: Point) -> tuple[str, ...]:
     return tuple(_PLACE.sub(put, word) for word in command)
 
 
-def title(point: Point) -> str:
+def title(point: Mapping[str, object]) -> str:
     """Return a point in words: ``N=256 BLOCK=128``."""
     return " ".join(f"{name}={value}" for name, value in point.items())

@@ -1,4 +1,4 @@
-"""Makes the runs of a sweep, one after the other, and notes each of them."""
+"""Makes the runs of a sweep one at a time, and notes each of them."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from warpline.frozen import frozen
 from warpline.sweep.points import Parameter, Point, points
 
 FILE = "sweep.json"
+ENDINGS = (".warpline", ".log")  # of the files of a run
 _FORMAT, _VERSION = "warpline-sweep", 1
 
 
@@ -85,6 +87,10 @@ class State:
             if point not in failed and (point, number) not in self.attempts
         ]
 
+    def forget_failures(self) -> None:
+        """Forget the runs that failed, so that they are missing."""
+        self.attempts = {key: made for key, made in self.attempts.items() if made.failure is None}
+
     def of_point(self, point: int) -> list[Attempt]:
         """Return the runs of a point, in their order."""
         return [made for (of, _), made in sorted(self.attempts.items()) if of == point]
@@ -115,6 +121,15 @@ class State:
         }
         with complete_file(folder / FILE) as unfinished:
             unfinished.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def remove(folder: Path) -> None:
+    """Remove the files of a sweep from its directory, if it has one; others stay."""
+    if (folder / FILE).exists():
+        for ending in ENDINGS:
+            for path in folder.glob(f"point-*{ending}"):
+                path.unlink()
+        (folder / FILE).unlink()
 
 
 def load(folder: Path) -> State:
@@ -197,15 +212,15 @@ def check_same(old: Definition, new: Definition) -> None:
     """
     for what, before, now in (
         ("what is recorded", old.kind, new.kind),
-        ("the command", " ".join(old.command), " ".join(new.command)),
+        ("the command", shlex.join(old.command), shlex.join(new.command)),
         (
             "--vary",
-            " ".join(item.word for item in old.parameters),
-            " ".join(item.word for item in new.parameters),
+            shlex.join(item.word for item in old.parameters),
+            shlex.join(item.word for item in new.parameters),
         ),
         ("--zip", _switch(old.are_zipped), _switch(new.are_zipped)),
         ("--repeat", str(old.repeats), str(new.repeats)),
-        ("the options", " ".join(old.options), " ".join(new.options)),
+        ("the options", shlex.join(old.options), shlex.join(new.options)),
     ):
         if before != now:
             raise UsageError(

@@ -12,7 +12,7 @@ class Level:
     Attributes:
         name: The table's column.
         flags: For the command.
-        command: `profile`, or `kernels`, which counts kernels and records no timeline.
+        command: `profile`, or `kernels`, which counts or samples kernels and records no timeline.
         counts: The kernels that a recording of this level must contain: `all`; `ranged`, those
         within the
             ranges that the program opens; `none`; or `unknown`.
@@ -52,10 +52,11 @@ LEVELS = {
         Level("in-process", (), is_in_process=True),
         Level("counted", ("--set=light", "--overhead=100"), command="kernels"),
         Level("replayed", ("--metrics=" + _NINE_PASSES, "--sample=1"), command="kernels"),
+        Level("source", ("--source",), command="kernels"),
     )
 }
 
-COUNTERS = ("counted", "replayed")
+COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
 EVERYTHING = (*PLAIN, "everything", "metrics")

@@ -727,11 +727,11 @@ int begin(Tracing& t, Session& session, bool is_late) {
                 (t.collects & raw::kCollectsGraphs) != 0);
   begin_launch_watch(session);
   begin_counting(session, t.library, t.subscriber);
-  begin_sampling(session, t.library, t.subscriber, is_late);
   set_recording(t, is_wanted_now(&session));
   t.records_calls = false;
   t.watched = {};
   follow_calls(t);
+  begin_sampling(session, t.library, t.subscriber, is_late);  // no kind can be turned on after it
   t.is_watcher_running = start_watcher(config.flush_ms);
   if (t.is_watcher_running) tell_drain(t, raw::DrainState::kHolding);
   static const int registered = std::atexit(end_at_exit);

@@ -255,8 +255,9 @@ void end_sampling(bool is_exit) noexcept {
 
 void tick_sampling() noexcept {
   Sampling* s = sampling_now();
+  if (s == nullptr) return;
   const std::int64_t now = now_ns();
-  if (s == nullptr || now < s->next_take_ns) return;
+  if (now < s->next_take_ns) return;
   try {
     const Lock lock(s->lock);
     const std::size_t before = s->sums.size();

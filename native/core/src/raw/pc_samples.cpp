@@ -1,10 +1,11 @@
 #include "raw/pc_samples.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 
-#include "raw/conversions.h"
 #include "raw/tables.h"
 
 namespace warpline {
@@ -25,30 +26,28 @@ void add_to(PcSampleRow &sum, const PcSampleRow &row) {
 void add_to(PcSamplingRow &sum, const PcSamplingRow &row) {
   uint64_t left_out = sum.modules_left_out;
   add_to(left_out, row.modules_left_out);
-  sum.modules_left_out = static_cast<uint32_t>(
-      left_out < UINT32_MAX ? left_out : UINT32_MAX);
+  sum.modules_left_out = static_cast<uint32_t>(std::min<uint64_t>(left_out, UINT32_MAX));
   add_to(sum.total_samples, row.total_samples);
   add_to(sum.dropped_samples, row.dropped_samples);
   add_to(sum.non_user_samples, row.non_user_samples);
   sum.is_buffer_full |= row.is_buffer_full;
 }
 
-// Rows are the same when nothing in the order of their table tells them apart.
+// What rows have in common that are added up. All of a device have one place.
+auto key_of(const PcSampleRow &row) {
+  return std::tuple(row.place, row.checksum, row.offset, row.function, row.stall);
+}
+auto key_of(const PcSamplingRow &row) { return std::tuple(row.place); }
+
 template <typename Row>
-void add_up(RawTables &tables) {
-  AnyRows *table = tables.rows.of_kind(Row::Record::kKind);
-  Growing<Row> &rows = tables.rows.of<Row>();
-  if (table == nullptr || rows.empty()) return;
-  table->seal(tables);
-  const SealedTables in{tables, 0};
-  const auto are_same = [&](const Row &a, const Row &b) {
-    return ColumnsOf<Row>::first(in, a) == ColumnsOf<Row>::first(in, b) &&
-           ColumnsOf<Row>::others(in, a) == ColumnsOf<Row>::others(in, b);
-  };
+void add_up(Growing<Row> &rows) {
+  if (rows.empty()) return;
+  std::sort(rows.begin(), rows.end(),
+            [](const Row &a, const Row &b) { return key_of(a) < key_of(b); });
   std::size_t kept = 0;
   for (std::size_t at = 1; at < rows.size(); ++at) {
     const Row row = rows[at];
-    if (are_same(rows[kept], row)) {
+    if (key_of(rows[kept]) == key_of(row)) {
       add_to(rows[kept], row);
     } else {
       rows[++kept] = row;
@@ -60,8 +59,8 @@ void add_up(RawTables &tables) {
 }  // namespace
 
 void add_up_pc_samples(RawTables &tables) {
-  add_up<PcSampleRow>(tables);
-  add_up<PcSamplingRow>(tables);
+  add_up(tables.rows.of<PcSampleRow>());
+  add_up(tables.rows.of<PcSamplingRow>());
 }
 
 }  // namespace warpline

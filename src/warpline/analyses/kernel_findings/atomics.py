@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L1, PLACE, RESOURCES
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.units import format_ratio
 
 NAME = "atomics"
@@ -72,5 +72,6 @@ def atomics(launches: Launches) -> list[Proposal]:
             "Sum up in registers or shared memory first (warp shuffles, a histogram per block),"
             " then one atomic per block.",
             (*RESOURCES[PLACE["atomics"]].metrics, _MEAN, *_SECTORS),
+            shown_at=waiting_for("atomics", "lg_throttle", "long_scoreboard", "drain", "membar"),
         )
     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "bank-conflicts"
@@ -60,5 +60,6 @@ def bank_conflicts(launches: Launches) -> list[Proposal]:
             claim,
             "Pad the rows of shared tiles by one element ([32][33]), or swizzle the column index.",
             (_ALL, _IDEAL, _CONFLICTS, _WAVEFRONTS),
+            shown_at=ShownAt(("excess_wavefronts_shared",), "excess wavefronts"),
         )
     ]

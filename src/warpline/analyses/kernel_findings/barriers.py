@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.kernel_limits.launches import BLOCK, LATENCY, Launches, stall
 from warpline.derived.kernel_limits.patterns import waits_at_barriers
 from warpline.derived.kernel_limits.prediction import Change
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.units import format_ratio
 
 NAME = "barriers"
@@ -56,5 +56,6 @@ def barriers(launches: Launches) -> list[Proposal]:
             "Exchange data within warps (__shfl_xor_sync, cub::WarpReduce), with one barrier at"
             " the end; use smaller blocks (Triton: num_warps).",
             (stall("barrier"), LATENCY, BLOCK),
+            shown_at=waiting_for("barriers", "barrier"),
         )
     ]

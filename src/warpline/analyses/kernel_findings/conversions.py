@@ -11,7 +11,7 @@ from warpline.derived.kernel_limits.launches import (
 from warpline.derived.kernel_limits.opcodes import EXECUTED
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import PLACE, RESOURCES
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.units import format_ratio
 
 NAME = "conversions"
@@ -62,5 +62,8 @@ def conversions(launches: Launches) -> list[Proposal]:
             " by their bits (__byte_perm).",
             (CONVERTING_THREADS, INSTRUCTIONS, *RESOURCES[PLACE["xu"]].metrics),
             {f"{EXECUTED}[{name}]": launches.opcodes.executed(name) for name in CONVERSIONS},
+            shown_at=waiting_for(
+                "arithmetic", "math_pipe_throttle", "short_scoreboard", "mio_throttle"
+            ),
         )
     ]

@@ -8,7 +8,7 @@ from warpline.derived.kernel_limits.launches import WARP_THREADS, Launches
 from warpline.derived.kernel_limits.patterns import THREADS, contends_for_shared_memory
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import COMPUTE
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 
 NAME = "divergence"
 TITLE = "Threads of a warp diverge"
@@ -53,5 +53,6 @@ def divergence(launches: Launches) -> list[Proposal]:
             "Give the threads of a warp the same work: group items by branch, or make the loops of"
             " a warp equally long.",
             (THREADS, _UNIFORM),
+            shown_at=ShownAt(("divergent_branches",), "divergent branches"),
         )
     ]

@@ -8,7 +8,7 @@ from warpline.derived.kernel_limits.launches import CONVERTING_THREADS, INSTRUCT
 from warpline.derived.kernel_limits.opcodes import EXECUTED
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import PLACE, RESOURCES
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.units import format_ratio
 
 NAME = "double-precision"
@@ -66,5 +66,8 @@ def double_precision(launches: Launches) -> list[Proposal]:
             " double.",
             (*RESOURCES[PLACE["fp64"]].metrics, CONVERTING_THREADS, INSTRUCTIONS),
             {f"{EXECUTED}[F2F]": converted},
+            shown_at=waiting_for(
+                "arithmetic", "math_pipe_throttle", "short_scoreboard", "mio_throttle", "wait"
+            ),
         )
     ]

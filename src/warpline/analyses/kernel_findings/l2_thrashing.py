@@ -6,7 +6,7 @@ import numpy as np
 
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.derived.kernel_limits.sectors import SECTOR
 from warpline.units import format_bytes
 
@@ -63,5 +63,6 @@ def l2_thrashing(launches: Launches) -> list[Proposal]:
             "Finish all work on a part of the data that fits into L2 before the next part; order"
             " blocks in groups (Triton: GROUP_SIZE_M).",
             (_READ, _WRITTEN, _ASKED, _SIZE),
+            shown_at=waiting_for("memory", "long_scoreboard", "lg_throttle"),
         )
     ]

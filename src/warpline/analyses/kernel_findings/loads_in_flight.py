@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.kernel_limits.launches import LATENCY, WARPS, Launches, stall
 from warpline.derived.kernel_limits.patterns import is_idle, stages_without_copies_ahead
 from warpline.derived.kernel_limits.prediction import Change
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.units import format_ratio
 
 NAME = "loads-in-flight"
@@ -57,5 +57,6 @@ def loads_in_flight(launches: Launches) -> list[Proposal]:
             "Load several values before the first is used (unroll, wider loads), or copy ahead with"
             " cp.async or TMA.",
             (_STALL, LATENCY, WARPS),
+            shown_at=waiting_for("memory", "long_scoreboard"),
         )
     ]

@@ -8,7 +8,7 @@ from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.patterns import LOCAL_REQUESTS, REGISTERS, SPILLS, spilled
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L1, L2
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "local-memory"
@@ -66,5 +66,6 @@ def local_memory(launches: Launches) -> list[Proposal]:
             "Unroll the loops that index the arrays (#pragma unroll), or keep the arrays in shared"
             " memory.",
             (*_LOCAL, *_GLOBAL, SPILLS, REGISTERS),
+            shown_at=ShownAt(("sectors_local",), "local sectors"),
         )
     ]

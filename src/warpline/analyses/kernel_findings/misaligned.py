@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpline.derived.kernel_limits.launches import Launches
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.derived.kernel_limits.sectors import (
     BYTES,
     LOADS,
@@ -55,5 +55,6 @@ def misaligned(launches: Launches) -> list[Proposal]:
             "Start rows at multiples of 32 bytes: a padded pitch (cudaMallocPitch), or a last"
             " dimension that is a multiple of 8 floats.",
             (LOADS, STORES, *REQUESTS, BYTES),
+            shown_at=ShownAt(("excess_sectors_global",), "excess sectors"),
         )
     ]

@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.kernel_limits.launches import WARP_THREADS, Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L2
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 
 NAME = "narrow-access"
 TITLE = "Threads access one or two bytes at a time"
@@ -87,5 +87,6 @@ def narrow_access(launches: Launches) -> list[Proposal]:
             "Use vector types (float4, half2, uint4), so that each thread moves 16 bytes at a"
             " time.",
             (*_REQUESTS, *_SECTORS, *_BYTES),
+            shown_at=waiting_for("memory", "long_scoreboard", "lg_throttle"),
         )
     ]

@@ -8,7 +8,7 @@ from warpline.derived.kernel_limits.launches import BLOCK, INSTRUCTIONS, Launche
 from warpline.derived.kernel_limits.patterns import LOCAL_REQUESTS, REGISTERS, SPILLS, spilled
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L1, L2
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "register-spills"
@@ -78,6 +78,7 @@ def register_spills(launches: Launches) -> list[Proposal]:
             "Allow more registers (__launch_bounds__, no -maxrregcount, smaller blocks; Triton:"
             " more num_warps), or split the kernel.",
             (*_LOCAL, *LOCAL_REQUESTS, SPILLS, REGISTERS, BLOCK, INSTRUCTIONS),
+            shown_at=ShownAt(("sectors_local",), "local sectors"),
         )
     ]
 

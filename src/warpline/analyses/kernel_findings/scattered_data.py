@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L1, L2
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 
 NAME = "scattered-data"
 TITLE = "Few bytes of each sector are used"
@@ -56,5 +56,6 @@ def scattered_data(launches: Launches) -> list[Proposal]:
             "Change the data layout, if the code that shares it allows: structure of arrays,"
             " transposed matrix, sorted indices.",
             (_BYTES, _LOADS, _READ, _WRITTEN),
+            shown_at=waiting_for("memory", "long_scoreboard", "lg_throttle"),
         )
     ]

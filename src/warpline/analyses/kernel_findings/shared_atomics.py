@@ -13,7 +13,7 @@ from warpline.derived.kernel_limits.patterns import (
 )
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L1, PLACE, RESOURCES
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 
 NAME = "shared-atomics"
 TITLE = "Atomics contend for few words of shared memory"
@@ -64,6 +64,9 @@ def shared_atomics(launches: Launches) -> list[Proposal]:
                 THREADS,
                 INSTRUCTIONS,
                 *RESOURCES[PLACE["l1-data"]].metrics,
+            ),
+            shown_at=waiting_for(
+                "shared memory", "short_scoreboard", "mio_throttle", "branch_resolving"
             ),
         )
     ]

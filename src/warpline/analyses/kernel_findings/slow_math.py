@@ -8,7 +8,7 @@ from warpline.derived.kernel_limits.launches import CONVERTING_THREADS, INSTRUCT
 from warpline.derived.kernel_limits.opcodes import EXECUTED
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import COMPUTE
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "slow-math"
@@ -79,5 +79,6 @@ def slow_math(launches: Launches) -> list[Proposal]:
                     ("MUFU", opcodes.executed("MUFU")),
                 )
             },
+            shown_at=ShownAt(("executed",), "executed instructions"),
         )
     ]

@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.kernel_limits.launches import SMS, WARP_THREADS, Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import PLACE, RESOURCES
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.units import format_ratio
 
 NAME = "tensor-cores"
@@ -87,5 +87,6 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
             "Call cuBLAS or CUTLASS, or use wmma or mma.sync; for FP32 operands TF32, if its"
             " precision is enough.",
             (_FMA, _LOADS, _INSTRUCTIONS, _HALF, *RESOURCES[PLACE["tensor"]].metrics),
+            shown_at=ShownAt(("executed",), "executed instructions"),
         )
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.kernel_limits.launches import Launches
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.derived.kernel_limits.sectors import (
     ALL,
     BYTES,
@@ -65,6 +65,7 @@ def uncoalesced(launches: Launches) -> list[Proposal]:
             "Let neighboring threads access neighboring addresses (swap loops or indices, structure"
             " of arrays), or load tiles into shared memory.",
             (LOADS, STORES, REQUESTS[0], ALL, IDEAL, BYTES, _READ[0]),
+            shown_at=ShownAt(("excess_sectors_global",), "excess sectors"),
         )
     ]
 

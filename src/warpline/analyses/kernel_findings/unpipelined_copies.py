@@ -12,7 +12,7 @@ from warpline.derived.kernel_limits.patterns import (
     stages_without_copies_ahead,
 )
 from warpline.derived.kernel_limits.prediction import Change
-from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule
+from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
 from warpline.units import format_ratio
 
 NAME = "unpipelined-copies"
@@ -64,5 +64,6 @@ def unpipelined_copies(launches: Launches) -> list[Proposal]:
                 SHARED_STORES,
                 *COPIES_AHEAD,
             ),
+            shown_at=waiting_for("tiles", "long_scoreboard", "barrier"),
         )
     ]

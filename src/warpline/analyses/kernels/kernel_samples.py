@@ -49,12 +49,12 @@ def kernel_samples(trace: Trace, arguments: Arguments) -> Result:
 
     What it measures: How many samples of warps were in each kernel of the whole recording, and why
         most of its warps did not issue.
-    Why it matters: Samples are in proportion to the time that warps spend: the first kernels are
-        those that keep the GPU, and the stall reason says what they wait for.
+    Why it matters: Each busy SM is sampled once in a period: the first kernels are those that take
+        most of the GPU, and the stall reason is what their warps wait for.
     How it is computed: Samples of the instructions of all functions with a name are added up, over
         processes and GPUs. The stall reason is the one with most samples, other than selected.
-    Limits: A kernel with more warps has more samples in the same time. Kernels that run for less
-        than some periods of sampling in all have few samples or none.
+    Limits: A kernel on few SMs has few samples for its time. Kernels that run for less than some
+        periods of sampling in all have few samples or none.
     Source: CUPTI's PC sampling.
     """
     rows = trace.columns(

@@ -10,7 +10,7 @@ from warpline.errors import UsageError
 _REPLAY_HINT = "use --replay-mode kernel, the default: it gives the same metrics"
 
 
-# What --source has no use for, as it samples all kernels all the time: attributes of the flags.
+# Attributes of flags that do not fit --source, which samples all kernels all the time.
 _NOT_SAMPLED = (
     *("set", "section", "metrics", "disable_extra_suffixes", "sample", "overhead"),
     *("kernel_id", "launch_skip", "launch_count", "launch_skip_before_match", "filter_mode"),
@@ -90,9 +90,8 @@ def _check_source_of_report(settings: CountingSettings) -> None:
 
 def _ignore_sampling(settings: CountingSettings) -> None:
     """Note the flags of sampling, which ncu has for its counters, where nothing is sampled."""
-    for attribute in _ONLY_SAMPLED:
-        if attribute in settings.given:
-            settings.ignored.append(f"--{attribute.replace('_', '-')}")
+    given = [name for name in _ONLY_SAMPLED if name in settings.given]
+    settings.ignored[:0] = [f"--{name.replace('_', '-')}" for name in given]
 
 
 def _check_application(settings: CountingSettings) -> None:

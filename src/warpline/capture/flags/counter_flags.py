@@ -245,8 +245,8 @@ FLAGS = (
     Flag(("--print-summary",), "BY", "per-gpu, per-kernel or per-nvtx: print minimum, maximum and"
          " mean of the launches (default: none)", values.one_of(Summary), group=_PRINT),
     Flag(("--timeline",), "RECORDING", "recording of the same program with times, such as of"
-         " warpline profile: findings also say what they save of a step", values.text,
-         group=_PRINT),
+         " warpline profile: findings also say what they save of a step (repeatable, for ranks)",
+         _append("timeline"), group=_PRINT),
     Flag(("--ceilings",), "FILE|nominal", "results of warpline bench -o: measured ceilings of"
          " rooflines and findings (default: those of warpline bench --save, of the same GPU model);"
          " nominal: without (repeatable)", _append("ceilings"), group=_PRINT),

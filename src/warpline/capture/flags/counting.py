@@ -241,7 +241,7 @@ class CountingSettings:
     print_metric_instances: Instances = Instances.NONE
     print_source: Source = Source.HOT
     print_summary: Summary = Summary.NONE
-    timeline: str | None = None
+    timeline: tuple[str, ...] = ()
     ceilings: tuple[str, ...] = ()
     log_file: str | None = None
     quiet: bool = False
@@ -414,6 +414,7 @@ class CountingSettings:
             given=set(self.given),
             counters=counters,
             pc_sampling=self.samples() if self.source else None,
+            import_source=self.import_source,
         )
         if self.window is not None:
             capture.capture_range = CaptureRange.NVTX

@@ -121,6 +121,7 @@ class CaptureSettings:
     counters: CountersConfig | None = None
     output_file: Path | None = None
     pc_sampling: PcSamplingConfig | None = None
+    import_source: bool = True
 
     def foreign(self, flag: ForeignFlag, name: str) -> None:
         """Warn about a flag of nsys that has no effect."""

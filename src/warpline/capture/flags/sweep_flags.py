@@ -46,6 +46,7 @@ class SweepSettings(CountingSettings):
         repeat: Runs of each point.
         time_limit: Seconds after which a run is ended; None for no limit.
         resume: Whether to make the runs that are missing in the directory `output`.
+        retry_failed: Whether points that failed are run again then.
         top: Kernels and shapes to show of each point, those with the most time first; 0 shows all.
         format: One of `FORMATS`.
         plot: File for the plot; None for none.
@@ -58,6 +59,7 @@ class SweepSettings(CountingSettings):
     repeat: int = 1
     time_limit: float | None = None
     resume: bool = False
+    retry_failed: bool = False
     top: int = 1
     format: str = "text"
     plot: str | None = None
@@ -110,6 +112,8 @@ _OWN = (
     Flag(("--time-limit",), "SECONDS", "end a run that takes longer; it counts as a failure"
          " (default: no limit)", _seconds, group=_SWEEP),
     Flag(("--resume",), "", "go on with the sweep in the directory of -o: runs that are missing",
+         values.boolean, is_switch=True, group=_SWEEP),
+    Flag(("--retry-failed",), "", "with --resume: run points that failed again, too",
          values.boolean, is_switch=True, group=_SWEEP),
     Flag(("-o", "--output"), "DIR", "directory for the recordings, the program's output and the"
          " state of the sweep (default: a temporary one)", values.text, group=_PRINT),
@@ -166,6 +170,8 @@ def parse(words: Sequence[str]) -> SweepSettings:
     settings.command = tuple(rest)
     if settings.resume and settings.output is None:
         raise UsageError("--resume requires -o DIR, the directory of the sweep", hint=_hint())
+    if settings.retry_failed and not settings.resume:
+        raise UsageError("--retry-failed requires --resume", hint=_hint())
     if settings.resume and not settings.command and not settings.vary:
         return settings
     if not settings.vary or not settings.command:
@@ -192,7 +198,16 @@ def resumed(settings: SweepSettings, stored: Definition) -> SweepSettings:
     found.counting_words = stored.options
     found.command, found.vary = stored.command, stored.parameters
     found.zip, found.repeat = stored.are_zipped, stored.repeats
-    for name in ("output", "time_limit", "resume", "top", "format", "plot", "quiet"):
+    for name in (
+        "output",
+        "time_limit",
+        "resume",
+        "retry_failed",
+        "top",
+        "format",
+        "plot",
+        "quiet",
+    ):
         setattr(found, name, getattr(settings, name))
     found.force_overwrite = settings.force_overwrite
     return found

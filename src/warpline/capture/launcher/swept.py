@@ -17,6 +17,7 @@ from warpline.errors import TargetFailedError
 from warpline.sweep import failures
 from warpline.sweep.points import Point, filled
 from warpline.sweep.state import Attempt
+from warpline.units import plural
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,9 @@ class SweptRuns:
             self.signal = outcome.ending.asked
         why = self._why_failed(outcome, log)
         if why is None and self.signal is None:
+            warnings += outcome.finished.get("warnings", ())
+            if lost := outcome.finished.get("lost"):
+                warnings.append(f"{plural(lost, 'event')} dropped")
             return outcome.output.name, None, warnings
         outcome.output.unlink(missing_ok=True)
         return None, why, warnings
@@ -133,7 +137,8 @@ class SweptRuns:
             status = os.waitstatus_to_exitcode(ending.status)
             return failures.why(f"exit status {status}", failures.end_of(log))
         if outcome.reason is not None:
-            return f"no kernel was counted: {outcome.reason.text}"
+            what = "recorded" if self._runs[0].settings.counters is None else "counted"
+            return f"no kernel was {what}: {outcome.reason.text}"
         return None
 
 

@@ -299,16 +299,16 @@ class _Caches(NamedTuple):
     Attributes:
         name: Its name.
         clock: The unit whose clock it has.
-        derived: Metric of ncu for its bytes.
-        cycles: Counter of cycles in which it returns bytes.
+        derived: Metrics of ncu for its bytes; chips have one of them.
+        cycles: Counters of cycles in which it returns bytes, likewise.
         cycle_bytes: Bytes that it returns in a cycle.
         accesses: Counter of the bytes of all accesses, of older chips and sets of one pass.
     """
 
     name: str
     clock: str
-    derived: str
-    cycles: str
+    derived: tuple[str, ...]
+    cycles: tuple[str, ...]
     cycle_bytes: int
     accesses: str
 
@@ -317,16 +317,17 @@ _CACHES = (
     _Caches(
         "L1",
         "l1tex__cycles_elapsed.avg.per_second",
-        "derived__l1tex__lsu_writeback_bytes_mem_lgds",
-        "l1tex__lsu_writeback_active_mem_lgds",
+        # Before compute capability 9.0, without distributed shared memory.
+        tuple(f"derived__l1tex__lsu_writeback_bytes_mem_{of}" for of in ("lgds", "lg")),
+        tuple(f"l1tex__lsu_writeback_active_mem_{of}" for of in ("lgds", "lg")),
         128,
         "l1tex__t_bytes",
     ),
     _Caches(
         "L2",
         "lts__cycles_elapsed.avg.per_second",
-        "derived__lts__lts2xbar_bytes",
-        "lts__lts2xbar_cycles_active",
+        ("derived__lts__lts2xbar_bytes",),
+        ("lts__lts2xbar_cycles_active",),
         32,
         "lts__t_bytes",
     ),
@@ -335,11 +336,12 @@ _CACHES = (
 
 def _cache(metrics: _Metrics, of: _Caches) -> Roof:
     returned = first_known(
-        metrics.total(of.derived), scaled(metrics.total(of.cycles), of.cycle_bytes)
+        *(metrics.total(name) for name in of.derived),
+        *(scaled(metrics.total(name), of.cycle_bytes) for name in of.cycles),
     )
     possible = first_known(
-        metrics.possible(of.derived, of.clock),
-        scaled(metrics.possible(of.cycles, of.clock), of.cycle_bytes),
+        *(metrics.possible(name, of.clock) for name in of.derived),
+        *(scaled(metrics.possible(name, of.clock), of.cycle_bytes) for name in of.cycles),
     )
     # The ceiling is of the same counter as the bytes.
     possible = Known(possible.values, possible.is_known & returned.is_known)

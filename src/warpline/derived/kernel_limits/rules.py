@@ -40,6 +40,24 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True)
+class ShownAt:
+    """Where in its code a fault of a kernel shows.
+
+    Attributes:
+        metrics: Names of metrics of code (`derived.code`), which are added up.
+        noun: What they are, for a sentence: excess sectors.
+    """
+
+    metrics: tuple[str, ...]
+    noun: str
+
+
+def waiting_for(what: str, *stalls: str) -> ShownAt:
+    """Return the samples of warps that wait for something, by the reasons of their stalls."""
+    return ShownAt(tuple(f"stall_{stall}" for stall in stalls), f"samples that wait for {what}")
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A fault of some launches.
 
@@ -52,6 +70,7 @@ class Proposal:
         fix: What to do.
         evidence: Names of the metrics that it rests on.
         counts: Further numbers that it rests on, by name, shape (launches,) each.
+        shown_at: Where in the code it shows; None if nowhere in particular.
     """
 
     kind: Kind
@@ -62,6 +81,7 @@ class Proposal:
     fix: str
     evidence: tuple[str, ...]
     counts: Mapping[str, F64] = field(default_factory=dict)
+    shown_at: ShownAt | None = None
 
 
 Judge = Callable[[Launches], Sequence[Proposal]]

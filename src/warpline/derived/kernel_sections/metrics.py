@@ -36,12 +36,15 @@ class Metrics:
     Attributes:
         trace: The trace.
         measured: What `warpline bench` measured on GPUs.
+        none: Numbers that no launch has.
     """
 
     def __init__(self, trace: Trace, measured: Sequence[MeasuredCeilings] = ()) -> None:
         self.trace = trace
         self.measured = measured
         self._known: dict[str, Known] = {}
+        # Most launches lack most metrics.
+        self.none = Known(np.zeros(len(self)), np.zeros(len(self), np.bool_))
 
     def __len__(self) -> int:
         return self.trace.row_count("profiled_kernel")
@@ -49,17 +52,18 @@ class Metrics:
     def get(self, name: str) -> Known:
         """Return a metric in its base unit; a percentage as a ratio, 1 for 100%."""
         if name not in self._known:
-            known = Known(*metric_numbers(self.trace, name))
-            self._known[name] = scaled(known, _PERCENT) if unit_of(name) == "%" else known
+            values, is_known = metric_numbers(self.trace, name)
+            known = Known(values, is_known & (values >= 0))  # others are of a damaged report
+            if not known.is_known.any():
+                known = self.none
+            elif unit_of(name) == "%":
+                known = scaled(known, _PERCENT)
+            self._known[name] = known
         return self._known[name]
 
     def has(self, name: str) -> bool:
         """Return whether any launch has a metric."""
-        return bool(self.get(name).is_known.any())
-
-    def none(self) -> Known:
-        """Return numbers that no launch has."""
-        return Known(np.zeros(len(self)), np.zeros(len(self), np.bool_))
+        return self.get(name) is not self.none
 
     def every(self) -> BoolArray:
         """Return that all launches have something, shape (launches,)."""
@@ -81,7 +85,7 @@ class Metrics:
         """
         chosen, divisors = self._collected(names), self._collected(per)
         if not chosen or (per and not divisors) or (of_all and len(chosen) < len(names)):
-            return Value("", self.none())
+            return Value("", self.none)
         known = total(*map(self.get, chosen))
         known = scaled(known, times) if times != 1 else known
         text = " + ".join(chosen)

@@ -19,11 +19,12 @@ from warpline.render.section_bodies.shares import (
     workload,
 )
 
-__all__ = ["Drawing", "body_texts"]
+__all__ = ["BODIES", "Drawing", "body_texts"]
 
 _Body = Callable[[Any, Drawing], Iterator[str]]
 # Identifier of a section -> the member of JSON that it shows, and how.
-_BODIES: Mapping[str, tuple[str, _Body]] = {
+BODIES: Mapping[str, tuple[str, _Body]] = {
+    "Light": ("memory", memory_chart),
     "SpeedOfLight": ("speed_of_light", breakdown),
     "PmSampling": ("samples", samples),
     "ComputeWorkloadAnalysis": ("pipes", pipes),
@@ -51,7 +52,7 @@ def body_texts(
     """
     found, has_roofline = [], False
     for identifier in identifiers:
-        name, body = _BODIES.get(identifier, ("", None))
+        name, body = BODIES.get(identifier, ("", None))
         if identifier.startswith(_ROOFLINE) and not has_roofline:
             name, body, has_roofline = "roofline", roofline, True
         shown = sections.get(name)

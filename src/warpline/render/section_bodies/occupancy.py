@@ -54,7 +54,7 @@ def occupancy(of: Mapping[str, Any], drawing: Drawing) -> Iterator[str]:
 
 
 def _chosen(curve: Mapping[str, Any]) -> Sequence[tuple[int, float]]:
-    """Return the points of a curve that tell it: common sizes, or the last before each step."""
+    """Return the points that a curve needs: common sizes, or the last before each step."""
     points = [(amount, share) for amount, share in curve["points"]]
     current = curve["current"]
     if curve["by"] == "block_size":

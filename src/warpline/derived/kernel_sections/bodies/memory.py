@@ -35,7 +35,7 @@ def memory(metrics: Metrics) -> Item:
 
 def _node(metrics: Metrics, node: Node, touched: Item) -> Item:
     values = [metrics.get(name) for name in node.metrics]
-    ratio = first_known(*values) if values else metrics.none()
+    ratio = first_known(*values) if values else metrics.none
     metric = next((name for name in node.metrics if metrics.has(name)), "")
     tree: dict[str, Tree] = {
         "id": node.name,

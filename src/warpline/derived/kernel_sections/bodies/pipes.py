@@ -6,19 +6,29 @@ from warpline.derived.kernel_sections.columns import Item, Ranked, Tree, any_of
 from warpline.derived.kernel_sections.metrics import Metrics
 from warpline.derived.kernel_sections.registry import section_body
 
-# Name -> counters, of which the first that was collected counts, by cycles or by instructions.
+# Name -> counters, of which the first that was collected counts. Chips have one or the other.
 _PIPES = {
-    "ALU": ("sm__pipe_alu_cycles_active",),
-    "FMA": ("sm__pipe_fma_cycles_active",),
+    "ALU": ("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"),
+    "FMA": ("sm__pipe_fma_cycles_active", "sm__inst_executed_pipe_fma"),
     "FMA heavy": ("sm__pipe_fmaheavy_cycles_active",),
     "FP16": ("sm__pipe_fp16_cycles_active", "sm__inst_executed_pipe_fp16"),
-    "FP64": ("sm__pipe_fp64_cycles_active",),
-    "FP64 and Tensor Cores": ("sm__pipe_shared_cycles_active",),
-    "Tensor Cores": ("sm__pipe_tensor_cycles_active",),
-    "Tensor Cores, FP64": ("sm__pipe_tensor_op_dmma_cycles_active",),
-    "Tensor Cores, FP": ("sm__pipe_tensor_op_hmma_cycles_active",),
-    "Tensor Cores, INT": ("sm__pipe_tensor_op_imma_cycles_active",),
-    "Tensor Memory": ("sm__inst_executed_pipe_tmem",),
+    "FP64": ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
+    "Shared by FP64 and Tensor Cores": ("sm__pipe_shared_cycles_active",),
+    "Tensor Cores": (
+        "sm__pipe_tensor_cycles_active",
+        "sm__pipe_tensor_cycles_active_v2",
+        "sm__pipe_tc_cycles_active",
+        "sm__inst_executed_pipe_tensor",
+    ),
+    **{
+        f"Tensor Cores, {kind}": (
+            f"sm__pipe_tensor_op_{operation}_cycles_active",
+            f"sm__pipe_tensor_op_{operation}_cycles_active_v2",
+            f"sm__pipe_tensor_subpipe_{operation}_cycles_active",
+        )
+        for kind, operation in (("FP64", "dmma"), ("FP", "hmma"), ("INT", "imma"))
+    },
+    "Tensor Memory": ("sm__mem_tensor_cycles_active", "sm__inst_executed_pipe_tmem"),
     "TMA": ("sm__pipe_tma_cycles_active", "sm__inst_executed_pipe_tma"),
     "ADU": ("sm__inst_executed_pipe_adu",),
     "CBU": ("sm__inst_executed_pipe_cbu", "sm__inst_executed_pipe_cbu_pred_on_any"),

@@ -98,7 +98,7 @@ def _ceilings(
         }
         for source, rate in rates.items():
             tree: dict[str, Tree] = {**identity, rate_name: rate, "source": source}
-            items.append(Item(rate.is_known & is_shown, tree))
+            items.append(Item(rate.is_known & (rate.values > 0) & is_shown, tree))
     return items
 
 

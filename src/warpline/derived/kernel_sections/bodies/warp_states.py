@@ -66,7 +66,7 @@ def _of_states(metrics: Metrics, names: dict[str, str], *, has_cycles: bool) -> 
             "stall": stall,
             "label": STALLS[stall],
             "metric": names[stall],
-            "cycles_per_instruction": of if has_cycles else metrics.none(),
+            "cycles_per_instruction": of if has_cycles else metrics.none,
             "ratio": ratio(of, whole),
         }
         items.append(Item(of.is_known & has_all, tree))
