@@ -55,11 +55,7 @@ def sections_by_place(
 
 
 class SectionBodies:
-<<<<<<< HEAD
     """The bodies of all launches of a trace, as columns, of which parts are taken."""
-=======
-    """The bodies of all launches of a trace, as columns."""
->>>>>>> kpage
 
     def __init__(self, trace: Trace, measured: Sequence[MeasuredCeilings] = ()) -> None:
         """Compute the columns; the arguments are those of `kernel_sections`."""
@@ -67,13 +63,8 @@ class SectionBodies:
         metrics = Metrics(trace, measured)
         self._bodies = {name: SECTION_BODIES.get(name).make(metrics) for name in ORDER}
 
-<<<<<<< HEAD
     def of_rows(self, chosen: Sequence[int] | I64) -> list[Sections]:
         """Return the bodies of some launches, by their rows in `profiled_kernel`, in this order."""
-=======
-    def of_rows(self, chosen: Sequence[int]) -> list[Sections]:
-        """Return the bodies of launches, by their rows in `profiled_kernel`, in their order."""
->>>>>>> kpage
         rows = np.array(chosen, np.int64)
         found: list[Sections] = [{} for _ in rows]
         for name, body in self._bodies.items():
