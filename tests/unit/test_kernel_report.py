@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from warpline.documents import kernel_report
@@ -15,7 +17,7 @@ def launches(*, timeline=False, metric="gpu__time_duration.sum"):
     names = [name for name, durations in DURATIONS.items() for _ in durations]
     values = [value for durations in DURATIONS.values() for value in durations]
     count = len(names)
-    tables = {
+    tables: dict[str, Any] = {
         "process": {"pid": [1], "name": ["program"]},
         "device": {"gpu_index": [0, 1], "name": ["H100", "H100"]},
         "profiled_kernel": {

@@ -114,7 +114,7 @@ def _launches(trace: Trace, measured: Sequence[MeasuredCeilings]) -> tuple[Launc
     """Return the launches and their findings, with what a step gains if there is a timeline."""
     if not _has_rows(trace, ["profiled_kernel"]):
         return LaunchTable((), {}, (), (), np.zeros(0, np.int64)), ()
-    timeline = TimelineSteps(trace, trace) if _has_rows(trace, ["kernel"]) else None
+    timeline = own_steps(trace)
     return (
         kernel_pages.launches(trace, Choice()),
         kernel_findings(trace, Choice(), timeline=timeline, measured=measured),
