@@ -114,10 +114,9 @@ def _launches(trace: Trace, measured: Sequence[MeasuredCeilings]) -> tuple[Launc
     """Return the launches and their findings, with what a step gains if there is a timeline."""
     if not _has_rows(trace, ["profiled_kernel"]):
         return LaunchTable((), {}, (), (), np.zeros(0, np.int64)), ()
-    timeline = own_steps(trace)
     return (
         kernel_pages.launches(trace, Choice()),
-        kernel_findings(trace, Choice(), timeline=timeline, measured=measured),
+        kernel_findings(trace, Choice(), timeline=own_steps(trace), measured=measured),
     )
 
 
