@@ -14,7 +14,6 @@ from pathlib import Path
 from warpline.capture.finishing.draft import Made, Packed
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.source_files import SourceFiles, read_file
-from warpline.capture.finishing.told import Told
 from warpline.capture.session.facts import Facts
 from warpline.cubins.elf import Cubin
 from warpline.cubins.instructions import INSTRUCTION_BYTES, FunctionCode, Instruction
@@ -39,7 +38,9 @@ Sampled = Mapping[int, Mapping[int, tuple[int, set[int]]]]
 """Checksum -> number of the function's name -> its first process, and the offsets with samples."""
 
 
-def make_code(folder: Path, session: RawSession, facts: Facts, told: Told) -> dict[str, Made]:
+def make_code(
+    folder: Path, session: RawSession, facts: Facts, warnings: list[str]
+) -> dict[str, Made]:
     """Return the tables `kernel_instruction` and `source_line` of a sealed session.
 
     Functions have rows once, whatever number of processes ran them.
@@ -48,7 +49,7 @@ def make_code(folder: Path, session: RawSession, facts: Facts, told: Told) -> di
         folder: The session directory.
         session: The decoded logs.
         facts: The facts of the session.
-        told: Takes warnings about what is missing.
+        warnings: Takes warnings about what is missing.
     """
     if not (folder / FOLDER).is_dir():
         return {}
@@ -61,13 +62,13 @@ def make_code(folder: Path, session: RawSession, facts: Facts, told: Told) -> di
         try:
             code.add_module(module, checksum, Cubin(data), functions)
         except CubinError as error:
-            told.warnings.append(f"the code of module {path.stem} is damaged: {error}")
+            warnings.append(f"the code of module {path.stem} is damaged: {error}")
     if code.left_out:
-        told.warnings.append(
+        warnings.append(
             f"the code of {plural(code.left_out, 'sampled function')} is not in the recording:"
             f" it is limited to {_MOST_INSTRUCTIONS:,} instructions"
         )
-    code.add_sources(told)
+    code.add_sources(warnings)
     return code.tables()
 
 
@@ -152,10 +153,10 @@ class _Code:
                     (process, checksum, name, of.offset, encoding, *places, row)
                 )
 
-    def add_sources(self, told: Told) -> None:
-        """Add the source files; `told` takes warnings about those that are missing."""
+    def add_sources(self, warnings: list[str]) -> None:
+        """Add the source files; `warnings` takes what is missing."""
         if self._keeps_lines:
-            for number, (path, module, lines) in enumerate(self._files.read(told), 1):
+            for number, (path, module, lines) in enumerate(self._files.read(warnings), 1):
                 for line, words in enumerate(lines, 1):
                     place = self._text(posixpath.normpath(path)), number, line
                     self._lines.append((module, _SOURCE, *place, self._text(words)))

@@ -126,7 +126,7 @@ def finish(
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)
         made |= metric_tables.make_metrics(folder, session, told, clock.origin_ns)
-        made |= code_tables.make_code(folder, session, facts, told)
+        made |= code_tables.make_code(folder, session, facts, told.warnings)
         draft = Draft(session, facts, clock, told, costs or {}, made)
         try:
             draft.write(output, lambda part: progress(_DECODING + part * (1 - _DECODING)))

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from warpline.capture.finishing.told import Told
 from warpline.units import format_bytes, plural
 
 LARGEST_BYTES, LARGEST_SUM_BYTES = 2 << 20, 16 << 20
@@ -34,11 +33,11 @@ class SourceFiles:
         """Add a file that code of a module was made from."""
         self._modules.setdefault(path, module)
 
-    def read(self, told: Told) -> Iterator[tuple[bytes, int, list[bytes]]]:
+    def read(self, warnings: list[str]) -> Iterator[tuple[bytes, int, list[bytes]]]:
         """Yield path, module and lines of the files that are there, and are no larger than allowed.
 
         Args:
-            told: Takes warnings about the others.
+            warnings: Takes warnings about the others.
         """
         missing, large, left = [], [], LARGEST_SUM_BYTES
         for path, module in self._modules.items():
@@ -51,12 +50,12 @@ class SourceFiles:
                 left -= len(text)
                 yield path, module, text.splitlines()
         if missing:
-            told.warnings.append(
+            warnings.append(
                 f"{plural(len(missing), 'source file')} of sampled kernels"
                 f" {'was' if len(missing) == 1 else 'were'} not found, such as {missing[0]}"
             )
         if large:
-            told.warnings.append(
+            warnings.append(
                 f"{plural(len(large), 'source file')} of sampled kernels, such as {large[0]},"
                 f" are not in the recording: they are larger than {format_bytes(LARGEST_BYTES)},"
                 f" or all of them than {format_bytes(LARGEST_SUM_BYTES)}"
