@@ -100,6 +100,7 @@ def test_what_was_written_is_recovered_from_a_killed_program(
 ) -> None:
     found = source("repeat", 5, "k7", "sleep", 2500, "kill", flags=("-o", "x"))
     assert found.status == -9
+    assert "was killed or called _exit: up to an eighth of its samples" in found.err
     assert _samples(tmp_path / "x.warpline") == _of(pcs.of_launch(7, 5))
 
 
