@@ -49,6 +49,13 @@ _SUMMARY = (
         10,
         is_shown_if_missing=False,
     ),
+    _Extract(
+        ("kernel_samples",),
+        "Kernels by samples",
+        ("kernel", "samples", "samples_ratio", "stall", "stall_ratio"),
+        10,
+        is_shown_if_missing=False,
+    ),
     _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
     _Extract(
         ("kernel_sum",),
@@ -101,8 +108,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
             advance(1)
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
-    # A report with counters per kernel has no timeline.
-    is_of_counters = trace.has("profiled_kernel") and not has_cuda
+    # A recording with counters per kernel, or samples, has no timeline.
+    is_of_counters = (trace.has("profiled_kernel") or trace.has("pc_sample")) and not has_cuda
 
     def is_shown(part: _Extract) -> bool:
         # Without any CUDA events, the first CUDA table states that for all.
