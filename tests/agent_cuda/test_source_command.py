@@ -15,6 +15,7 @@ from support.launching import Ended, environment
 
 import warpline
 from warpline import native
+from warpline.cli import main
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
@@ -83,6 +84,23 @@ def test_a_recording_that_is_kept(source: Kernels, tmp_path: Path) -> None:
     assert {*names} == {"kernel7(float *)", "kernel18(float *)"}
     assert not trace.has("kernel")
     assert trace.meta.warnings == ()
+
+
+def test_pages_of_a_recording(
+    source: Kernels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source("repeat", 40, "k7g2,k18", flags=("-o", "x"))
+    path = str(tmp_path / "x.warpline")
+
+    def printed(*words: str) -> str:
+        assert main([*words]) == 0
+        return capsys.readouterr().out
+
+    assert "\nkernel7: 720 samples\n" in printed("kernels", path)
+    assert "\nDevice " in printed("kernels", path, "--page", "session")
+    assert "kernel7(float *)" in printed(path)
+    assert main(["kernels", path, "--page", "raw"]) != 0
+    assert "no profiled kernels" in capsys.readouterr().err
 
 
 def test_processes_have_rows_of_their_own(source: Kernels, tmp_path: Path) -> None:
