@@ -98,7 +98,9 @@ def test_pages_of_a_recording(
 
     assert "\nkernel7: 720 samples\n" in printed("kernels", path)
     assert "\nDevice " in printed("kernels", path, "--page", "session")
-    assert "kernel7(float *)" in printed(path)
+    summary = printed(path)
+    assert "kernel7(float *)" in summary
+    assert "next: warpline kernels" in summary
     assert main(["kernels", path, "--page", "raw"]) != 0
     assert "no profiled kernels" in capsys.readouterr().err
 
