@@ -550,13 +550,17 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
-    return findings.of_kernels(
+    found = findings.of_kernels(
         trace,
         _choice(chosen),
         timeline=references.timeline(chosen, trace),
         measured=references.measured(chosen.ceilings, trace).measured,
         shown_name=chosen.print_kernel_base,
     )
+    if chosen.timeline and not found and not chosen.quiet:
+        talk.warning("--timeline has no effect: the counters lack what findings need")
+        talk.hint("count with --set full")
+    return found
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:
