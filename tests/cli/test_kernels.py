@@ -97,6 +97,9 @@ def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
         for kernel, other in zip(full["kernels"], plain["kernels"], strict=True):
             assert [*kernel.pop("sections")] == [*described["properties"]]
             assert kernel == other
+    code = json.loads(run("kernels", report, "--json", "--page", "source").out)
+    assert violations(code, schema) == []
+    assert code["code"]
     of_one = json.loads(
         run("kernels", report, "--json", "--print-details", "all", "-k", "naive_gemm").out
     )
