@@ -506,16 +506,16 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    choice, found_ceilings = _choice(chosen), references.measured(chosen.ceilings, trace)
-    measured = found_ceilings.measured
+    choice = _choice(chosen)
     listed: list[tuple[KernelFinding, ...]] = []
-    shown = None
+    shown, files = None, []
     if len(launches):
+        ceilings = references.measured(chosen.ceilings, trace)
+        measured, files = ceilings.measured, [*map(str, ceilings.files)]
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
             shown = bodies.sections_by_place(trace, choice, measured=measured)
-    files = [*map(str, found_ceilings.files)]
     listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
