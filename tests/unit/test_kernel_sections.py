@@ -225,6 +225,9 @@ def test_measured_ceilings_of_the_same_gpu(gpu: str, *, is_used: bool) -> None:
         if of["source"] == "measured"
     }
     assert rates == ({"FP32": 55e12, "DRAM": 2.8e12} if is_used else {})
+    (point,) = found["roofline"]["points"]
+    # 5 FLOP per byte at 2.8 TB/s allow 14 TFLOP/s, of which there are 5.
+    assert point["measured_ratio"] == (pytest.approx(5 / 14) if is_used else None)
 
 
 def kernel(registers: int, dynamic: int) -> Trace:
