@@ -137,6 +137,14 @@ def test_a_memory_table() -> None:
     assert table["metrics"][0][names.index("Hit Rate")] == f"{hits} / ({hits} + {misses})"
 
 
+def test_a_share_without_its_whole_is_unknown() -> None:
+    of = "lts__t_{}_srcunit_tex_op_read{}.sum"
+    counted = {of.format("sectors", ""): 40, of.format("sectors", "_lookup_hit"): 30}
+    (table,) = sections(counted)["memory"]["tables"]
+    names = [column["name"] for column in table["columns"]]
+    assert table["rows"][0][1 + names.index("Hit Rate")] is None
+
+
 def test_opcodes_and_else_kinds_of_instructions() -> None:
     load = "smsp__sass_inst_executed_op_global_ld.sum"
     by_kind = sections({load: 7, "smsp__inst_executed_op_branch.sum": 9})["instructions"]
