@@ -153,6 +153,13 @@ def test_opcodes_and_else_kinds_of_instructions() -> None:
     assert [(of["opcode"], of["executed"]) for of in by_opcode] == [("FFMA", 100), ("LDG", 7)]
 
 
+def test_a_few_warp_states_are_no_whole() -> None:
+    of = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    found = sections({of.format("wait"): 2, of.format("long_scoreboard"): 8})["warp_states"]
+    states = [(state["stall"], state["cycles_per_instruction"], state["ratio"]) for state in found]
+    assert states == [("long_scoreboard", 8, None), ("wait", 2, None)]
+
+
 def test_warp_states_by_samples() -> None:
     of = "smsp__pcsamp_warps_issue_stalled_{}"
     found = sections({of.format("long_scoreboard"): 30, of.format("no_instructions"): 10})
