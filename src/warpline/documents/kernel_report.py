@@ -43,6 +43,7 @@ MOST_DETAILS = 1_000
 MOST_CODE = 200
 _KERNEL_TABLES = ("profiled_kernel", "pc_sample")
 _TIMELINE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+_MOST_NAMES = 3  # recordings in the title
 _AT_ONCE = 50  # launches whose JSON is in memory
 
 _DURATION = "gpu__time_duration.sum"
@@ -96,7 +97,7 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
     code = kernel_code(trace, Choice(), most=MOST_CODE)
     details = _details(trace, table, found, detailed, code, measured)
     return KernelContent(
-        ", ".join(path.name for path in trace.meta.paths),
+        _title([path.name for path in trace.meta.paths]),
         _facts(trace),
         [*_notes(len(table), len(shown), len(detailed)), *_notes_of_code(code)],
         len(table),
@@ -130,6 +131,12 @@ def _by_kernel(
     return [
         {"name": name, "launches": len(times[name]), "total_ns": total} for total, name in totals
     ]
+
+
+def _title(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    shown = ", ".join(names[:_MOST_NAMES])
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def _by_importance(launches: Sequence[ProfiledLaunch], durations: Sequence[int]) -> list[int]:

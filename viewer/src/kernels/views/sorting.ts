@@ -7,20 +7,23 @@ export interface SummaryColumn {
   readonly key: string;
   readonly title: string;
   readonly note: string;
+  /** Whether the largest comes first when it is sorted. */
   readonly isNumber: boolean;
+  /** Whether it is aligned as text, although it is sorted as a number. */
+  readonly isText?: boolean;
 }
 
 export const COLUMNS: readonly SummaryColumn[] = [
   { key: "id", title: "ID", note: "Number of the launch in its report", isNumber: true },
-  { key: "saving_ns", title: "Estimated saving", note: "Of the finding that saves most: expected, or at most where only a floor is known", isNumber: true },
+  { key: "saving_ns", title: "Estimated saving", note: "Of the finding that saves most: expected, or at most where only a floor is known", isNumber: true, isText: true },
   { key: "function", title: "Function name", note: "Name without namespaces and arguments", isNumber: false },
   { key: "name", title: "Demangled name", note: "Whole name", isNumber: false },
   { key: "duration_ns", title: "Duration", note: "GPU time of the launch", isNumber: true },
   { key: "compute_ratio", title: "Compute throughput", note: "Of its peak", isNumber: true },
   { key: "memory_ratio", title: "Memory throughput", note: "Of its peak", isNumber: true },
   { key: "registers", title: "Registers", note: "Per thread", isNumber: true },
-  { key: "grid", title: "Grid", note: "Blocks", isNumber: true },
-  { key: "block", title: "Block", note: "Threads", isNumber: true },
+  { key: "grid", title: "Grid", note: "Blocks", isNumber: true, isText: true },
+  { key: "block", title: "Block", note: "Threads", isNumber: true, isText: true },
   { key: "cycles", title: "Cycles", note: "Elapsed cycles of the SMs", isNumber: true },
 ];
 

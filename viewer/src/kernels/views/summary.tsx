@@ -100,7 +100,7 @@ function Heading({ column, model }: { column: SummaryColumn; model: Model }) {
     model.sorting.value = { key: column.key, isDescending: isSorted ? !isDescending : column.isNumber };
   };
   return (
-    <th scope="col" class={column.isNumber ? "number" : undefined} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
+    <th scope="col" class={column.isNumber && !column.isText ? "number" : undefined} aria-sort={isSorted ? (isDescending ? "descending" : "ascending") : undefined}>
       <button class="plain" title={column.note} onClick={turn}>{column.title}{isSorted && <span aria-hidden="true">{isDescending ? " ▾" : " ▴"}</span>}</button>
     </th>
   );
@@ -138,7 +138,7 @@ function savingText(row: Row) {
   const most = row.outcome === "floor" ? "at most " : "";
   return (
     <>
-      <span class={`severity ${row.severity ?? ""}`}>{row.severity}</span> {most}{timeText(row.saving_ns)}{share}
+      <span class="saved"><span class={`severity ${row.severity ?? ""}`}>{row.severity}</span> {most}{timeText(row.saving_ns)}{share}</span>
       <div class="faint">{plainText(row.title ?? "")}</div>
     </>
   );
