@@ -168,6 +168,13 @@ def test_flop_come_from_a_second_run(sweep: Sweep, tmp_path: Path) -> None:
         assert kernel["flop_per_s"] == pytest.approx(kernel["flop"] / kernel["duration_ns"] * 1e9)
 
 
+def test_one_set_is_one_run(sweep: Sweep, tmp_path: Path) -> None:
+    script = f"echo run >> {tmp_path}/ran; {sweep.app} repeat 2 k7g{{N}}"
+    (point,) = points(sweep("--vary", "N=2", "--set", "light", "--json", script=script))
+    assert (tmp_path / "ran").read_text().split() == ["run"]
+    assert point["kernels"][0]["flop"] is None
+
+
 def test_repeats_and_all_kernels_in_markdown(sweep: Sweep) -> None:
     script = f"{sweep.app} repeat 2 k7g{{N}},k8g1"
     flags = ("--vary", "N=2,3", "--repeat", "2", "--top", "0", "--format", "markdown", *METRICS)
