@@ -251,6 +251,25 @@ def test_findings_come_first_with_their_bounds(viewer, reports):
     assert found
 
 
+def test_the_line_of_a_finding_leads_to_the_source(viewer, reports):
+    page = Page(viewer, *reports("target"))
+    lines = {
+        number: kernel["findings"][0]["lines"][0]
+        for number, kernel in enumerate(page.kernels)
+        if kernel["findings"] and kernel["findings"][0]["lines"]
+    }
+    number, line = next(iter(lines.items()))
+    page.open(f"#details?launch={number}")
+    viewer.find("article.finding .finding-lines button").first.click()
+    viewer.wait("model.code.value !== null && model.chosen.value !== null")
+    chosen = viewer.ask("model.chosen.value")
+    code = page.code[page.kernels[number]["code"]]
+    assert code["files"][chosen["file"]]["path"] == line["file"]
+    assert chosen["line"] == line["line"]
+    viewer.frame()
+    assert viewer.find("#lines .chosen .code-number").inner_text() == str(line["line"])
+
+
 def test_code_and_its_values(source):
     viewer = source.open("#source?code=0")
     (code,) = source.code

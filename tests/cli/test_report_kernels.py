@@ -48,8 +48,9 @@ def test_a_recording_without_counters_has_no_such_page(run, bad):
     assert done.err.startswith("error: the recording has no profiled kernels\nhint: profile with")
 
 
-def test_images_show_timelines_only(run, counted):
-    done = run("report", counted, "-o", "a.svg", "--page", "kernels")
+@pytest.mark.parametrize("more", [(), ("--page", "kernels")])
+def test_images_show_timelines_only(run, counted, more):
+    done = run("report", counted, "-o", "a.svg", *more)
     assert done.err == "error: images show the timeline only\nhint: use -o FILE.html\n"
 
 

@@ -43,6 +43,7 @@ MOST_DETAILS = 1_000
 MOST_CODE = 200
 _KERNEL_TABLES = ("profiled_kernel", "pc_sample")
 _TIMELINE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+_SEVERAL = 2  # recordings, of which each launch has the name
 _MOST_NAMES = 3  # recordings in the title
 _AT_ONCE = 50  # launches whose JSON is in memory
 
@@ -202,6 +203,7 @@ def _rows(
     recorded = Rows(trace, "profiled_kernel")
     rows = chosen_rows(trace, recorded, Choice())
     functions = recorded["short_name"]
+    reports = _reports(trace, recorded["process_id"])
     duration, registers, cycles, compute, memory = (
         _values(table, name) for name in (_DURATION, _REGISTERS, _CYCLES, _COMPUTE, _MEMORY)
     )
@@ -212,6 +214,7 @@ def _rows(
         made.append(
             {
                 "id": launch.number,
+                "report": reports[rows[place]],
                 "function": functions[rows[place]] or launch.name,
                 "name": launch.name,
                 "grid": None if launch.is_range else launch.grid,
@@ -225,6 +228,14 @@ def _rows(
             }
         )
     return made
+
+
+def _reports(trace: Trace, processes: Sequence[int]) -> list[str | None]:
+    """Return the name of the recording that each launch is from; None if there is only one."""
+    paths, files = trace.meta.paths, trace.meta.file_of_process
+    if len(paths) < _SEVERAL or not files:
+        return [None] * len(processes)
+    return [paths[files[process]].name for process in processes]
 
 
 def _ratio(percent: MetricNumber) -> float | None:

@@ -5,6 +5,8 @@ export type Outcome = "expected" | "floor" | "no-gain";
 /** A row of the summary: a launch of a kernel. */
 export interface Row {
   readonly id: number;
+  /** The recording that it is from; null if there is only one. */
+  readonly report: string | null;
   readonly function: string;
   readonly name: string;
   readonly grid: readonly number[] | null;

@@ -7,7 +7,7 @@ import type { CodeRow, Head, Row } from "../data/document";
 import { shareOrNone, sizeText, timeOrNone, withUnit } from "../plots/values";
 import type { Model } from "./model";
 import { Meter, Number as NumberCell } from "./parts";
-import { COLUMNS, sortedRows, type SummaryColumn } from "./sorting";
+import { columnsOf, sortedRows, type SummaryColumn } from "./sorting";
 
 const MOST_PARTS = 8;
 const MORE_ROWS = 200;
@@ -84,7 +84,7 @@ function Launches({ model }: { model: Model }) {
       </p>
       <div class="table-room" tabIndex={0} role="group" aria-label="Launches">
         <table class="launches">
-          <thead><tr>{COLUMNS.map((column) => <Heading key={column.key} column={column} model={model} />)}</tr></thead>
+          <thead><tr>{columnsOf(rows).map((column) => <Heading key={column.key} column={column} model={model} />)}</tr></thead>
           <tbody>{found.slice(0, most).map((at) => <Launch key={at} at={at} row={rows[at] as Row} model={model} />)}</tbody>
         </table>
       </div>
@@ -110,6 +110,7 @@ function Launch({ at, row, model }: { at: number; row: Row; model: Model }) {
   const name = plainText(row.function);
   return (
     <tr data-launch={at}>
+      {row.report !== null && <td class="report">{plainText(row.report)}</td>}
       <NumberCell metric={null} value={row.id} text={String(row.id)} />
       <td class="saving" data-value={row.saving_ns ?? undefined}>{savingText(row)}</td>
       <td class="name">{row.block_number === null ? name : <button class="link" onClick={() => model.openKernel(at)}>{name}</button>}</td>
