@@ -21,7 +21,7 @@ from warpline import native
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
 Run = Callable[..., Ended]
-METRICS = ("--metrics", "gpu__time_duration.sum,sm__inst_executed.sum")
+METRICS = ("--metrics", "sm__inst_executed.sum")  # time is always counted, too
 
 
 class Sweep:
@@ -85,6 +85,7 @@ def test_each_point_has_its_kernel_as_csv_and_a_page(sweep: Sweep, tmp_path: Pat
     assert [float(row["Time (us)"]) for row in rows] == [4, 16, 4, 16]
     assert [row["Grid"] for row in rows[:2]] == ["4x1x1", "16x1x1"]
     assert {row["Launches"] for row in rows} == {"4"}
+    assert float(rows[0]["sm__inst_executed.sum"]) == pytest.approx(21004 + 7 / 64, abs=0.01)
     assert "to the log" not in found.out + found.err
     assert "note: run 4 of 4: K=8 G=16" in found.err
     page = (tmp_path / "page.html").read_text()
@@ -172,10 +173,10 @@ def test_repeats_and_all_kernels_in_markdown(sweep: Sweep) -> None:
     flags = ("--vary", "N=2,3", "--repeat", "2", "--top", "0", "--format", "markdown", *METRICS)
     lines = sweep(*flags, script=script).out.splitlines()
     rows = [line for line in lines if line.startswith("|") and "`kernel" in line]
-    # N, the median and the extremes of the time, share of the time, launches, grid, block, kernel
+    # N, time, metric, shortest and longest time, share of the time, launches, grid, block, kernel
     assert [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in rows] == [
-        ["2", "2.00", "2.00", "2.00", "66.7", "4", "2", "256", "kernel7"],
-        ["2", "1.00", "1.00", "1.00", "33.3", "4", "1", "256", "kernel8"],
-        ["3", "3.00", "3.00", "3.00", "75.0", "4", "3", "256", "kernel7"],
-        ["3", "1.00", "1.00", "1.00", "25.0", "4", "1", "256", "kernel8"],
+        ["2", "2.00", "21002.11", "2.00", "2.00", "66.7", "4", "2", "256", "kernel7"],
+        ["2", "1.00", "21001.13", "1.00", "1.00", "33.3", "4", "1", "256", "kernel8"],
+        ["3", "3.00", "21003.11", "3.00", "3.00", "75.0", "4", "3", "256", "kernel7"],
+        ["3", "1.00", "21001.13", "1.00", "1.00", "25.0", "4", "1", "256", "kernel8"],
     ]

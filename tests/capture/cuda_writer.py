@@ -19,7 +19,7 @@ CALL_NAME, NAME, CALL, KERNEL, COPY, FILL, GRAPH, WAIT, EVENT, MEMORY, POOL = ra
 OVERHEAD, DEVICE, CONTEXT, STREAM, GRAPH_NODE, LOST, BUFFER, CUDA_CLOCK, COLLECTING = range(75, 84)
 COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = range(86, 90)
 DEVICE_ATTRIBUTE = 90
-CPU_FAULT, GPU_FAULT = 91, 92
+CPU_FAULT, GPU_FAULT, PC_SAMPLE, PC_SAMPLING = range(91, 95)
 IS_RANGE, IS_FAILED = 1, 2
 NONE = 0xFFFFFFFF
 LAUNCHES, CAPTURES, IS_GRAPH = 1, 2, 4
@@ -226,6 +226,20 @@ class CudaLog(Log):
 
     def pass_clock(self, launch: int, lowest_mhz: int, highest_mhz: int) -> None:
         self.add(PASS_CLOCK, launch, body=struct.pack("<II", lowest_mhz, highest_mhz))
+
+    def pc_sample(self, checksum: int, function: str, offset: int, **more: Any) -> None:
+        """Write samples of one instruction with one stall reason."""
+        stall = self.name_number(more.get("stall", "wait"))
+        words = struct.pack("<QII", checksum & (1 << 64) - 1, offset, stall)
+        words += struct.pack("<QQ", more.get("samples", 1), more.get("not_issued", 0))
+        words += struct.pack("<II", more.get("device", 0), 0)
+        self._event(PC_SAMPLE, self.name_number(function), 0, words)
+
+    def pc_sampling(self, device: int = 0, **more: int) -> None:
+        """Write what CUPTI told about the samples of a device."""
+        words = struct.pack("<II", more.get("period", 4096), more.get("left_out", 0))
+        counts = (more.get(name, 0) for name in ("total", "dropped", "non_user", "full"))
+        self.add(PC_SAMPLING, device, body=words + struct.pack("<4Q", *counts))
 
     def collecting(self, time: int, kinds: int = ALL_KINDS) -> None:
         self.add(COLLECTING, kinds, body=struct.pack("<Q", ORIGIN_NS + time))

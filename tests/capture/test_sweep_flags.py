@@ -74,3 +74,23 @@ def test_what_is_refused(line: str, message: str) -> None:
         sweep_flags.parse(line.split())
     assert found.value.message.startswith(message)
     assert found.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "not_asked"),
+    [
+        ("", "", "gpu__time_duration.sum sm__inst_executed.sum"),
+        ("--metrics sm__inst_executed", "sm__inst_executed.sum", "gpu__time_duration.sum"),
+        ("--metrics gpu__time_duration.sum,x", "gpu__time_duration.sum x.sum", ""),
+        ("--metrics regex:inst", "sm__inst_executed.sum", "gpu__time_duration.sum"),
+        (
+            "--set light --metrics sm__inst_issued,regex:^lts",
+            "lts__t_bytes.sum sm__inst_issued.max",
+            "sm__inst_executed.sum sm__inst_issued_x.sum gpu__time_duration.sum",
+        ),
+    ],
+)
+def test_metrics_that_are_asked_for(options: str, asked: str, not_asked: str) -> None:
+    found = sweep_flags.parse([*options.split(), "--vary", "N=1", "--", "./x", "{N}"])
+    is_asked = sweep_flags.asked_metrics(found.definition)
+    assert [name for name in (asked + " " + not_asked).split() if is_asked(name)] == asked.split()

@@ -96,6 +96,9 @@ def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
         for kernel, other in zip(full["kernels"], plain["kernels"], strict=True):
             assert [*kernel.pop("sections")] == [*described["properties"]]
             assert kernel == other
+    code = json.loads(run("kernels", report, "--json", "--page", "source").out)
+    assert violations(code, schema) == []
+    assert code["code"]
     of_one = json.loads(
         run("kernels", report, "--json", "--print-details", "all", "-k", "naive_gemm").out
     )
@@ -300,7 +303,10 @@ def test_measured_ceilings(
     bench_file(saved, "copy", copies(1.9e12))
     found = run("kernels", report, "--json")
     assert found.err == f"note: measured ceilings of {GPU} from {saved}\n"
-    assert found.out != nominal
+    assert json.loads(found.out)["ceilings"] == [str(saved)]
+    assert json.loads(found.out)["kernels"] != json.loads(nominal)["kernels"]
+    assert run("kernels", report, "--print-details", "all").err == found.err, "once"
+    assert run("kernels", report, "--page", "details").err == "", "what ncu prints has none"
     assert run("kernels", report, "--json", "--ceilings", "nominal") == (0, nominal, "")
     assert run("kernels", report, "--json", "-q").err == ""
     body = ("kernels", report, "-k", "vec_add", "--json", "--print-details", "body")

@@ -191,6 +191,22 @@ def test_a_roofline() -> None:
     }
 
 
+def test_operations_of_int8() -> None:
+    metrics = {
+        "gpu__time_duration.sum": 1e6,
+        "sm__cycles_elapsed.avg.per_second": 1e9,
+        "sm__ops_path_tensor_src_int8.sum": 4e9,
+        "sm__ops_path_tensor_op_igmma_src_int8_sparsity_off.sum": 4e9,
+        "sm__ops_path_tensor_op_igmma_src_int8_sparsity_off.sum.peak_sustained": 40_000,
+        "dram__bytes.sum.per_second": 1e12,
+    }
+    roofline = sections(metrics)["roofline"]
+    (point,) = roofline["points"]
+    assert (point["precision"], point["flop"]) == ("tensor_int8", 4e9)
+    rates = {of["name"]: of["flop_per_s"] for of in roofline["ceilings"] if "flop_per_s" in of}
+    assert rates == {"FP32": 67e12, "INT8 Tensor Core": pytest.approx(40e12)}
+
+
 def test_bytes_at_l1_before_hopper() -> None:
     roofline = sections(FP32 | {"l1tex__lsu_writeback_active_mem_lg.sum.per_second": 1e9})[
         "roofline"

@@ -4,12 +4,13 @@
 //
 // A launch of kernel k with a grid of g adds to three of its instructions, at 0, 16 and 32: to the j-th
 // g * (j + 1) samples that wait for long_scoreboard, in g * j of which nothing was issued, and g selected
-// ones. Kernels from 7000 on have 40000 instructions. Kernel k is in module k / 10; its image begins with
-// "cubin" and the number, and its checksum is 0xC0DE0000 + the number.
+// ones. Kernels from 7000 on have 40000 instructions. Kernel k is in module k / 10; its image is an ELF file
+// without code, in which "cubin" and the number follow the headers. Its checksum is 0xC0DE0000 + the number.
 //
 // The environment sets it up: FAKE_COUNTERS_REFUSE (results of functions), FAKE_PC_DROPPED and
 // FAKE_PC_NON_USER (samples of each kind, with each launch), FAKE_PC_FULL (once, the buffer of the GPU is
-// full), FAKE_CUBIN_BYTES (of an image), FAKE_PC_HANGS (the end of sampling never returns).
+// full), FAKE_CUBIN_BYTES (of an image), FAKE_CUBIN (a file that is the image of module 0),
+// FAKE_PC_HANGS (the end of sampling never returns).
 #include "fake_pc_sampling.h"
 
 #include <unistd.h>
@@ -18,6 +19,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -120,8 +123,23 @@ std::uint64_t number_of(const char* variable) {
 
 std::uint64_t module_of(const FakeLaunch& launch) { return launch.number / 10; }
 
+constexpr std::uint8_t kHeaders = 128;  // bytes: of the file, and of a section
+
 std::string image_of(std::uint64_t module) {
-  std::string image = "cubin " + std::to_string(module) + "\n";
+  if (const char* path = std::getenv("FAKE_CUBIN"); path != nullptr && module == 0) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string image(kHeaders + 1, '\0');
+  const auto put = [&image](std::size_t at, std::uint8_t byte) { image[at] = static_cast<char>(byte); };
+  image.replace(0, 7, "\x7f" "ELF\x02\x01\x01");
+  put(40, 64);   // where section headers are,
+  put(58, 64);   // their size,
+  put(60, 1);    // and how many: one,
+  put(68, 3);    // of names,
+  put(88, kHeaders);
+  put(96, 1);    // which are empty
+  image += "cubin " + std::to_string(module) + "\n";
   image.resize(std::max<std::size_t>(image.size(), number_of("FAKE_CUBIN_BYTES")), '.');
   return image;
 }
@@ -410,8 +428,11 @@ EXPORT int cuptiPCSamplingGetData(DataParameters* given) {
 EXPORT int cuptiGetCubinCrc(ChecksumParameters* given) {
   const std::lock_guard lock(g_lock);
   if (const int result = check(__func__, given, &ChecksumParameters::checksum)) return result;
-  if (std::memcmp(given->image, "cubin ", 6) != 0) return tell(__func__, "no cubin", kInvalidParameter);
-  given->checksum = kChecksums + std::strtoull(given->image + 6, nullptr, 10);
+  constexpr std::size_t kText = kHeaders + 1;
+  if (given->image_bytes < kText + 7) return tell(__func__, "no cubin", kInvalidParameter);
+  const char* text = given->image + kText;
+  const bool is_ours = std::memcmp(text, "cubin ", 6) == 0;
+  given->checksum = kChecksums + (is_ours ? std::strtoull(text + 6, nullptr, 10) : 0);
   return 0;
 }
 

@@ -34,7 +34,7 @@ def check(chosen: CountingSettings) -> None:
         if not Path(name).exists():
             raise InputError(f"{name}: no such file", hint="name a recording")
     if chosen.ceilings:
-        results.measured_ceilings(*_named(chosen))
+        results.measured_ceilings(*_named(chosen.ceilings))
 
 
 def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps | None:
@@ -44,47 +44,55 @@ def timeline(chosen: CountingSettings, trace: Trace) -> in_steps.TimelineSteps |
     return in_steps.own_steps(trace)
 
 
-class Files(NamedTuple):
-    """Which measured ceilings are asked for.
+class Results(NamedTuple):
+    """Results of `warpline bench` that apply to a trace.
 
     Attributes:
-        ceilings: Files, or `NOMINAL`; empty for those that were saved.
-        quiet: Whether to print nothing about them.
+        measured: Measured ceilings of the GPU models of its launches.
+        files: The files that they are from.
+        faults: Which files were left out, and why.
     """
 
-    ceilings: Sequence[str]
-    quiet: bool
+    measured: Sequence[MeasuredCeilings]
+    files: Sequence[Path]
+    faults: Sequence[str]
+
+    def tell(self) -> None:
+        """Print whose ceilings are used, and which are not."""
+        for fault in self.faults:
+            talk.warning(fault)
+        if self.measured:
+            models = ", ".join(dict.fromkeys(of.gpu_name for of in self.measured))
+            talk.note(f"measured ceilings of {models} from {', '.join(map(str, self.files))}")
 
 
-def measured(chosen: CountingSettings | Files, trace: Trace) -> Sequence[MeasuredCeilings]:
-    """Return the measured ceilings of the GPU models of the launches, and print whose they are.
+def measured(asked: Sequence[str], trace: Trace) -> Results:
+    """Return the measured ceilings of the GPU models of the launches.
 
-    They are those of ``--ceilings``, or those that ``warpline bench --save`` has kept. Of these,
-    damaged files and those of other versions are left out with a warning.
+    Damaged files and those of other versions are left out, unless they are named.
+
+    Args:
+        asked: Files of ``--ceilings``, or `NOMINAL` for none; empty for those that
+            ``warpline bench --save`` has kept.
+        trace: The trace.
     """
     names = limits.gpu_names(trace)
-    found: list[MeasuredCeilings] = []
-    if chosen.ceilings:
-        files = _named(chosen)
+    if asked:
+        files = _named(asked)
         found = [of for of in results.measured_ceilings(*files) if of.gpu_name in names]
-        if files and not found and not chosen.quiet:
-            talk.warning(f"--ceilings: no results of {' or '.join(names) or 'this GPU'}")
-    else:
-        files = []
-        for path in (path for name in names for path in results.saved_files(os.environ, name)):
-            try:
-                results.measured_ceilings(path)
-            except InputError as error:
-                if not chosen.quiet:
-                    talk.warning(f"measured ceilings are left out: {error}")
-            else:
-                files.append(path)
-        found = [*results.measured_ceilings(*files)]
-    if found and not chosen.quiet:
-        models = ", ".join(dict.fromkeys(of.gpu_name for of in found))
-        talk.note(f"measured ceilings of {models} from {', '.join(map(str, files))}")
-    return found
+        said = f"--ceilings: no results of {' or '.join(names) or 'this GPU'}"
+        return Results(found, files if found else [], [said] if files and not found else [])
+    usable: list[Path] = []
+    faults: list[str] = []
+    for path in (path for name in names for path in results.saved_files(os.environ, name)):
+        try:
+            results.measured_ceilings(path)
+        except InputError as error:
+            faults.append(f"measured ceilings are left out: {error}")
+        else:
+            usable.append(path)
+    return Results(results.measured_ceilings(*usable), usable, faults)
 
 
-def _named(chosen: CountingSettings | Files) -> list[Path]:
-    return [Path(name) for name in chosen.ceilings if name != NOMINAL]
+def _named(asked: Sequence[str]) -> list[Path]:
+    return [Path(name) for name in asked if name != NOMINAL]

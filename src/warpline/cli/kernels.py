@@ -379,6 +379,8 @@ def _print_timeline(chosen: CountingSettings, trace: Trace) -> None:
 
 def _print(chosen: CountingSettings, trace: Trace, page: Page) -> None:
     """Print a page of counted launches."""
+    if not chosen.quiet and _is_judged(chosen, page):
+        references.measured(chosen.ceilings, trace).tell()
     if page is Page.SUMMARY and not chosen.json:
         found = [] if chosen.csv else _findings(chosen, trace)
         _write_document(chosen, sums.kernel_sums(trace, is_screen=not chosen.csv), found)
@@ -504,7 +506,8 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    choice, measured = _choice(chosen), references.measured(chosen, trace)
+    choice, found_ceilings = _choice(chosen), references.measured(chosen.ceilings, trace)
+    measured = found_ceilings.measured
     listed: list[tuple[KernelFinding, ...]] = []
     shown = None
     if len(launches):
@@ -512,19 +515,28 @@ def _write_json(
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
             shown = bodies.sections_by_place(trace, choice, measured=measured)
-    listings.write_json(launches, out, findings=listed, sections=shown, code=found)
+    files = [*map(str, found_ceilings.files)]
+    listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
 def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> pages.Bodies | None:
     """Return how the charts and tables of sections are written; None if they are not."""
     if chosen.print_details is Details.HEADER:
         return None
-    measured = references.measured(chosen, trace)
+    measured = references.measured(chosen.ceilings, trace).measured
     shown = bodies.sections_by_place(trace, _choice(chosen), measured=measured)
     drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
     return lambda places, names: [
         section_bodies.body_texts(names, of, drawing) for of in shown(places)
     ]
+
+
+def _is_judged(chosen: CountingSettings, page: Page) -> bool:
+    """Return whether a page has findings, or charts of sections: what ceilings decide."""
+    if chosen.json or chosen.csv:
+        return chosen.json
+    has_bodies = page is Page.DETAILS and chosen.print_details is not Details.HEADER
+    return page is Page.SUMMARY or has_bodies or (page is Page.DETAILS and _wants_findings(chosen))
 
 
 def _wants_findings(chosen: CountingSettings) -> bool:
@@ -542,7 +554,7 @@ def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
         trace,
         _choice(chosen),
         timeline=references.timeline(chosen, trace),
-        measured=references.measured(chosen, trace),
+        measured=references.measured(chosen.ceilings, trace).measured,
         shown_name=chosen.print_kernel_base,
     )
 

@@ -48,8 +48,10 @@ def measured_ceilings(trace: Trace, args: Namespace) -> Sequence[MeasuredCeiling
         talk.note("the recording also has profiled kernels: --page kernels shows them")
     if kernel_report.shown(trace, args.page) != "kernels":
         return ()
-    asked = kernel_references.Files(tuple(args.ceilings), getattr(args, "quiet", False))
-    return kernel_references.measured(asked, trace)
+    found = kernel_references.measured(args.ceilings, trace)
+    if not getattr(args, "quiet", False):
+        found.tell()
+    return found.measured
 
 
 def require_timeline(trace: Trace) -> None:

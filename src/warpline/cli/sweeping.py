@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from warpline.capture.flags import sweep_flags
     from warpline.capture.flags.sweep_flags import SweepSettings
     from warpline.capture.launcher import program, swept
+    from warpline.counters import names
     from warpline.documents import kernel_sweep as documents
     from warpline.render.sweep import bars, page
     from warpline.sweep import points, state
@@ -48,6 +49,7 @@ else:
     sweep_flags = lazy("warpline.capture.flags.sweep_flags")
     program = lazy("warpline.capture.launcher.program")
     swept = lazy("warpline.capture.launcher.swept")
+    names = lazy("warpline.counters.names")
     documents = lazy("warpline.documents.kernel_sweep")
     bars = lazy("warpline.render.sweep.bars")
     page = lazy("warpline.render.sweep.page")
@@ -163,7 +165,10 @@ def _recorded(chosen: SweepSettings, found: State) -> list[swept.Recorded]:
     """
     first = points.filled(chosen.command, found.definition.points()[0])
     executable = program.find(first[0], os.environ, "warpline kernels sweep")
-    prepared = prepare.prepare(chosen, os.environ, executable)
+    with_time = dataclasses.replace(chosen, metrics=(*chosen.metrics, names.DURATION))
+    prepared = prepare.prepare(
+        chosen if chosen.request.is_light else with_time, os.environ, executable
+    )
     if not chosen.quiet:
         for text in prepared.warnings:
             talk.warning(text)
@@ -197,7 +202,8 @@ def _counted(
 def _show(chosen: SweepSettings, found: State, folder: Path) -> int:
     """Print the result and write the plot; status 1 if no point was measured."""
     documents.complete(found, folder, api.open)
-    known = documents.facts(found, folder, api.open, chosen.top)
+    is_asked = sweep_flags.asked_metrics(found.definition)
+    known = documents.facts(found, folder, api.open, chosen.top, is_asked)
     if sys.stdout is None:
         raise WarplineError("standard output is closed", hint="redirect it to a file")
     _write(known, chosen.format, sys.stdout)

@@ -19,7 +19,7 @@ HOW_TO_GET = "pip install nvidia-cuda-nvdisasm"
 
 _TOOL = "nvdisasm"
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
-_LONGEST_S = 120.0
+LONGEST_S = 120.0
 _LARGEST_BYTES = 64 * 2**20
 _LINE = re.compile(r"^\s*/\*([0-9a-f]+)\*/\s+(.*?)\s*;?\s*$")
 # Their last operand is a place in the file, which has several functions.
@@ -57,11 +57,11 @@ def _disassembled(codes: tuple[bytes, ...], major: int, minor: int) -> Disassemb
     if sum(map(len, codes)) > _LARGEST_BYTES:
         return Disassembly(None, "SASS is not shown: there is too much code")
     why = f"{_TOOL} was not found (to get it: {HOW_TO_GET})"
-    for tool in _tools():
+    for tool in tools():
         try:
             listing = _run(tool, b"".join(codes), f"SM{major}{minor}")
         except subprocess.TimeoutExpired:
-            why = f"{tool} took more than {_LONGEST_S:g} s"
+            why = f"{tool} took more than {LONGEST_S:g} s"
             continue
         except subprocess.CalledProcessError as error:
             said = (error.stderr or b"").decode(errors="replace").strip().splitlines()
@@ -77,7 +77,7 @@ def _disassembled(codes: tuple[bytes, ...], major: int, minor: int) -> Disassemb
     return Disassembly(None, f"SASS is not shown: {why}")
 
 
-def _tools() -> Iterator[str]:
+def tools() -> Iterator[str]:
     """Yield the paths of nvdisasm: on PATH, in CUDA toolkits, in packages of this Python."""
     folders = [Path(folder, "bin") for name in _TOOLKITS if (folder := os.environ.get(name))]
     folders.append(Path("/usr/local/cuda/bin"))
@@ -101,7 +101,7 @@ def _run(tool: str, code: bytes, chip: str) -> str:
             [tool, "--binary", chip, file.name],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=_LONGEST_S,
+            timeout=LONGEST_S,
             check=True,
         )
     return done.stdout.decode(errors="replace")

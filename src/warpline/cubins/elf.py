@@ -9,9 +9,11 @@ from warpline.frozen import frozen
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_RELOCATION = struct.Struct("<QQq")
 _HEADER_SIZE = 64
-_RELA, _NO_BITS = 4, 8
+_NO_BITS = 8
+# Kinds of sections with relocations, of which only the first two members matter here: place, and
+# type with symbol. The first one has an addend, too; GPUs before compute capability 9.0 have none.
+_RELOCATIONS = {4: struct.Struct("<QQ8x"), 9: struct.Struct("<QQ")}
 _TEXT, _LINES = b".text.", b".debug_line"
 _PTX, _PTX_LINES = b".nv_debug_ptx_txt", b".nv_debug_line_sass"
 
@@ -25,7 +27,7 @@ class Section:
 
     Attributes:
         name: Name.
-        kind: Type, such as `_RELA`.
+        kind: Type, such as that of a table of symbols.
         data: Content.
         link: Section with its symbols or names.
         info: For relocations: the section that they are of.
@@ -106,11 +108,12 @@ class Cubin:
         lines = next(i for i, section in enumerate(self._sections) if section.name == table)
         places = {}
         for section in self._sections:
-            if section.kind != _RELA or section.info != lines:
+            layout = _RELOCATIONS.get(section.kind)
+            if layout is None or section.info != lines:
                 continue
             symbols = self._section(section.link)
             names = self._section(symbols.link).data
-            for place, info, _ in _RELOCATION.iter_unpack(_whole(section.data, _RELOCATION.size)):
+            for place, info in layout.iter_unpack(_whole(section.data, layout.size)):
                 at = (info >> 32) * _SYMBOL.size
                 if at + _SYMBOL.size > len(symbols.data):
                     raise CubinError("a relocation has no symbol")

@@ -23,7 +23,7 @@ class Instruction:
         offset: Bytes from the start of the function.
         bits: The instruction.
         place: File and line; None if unknown. Of inlined code, in the innermost function.
-        caller: File and line in the function itself that the inlined code became a part of; None
+        caller: File and line of the nearest call of inlined code that is not in a library; None
             for code that was not inlined.
         ptx_line: Line of the PTX, from 1; None if unknown.
     """

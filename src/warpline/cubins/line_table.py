@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from warpline.cubins.library_files import is_of_library
+
 Place = tuple[bytes, int]
 """File and line."""
 
 Row = tuple[bytes, int, Place, Place | None]
 """Function, offset in it, and place. Of code that was inlined, that is the place in the innermost
-function, and the last one the place in the function itself of which it became a part."""
+function, and the last one that of the nearest call which is not in a library."""
 
 _VERSIONS = (2, 3, 4)  # the fifth has other tables of files
 _WITH_SLOTS = 4  # the version that added a number
@@ -125,7 +127,7 @@ class _Program:
     def _reset(self) -> None:
         self._function, self._offset, self._file, self._line = b"", 0, 1, 1
         self._call = 0  # row of the call of the inlined function; 0 outside
-        self._outermost: list[Place] = []  # of each row of the sequence
+        self._called: list[Place] = []  # of each row of the sequence: its place outside libraries
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows that the program makes."""
@@ -143,11 +145,11 @@ class _Program:
                 raise CubinError("the line table has too many rows")
             name = self._files[self._file] if self._file < len(self._files) else b""
             place = name, self._line
-            is_inlined = 0 < self._call <= len(self._outermost)
-            outermost = self._outermost[self._call - 1] if is_inlined else place
-            self._outermost.append(outermost)
+            is_inlined = 0 < self._call <= len(self._called)
+            caller = self._called[self._call - 1] if is_inlined else None
+            self._called.append(caller if caller and is_of_library(name) else place)
             if self._function:
-                yield self._function, self._offset, place, outermost if is_inlined else None
+                yield self._function, self._offset, place, caller
 
     def _advance(self, opcode: int) -> None:
         self._offset += (opcode - self._first) // self._line_range * self._step

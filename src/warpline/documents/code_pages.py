@@ -12,8 +12,10 @@ from warpline.derived.code.lines import (
     NO_FILE,
     NO_TEXT,
     CodeLines,
-    callers,
+    caller_places,
     code_lines,
+    counted_places,
+    instruction_places,
     line_texts,
     ptx_lines,
 )
@@ -77,7 +79,7 @@ def page_of(trace: Trace, code: FunctionCode, named: Named, sass: Sass) -> Kerne
         has_samples and code.samples < TOO_FEW_SAMPLES,
         code.metrics,
         _values(code.counts.sums(np.zeros(len(code.offsets), np.int64), 1))[0],
-        list(_instructions(trace, code, files, lines, texts)),
+        list(_instructions(trace, code, files, texts)),
         (*files.shown(), *([ptx] if ptx.lines else [])),
     )
 
@@ -161,10 +163,16 @@ def _instructions(
     trace: Trace,
     code: FunctionCode,
     files: _Files,
-    lines: CodeLines,
     texts: Sequence[str] | None,
 ) -> Iterator[CodeInstruction]:
-    caller_files, caller_lines = callers(trace, code.rows)
+    places = [
+        zip(*(column.tolist() for column in columns), strict=True)
+        for columns in (
+            instruction_places(trace, code.rows),
+            caller_places(trace, code.rows),
+            counted_places(trace, code.rows),
+        )
+    ]
     ptx = ptx_lines(trace, code.rows)
     ptx_numbers: list[int | None] = [None] * len(ptx)
     if (ptx != NO_ROW).any():
@@ -175,14 +183,17 @@ def _instructions(
         ]
     encoded = encodings(trace, code.rows)
     values = _values(code.counts)
-    for place, offset in enumerate(code.offsets.tolist()):
-        line = int(lines.of_instruction[place])
+    for place, (offset, inner, caller, counted) in enumerate(
+        zip(code.offsets.tolist(), *places, strict=True)
+    ):
+        in_library = None if inner == counted else (trace.strings.text(inner[0]), inner[1])
         yield CodeInstruction(
             offset,
             encoded[place],
             None if texts is None else texts[place],
-            files.place(int(lines.files[line]), int(lines.lines[line])),
-            files.place(int(caller_files[place]), int(caller_lines[place])),
+            files.place(*counted),
+            None if caller == counted else files.place(*caller),
+            in_library,
             ptx_numbers[place],
             values[place],
         )

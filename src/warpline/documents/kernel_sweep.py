@@ -22,6 +22,7 @@ from warpline.units import Unit, plural
 SCHEMA_VERSION = 1
 NAME = "kernel_sweep"
 Open = Callable[[Path], Trace]  # opens a recording
+IsAsked = Callable[[str], bool]
 _CLOCK = "sm__cycles_elapsed.avg.per_second"
 
 
@@ -95,7 +96,9 @@ def _metrics(trace: Trace) -> list[str]:
     return trace.strings.texts(np.unique(names).tolist())
 
 
-def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, Any]:
+def facts(
+    state: State, folder: Path, open_file: Open, top: int, is_asked: IsAsked = lambda _: False
+) -> dict[str, Any]:
     """Return what is known of a sweep, as its JSON: docs/sweep.schema.json.
 
     Args:
@@ -103,11 +106,12 @@ def facts(state: State, folder: Path, open_file: Open, top: int) -> dict[str, An
         folder: Its directory.
         open_file: Opens a recording.
         top: Kernels and shapes of each point, those with the most time first; 0 for all.
+        is_asked: Whether a metric was asked for by its name, so that it is among the numbers.
     """
     definition = state.definition
     gpus: list[str] = []
     points = [
-        _point(state.of_point(place), of, lambda name: open_file(folder / name), gpus)
+        _point(state.of_point(place), of, lambda name: open_file(folder / name), is_asked, gpus)
         for place, of in enumerate(definition.points())
     ]
     for point in points:
@@ -148,7 +152,11 @@ def _gpus(trace: Trace) -> list[str]:
 
 
 def _point(
-    made: Sequence[Attempt], values: Point, open_file: Callable[[str], Trace], gpus: list[str]
+    made: Sequence[Attempt],
+    values: Point,
+    open_file: Callable[[str], Trace],
+    is_asked: IsAsked,
+    gpus: list[str],
 ) -> dict[str, Any]:
     """Return what is known of a point by its runs; models of GPUs are added to a list."""
     measured = [one for one in made if one.failure is None]
@@ -159,7 +167,8 @@ def _point(
     for one in measured:
         trace = open_file(one.files[0])
         gpus += _gpus(trace)
-        runs.append(shape_launches(trace))
+        asked = list(filter(is_asked, _metrics(trace))) if trace.has("kernel_metric") else []
+        runs.append(shape_launches(trace, asked))
     kernels = _kernels(joined(runs))
     if measured and not kernels and failure is None:
         failure = "no kernel was counted"
@@ -212,6 +221,7 @@ def _kernel(one: ShapeLaunches, total_ns: float) -> dict[str, Any]:
             for name, (amounts, of) in one.roofs.items()
             if _median(amounts) and (ceiling := _median(of)) is not None
         },
+        "metrics": {name: _median(values) for name, values in one.metrics.items()},
     }
 
 
@@ -247,13 +257,16 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
         known: The facts.
         is_screen: Whether it is for a screen: short names of kernels, and the main columns.
     """
-    taken = {field.name for field in _FIELDS}
+    kernels = [kernel for point in known["points"] for kernel in point["kernels"]]
+    metrics = list(dict.fromkeys(name for kernel in kernels for name in kernel["metrics"]))
+    taken = {*(field.name for field in _FIELDS), *metrics}
     names = {name: f"{name} (varied)" if name in taken else name for name in known["vary"]}
-    empty = dict.fromkeys(field.name for field in _FIELDS)
+    empty = dict.fromkeys(taken)
     rows = [
         {names[name]: value for name, value in point["values"].items()}
         | empty
         | kernel
+        | kernel.get("metrics", {})
         | {"failure": point["failure"]}
         for point in known["points"]
         for kernel in point["kernels"] or [{}]
@@ -261,8 +274,9 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
     if is_screen:
         _shorten(rows)
     axes = [Field(name, Unit.NONE, "Value of the parameter.", name) for name in names.values()]
-    of_name = {field.name: field for field in _FIELDS}
-    shown = _shown(known, rows) if is_screen else list(of_name)
+    own = [Field(name, Unit.NONE, f"Median of {name}.", name, 1.0, 2) for name in metrics]
+    of_name = {field.name: field for field in (*_OF_KERNEL, *_NUMBERS, *own, _FAILURE)}
+    shown = _shown(known, rows, metrics) if is_screen else list(of_name)
     fields = (*axes, *(of_name[name] for name in shown))
     columns = {field.name: _column(field, [row[field.name] for row in rows]) for field in fields}
     key = (*names.values(), *(() if is_screen else ("kernel", "grid", "block")))
@@ -280,7 +294,9 @@ def _shorten(rows: Sequence[dict[str, Any]]) -> None:
             row[name] = row[name].removesuffix("x1").removesuffix("x1")
 
 
-def _shown(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _shown(
+    known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]
+) -> list[str]:
     """Return the columns that a screen shows, in order."""
     hidden = set()
     if known["repeat"] == 1:
@@ -289,7 +305,8 @@ def _shown(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[
         hidden.add("issue_ratio")
     if all(point["kernels_counted"] < 2 for point in known["points"]):
         hidden.add("time_ratio")
-    return [name for name in _ON_SCREEN if name not in hidden]
+    time, *others = (name for name in _ON_SCREEN if name not in hidden)
+    return [time, *metrics, *others]
 
 
 def _column(field: Field, values: Sequence[Any]) -> Values:

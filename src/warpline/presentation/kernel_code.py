@@ -227,6 +227,8 @@ def _listing(code: KernelCode, views: Sequence[str]) -> list[Block]:
         table = _Table(code, (Column("Line", is_number=True), *_SASS), _OFFSET)
         for of in code.instructions:
             place = _called(code, of.place) if of.place is not None else ""
+            if of.library is not None:
+                place += f" ({_base(of.library[0])}:{of.library[1]})"
             cells = Cell(place), Cell(of.sass or of.encoding or "")
             table.add(of.values, cells, (Cell(f"{of.offset:#x}"),))
         return [table.made()]

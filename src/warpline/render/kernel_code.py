@@ -91,6 +91,7 @@ def _instruction(of: CodeInstruction) -> Mapping[str, object]:
         "file": of.place.file if of.place else None,
         "line": of.place.line if of.place else None,
         "inlined_at": _json_place(of.inlined_at),
+        "library": of.library and {"path": of.library[0], "line": of.library[1]},
         "ptx_line": of.ptx_line,
         "values": of.values,
     }

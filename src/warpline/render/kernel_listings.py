@@ -135,6 +135,7 @@ def write_json(
     findings: Sequence[tuple[KernelFinding, ...]] = (),
     sections: Callable[[slice], Sequence[Mapping[str, Any]]] | None = None,
     code: CodeOfLaunches | None = None,
+    ceilings: Sequence[str] = (),
 ) -> None:
     """Write launches, their metrics and findings as JSON, in base units.
 
@@ -147,11 +148,14 @@ def write_json(
         sections: Returns charts and tables, as JSON, of launches at some places; None to leave
             them out.
         code: Their code; None to leave it out.
+        ceilings: Files of measured ceilings, which findings and rooflines rest on.
     """
     findings = findings or [()] * len(table)
     devices = {launch.device for launch in table.launches} - {None}
     device = devices.pop() if len(devices) == 1 else None
-    out.write(f'{{\n "schema_version": 1,\n "device": {json.dumps(device)},\n "kernels": [')
+    measured = f'\n "ceilings": {json.dumps(ceilings)},' if ceilings else ""
+    head = f'"schema_version": 1,\n "device": {json.dumps(device)},{measured}'
+    out.write(f'{{\n {head}\n "kernels": [')
     columns = {name: table.columns[name] for name in shown_names(table)}
     for places in blocks(table):
         cells = [_json_cells(column, places) for column in columns.values()]

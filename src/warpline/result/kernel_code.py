@@ -50,8 +50,12 @@ class CodeInstruction:
         offset: Bytes from the start of the function.
         encoding: Its bits in hexadecimal; None if the code was not recorded.
         sass: Its text; None without nvdisasm.
-        place: Source line; None if unknown. Of inlined code, in the innermost function.
-        inlined_at: Where the kernel calls the inlined function; None for code that was not inlined.
+        place: Source line at which the instruction counts; None if unknown. Of inlined code, in the
+            innermost function that is not in a library.
+        inlined_at: The nearest call of inlined code that is not in a library; None for code that
+            was not inlined.
+        library: Path and line in the library that the code was inlined from; None for the
+            program's own code.
         ptx_line: Line of the PTX; None if unknown.
         values: Values of the metrics.
     """
@@ -61,6 +65,7 @@ class CodeInstruction:
     sass: str | None
     place: SourcePlace | None
     inlined_at: SourcePlace | None
+    library: tuple[str, int] | None
     ptx_line: int | None
     values: Sequence[Value]
 
@@ -72,8 +77,8 @@ class CodeLine:
     Attributes:
         line: Line, from 1.
         text: The line; None if the file was not recorded.
-        inlined_at: Where the kernel calls the inlined function that the line is in; of several
-            calls that with most samples; None for code that was not inlined.
+        inlined_at: The nearest call of the inlined function that the line is in; of several calls
+            that with most samples; None for code that was not inlined.
         values: Sums over the instructions of the line; None for a line without instructions.
     """
 

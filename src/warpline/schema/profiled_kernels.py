@@ -188,8 +188,8 @@ KERNEL_INSTRUCTION = TableSpec(
         number("line", "Line of the source file.", nullable=True),
         text(
             "caller_file",
-            "Source file in which the kernel calls the inlined function; null for code that was "
-            "not inlined.",
+            "Source file with the call of inlined code: the nearest one that is not in a header "
+            "of CUDA or the system, or in Triton. Null for code that was not inlined.",
             nullable=True,
         ),
         number("caller_line", "Line of that call.", nullable=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.code.kernels import FEW_NOTE, TOO_FEW_SAMPLES
-from warpline.derived.code.lines import NO_FILE, instruction_files, line_texts
+from warpline.derived.code.lines import NO_FILE, counted_places, line_texts
 from warpline.derived.code.metrics import SAMPLES, STALLED
 from warpline.derived.code.values import (
     CodeValues,
@@ -56,7 +56,8 @@ def kernel_lines(trace: Trace, arguments: Arguments) -> Result | Skipped:
     How it is computed: Sums over the instructions of a line: of samples of the whole program, as
         warpline kernels --source takes them; of a report, of the metrics
         smsp__pcsamp_warps_issue_stalled_* (without those that end in _not_issued) and
-        inst_executed. An instruction of an inlined function counts at the line of that function.
+        inst_executed. An instruction of an inlined function counts at the line of that function; if
+        that is in a header of CUDA or the system, or in Triton, at the line that calls it.
     Limits: A report needs section SourceCounters. Instructions without a line, such as those
         of programs that were compiled without -lineinfo, are one row without a file. A wait is
         sampled at the instruction that waits, not at the one that it waits for. Fewer than 200
@@ -109,7 +110,7 @@ def _sums(trace: Trace, found: CodeValues) -> _Lines:
     names = [metric.name for metric in found.metrics]
     is_shown = [name == "executed" or name.startswith((SAMPLES, STALLED)) for name in names]
     chosen = np.flatnonzero(np.array(is_shown, np.bool_)[found.metric])
-    file, line = instruction_files(trace, found.instruction[chosen])
+    file, line = counted_places(trace, found.instruction[chosen])
     kernel = found.kernel[chosen]
     groups = factorize_rows(kernel, file, line)
     by_metric = np.zeros((groups.n_groups, len(names)))

@@ -13,8 +13,9 @@ from warpline.units import format_bytes, plural
 LARGEST_BYTES, LARGEST_SUM_BYTES = 2 << 20, 16 << 20
 
 # A line table may name any file of the machine, also one that nobody wants in a recording.
-_SUFFIXES = frozenset(
-    ".c .cc .cpp .cu .cuf .cuh .cxx .h .hh .hpp .hxx .inc .inl .ipp .jl .mojo .ptx .py".split()
+_SUFFIXES = (
+    *(".c", ".cc", ".cpp", ".cu", ".cuf", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".hxx"),
+    *(".inc", ".inl", ".ipp", ".jl", ".mojo", ".ptx", ".py"),
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from warpline.capture.flags.counter_checks import check
 from warpline.capture.flags.counting import CountingSettings
 from warpline.capture.flags.grammar import Flag, Given, Grammar
 from warpline.capture.flags.ncu import FOREIGN_FLAGS
+from warpline.capture.flags.nvtx_ranges import REGEX
+from warpline.counters.names import DURATION
 from warpline.errors import UsageError
 from warpline.sweep.points import Parameter, check_places, parameter, points
 from warpline.sweep.state import Definition
@@ -211,6 +214,20 @@ def resumed(settings: SweepSettings, stored: Definition) -> SweepSettings:
         setattr(found, name, getattr(settings, name))
     found.force_overwrite = settings.force_overwrite
     return found
+
+
+def asked_metrics(definition: Definition) -> Callable[[str], bool]:
+    """Return whether a metric is one that ``--metrics`` of a sweep asked for."""
+    settings = SweepSettings()
+    GRAMMAR.read(definition.options, settings)
+    words = settings.request.metrics
+    if words and not settings.sets and not settings.section:
+        return lambda name: name != DURATION or name in words  # time is always counted
+    patterns = [re.compile(word.removeprefix(REGEX)) for word in words if word.startswith(REGEX)]
+    return lambda name: (
+        any(name == word or name.startswith(f"{word}.") for word in words)
+        or any(pattern.search(name) for pattern in patterns)
+    )
 
 
 def _counting_words(words: Sequence[str]) -> tuple[str, ...]:

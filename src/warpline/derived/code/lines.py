@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.cubins.library_files import is_of_library
 from warpline.derived.code.kernels import Counts, FunctionCode
 from warpline.derived.code.metrics import SAMPLES
 from warpline.derived.code.values import NO_ROW
@@ -27,7 +28,7 @@ class CodeLines:
             rows; `NO_FILE` for code that was not inlined. Of several calls that of the instruction
             with most samples, shape (lines,).
         caller_lines: Line of that call, or 0, shape (lines,).
-        of_instruction: Line of each instruction, shape (n,).
+        of_instruction: Line at which each instruction counts, shape (n,).
         counts: The sums.
     """
 
@@ -40,9 +41,12 @@ class CodeLines:
 
 
 def code_lines(trace: Trace, code: FunctionCode) -> CodeLines:
-    """Return the sums over source lines."""
-    files, lines = _places(trace, code.rows, "file_id", "line")
-    caller_files, caller_lines = callers(trace, code.rows)
+    """Return the sums over source lines: those of `counted_places`."""
+    files, lines = counted_places(trace, code.rows)
+    caller_files, caller_lines = caller_places(trace, code.rows)
+    # A call from the line itself is one of a library.
+    is_elsewhere = (caller_files != files) | (caller_lines != lines)
+    caller_files = np.where(is_elsewhere, caller_files, NO_FILE)
     groups = factorize_rows(files, lines)
     names = [metric.name for metric in code.metrics]
     samples = code.counts.values[:, names.index(SAMPLES) if SAMPLES in names else 0]
@@ -53,14 +57,16 @@ def code_lines(trace: Trace, code: FunctionCode) -> CodeLines:
         files[groups.first],
         lines[groups.first],
         caller_files[first],
-        caller_lines[first],
+        np.where(caller_files == NO_FILE, 0, caller_lines)[first],
         groups.codes.astype(np.int64),
         code.counts.sums(groups.codes, groups.n_groups),
     )
 
 
-def instruction_files(trace: Trace, rows: I64) -> tuple[I64, I64]:
+def instruction_places(trace: Trace, rows: I64) -> tuple[I64, I64]:
     """Return the text row of the file of instructions, or `NO_FILE`, and the line, or 0.
+
+    Of inlined code, they are those of the innermost function.
 
     Args:
         trace: The trace.
@@ -69,9 +75,22 @@ def instruction_files(trace: Trace, rows: I64) -> tuple[I64, I64]:
     return _places(trace, rows, "file_id", "line")
 
 
-def callers(trace: Trace, rows: I64) -> tuple[I64, I64]:
+def caller_places(trace: Trace, rows: I64) -> tuple[I64, I64]:
     """Return file and line of the call of the inlined code of instructions; see above."""
     return _places(trace, rows, "caller_file_id", "caller_line")
+
+
+def counted_places(trace: Trace, rows: I64) -> tuple[I64, I64]:
+    """Return file and line at which instructions count; see above.
+
+    That of inlined code from libraries is the line of the program that calls it.
+    """
+    files, lines = instruction_places(trace, rows)
+    caller_files, caller_lines = caller_places(trace, rows)
+    distinct, codes = np.unique(files, return_inverse=True)
+    is_of = [row != NO_FILE and is_of_library(trace.strings.raw(row)) for row in distinct.tolist()]
+    moves = np.array(is_of, np.bool_)[codes] & (caller_files != NO_FILE)
+    return np.where(moves, caller_files, files), np.where(moves, caller_lines, lines)
 
 
 def ptx_lines(trace: Trace, rows: I64) -> I64:

@@ -41,6 +41,7 @@ class ShapeLaunches:
         count: Launches.
         numbers: By name, the values of those launches that have one: ``duration_ns``, ``flop``,
             ``dram_bytes``, ``clock_hz``, ratios.
+        metrics: By the name of a metric, its values likewise.
         roofs: By the name of a precision or level of memory: FLOP or bytes of launches, and how
             many of them the ceiling allows per second.
     """
@@ -50,21 +51,26 @@ class ShapeLaunches:
     block: tuple[int, ...]
     count: int
     numbers: Mapping[str, F64]
+    metrics: Mapping[str, F64]
     roofs: Mapping[str, tuple[F64, F64]]
 
 
-def shape_launches(trace: Trace) -> list[ShapeLaunches]:
+def shape_launches(trace: Trace, metrics: Sequence[str] = ()) -> list[ShapeLaunches]:
     """Return the launches of each kernel and shape, in the order of their first launches.
+
+    Args:
+        trace: The trace.
+        metrics: Further metrics to return, by name.
 
     FLOP are known only if all that use Tensor Cores count: those of integers, and those that a chip
     has no counter for, are no FLOP, so a launch that has no others is left without.
     """
     if trace.has("profiled_kernel"):
-        return _counted(trace)
+        return _counted(trace, metrics)
     return _of_timeline(trace) if trace.has("kernel") else []
 
 
-def _counted(trace: Trace) -> list[ShapeLaunches]:
+def _counted(trace: Trace, metrics: Sequence[str]) -> list[ShapeLaunches]:
     found = rooflines(trace)
     numbers = {
         name: scaled(Known(*metric_numbers(trace, metric)), 0.01)
@@ -89,20 +95,22 @@ def _counted(trace: Trace) -> list[ShapeLaunches]:
         for roof in found.roofs
         if roof.is_flop or roof.is_memory
     }
-    return _grouped(trace, "profiled_kernel", numbers, roofs)
+    named = {name: Known(*metric_numbers(trace, name)) for name in metrics}
+    return _grouped(trace, "profiled_kernel", numbers, named, roofs)
 
 
 def _of_timeline(trace: Trace) -> list[ShapeLaunches]:
     times = trace.columns("kernel", "start_ns", "end_ns")
     duration = (times["end_ns"].values - times["start_ns"].values).astype(np.float64)
     is_known = times["start_ns"].is_valid() & times["end_ns"].is_valid()
-    return _grouped(trace, "kernel", {"duration_ns": Known(duration, is_known)}, {})
+    return _grouped(trace, "kernel", {"duration_ns": Known(duration, is_known)}, {}, {})
 
 
 def _grouped(
     trace: Trace,
     table: str,
     numbers: Mapping[str, Known],
+    metrics: Mapping[str, Known],
     roofs: Mapping[str, tuple[Known, Known]],
 ) -> list[ShapeLaunches]:
     columns = trace.columns(table, "name_id", *_SHAPE)
@@ -123,6 +131,7 @@ def _grouped(
                 tuple(size[3:]),
                 len(rows),
                 {key: _known(of, rows) for key, of in numbers.items()},
+                {key: _known(of, rows) for key, of in metrics.items()},
                 {key: (_known(of, rows), _known(by, rows)) for key, (of, by) in roofs.items()},
             )
         )
@@ -146,17 +155,20 @@ def joined(runs: Sequence[Sequence[ShapeLaunches]]) -> list[ShapeLaunches]:
             of[0].grid,
             of[0].block,
             sum(one.count for one in of),
-            {
-                key: np.concatenate([one.numbers[key] for one in of if key in one.numbers])
-                for key in of[0].numbers
-            },
+            _joined([one.numbers for one in of]),
+            _joined([one.metrics for one in of]),
             {
                 key: (
-                    np.concatenate([one.roofs[key][0] for one in of if key in one.roofs]),
-                    np.concatenate([one.roofs[key][1] for one in of if key in one.roofs]),
+                    np.concatenate([one.roofs[key][0] for one in of]),
+                    np.concatenate([one.roofs[key][1] for one in of]),
                 )
                 for key in of[0].roofs
             },
         )
         for of in parts.values()
     ]
+
+
+def _joined(parts: Sequence[Mapping[str, F64]]) -> dict[str, F64]:
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: np.concatenate([part[name] for part in parts if name in part]) for name in names}

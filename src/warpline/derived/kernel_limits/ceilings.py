@@ -137,7 +137,7 @@ def ceilings_of(trace: Trace, measured: Sequence[MeasuredCeilings]) -> Ceilings:
 
 def gpu_names(trace: Trace) -> list[str]:
     """Return the names of the GPU models of the profiled launches, as far as they are recorded."""
-    if not trace.has("device"):
+    if not (trace.has("device") and trace.has("profiled_kernel")):
         return []
     devices = trace.columns("profiled_kernel", "device_id")["device_id"]
     names = trace.columns("device", "name_id")["name_id"]

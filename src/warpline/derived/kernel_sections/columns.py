@@ -6,7 +6,7 @@ are there for every launch; an item of a list only for some.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,16 @@ class Shared:
 
     Attributes:
         codes: Number of the value of each launch, shape (launches,).
-        values: The values, as in JSON.
+        value_of: Returns the value of a number, as in JSON.
     """
 
     codes: I64
-    values: Sequence[Any]
+    value_of: Callable[[int], Any]
+
+    @classmethod
+    def among(cls, codes: I64, values: Sequence[Any]) -> Shared:
+        """Return one of some values for each launch."""
+        return cls(codes, values.__getitem__)
 
 
 @frozen
@@ -94,7 +99,7 @@ def of_launches(tree: Tree, rows: I64) -> list[Any]:
     elif isinstance(tree, np.ndarray):
         found = tree[rows].tolist()
     elif isinstance(tree, Shared):
-        found = [tree.values[code] for code in tree.codes[rows].tolist()]
+        found = [tree.value_of(code) for code in tree.codes[rows].tolist()]
     elif isinstance(tree, str):
         found = [tree] * len(rows)
     elif isinstance(tree, Constant):

@@ -62,7 +62,8 @@ def label_of(metric: str) -> str:
         word.upper() if word in _ACRONYMS else _WORDS.get(word, word) for word in counter.split("_")
     ]
     per_cycle = " per cycle" if "per_cycle" in rollup else ""
-    return f"{_UNITS.get(unit, unit)}: {' '.join(word for word in words if word)}{per_cycle}"
+    label = _UNITS.get(unit, unit)
+    return f"{label}: {' '.join(word for word in words if word not in ('', label))}{per_cycle}"
 
 
 def unit_in_json(metric: str) -> str:

@@ -33,18 +33,21 @@ def memory_chart(memory: Mapping[str, Any], drawing: Drawing) -> Iterator[str]:
 
 
 def memory_tables(memory: Mapping[str, Any], drawing: Drawing) -> Iterator[str]:
-    """Yield the tables of units, without columns that have no number but 0."""
+    """Yield the tables of units, without columns that have no share, and no number but 0."""
     for number, of in enumerate(memory["tables"]):
         if number:
             yield ""
-        used = [
-            place
-            for place in range(len(of["columns"]))
-            if any(row[place + 1] for row in of["rows"])
-        ]
+        used = [place for place, column in enumerate(of["columns"]) if _is_used(of, place, column)]
         columns = [of["columns"][place] for place in used]
         rows = [(row[0], *_cells(row, used, columns, drawing)) for row in of["rows"]]
         yield from table((of["title"], *(column["name"] for column in columns)), rows)
+
+
+def _is_used(of: Mapping[str, Any], place: int, column: Mapping[str, str]) -> bool:
+    numbers = [row[place + 1] for row in of["rows"]]
+    if column["unit"] == "ratio":
+        return any(number is not None for number in numbers)
+    return any(numbers)
 
 
 def _cells(

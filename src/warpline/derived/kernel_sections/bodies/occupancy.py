@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,11 @@ def _curves(metrics: Metrics) -> list[Item]:
     found = configurations(metrics.trace)
     has = found.of_launch >= 0
     codes = np.maximum(found.of_launch, 0)
-    return [
-        Item(has, Shared(codes, [_curve(found, number, by) for number in range(len(found.launch))]))
-        for by in _CURVES
-    ]
+    return [Item(has, Shared(codes, cache(partial(_curve, found, by)))) for by in _CURVES]
 
 
-def _curve(found: Configurations, number: int, by: str) -> dict[str, Any]:
-    """Return a curve, of which the present amount is a point."""
+def _curve(found: Configurations, by: str, number: int) -> dict[str, Any]:
+    """Return a curve of a configuration, of which the present amount is a point."""
     present = {
         "block_size": found.threads,
         "registers": found.registers,

@@ -25,6 +25,7 @@ _PRECISIONS = {
     "BF16 Tensor Core": ("tensor_bf16", "bf16"),
     "FP16 Tensor Core": ("tensor_fp16", "fp16"),
     "FP8 Tensor Core": ("tensor_fp8", "fp8"),
+    "INT8 Tensor Core": ("tensor_int8", ""),  # its operations count as FLOP here
 }
 _WITHIN_GPU = "d2d"
 _READS_AND_WRITES = 2  # a copy within the GPU moves its bytes twice
@@ -72,7 +73,7 @@ def _point(of: Roof, level: Roof, seconds: Known) -> Item:
         "bytes_per_s": ratio(level.amount, seconds),
         "ceiling_flop_per_s": ceiling,
         "ratio": ratio(rate, ceiling),
-        "governed_by": Shared(governing, (None, of.name, level.name)),
+        "governed_by": Shared.among(governing, (None, of.name, level.name)),
     }
     return Item(has, tree)
 
@@ -150,4 +151,4 @@ def _bounds(found: Rooflines, count: int) -> Shared:
     bounds = [bound_of(found, row, int(nearest[row]), float(share[row])) for row in range(count)]
     distinct = [*dict.fromkeys(bounds)]
     places = {bound: place for place, bound in enumerate(distinct)}
-    return Shared(np.array([places[bound] for bound in bounds], np.int64), distinct)
+    return Shared.among(np.array([places[bound] for bound in bounds], np.int64), distinct)

@@ -11,7 +11,8 @@ from warpline.derived.kernel_sections.columns import Item, Shared, any_of
 from warpline.derived.kernel_sections.metrics import Metrics
 from warpline.derived.kernel_sections.registry import section_body
 from warpline.derived.kernel_sections.words import label_of, unit_in_json
-from warpline.ops.arrays import F64, I64
+from warpline.ops.arrays import I64
+from warpline.trace import Trace
 
 _PREFIX = "pmsampling:"
 _TRIAGE = ".Triage"  # in newer reports: the unit and the group of the pass precede the name
@@ -31,54 +32,63 @@ def samples(metrics: Metrics) -> Item:
     sampled = [name for name in trace.strings.texts(names) if _is_sampled(name)]
     if not sampled:
         return Item(~metrics.every(), items)
-    columns = trace.columns("metric_instance", "kernel_metric_id", "key", "value")
-    owners = columns["kernel_metric_id"].values
-    is_usable = columns["key"].is_valid() & (columns["key"].values > 0)
-    is_usable &= columns["value"].is_valid() & np.isfinite(columns["value"].values)
-    launch_of = trace.columns("kernel_metric", "profiled_kernel_id")["profiled_kernel_id"].values
-    for name in sampled:
-        found: dict[int, dict[str, Any]] = {}
-        rows = rows_of_metric(trace, name)
-        # Instances are in the order of their metrics.
-        starts, ends = (
-            np.searchsorted(owners, rows.astype(owners.dtype), side) for side in ("left", "right")
-        )
-        for row, start, end in zip(rows.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            chosen = start + np.flatnonzero(is_usable[start:end])
-            times, values = (columns[of].values[chosen] for of in ("key", "value"))
-            if values.any():
-                found[int(launch_of[row])] = _series(name, times, values)
-        items.append(_item(found, len(metrics)))
+    samples_of = _Samples(trace)
+    items = [samples_of.metric(name) for name in sampled]
     return Item(any_of(items, len(metrics)), items)
+
+
+class _Samples:
+    """The samples of all metrics of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        columns = trace.columns("metric_instance", "kernel_metric_id", "key", "value")
+        self._owners = columns["kernel_metric_id"].values
+        self._times, self._values = columns["key"].values, columns["value"].values
+        self._is_usable = columns["key"].is_valid() & (self._times > 0)
+        self._is_usable &= columns["value"].is_valid() & np.isfinite(self._values)
+
+    def metric(self, name: str) -> Item:
+        """Return the samples of a metric in the launches where it was not 0 all the time."""
+        count = self._trace.row_count("profiled_kernel")
+        codes, has = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        rows = rows_of_metric(self._trace, name)
+        owner = self._trace.columns("kernel_metric", "profiled_kernel_id")["profiled_kernel_id"]
+        # Instances are in the order of their metrics.
+        ends = rows.astype(self._owners.dtype)
+        starts, ends = (np.searchsorted(self._owners, ends, side) for side in ("left", "right"))
+        places: list[I64] = []
+        for launch, start, end in zip(
+            owner.values[rows].tolist(), starts.tolist(), ends.tolist(), strict=True
+        ):
+            chosen = start + np.flatnonzero(self._is_usable[start:end])
+            if self._values[chosen].any():
+                codes[launch], has[launch] = len(places), True
+                places.append(chosen)
+        return Item(has, Shared(codes, lambda code: self._series(name, places[code])))
+
+    def _series(self, name: str, places: I64) -> dict[str, Any]:
+        """Return the samples at some places as JSON."""
+        times, values = self._times[places], self._values[places]
+        order = np.argsort(times, kind="stable")
+        metric = name.removeprefix(_PREFIX)
+        if _TRIAGE in metric:
+            metric = metric.split(".", 2)[-1]
+        unit = unit_in_json(metric)
+        scale = 0.01 if unit == "ratio" else 1.0
+        return {
+            "metric": name,
+            "label": label_of(metric),
+            "unit": unit,
+            "times_ns": (times[order] - times[order[0]]).tolist(),
+            "values": [_rounded(value) for value in (values[order] * scale).tolist()],
+        }
 
 
 def _is_sampled(name: str) -> bool:
     return name.startswith(_PREFIX) or _TRIAGE in name
 
 
-def _series(name: str, times: I64, values: F64) -> dict[str, Any]:
-    order = np.argsort(times, kind="stable")
-    metric = name.removeprefix(_PREFIX)
-    if _TRIAGE in metric:
-        metric = metric.split(".", 2)[-1]
-    unit = unit_in_json(metric)
-    scale = 0.01 if unit == "ratio" else 1.0
-    return {
-        "metric": name,
-        "label": label_of(metric),
-        "unit": unit,
-        "times_ns": (times[order] - times[order[0]]).tolist(),
-        "values": [_rounded(value) for value in (values[order] * scale).tolist()],
-    }
-
-
 def _rounded(value: float) -> float:
     """Return a value of a plot with six digits: a report has thousands of them."""
     return float(f"{value:.6g}") if value else 0
-
-
-def _item(found: dict[int, dict[str, Any]], count: int) -> Item:
-    codes, has = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-    for code, launch in enumerate(found):
-        codes[launch], has[launch] = code, True
-    return Item(has, Shared(codes, [*found.values()]))
