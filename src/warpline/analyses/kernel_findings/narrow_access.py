@@ -50,7 +50,7 @@ def narrow_access(launches: Launches) -> list[Proposal]:
     """
     requests, sectors = ([launches.metric(of) for of in names] for names in (_REQUESTS, _SECTORS))
     used = sum(launches.metric(name) * count for name, count in zip(_BYTES, sectors, strict=True))
-    every = sum(requests)
+    every = np.sum(requests, axis=0)
     width = np.divide(used, every * WARP_THREADS, out=np.zeros(len(launches)), where=every > 0)
     is_narrow = (width >= 0.5) & (width < _NARROW)  # less than a byte: few threads take part
     all_requests = launches.counted("l1-requests")

@@ -7,16 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from warpline.derived.code.lines import NO_FILE, callers, instruction_files, line_texts
+from warpline.derived.code.lines import NO_FILE, counted_places, line_texts
 from warpline.derived.code.values import CodeValues, launch_values, sampled_kernels, sampled_values
 from warpline.frozen import frozen
 from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
 from warpline.trace import Trace
-
-# Headers of CUDA, of the compiler, and of installed libraries: what is inlined from there counts
-# at the line that calls it.
-_LIBRARIES = ("/include/", "/usr/")
 
 
 @frozen
@@ -59,7 +55,7 @@ class FaultLines:
         values, rows = self._values(launch, names)
         if not len(rows):
             return []
-        files, lines = self._places(values.instruction[rows])
+        files, lines = counted_places(self._trace, values.instruction[rows])
         amounts = values.value[rows]
         total = amounts.sum()
         known = np.flatnonzero((files != NO_FILE) & (lines > 0))
@@ -100,16 +96,6 @@ class FaultLines:
     def _mangled_name(self, launch: int) -> int:
         column = self._trace.columns("profiled_kernel", "mangled_name_id")["mangled_name_id"]
         return int(column.filled(NO_FILE)[launch])
-
-    def _places(self, instructions: I64) -> tuple[I64, I64]:
-        """Return file and line of instructions in the program's own code, shape (n,) each."""
-        files, lines = instruction_files(self._trace, instructions)
-        caller_files, caller_lines = callers(self._trace, instructions)
-        distinct = np.unique(files[files != NO_FILE])
-        names = self._trace.strings.texts(distinct.tolist())
-        foreign = distinct[[any(part in name for part in _LIBRARIES) for name in names]]
-        is_inlined = np.isin(files, foreign) & (caller_files != NO_FILE)
-        return np.where(is_inlined, caller_files, files), np.where(is_inlined, caller_lines, lines)
 
 
 class _ByKernel:
