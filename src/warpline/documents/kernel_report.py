@@ -23,6 +23,7 @@ from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
 from warpline.hardware.measured import MeasuredCeilings
 from warpline.ops.arrays import I64
+from warpline.presentation.kernel_names import short_names
 from warpline.render.kernel_code import code_json
 from warpline.render.kernel_listings import write_json
 from warpline.result.kernel_code import CodeOfLaunches
@@ -124,13 +125,20 @@ def _launches(trace: Trace, measured: Sequence[MeasuredCeilings]) -> tuple[Launc
 def _by_kernel(
     launches: Sequence[ProfiledLaunch], durations: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return name, launches and total time of each kernel, the longest first."""
+    """Return names, launches and total time of each kernel, the longest first."""
     times: dict[str, list[int]] = defaultdict(list)
     for launch, duration in zip(launches, durations, strict=True):
         times[launch.name].append(duration)
     totals = sorted(((sum(of), name) for name, of in times.items()), key=lambda one: -one[0])
+    short = short_names(times)
     return [
-        {"name": name, "launches": len(times[name]), "total_ns": total} for total, name in totals
+        {
+            "name": name,
+            "short_name": short[name],
+            "launches": len(times[name]),
+            "total_ns": total,
+        }
+        for total, name in totals
     ]
 
 

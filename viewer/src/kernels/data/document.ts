@@ -51,7 +51,7 @@ export interface Head {
   /** Number of launches and their total time, also of those that the page has no row of. */
   readonly launches: number;
   readonly total_ns: number;
-  readonly by_kernel: readonly { readonly name: string; readonly launches: number; readonly total_ns: number }[];
+  readonly by_kernel: readonly { readonly name: string; readonly short_name: string; readonly launches: number; readonly total_ns: number }[];
   /** Names of the metrics of launches: a block has only their values. */
   readonly metrics: readonly string[];
   readonly rows_block: number;

@@ -27,12 +27,13 @@ export function Summary({ model }: { model: Model }) {
 }
 
 /** The largest kernels, and the others as one part. */
-function partsOf(head: Head): { name: string; launches: number; total_ns: number; isRest: boolean }[] {
+function partsOf(head: Head): { name: string; short_name: string; launches: number; total_ns: number; isRest: boolean }[] {
   const parts = head.by_kernel.slice(0, MOST_PARTS).map((one) => ({ ...one, isRest: false }));
   const rest = head.by_kernel.slice(MOST_PARTS);
   if (rest.length === 0) return parts;
   const sum = (of: "launches" | "total_ns"): number => rest.reduce((all, one) => all + one[of], 0);
-  return [...parts, { name: plural(rest.length, "other kernel"), launches: sum("launches"), total_ns: sum("total_ns"), isRest: true }];
+  const name = plural(rest.length, "other kernel");
+  return [...parts, { name, short_name: name, launches: sum("launches"), total_ns: sum("total_ns"), isRest: true }];
 }
 
 function TimeByKernel({ head, model }: { head: Head; model: Model }) {
@@ -57,7 +58,7 @@ function TimeByKernel({ head, model }: { head: Head; model: Model }) {
             <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={`part-${part.isRest ? "rest" : at}`} width={10} height={10} /></svg>
             <span class="share">{shareText(part.total_ns / total)}</span>
             {part.isRest ? <span>{part.name}</span> : (
-              <button class="link" title={`Show only the launches of ${plainText(part.name)}`} onClick={() => (model.filter.value = `/^${part.name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}$/`)}>{plainText(part.name)}</button>
+              <button class="link" title={`Show only the launches of ${plainText(part.name)}`} onClick={() => (model.filter.value = `/^${part.name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}$/`)}>{plainText(part.short_name)}</button>
             )}
             <span class="faint">{timeText(part.total_ns)}{part.launches > 1 && `, ${plural(part.launches, "launch", "launches")}`}</span>
           </li>
