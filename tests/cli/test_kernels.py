@@ -13,6 +13,7 @@ import pytest
 from cli.conftest import Run
 from support import ncu_captures
 from support.json_schema import violations
+from support.kernel_counters import trace
 from support.programs import Program
 
 from warpline.hardware.measured import saved_file
@@ -259,7 +260,7 @@ def timeline(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_what_findings_save_of_a_step(run: Run, report: str, timeline: str) -> None:
+def test_what_findings_save_of_a_step(run: Run, report: str, timeline: str, tmp_path: Path) -> None:
     found = run("kernels", report, "--timeline", timeline, "-k", "regex:smem|vec_add")
     assert found.status == 0
     first, second = found.out.split("\n\n")[-2:]
@@ -277,6 +278,11 @@ def test_what_findings_save_of_a_step(run: Run, report: str, timeline: str) -> N
     (finding,) = kernel["findings"]
     assert finding["step_ns"] == 1_000_000
     assert finding["step_saving_ns"] == pytest.approx(700_000 * 506_048 / 532_256, rel=1e-3)
+    part = tmp_path / "part.warpline"
+    launch = {"gpu__time_duration.sum": 1e5}
+    recording.write_recording(trace([launch], columns={"name": ["kernel"]}), part)
+    found = run("kernels", str(part), "--timeline", timeline)
+    assert found.err.startswith("warning: --timeline has no effect: the counters lack")
     assert run("kernels", report, "--timeline", report).err.startswith(
         "error: the timeline has no kernels"
     )
@@ -347,7 +353,7 @@ def test_the_source_page_has_an_instruction_per_line(run: Run, report: str) -> N
     assert all(line[place].isdecimal() for line in lines[:24])  # the sample has no more
     assert {Path(line[3]).name for line in lines if line} == {"kernels.cuh"}
     listing = run("kernels", report, "--page", "source", "-c", "1", "--print-source", "sass").out
-    assert re.search(r"^ +0x130 +9\d\.\d% +long_scoreboard 9\d", listing, re.MULTILINE), listing
+    assert re.search(r"^ +0x1f0 +10\.6% +wait 77\.3% +kernels.cuh:10  \w", listing, re.MULTILINE)
 
 
 def test_the_session_page(run: Run, report: str) -> None:

@@ -506,16 +506,16 @@ def _write_json(
     found: CodeOfLaunches | None = None,
 ) -> None:
     """Write launches with their findings as JSON, and their sections and code if asked for."""
-    choice, found_ceilings = _choice(chosen), references.measured(chosen.ceilings, trace)
-    measured = found_ceilings.measured
+    choice = _choice(chosen)
     listed: list[tuple[KernelFinding, ...]] = []
-    shown = None
+    shown, files = None, []
     if len(launches):
+        ceilings = references.measured(chosen.ceilings, trace)
+        measured, files = ceilings.measured, [*map(str, ceilings.files)]
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
             shown = bodies.sections_by_place(trace, choice, measured=measured)
-    files = [*map(str, found_ceilings.files)]
     listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
@@ -550,13 +550,17 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
-    return findings.of_kernels(
+    found = findings.of_kernels(
         trace,
         _choice(chosen),
         timeline=references.timeline(chosen, trace),
         measured=references.measured(chosen.ceilings, trace).measured,
         shown_name=chosen.print_kernel_base,
     )
+    if chosen.timeline and not found and not chosen.quiet:
+        talk.warning("--timeline has no effect: the counters lack what findings need")
+        talk.hint("count with --set full")
+    return found
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 # Headers of CUDA, wherever they are installed, those of the system, and the functions of Triton.
 _LIBRARY = re.compile(
-    rb"/targets/[^/]+/include/|/cuda[^/]*/include/|/nvidia/[^/]+/include/|^/usr/include/"
-    rb"|^/usr/lib/|/triton/language/"
+    rb"/targets/[^/]+/include/|/cuda[^/]*/include/|/nvidia/[^/]+/include/"
+    rb"|^/usr/(?:local/)?(?:include|lib)/|/triton/language/"
 )
 
 

@@ -190,7 +190,7 @@ def _instructions(
         yield CodeInstruction(
             offset,
             encoded[place],
-            None if texts is None else texts[place],
+            None if texts is None or encoded[place] is None else texts[place],
             files.place(*counted),
             None if caller == counted else files.place(*caller),
             in_library,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, islice, pairwise
+
+import numpy as np
 
 from warpline.cubins.disassembly import disassemble
 from warpline.cubins.instructions import INSTRUCTION_BYTES
+from warpline.derived.code.functions import functions
 from warpline.derived.code.values import NO_ROW
 from warpline.documents.table_rows import Rows
 from warpline.ops.arrays import I64
@@ -26,21 +30,28 @@ def sass(trace: Trace, codes: Sequence[tuple[I64, Capability | None]]) -> list[S
 
     Args:
         trace: The trace.
-        codes: Of each function, rows of `kernel_instruction` by offset, and the compute capability
-            of its GPU; None if unknown.
+        codes: Of each kernel, rows of `kernel_instruction` by function and offset, `NO_ROW` after
+            those that are known, and the compute capability of its GPU; None if unknown.
+
+    Returns:
+        The texts of the instructions of each kernel that are known.
     """
     found: list[Sass] = [(None, _NO_DEVICE)] * len(codes)
-    by_chip: dict[Capability, dict[int, bytes]] = {}
+    by_chip: dict[Capability, dict[int, list[bytes]]] = {}
     for place, (rows, capability) in enumerate(codes):
-        bits = _bits(trace, rows)
+        bits = _bits(trace, rows[rows != NO_ROW])
         if bits is None:
             found[place] = None, NO_CODE
         elif capability is not None:
             by_chip.setdefault(capability, {})[place] = bits
     for capability, of_chip in by_chip.items():
-        made = disassemble([*of_chip.values()], capability)
-        for number, place in enumerate(of_chip):
-            found[place] = made.texts[number] if made.texts else None, made.note or ""
+        made = disassemble([*chain.from_iterable(of_chip.values())], capability)
+        texts = None if made.texts is None else iter(made.texts)
+        for place, of_functions in of_chip.items():
+            found[place] = None, made.note or ""
+            if texts is not None:
+                of_kernel = chain.from_iterable(islice(texts, len(of_functions)))
+                found[place] = tuple(of_kernel), ""
     return found
 
 
@@ -73,12 +84,16 @@ def encodings(trace: Trace, rows: I64) -> list[str | None]:
     return [None if row == NO_ROW else next(texts) for row in rows.tolist()]
 
 
-def _bits(trace: Trace, rows: I64) -> bytes | None:
-    """Return the bits of instructions; None if some are not recorded."""
-    if not len(rows) or rows[0] == NO_ROW:
+def _bits(trace: Trace, rows: I64) -> list[bytes] | None:
+    """Return the bits of the instructions of each function; None if some are not recorded."""
+    if not len(rows):
         return None
     try:
         bits = [bytes.fromhex(text or "") for text in encodings(trace, rows)]
     except ValueError:
         return None
-    return b"".join(bits) if all(len(of) == INSTRUCTION_BYTES for of in bits) else None
+    if any(len(of) != INSTRUCTION_BYTES for of in bits):
+        return None
+    of_function = functions(trace).of_row[rows]
+    starts = [0, *(np.flatnonzero(np.diff(of_function)) + 1).tolist(), len(bits)]
+    return [b"".join(bits[first:last]) for first, last in pairwise(starts)]

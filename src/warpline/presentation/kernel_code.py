@@ -21,6 +21,7 @@ SAMPLES, EXECUTED, STALLED = "samples", "executed", "stall_"
 KERNELS = 20
 _TAB = 4
 _LINES, _STALLS = 10, 4
+_LONGEST_PLACE = 32
 _LEAST_SHARE = 0.0005  # what prints as 0.1%
 _EXCESSES = (
     ("excess_sectors_global", "Excess sectors"),
@@ -154,8 +155,7 @@ class _Table:
         return Table(columns=tuple(columns), rows=tuple(self._rows))
 
 
-_PLACE = (Column("Line", fit=Fit.SHORTEN),)
-_SOURCE = (Column("Source", fit=Fit.CUT),)
+_SOURCE = (Column("Source", width=24, fit=Fit.CUT),)
 _SASS = (Column("SASS"),)
 _OFFSET = (Column("Offset", is_number=True),)
 _NUMBER = (Column("Line", is_number=True),)
@@ -180,10 +180,13 @@ def _hot(code: KernelCode) -> list[Block]:
         return _hot_instructions(code)
     lines.sort(key=lambda of: _weight(code, of[0].values or ()))
     has_text = any(line.text for line, _ in lines)
-    table = _Table(code, _SOURCE if has_text else (), _PLACE)
-    for line, file in lines[:_LINES]:
+    places = [_place(code, file, line) for line, file in lines[:_LINES]]
+    width = min(max(map(len, places)), _LONGEST_PLACE)
+    first = Column("Line", width=width, fit=Fit.SHORTEN)
+    table = _Table(code, _SOURCE if has_text else (), (first,))
+    for place, (line, _) in zip(places, lines, strict=False):
         text = (Cell((line.text or "").strip()),) if has_text else ()
-        table.add(line.values, text, (Cell(_place(code, file, line)),))
+        table.add(line.values, text, (Cell(place),))
     rest = lines[_LINES:]
     return [table.made(), *_rest(code, [line.values or () for line, _ in rest], "line")]
 
@@ -210,8 +213,11 @@ def _rest(code: KernelCode, values: Sequence[Sequence[Value]], what: str) -> Ite
 
 def _place(code: KernelCode, file: CodeFile, line: CodeLine) -> str:
     """Return file and line, and where the kernel calls it if it was inlined."""
-    place = f"{_base(file.path)}:{line.line}"
-    return place if line.inlined_at is None else f"{place} from {_called(code, line.inlined_at)}"
+    place, caller = f"{_base(file.path)}:{line.line}", line.inlined_at
+    if caller is None:
+        return place
+    is_same = code.files[caller.file] is file
+    return f"{place} from {caller.line if is_same else _called(code, caller)}"
 
 
 def _called(code: KernelCode, place: SourcePlace) -> str:

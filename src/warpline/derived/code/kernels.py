@@ -51,18 +51,17 @@ class Counts:
 
 @frozen
 class FunctionCode:
-    """The instructions of a kernel.
+    """The instructions of a kernel, and of separate functions that it calls.
 
     Attributes:
-        function: Number in `functions`, or `NO_ROW` without code.
-        offsets: Bytes of the instructions from the start, ascending, shape (n,). Without code,
-            only of those that were sampled.
-        rows: Rows of `kernel_instruction`, or `NO_ROW` without code, shape (n,).
+        offsets: Bytes of the instructions from the start of their function, shape (n,). Of each
+            function, they ascend.
+        rows: Rows of `kernel_instruction`, or `NO_ROW` for sampled ones without code, which are
+            the last ones; shape (n,).
         metrics: The metrics that some instructions have, in the order in which they are shown.
         counts: Their values.
     """
 
-    function: int
     offsets: I64
     rows: I64
     metrics: tuple[CodeMetric, ...]
@@ -86,8 +85,7 @@ def kernel_codes(
     Args:
         trace: The trace.
         found: Values at instructions.
-        groups: Numbers of the kernels of each group, as in `found`. They ran the same function;
-            otherwise the one with most values is taken.
+        groups: Numbers of the kernels of each group, as in `found`. They ran the same function.
 
     Returns:
         The code of each group; None for those without values.
@@ -112,28 +110,51 @@ def function_of_kernels(found: CodeValues) -> dict[int, int]:
 
 
 def _code(trace: Trace, found: CodeValues, rows: I64) -> FunctionCode:
-    of_values = factorize(found.function[rows])
-    function = int(of_values.uniques[np.bincount(of_values.codes).argmax()])
-    rows = rows[found.function[rows] == function]
-    if function == NO_ROW:
-        offsets = np.unique(found.offset[rows])
-        instructions = np.full(len(offsets), NO_ROW, np.int64)
-    else:
-        instructions = np.flatnonzero(functions(trace).of_row == function)
-        at = trace.columns("kernel_instruction", "offset_bytes")["offset_bytes"].values
-        by_offset = np.argsort(at[instructions], kind="stable")
-        instructions = instructions[by_offset]
-        offsets = at[instructions]
     totals = np.bincount(found.metric[rows], found.value[rows], len(found.metrics))
     is_shown = [not of.name.startswith(STALLED) for of in found.metrics] | (totals != 0)
     rows = rows[is_shown[found.metric[rows]]]
+    instructions = _instructions(trace, found, rows)
+    unknown = found.instruction[rows] == NO_ROW
+    offsets = found.offset[rows[unknown]]
+    unknown_offsets = np.unique(offsets)
+    place = np.empty(len(rows), np.int64)
+    by_row = np.argsort(instructions)
+    known = found.instruction[rows[~unknown]]
+    place[~unknown] = by_row[np.searchsorted(instructions[by_row], known)]
+    place[unknown] = len(instructions) + np.searchsorted(unknown_offsets, offsets)
     numbers = np.unique(found.metric[rows])
     metrics = tuple(found.metrics[number] for number in numbers.tolist())
-    place = np.searchsorted(offsets, found.offset[rows])
     column = np.searchsorted(numbers, found.metric[rows])
-    values = np.zeros((len(offsets), len(metrics)))
+    values = np.zeros((len(instructions) + len(unknown_offsets), len(metrics)))
     np.add.at(values, (place, column), found.value[rows])
     has = np.zeros(values.shape, np.bool_)
     has[place, column] = True
     has[:, [metric.has_all for metric in metrics]] = True
-    return FunctionCode(function, offsets, instructions, metrics, Counts(values, has))
+    return FunctionCode(
+        np.concatenate([_offsets(trace)[instructions], unknown_offsets]),
+        np.concatenate([instructions, np.full(len(unknown_offsets), NO_ROW)]),
+        metrics,
+        Counts(values, has),
+    )
+
+
+def _instructions(trace: Trace, found: CodeValues, rows: I64) -> I64:
+    """Return the rows of the instructions of all functions that values are of.
+
+    The function with most values is first; their instructions are in order.
+    """
+    of_values = factorize(found.function[rows])
+    by_count = np.argsort(-np.bincount(of_values.codes), kind="stable")
+    called = [number for number in of_values.uniques[by_count].tolist() if number != NO_ROW]
+    parts = [np.zeros(0, np.int64)]
+    for function in called:
+        part = np.flatnonzero(functions(trace).of_row == function)
+        parts.append(part[np.argsort(_offsets(trace)[part], kind="stable")])
+    return np.concatenate(parts)
+
+
+def _offsets(trace: Trace) -> I64:
+    if not trace.has("kernel_instruction"):
+        return np.zeros(0, np.int64)
+    offsets = trace.columns("kernel_instruction", "offset_bytes")["offset_bytes"]
+    return offsets.values.astype(np.int64, copy=False)

@@ -14,6 +14,11 @@ from warpline.trace import Trace
 DURATION = "gpu__time_duration.sum"
 ACTIVE = "sm__cycles_active.avg", "sm__cycles_active.max"
 
+READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+STORED = "lts__t_sectors_srcunit_tex_op_write.sum"
+STORED_BY_ATOMICS = tuple(f"lts__t_sectors_srcunit_tex_op_{of}.sum" for of in ("red", "atom"))
+SECTOR = 32  # bytes
+
 NOTHING = 1e-9  # what is less counts as zero, so that no ratio is infinite
 
 
@@ -60,6 +65,24 @@ def busiest_sm(used: F64, imbalance: F64) -> F64:
     return np.minimum(busiest, np.maximum(used, 1.0))
 
 
+def _own_dram(trace: Trace) -> F64:
+    """Return the part of DRAM's traffic that launches cause, 1 if unknown, shape (launches,).
+
+    L2 writes what was stored before the launch, too, such as memory that a profiler restored. A
+    launch does not write more to DRAM than its SMs store.
+    """
+    read, has_read = metric_numbers(trace, READ)
+    written, has_written = metric_numbers(trace, WRITTEN)
+    stored, has_stored = metric_numbers(trace, STORED)
+    for name in STORED_BY_ATOMICS:
+        stored = stored + np.maximum(metric_numbers(trace, name)[0], 0)
+    every = read + written
+    is_known = has_read & has_written & has_stored & (every > 0) & (read >= 0) & (written >= 0)
+    own = read + np.minimum(written, np.maximum(stored, 0) * SECTOR)
+    part: F64 = np.divide(own, every, out=np.ones(len(read)), where=is_known)
+    return np.clip(part, 0, 1)
+
+
 @derived
 def demands(trace: Trace) -> Demands:
     """Return what each profiled launch uses, by its counters."""
@@ -76,6 +99,7 @@ def demands(trace: Trace) -> Demands:
             is_known[:, place] |= has
     (mean, has_mean), (most, has_most) = (metric_numbers(trace, name) for name in ACTIVE)
     has_both = has_mean & has_most & (mean >= 1) & (most >= mean)
+    used[:, PLACE["dram"]] *= _own_dram(trace)
     imbalance = np.divide(most, mean, out=np.ones(len(mean)), where=has_both)
     is_range = trace.columns("profiled_kernel", "is_range")["is_range"]
     has_all = (time_ns > 0) & ~(is_range.is_valid() & is_range.values)

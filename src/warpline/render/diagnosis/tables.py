@@ -110,4 +110,5 @@ class _Layout:
         room = self._lines.width - self._left
         if self._last.fit is Fit.WRAP:
             return self._lines.broken(text, max(room, self._last.width))
-        return [self._lines.cut(text, room - len(GAP)) if self._last.fit is Fit.CUT else text]
+        width = max(room - len(GAP), self._last.width)
+        return [self._lines.cut(text, width) if self._last.fit is Fit.CUT else text]
