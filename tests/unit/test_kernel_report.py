@@ -44,9 +44,9 @@ def test_the_summary_has_every_launch_and_the_time_by_kernel():
     assert [row["duration_ns"] for row in content.rows] == [5, 90, 7, 3, 40, 41]
     assert content.total_ns == 186
     assert list(content.by_kernel) == [
-        {"name": "a(int)", "launches": 3, "total_ns": 102},
-        {"name": "c(int)", "launches": 2, "total_ns": 81},
-        {"name": "b(int)", "launches": 1, "total_ns": 3},
+        {"name": "a(int)", "short_name": "a", "launches": 3, "total_ns": 102},
+        {"name": "c(int)", "short_name": "c", "launches": 2, "total_ns": 81},
+        {"name": "b(int)", "short_name": "b", "launches": 1, "total_ns": 3},
     ]
     assert dict(content.facts)["GPU"] == "2 x H100"
     assert list(content.notes) == []

@@ -2,7 +2,7 @@
 //
 // CUPTI's continuous mode: kernels run as ever, also at the same time and in graphs, and no call of the
 // program is delayed. The agent's watcher takes the samples from CUPTI and writes sums of them down, at
-// intervals that grow: if the process is killed, at most the last part of its run is missing.
+// intervals that grow: if the process is killed, at most the last eighth of its run is missing.
 #pragma once
 
 #include <cstdint>
