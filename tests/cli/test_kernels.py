@@ -111,6 +111,15 @@ def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
     assert kernel["sections"]["launch"][0]["value"] == 1024
 
 
+def test_there_are_no_bodies_without_counters(run: Run, tmp_path: Path) -> None:
+    printed = tmp_path / "details.csv"
+    printed.write_text(ncu_captures.printed("target", "details.csv"), encoding="utf-8")
+    outcome = run("kernels", str(printed), "--page", "details", "--print-details", "body")
+    assert outcome.status == 0
+    assert "warning: no section has charts or tables: their counters were not" in outcome.err
+    assert "charts" not in run("kernels", str(printed), "--print-details", "body", "-q").err
+
+
 def test_bodies_of_sections(run: Run, report: str) -> None:
     page = ("kernels", report, "-k", "naive_gemm", "--page", "details")
     header = run(*page).out
