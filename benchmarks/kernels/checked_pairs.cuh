@@ -113,55 +113,62 @@ __global__ void __launch_bounds__(256, kBlocks) many_values(const float* in, flo
   out[global_id()] = sum;
 }
 
-// ---- atomics in shared memory: sums of few bins, once or for each lane (additions of 1 would be counted by the hardware)
+// ---- atomics in shared memory: histograms of four digits, once or for each lane (additions of 1 would be counted by the
+// hardware)
 
-constexpr int kBins = 16;
+constexpr int kBins = 16, kDigits = 4;
 
-__global__ void bins_shared(const int* in, int* out, int n) {
-  __shared__ int bins[kBins];
-  if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
+__device__ inline int digit(int value, int place) { return (value >> (8 + 4 * place)) & (kBins - 1); }
+
+__global__ void digits_shared(const int* in, int* out, int n) {
+  __shared__ int bins[kDigits][kBins];
+  if (threadIdx.x < kDigits * kBins) (&bins[0][0])[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[(in[i] >> 8) & (kBins - 1)], in[i] & 3);
+  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) {
+#pragma unroll
+    for (int d = 0; d < kDigits; ++d) atomicAdd(&bins[d][digit(in[i], d)], in[i] & 3);
+  }
   __syncthreads();
-  if (threadIdx.x < kBins) atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);
+  if (threadIdx.x < kDigits * kBins) atomicAdd(&out[threadIdx.x], (&bins[0][0])[threadIdx.x]);
 }
 
-__global__ void bins_of_lanes(const int* in, int* out, int n) {
-  __shared__ int bins[kBins][32];
-  for (int i = threadIdx.x; i < kBins * 32; i += blockDim.x) (&bins[0][0])[i] = 0;
+__global__ void digits_of_lanes(const int* in, int* out, int n) {
+  __shared__ int bins[kDigits][kBins][32];
+  for (int i = threadIdx.x; i < kDigits * kBins * 32; i += blockDim.x) (&bins[0][0][0])[i] = 0;
   __syncthreads();
   const int lane = threadIdx.x & 31;
-  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[(in[i] >> 8) & (kBins - 1)][lane], in[i] & 3);
+  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) {
+#pragma unroll
+    for (int d = 0; d < kDigits; ++d) atomicAdd(&bins[d][digit(in[i], d)][lane], in[i] & 3);
+  }
   __syncthreads();
-  if (threadIdx.x < kBins) {
+  if (threadIdx.x < kDigits * kBins) {
     int sum = 0;
-    for (int i = 0; i < 32; ++i) sum += bins[threadIdx.x][(threadIdx.x + i) & 31];
+    for (int i = 0; i < 32; ++i) sum += (&bins[0][0][0])[threadIdx.x * 32 + ((threadIdx.x + i) & 31)];
     atomicAdd(&out[threadIdx.x], sum);
   }
 }
 
-// The same with floats, which shared memory adds by compare and swap.
+// The same with floats, which shared memory adds by compare and swap; or a column for each thread, without atomics.
 __global__ void sums_shared(const int* in, float* out, int n) {
   __shared__ float bins[kBins];
   if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[(in[i] >> 8) & (kBins - 1)], 1.0f);
+  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) atomicAdd(&bins[digit(in[i], 0)], 1.0f);
   __syncthreads();
   if (threadIdx.x < kBins) atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);
 }
 
 __global__ void sums_of_threads(const int* in, float* out, int n) {
-  float mine[kBins] = {};
-  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) {
-    const int bin = (in[i] >> 8) & (kBins - 1);
-#pragma unroll
-    for (int b = 0; b < kBins; ++b) mine[b] += bin == b ? 1.0f : 0.0f;
-  }
-#pragma unroll
-  for (int b = 0; b < kBins; ++b) {
-    for (int step = 16; step > 0; step /= 2) mine[b] += __shfl_xor_sync(~0u, mine[b], step);
-    if ((threadIdx.x & 31) == 0) atomicAdd(&out[b], mine[b]);
-  }
+  __shared__ float bins[kBins][256];
+  for (int bin = 0; bin < kBins; ++bin) bins[bin][threadIdx.x] = 0;
+  for (int i = global_id(); i < n; i += gridDim.x * blockDim.x) bins[digit(in[i], 0)][threadIdx.x] += 1.0f;
+  __syncthreads();
+  const int bin = threadIdx.x / 16, part = threadIdx.x % 16;  // 16 threads add up a bin
+  float sum = 0;
+  for (int i = part; i < 256; i += 16) sum += bins[bin][i];
+  for (int step = 8; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step, 16);
+  if (part == 0) atomicAdd(&out[bin], sum);
 }
 
 // ---- the last wave: blocks of which one fits on an SM, a few more than SMs, or as many

@@ -20,9 +20,11 @@ import capture.test_prepare as fakes
 from support import counter_host as host
 from warpline.capture.counting import prepare
 from warpline.capture.machine.gpus import Gpus
+from warpline.capture.machine.obstacles import obstacle
 from warpline.cli import main
 prepare.HostProcess = fakes.Host
-prepare.find_gpus = lambda *_: Gpus((fakes.gpu(),), fakes.CUPTI, {version})
+gpu = fakes.gpu(problem=obstacle({status}))
+prepare.find_gpus = lambda *_: Gpus((gpu,), fakes.CUPTI, {version})
 host.COUNTERS |= {counters}
 sys.exit(main(["kernels", *sys.argv[1:]]))
 """
@@ -76,6 +78,7 @@ def kernels_script(
     version: int = 130_001,
     has_clock: bool = False,
     has_flop: bool = False,
+    status: int = 0,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line of ``warpline kernels`` with a fake GPU, and its environment.
 
@@ -85,6 +88,7 @@ def kernels_script(
         version: CUPTI's.
         has_clock: Whether the GPU has the counters of the clock.
         has_flop: Whether it has those of FP32.
+        status: What CUPTI answers to the attempt to count; 35 is a lack of rights.
     """
     library = folder / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -94,5 +98,5 @@ def kernels_script(
     counters = " | ".join(
         ["{}", *["host.CLOCK"] * has_clock, *["host.FLOP"] * has_flop],
     )
-    code = _CODE.format(tests=_TESTS, version=version, counters=counters)
+    code = _CODE.format(tests=_TESTS, version=version, counters=counters, status=status)
     return [sys.executable, "-c", code], own

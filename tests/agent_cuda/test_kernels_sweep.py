@@ -27,10 +27,10 @@ METRICS = ("--metrics", "sm__inst_executed.sum")  # time is always counted, too
 class Sweep:
     """The command, with the fake CUDA; the program is run by a shell."""
 
-    def __init__(self, folder: Path, cuda: Any) -> None:
+    def __init__(self, folder: Path, cuda: Any, status: int = 0) -> None:
         self._folder = folder
         self._command, self._environment = kernels_script(
-            folder, cuda, has_clock=True, has_flop=True
+            folder, cuda, has_clock=True, has_flop=True, status=status
         )
         self.app = " ".join(cuda.command("init", cupti=self._environment["FAKE_CUPTI"]))
 
@@ -168,6 +168,13 @@ def test_flop_come_from_a_second_run(sweep: Sweep, tmp_path: Path) -> None:
         assert kernel["flop_per_s"] == pytest.approx(kernel["flop"] / kernel["duration_ns"] * 1e9)
 
 
+def test_one_set_is_one_run(sweep: Sweep, tmp_path: Path) -> None:
+    script = f"echo run >> {tmp_path}/ran; {sweep.app} repeat 2 k7g{{N}}"
+    (point,) = points(sweep("--vary", "N=2", "--set", "light", "--json", script=script))
+    assert (tmp_path / "ran").read_text().split() == ["run"]
+    assert point["kernels"][0]["flop"] is None
+
+
 def test_repeats_and_all_kernels_in_markdown(sweep: Sweep) -> None:
     script = f"{sweep.app} repeat 2 k7g{{N}},k8g1"
     flags = ("--vary", "N=2,3", "--repeat", "2", "--top", "0", "--format", "markdown", *METRICS)
@@ -180,3 +187,19 @@ def test_repeats_and_all_kernels_in_markdown(sweep: Sweep) -> None:
         ["3", "3.00", "21003.11", "3.00", "3.00", "75.0", "4", "3", "256", "kernel7"],
         ["3", "1.00", "21001.13", "1.00", "1.00", "25.0", "4", "1", "256", "kernel8"],
     ]
+
+
+def test_without_rights_to_counters_times_are_those_of_timelines(tmp_path: Path, cuda: Any) -> None:
+    sweep = Sweep(tmp_path, cuda, status=35)
+    script = f"{sweep.app} repeat 3 k7g{{N}}"
+    found = sweep("--vary", "N=1,2", "--json", script=script)
+    assert found.status == 0, found.err
+    assert "recording timelines instead" in found.err
+    for point in points(found):
+        (kernel,) = point["kernels"]
+        assert (kernel["short_name"], kernel["launches"]) == ("kernel7", 3)
+        assert kernel["duration_ns"] > 0
+        assert (kernel["flop"], kernel["roof"]) == (None, None)
+    chosen = sweep("--vary", "N=1,2", "-k", "kernel7", script=script)
+    assert chosen.status == 1
+    assert chosen.err.startswith("error: this user may not read GPU counters")

@@ -15,6 +15,7 @@ from support.launching import Ended, environment
 
 import warpline
 from warpline import native
+from warpline.cli import main
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
 
@@ -50,11 +51,11 @@ def _of(samples: pcs.Samples) -> dict[tuple[str, int, str], tuple[int, int]]:
 def test_the_status_is_the_programs_and_kernels_are_ranked(source: Kernels, tmp_path: Path) -> None:
     found = source("repeat", 40, "k7g64x3,k8g3", "exit", 3)
     assert found.status == 3
-    first, second = (line.split() for line in found.out.splitlines() if "(float *)" in line)
-    assert first[:2] == ["kernel7(float", "*)"]
-    assert first[2] == str(9 * 40 * 3 * 64)
-    assert second[0] == "kernel8(float"
-    assert second[-1] == "long_scoreboard"
+    first, second = (
+        line.split() for line in found.out.splitlines() if line.endswith(("kernel7", "kernel8"))
+    )
+    assert first == ["69120", "98.5", "66.7", "66.7", "long_scoreboard", "kernel7"]
+    assert second[-1] == "kernel8"
     assert "\nkernel7: 69,120 samples\n" in found.out
     assert found.err == "note: 70,200 samples on GH100, one per SM every 16,384 cycles\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["packages"]
@@ -85,6 +86,25 @@ def test_a_recording_that_is_kept(source: Kernels, tmp_path: Path) -> None:
     assert trace.meta.warnings == ()
 
 
+def test_pages_of_a_recording(
+    source: Kernels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source("repeat", 40, "k7g2,k18", flags=("-o", "x"))
+    path = str(tmp_path / "x.warpline")
+
+    def printed(*words: str) -> str:
+        assert main([*words]) == 0
+        return capsys.readouterr().out
+
+    assert "\nkernel7: 720 samples\n" in printed("kernels", path)
+    assert "\nDevice " in printed("kernels", path, "--page", "session")
+    summary = printed(path)
+    assert "kernel7(float *)" in summary
+    assert "next: warpline kernels" in summary
+    assert main(["kernels", path, "--page", "raw"]) != 0
+    assert "no profiled kernels" in capsys.readouterr().err
+
+
 def test_processes_have_rows_of_their_own(source: Kernels, tmp_path: Path) -> None:
     script = '"$@" && "$@"'
     found = source("repeat", 10, "k7", flags=("-o", "x"), script=script)
@@ -100,6 +120,7 @@ def test_what_was_written_is_recovered_from_a_killed_program(
 ) -> None:
     found = source("repeat", 5, "k7", "sleep", 2500, "kill", flags=("-o", "x"))
     assert found.status == -9
+    assert "was killed or called _exit: up to an eighth of its samples" in found.err
     assert _samples(tmp_path / "x.warpline") == _of(pcs.of_launch(7, 5))
 
 
@@ -135,10 +156,7 @@ def test_warnings(source: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_full_buffer(source: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_PC_FULL", "1")
-    assert (
-        "the GPU's buffer was full; use a larger --sampling-interval"
-        in source("repeat", 3, "k7").err
-    )
+    assert "samples are missing: the GPU's buffer was full" in source("repeat", 3, "k7").err
 
 
 REFUSED = {"FAKE_COUNTERS_REFUSE": "cuptiPCSamplingEnable=35"}

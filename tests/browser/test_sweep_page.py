@@ -19,6 +19,7 @@ def opened(viewer, tmp_path):
         "roof": "FP32",
         "roof_ratio": 0.5,
         "ceilings": {"DRAM": 3e12, "FP32": 6e13},
+        "metrics": {"sm__inst_executed.sum": 12345678.0},
     }
     points = [
         {
@@ -41,4 +42,5 @@ def test_axe_objects_to_nothing_and_all_points_are_there(opened):
     assert violations(opened) == []
     assert opened.page.locator("svg[role=img] circle").count() == 16
     assert opened.page.locator("tbody tr").count() == 6
+    assert opened.page.locator("td:text-is('1.23457e+07')").count() == 4
     assert opened.page.locator("text=Not measured: out of GPU memory").count() == 2

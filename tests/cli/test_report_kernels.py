@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from warpline import api
+
 
 @pytest.fixture
 def counted(data_dir, tmp_path, monkeypatch):
@@ -48,8 +50,9 @@ def test_a_recording_without_counters_has_no_such_page(run, bad):
     assert done.err.startswith("error: the recording has no profiled kernels\nhint: profile with")
 
 
-def test_images_show_timelines_only(run, counted):
-    done = run("report", counted, "-o", "a.svg", "--page", "kernels")
+@pytest.mark.parametrize("more", [(), ("--page", "kernels")])
+def test_images_show_timelines_only(run, counted, more):
+    done = run("report", counted, "-o", "a.svg", *more)
     assert done.err == "error: images show the timeline only\nhint: use -o FILE.html\n"
 
 
@@ -63,3 +66,16 @@ def test_a_limit_leaves_out_sections_and_says_so(run, counted, tmp_path):
     assert head["notes"] == ["To fit the size limit, the sections of 1 launch were left out."]
     done = run("report", counted, "-o", "none.html", "--max-size", "50kB")
     assert done.err.startswith("error: the report needs at least ")
+
+
+def test_view_serves_the_same_page(run, counted, tmp_path):
+    assert run("report", counted, "-o", "a.html", "-q").status == 0
+    server = api.serve(counted)
+    try:
+        host, path = server.url.removeprefix("http://").split("/", 1)
+        answer = server.find(host, f"/{path}")
+        assert answer is not None
+        assert answer.content == (tmp_path / "a.html").read_bytes()
+        assert "connect-src 'none'" in server.answer_headers["Content-Security-Policy"]
+    finally:
+        server.server_close()

@@ -64,13 +64,14 @@ def test_bars_of_stalls() -> None:
 def test_the_roofline_comes_once() -> None:
     point = {"precision": "fp32", "name": "FP32", "level": "DRAM", "flop": 1, "bytes": 1}
     point |= {"flop_per_byte": 5, "flop_per_s": 5e12, "ceiling_flop_per_s": 10e12, "ratio": 0.5}
+    point |= {"measured_ratio": None, "governed_by": "DRAM"}
     ceilings = [
         {"kind": "compute", "name": "FP32", "flop_per_s": 20e12, "source": "clock"},
         {"kind": "compute", "name": "FP32", "flop_per_s": 15e12, "source": "measured"},
         {"kind": "bandwidth", "name": "DRAM", "bytes_per_s": 2e12, "source": "clock"},
     ]
     roofline = {
-        "points": [point | {"governed_by": "DRAM"}],
+        "points": [point],
         "ceilings": ceilings,
         "bound": "memory-bound at DRAM",
     }
@@ -96,6 +97,9 @@ def test_the_roofline_comes_once() -> None:
     )
     base = text(sections[0], "roofline", roofline, Drawing(is_scaled=False))
     assert "5000000000000.0" in base
+    measured = roofline | {"points": [point | {"measured_ratio": 0.7}]}
+    assert "Of Ceiling Of Measured Governed by" in text(sections[0], "roofline", measured)
+    assert " 50.0%       70.0%        DRAM\n" in text(sections[0], "roofline", measured)
     nothing: dict[str, Any] = {"points": [], "ceilings": [], "bound": None}
     assert text(sections[0], "roofline", nothing).strip() == "No FLOP were counted."
 

@@ -128,7 +128,8 @@ def _given_name(column: Column) -> str:
 
 def _unique(spec: TableSpec, rows: Rows) -> Rows:
     """Keep the first row of each order key, so that the order of rows is total."""
-    keys = list(zip(*(rows[name] for name in spec.order), strict=True)) if spec.order else []
+    order = [_given_name(spec.column(name)) for name in spec.order]
+    keys = list(zip(*(rows[name] for name in order), strict=True))
     keep = [row for row, key in enumerate(keys) if key not in keys[:row]]
     return {name: [v[row] for row in keep] for name, v in rows.items()} if spec.order else rows
 

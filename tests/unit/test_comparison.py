@@ -233,6 +233,8 @@ def test_names_without_what_differs_between_compilations():
     assert base_name("") == ""
     lambdas = "f<op()::[lambda() (instance 3)]>", "f<op()::{lambda()#3}>"
     assert normalized(lambdas[0]) == normalized(lambdas[1])
+    unnamed = "ns::(anonymous namespace)::f<int>(int)", "ns::<unnamed>::f<int>(int)"
+    assert normalized(unnamed[0]) == normalized(unnamed[1]) != normalized("ns::f<int>(int)")
 
 
 def levels(before, after):

@@ -28,7 +28,7 @@ PREDICTED_US = {
     "uncoalesced": (24.9, 27.9, 38.3),
     "bank_conflict": (41.2, 46.7, 65.9),
     "small_grid": (66.0, 72.7, 106.9),
-    "atomics": (24.7, None, None),
+    "atomics": (23.3, None, None),
     "slow_math": (42.2, None, None),
     "no_tensor_cores": (20.7, None, None),
     "low_occupancy": (5012.8, 5300.8, 5300.8),

@@ -279,6 +279,18 @@ def test_launches_of_a_kernel_are_added_up() -> None:
     assert rows[1]["bound"] == "memory-bound at DRAM"
 
 
+def test_launches_without_an_amount_do_as_much_per_time() -> None:
+    """As where FLOP of the first launches only were counted, in a second run of the program."""
+    traffic = {TIME: 1e6, READ: 1e9, WRITTEN: 0.0}
+    flop = {FLOP.format(of): value for of, value in (("add", 0.0), ("mul", 0.0), ("fma", 5e9))}
+    longer = traffic | {TIME: 2e6, READ: 2e9}
+    (row,) = rows_of(made([traffic | flop, traffic, longer], ["a"] * 3), "kernel_roofline:kernel")
+    assert row["flop"] == pytest.approx(4e10)
+    assert row["flop_per_s"] == pytest.approx(1e13)
+    assert row["dram_intensity"] == pytest.approx(10)
+    assert row["share_ratio"] == pytest.approx(1e12 / 3.35e12)
+
+
 CLOCK = "sm__cycles_elapsed.avg.per_second"
 TENSOR = "sm__ops_path_tensor_"
 

@@ -137,12 +137,27 @@ def test_a_memory_table() -> None:
     assert table["metrics"][0][names.index("Hit Rate")] == f"{hits} / ({hits} + {misses})"
 
 
+def test_a_share_without_its_whole_is_unknown() -> None:
+    of = "lts__t_{}_srcunit_tex_op_read{}.sum"
+    counted = {of.format("sectors", ""): 40, of.format("sectors", "_lookup_hit"): 30}
+    (table,) = sections(counted)["memory"]["tables"]
+    names = [column["name"] for column in table["columns"]]
+    assert table["rows"][0][1 + names.index("Hit Rate")] is None
+
+
 def test_opcodes_and_else_kinds_of_instructions() -> None:
     load = "smsp__sass_inst_executed_op_global_ld.sum"
     by_kind = sections({load: 7, "smsp__inst_executed_op_branch.sum": 9})["instructions"]
     assert [(of["opcode"], of["executed"]) for of in by_kind] == [("Branch", 9), ("Global load", 7)]
     by_opcode = sections({load: 7}, LDG=7, FFMA=100)["instructions"]
     assert [(of["opcode"], of["executed"]) for of in by_opcode] == [("FFMA", 100), ("LDG", 7)]
+
+
+def test_a_few_warp_states_are_no_whole() -> None:
+    of = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    found = sections({of.format("wait"): 2, of.format("long_scoreboard"): 8})["warp_states"]
+    states = [(state["stall"], state["cycles_per_instruction"], state["ratio"]) for state in found]
+    assert states == [("long_scoreboard", 8, None), ("wait", 2, None)]
 
 
 def test_warp_states_by_samples() -> None:
@@ -225,6 +240,9 @@ def test_measured_ceilings_of_the_same_gpu(gpu: str, *, is_used: bool) -> None:
         if of["source"] == "measured"
     }
     assert rates == ({"FP32": 55e12, "DRAM": 2.8e12} if is_used else {})
+    (point,) = found["roofline"]["points"]
+    # 5 FLOP per byte at 2.8 TB/s allow 14 TFLOP/s, of which there are 5.
+    assert point["measured_ratio"] == (pytest.approx(5 / 14) if is_used else None)
 
 
 def kernel(registers: int, dynamic: int) -> Trace:

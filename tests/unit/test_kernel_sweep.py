@@ -110,6 +110,7 @@ def plain(values: dict[str, list[Any]], *, names: tuple[str, ...] = ()) -> dict[
                     "roof": "DRAM",
                     "roof_ratio": 0.5,
                     "ceilings": {"DRAM": 3e12, "FP32": 6e13},
+                    "metrics": {"sm__inst_executed.sum": 12345678.0},
                 }
             ],
         }

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
+    from warpline.documents import kernel_samples as hot
     from warpline.documents import kernel_sections as bodies
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_code as code_screens
@@ -80,6 +81,7 @@ else:
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
+    hot = lazy("warpline.documents.kernel_samples")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
@@ -105,7 +107,7 @@ _INSTANCES: Mapping[Instances, documents.ShownInstances] = {
 }
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
-_SAMPLES, _KERNELS_BY_SAMPLES = "pc_sample", "kernel_samples"
+_SAMPLES = "pc_sample"
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
 _NO_COUNTS = "no samples or counts of instructions"
@@ -418,10 +420,8 @@ def _write_source(chosen: CountingSettings, trace: Trace, out: TextIO) -> None:
             talk.warning(_NO_COUNTS)
             talk.hint(_NO_COUNTS_HINT)
         if view is Source.HOT and trace.has(_SAMPLES):
-            kernels = api.document(trace, [_KERNELS_BY_SAMPLES])
-            plugins.find("renderers", "text", render.RENDERERS).render(
-                kernels, out, _options(chosen, out)
-            )
+            text = plugins.find("renderers", "text", render.RENDERERS)
+            text.render(hot.hot_kernels(trace), out, _options(chosen, out))
             out.write("\n")
         views = [] if view is Source.HOT else view.split(",")
         blocks.write(code_screens.screen(found, views), out, _options(chosen, out))
@@ -515,7 +515,7 @@ def _write_json(
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
-            shown = bodies.sections_by_place(trace, choice, measured=measured)
+            shown = bodies.ChosenSections(trace, choice, measured=measured).at
     listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
@@ -524,10 +524,13 @@ def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> 
     if chosen.print_details is Details.HEADER:
         return None
     measured = references.measured(chosen.ceilings, trace).measured
-    shown = bodies.sections_by_place(trace, _choice(chosen), measured=measured)
+    shown = bodies.ChosenSections(trace, _choice(chosen), measured=measured)
+    if shown.lacks_counters and not chosen.quiet:
+        talk.warning("no section has charts or tables: their counters were not collected")
+        talk.hint("count them with --set full, in warpline kernels or ncu")
     drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
     return lambda places, names: [
-        section_bodies.body_texts(names, of, drawing) for of in shown(places)
+        section_bodies.body_texts(names, of, drawing) for of in shown.at(places)
     ]
 
 
@@ -550,13 +553,17 @@ def _wants_findings(chosen: CountingSettings) -> bool:
 
 def _findings(chosen: CountingSettings, trace: Trace) -> list[KernelFindings]:
     """Return what rules found in each kernel, where there are the metrics for it."""
-    return findings.of_kernels(
+    found = findings.of_kernels(
         trace,
         _choice(chosen),
         timeline=references.timeline(chosen, trace),
         measured=references.measured(chosen.ceilings, trace).measured,
         shown_name=chosen.print_kernel_base,
     )
+    if chosen.timeline and not found and not chosen.quiet:
+        talk.warning("--timeline has no effect: the counters lack what findings need")
+        talk.hint("count with --set full")
+    return found
 
 
 def _write_findings(found: Sequence[KernelFindings], out: TextIO, options: render.Options) -> None:

@@ -24,7 +24,12 @@ from warpline.cli.arguments import (
 )
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.names import bare_name, default_name, unknown_suffix
-from warpline.cli.shown_page import add_page, measured_ceilings
+from warpline.cli.shown_page import (
+    add_page,
+    images_of_timelines,
+    measured_ceilings,
+    require_timeline,
+)
 from warpline.cli.sides import add_sides, sides
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
@@ -171,7 +176,7 @@ def _check_options(args: Namespace, *, is_image: bool) -> None:
     if args.png == STDOUT or (args.png and Path(args.png).suffix.lower() != ".png"):
         raise UsageError(f"--png: {args.png} is no name of a PNG", hint="use --png FILE.png")
     if is_image and args.page == "kernels":
-        raise UsageError("images show the timeline only", hint="use -o FILE.html")
+        raise images_of_timelines()
     if is_image and args.max_size is not None:
         raise UsageError("--max-size is of HTML files", hint="leave it out for an image")
     if not is_image and args.select is not None:
@@ -184,6 +189,7 @@ def _check_options(args: Namespace, *, is_image: bool) -> None:
 def _write_image(args: Namespace, target: str, *, is_png: bool) -> int:
     """Write an image of the timeline and print its path."""
     trace = open_trace(args)
+    require_timeline(trace)
     check_output(Path(target), overwrite=args.force_overwrite)
     image = api.make_picture(trace, select=args.select, steps=args.steps, is_png=is_png)
     with complete_file(Path(target)) as unfinished:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.startup import lazy
+from warpline.errors import UsageError
 
 if TYPE_CHECKING:
     from warpline.cli import kernel_references
@@ -51,3 +52,14 @@ def measured_ceilings(trace: Trace, args: Namespace) -> Sequence[MeasuredCeiling
     if not getattr(args, "quiet", False):
         found.tell()
     return found.measured
+
+
+def require_timeline(trace: Trace) -> None:
+    """Raise a UsageError if a recording has profiled kernels only, of which there are no images."""
+    if kernel_report.shown(trace, None) == "kernels":
+        raise images_of_timelines()
+
+
+def images_of_timelines() -> UsageError:
+    """Return the error that there are no images of profiled kernels."""
+    return UsageError("images show the timeline only", hint="use -o FILE.html")

@@ -179,7 +179,7 @@ def _recorded(chosen: SweepSettings, found: State) -> list[swept.Recorded]:
         talk.hint(prepared.obstacle.cure)
         return [swept.Recorded(chosen.capture("", None), "", "timeline")]
     runs = [_counted(chosen, prepared, "", "counters")]
-    if chosen.request.is_light:
+    if not (chosen.sets or chosen.section or chosen.metrics):
         more = prepare.prepare(
             dataclasses.replace(chosen, sets=(_FLOP_SET,)), os.environ, executable
         )

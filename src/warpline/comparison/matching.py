@@ -42,9 +42,11 @@ def without_parameters(name: str) -> str:
 def normalized(name: str) -> str:
     """Return a demangled name as other demanglers write it: without casts, spaces and parameters.
 
-    Profilers demangle with different libraries: ``f<(int)4>`` and ``f<4>`` are one function.
+    Profilers demangle with different libraries: ``f<(int)4>`` and ``f<4>`` are one function, and so
+    are ``(anonymous namespace)::f`` and ``<unnamed>::f``.
     """
-    plain = _LAMBDA.sub(r"{\1#\2}", _CAST.sub("", name[:_LONGEST]))
+    plain = name[:_LONGEST].replace("(anonymous namespace)", "<unnamed>")
+    plain = _LAMBDA.sub(r"{\1#\2}", _CAST.sub("", plain))
     return without_parameters(plain).replace(" ", "")
 
 

@@ -34,6 +34,7 @@ _CLOCKS = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_se
 _CLOCK_STEP = 15  # MHz, by which GPUs change it
 _OF_PEAK = "avg.pct_of_peak_sustained_elapsed"
 _PERCENT = 100
+_MOST = 1e18  # what is more counts as damaged: sums and squares of it must stay finite
 
 # Of several names, the first that was collected.
 _METRICS: Mapping[tuple[str, ...], Meaning] = {
@@ -115,7 +116,7 @@ def _kernels(trace: Trace) -> tuple[ProfiledKernel, ...]:
     """Return the kernels and shapes with known durations, in the order of their first launches."""
     table = Rows(trace, "profiled_kernel")
     rows = chosen_rows(trace, table, Choice())
-    time_ns, has_time = metric_numbers(trace, _DURATION)
+    time_ns, has_time = _first(trace, (_DURATION,))
     metrics = {names[0]: _first(trace, names) for names in _METRICS}
     groups: dict[tuple[str, str], list[int]] = {}
     for row in rows:
@@ -152,13 +153,16 @@ def _median(values: F64, is_known: BoolArray, rows: Sequence[int]) -> float | No
 
 
 def _first(trace: Trace, names: Sequence[str]) -> tuple[F64, BoolArray]:
-    """Return the values of the first of some metrics that each launch has."""
+    """Return the values of the first of some metrics that each launch has; others are unknown.
+
+    So are values of damaged reports: negative ones, and those that are not finite.
+    """
     values, is_known = metric_numbers(trace, names[0])
     for name in names[1:]:
         others, has_other = metric_numbers(trace, name)
         values, is_known = np.where(is_known, values, others), is_known | has_other
     scale = _PERCENT if unit_of(names[0]) == "%" else 1
-    return values / scale, is_known
+    return values / scale, is_known & np.isfinite(values) & (values >= 0) & (values <= _MOST)
 
 
 def _shape(table: Rows, row: int) -> str:

@@ -166,9 +166,10 @@ def session(trace: Trace) -> list[PageTable]:
     """Return the facts about the recorded program, its machine and its GPUs.
 
     Raises:
-        MissingTableError: The trace has no profiled launches.
+        MissingTableError: The trace has neither profiled launches nor samples.
     """
-    _require(trace)
+    if not trace.has("pc_sampling"):
+        _require(trace)
     meta = trace.meta
     facts: dict[str, object] = {
         "Report": ", ".join(path.name for path in meta.paths),

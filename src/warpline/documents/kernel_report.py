@@ -23,8 +23,10 @@ from warpline.documents.table_rows import Rows
 from warpline.errors import UsageError
 from warpline.hardware.measured import MeasuredCeilings
 from warpline.ops.arrays import I64
+from warpline.presentation.kernel_names import short_names
 from warpline.render.kernel_code import code_json
 from warpline.render.kernel_listings import write_json
+from warpline.result import warnings_of
 from warpline.result.kernel_code import CodeOfLaunches
 from warpline.result.kernel_findings import KernelFinding
 from warpline.result.kernel_pages import LaunchTable, MetricNumber, ProfiledLaunch
@@ -43,6 +45,7 @@ MOST_DETAILS = 1_000
 MOST_CODE = 200
 _KERNEL_TABLES = ("profiled_kernel", "pc_sample")
 _TIMELINE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
+_SEVERAL = 2  # recordings, of which each launch has the name
 _MOST_NAMES = 3  # recordings in the title
 _AT_ONCE = 50  # launches whose JSON is in memory
 
@@ -99,7 +102,12 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
     return KernelContent(
         _title([path.name for path in trace.meta.paths]),
         _facts(trace),
-        [*_notes(len(table), len(shown), len(detailed)), *_notes_of_code(code)],
+        [
+            *dict.fromkeys(_sentence(warning) for warning in warnings_of(trace)),
+            *_notes(len(table), len(shown), len(detailed)),
+            *_notes_of_code(code),
+            *_notes_of_samples(trace),
+        ],
         len(table),
         sum(durations),
         _by_kernel(table.launches, durations),
@@ -123,13 +131,20 @@ def _launches(trace: Trace, measured: Sequence[MeasuredCeilings]) -> tuple[Launc
 def _by_kernel(
     launches: Sequence[ProfiledLaunch], durations: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return name, launches and total time of each kernel, the longest first."""
+    """Return names, launches and total time of each kernel, the longest first."""
     times: dict[str, list[int]] = defaultdict(list)
     for launch, duration in zip(launches, durations, strict=True):
         times[launch.name].append(duration)
     totals = sorted(((sum(of), name) for name, of in times.items()), key=lambda one: -one[0])
+    short = short_names(times)
     return [
-        {"name": name, "launches": len(times[name]), "total_ns": total} for total, name in totals
+        {
+            "name": name,
+            "short_name": short[name],
+            "launches": len(times[name]),
+            "total_ns": total,
+        }
+        for total, name in totals
     ]
 
 
@@ -174,6 +189,19 @@ def _notes_of_code(code: CodeOfLaunches) -> list[str]:
     return [text]
 
 
+def _notes_of_samples(trace: Trace) -> list[str]:
+    """Return how many samples of whole runs were lost."""
+    if not _has_rows(trace, ["pc_sampling"]):
+        return []
+    counts = trace.columns("pc_sampling", "total_samples", "dropped_samples")
+    total, dropped = (int(column.filled(0).sum()) for column in counts.values())
+    return [f"{dropped:,} of {total:,} samples were dropped."] if dropped else []
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def _facts(trace: Trace) -> list[tuple[str, str]]:
     meta = trace.meta
     names = Rows(trace, "device")["name"]
@@ -202,6 +230,7 @@ def _rows(
     recorded = Rows(trace, "profiled_kernel")
     rows = chosen_rows(trace, recorded, Choice())
     functions = recorded["short_name"]
+    reports = _reports(trace, recorded["process_id"])
     duration, registers, cycles, compute, memory = (
         _values(table, name) for name in (_DURATION, _REGISTERS, _CYCLES, _COMPUTE, _MEMORY)
     )
@@ -212,6 +241,7 @@ def _rows(
         made.append(
             {
                 "id": launch.number,
+                "report": reports[rows[place]],
                 "function": functions[rows[place]] or launch.name,
                 "name": launch.name,
                 "grid": None if launch.is_range else launch.grid,
@@ -225,6 +255,14 @@ def _rows(
             }
         )
     return made
+
+
+def _reports(trace: Trace, processes: Sequence[int]) -> list[str | None]:
+    """Return the name of the recording that each launch is from; None if there is only one."""
+    paths, files = trace.meta.paths, trace.meta.file_of_process
+    if len(paths) < _SEVERAL or not files:
+        return [None] * len(processes)
+    return [paths[files[process]].name for process in processes]
 
 
 def _ratio(percent: MetricNumber) -> float | None:

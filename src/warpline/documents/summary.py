@@ -26,7 +26,7 @@ class _Extract:
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
-_OF_COUNTERS = ("profiled_kernels",)
+_OF_COUNTERS, _OF_SAMPLES = ("profiled_kernels",), ("kernel_samples",)
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
@@ -46,6 +46,13 @@ _SUMMARY = (
             "blocks",
             "threads",
         ),
+        10,
+        is_shown_if_missing=False,
+    ),
+    _Extract(
+        _OF_SAMPLES,
+        "Kernels by samples",
+        ("kernel", "samples", "samples_ratio", "stall", "stall_ratio"),
         10,
         is_shown_if_missing=False,
     ),
@@ -92,8 +99,10 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     parts: tuple[_Extract, ...] = _SUMMARY
     if with_layers:
         parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
-    if not trace.has("profiled_kernel"):
-        parts = tuple(part for part in parts if part.tables != _OF_COUNTERS)
+    # Tables that few recordings can have are not even looked up.
+    absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
+    absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
+    parts = tuple(part for part in parts if part.tables not in absent)
     sections = []
     with progress.task("Computing the summary", len(parts)) as advance:
         for part in parts:
@@ -101,8 +110,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
             advance(1)
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
-    # A report with counters per kernel has no timeline.
-    is_of_counters = trace.has("profiled_kernel") and not has_cuda
+    # A recording with counters per kernel, or samples, has no timeline.
+    is_of_counters = (trace.has("profiled_kernel") or trace.has("pc_sample")) and not has_cuda
 
     def is_shown(part: _Extract) -> bool:
         # Without any CUDA events, the first CUDA table states that for all.

@@ -35,7 +35,7 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
     Unit.COUNT: format_count,
 }
 _SHARES = ("busy_ratio", "span_ratio", "total_ratio")
-_COUNTERS = "profiled_kernels"
+_OF_KERNELS = ("profiled_kernels", "kernel_samples")  # what warpline kernels prints
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -155,7 +155,8 @@ class _Screen:
             values = section.columns[field.name].to_list()
             is_shown = field.unit is not Unit.COUNT or any(values)
             if field.name not in section.key and is_shown:
-                columns.append([_heading(field), *(_cell(field, value) for value in values)])
+                cells = (self._clean(_cell(field, value)) for value in values)
+                columns.append([_heading(field), *cells])
         return _Table(labels, columns, section.notes)
 
     def _lines(self, table: _Table, label_width: int) -> Iterator[str]:
@@ -202,7 +203,7 @@ class _Screen:
 
 def _has_counters(document: Document) -> bool:
     sections = document.sections
-    return any(isinstance(section, Result) and section.name == _COUNTERS for section in sections)
+    return any(isinstance(section, Result) and section.name in _OF_KERNELS for section in sections)
 
 
 def _absence(section: Result | Skipped) -> Iterator[str]:

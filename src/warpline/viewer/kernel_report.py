@@ -41,7 +41,7 @@ class KernelContent:
         notes: What the page does not have, and why.
         launches: Number of launches, also of those without a row.
         total_ns: Their time.
-        by_kernel: Name, launches and total time of each kernel, the longest first.
+        by_kernel: Names, launches and total time of each kernel, the longest first.
         rows: The summary, in the order of launches.
         metrics: Names of the metrics of launches.
         kernels: Place of the row and JSON of launches with details, the most important first.

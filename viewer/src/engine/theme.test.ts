@@ -90,7 +90,7 @@ describe("the style rules of the palette", () => {
   });
 
   it("and those of the style sheet are the same", () => {
-    const css = readFileSync(new URL("../app/viewer.css", import.meta.url), "utf8");
+    const css = readFileSync(new URL("../base/colors.css", import.meta.url), "utf8");
     const [dark = "", light = ""] = css.split(':root[data-theme="light"]');
     for (const [theme, text] of [[THEMES.dark, dark], [THEMES.light, light]] as const) {
       const value = (name: string) => new RegExp(`--${name}: (#[0-9a-f]{6});`).exec(text)?.[1] ?? "";
@@ -106,7 +106,7 @@ describe("the style rules of the palette", () => {
   });
 
   it("name every colour that the page's own style sheets use", () => {
-    const own = ["../../../src/warpline/viewer/static_page.css", "../app/viewer.css"]
+    const own = ["../../../src/warpline/viewer/static_page.css", "../base/colors.css", "../app/viewer.css", "../kernels/app/kernels.css"]
       .map((path) => readFileSync(new URL(path, import.meta.url), "utf8"))
       .join("\n");
     const known = new Set([...`${own}\n${paletteCss()}`.matchAll(/(--[\w-]+):/g)].map((found) => found[1]));

@@ -28,14 +28,18 @@ constexpr std::int64_t kSoonestNs = 50'000'000;     // samples are taken between
 constexpr std::int64_t kLatestNs = 1'000'000'000;   // and so rarely, by how many there are
 constexpr std::size_t kManySums = 1u << 15;         // in one go: take them sooner
 constexpr std::size_t kMostSums = 1u << 20;         // that wait to be written down
-constexpr std::int64_t kFirstWriteNs = 1'000'000'000;  // then twice as long each time
+// Sums are written down after an eighth of the time before, so that this much is missing if the process
+// ends without notice: in CPython, children of multiprocessing do.
+constexpr std::int64_t kPartOfRun = 8;
+constexpr std::int64_t kFirstWriteNs = 1'000'000'000;
 constexpr std::int64_t kLongestWriteNs = 300'000'000'000;
 constexpr std::int64_t kCallbackPatienceNs = 2'000'000'000;
 constexpr std::int64_t kExitPatienceNs = 5'000'000'000;
 
 // Sampling of a session in this process. Never freed: a thread may be in a callback.
 struct Sampling {
-  Sampling(const Session& session, const cupti::Functions& of_cupti, const cupti::PcFunctions& of_samples)
+  Sampling(const Session& session, const cupti::Functions& of_cupti,
+           const cupti::PcFunctions& of_samples)
       : base(of_cupti),
         functions(of_samples),
         period_exponent(session.config.pc_sampling.period_exponent),
@@ -59,8 +63,8 @@ struct Sampling {
   // Of the watcher.
   std::int64_t take_period_ns = kSoonestNs;
   std::int64_t next_take_ns = 0;
-  std::int64_t write_period_ns = kFirstWriteNs;
-  std::int64_t next_write_ns = 0;
+  std::int64_t begun_ns = now_ns();
+  std::int64_t next_write_ns = begun_ns + kFirstWriteNs;
 };
 
 std::atomic<Sampling*> g_sampling{nullptr};  // of the session, while it samples
@@ -234,7 +238,6 @@ void begin_sampling(const Session& session, const CuptiLibrary& library,
       return note(raw::CudaNote::kNotChosen, problem);
     }
     auto made = std::make_unique<Sampling>(session, library.functions, functions);
-    made->next_write_ns = now_ns() + kFirstWriteNs;
     turn_resources_on(library.functions, subscriber);
     Sampling& s = *made.release();
     g_sampling.store(&s, std::memory_order_release);
@@ -268,8 +271,8 @@ void tick_sampling() noexcept {
     s->next_take_ns = now + s->take_period_ns;
     if (now < s->next_write_ns) return;
     s->sums.write();
-    s->write_period_ns = std::min(s->write_period_ns * 2, kLongestWriteNs);
-    s->next_write_ns = now + s->write_period_ns;
+    const std::int64_t part_ns = (now - s->begun_ns) / kPartOfRun;
+    s->next_write_ns = now + std::clamp(part_ns, kFirstWriteNs, kLongestWriteNs);
   } catch (...) {
   }
 }

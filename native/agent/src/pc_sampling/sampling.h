@@ -2,7 +2,7 @@
 //
 // CUPTI's continuous mode: kernels run as ever, also at the same time and in graphs, and no call of the
 // program is delayed. The agent's watcher takes the samples from CUPTI and writes sums of them down, at
-// intervals that grow: if the process is killed, at most the last part of its run is missing.
+// intervals that grow: if the process is killed, at most the last eighth of its run is missing.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ void begin_sampling(const Session& session, const CuptiLibrary& library,
 // no longer than a few seconds: kernels may run forever.
 void end_sampling(bool is_exit) noexcept;
 
-// Takes what CUPTI has, when it is time, and writes it down, when it is time. A few times a second or more,
-// from the agent's watcher.
+// Takes what CUPTI has, when it is time, and writes it down, when it is time. A few times a second or
+// more, from the agent's watcher.
 void tick_sampling() noexcept;
 
 // Takes what CUPTI has and writes it down: the program is about to be ended.

@@ -15,6 +15,7 @@ TITLE = "Atomics contend for few addresses"
 
 _SECTORS = tuple(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{of}.sum" for of in ("red", "atom"))
 _ALL_SECTORS = "lts__t_sectors.sum"
+_MOVED = tuple(f"lts__t_sectors_srcunit_tex_op_{of}.sum" for of in ("read", "write"))
 _SECTOR_RATE = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed"
 _MEAN = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
 _LEAST = 0.3
@@ -41,6 +42,11 @@ def atomics(launches: Launches) -> list[Proposal]:
     every = launches.metric(_ALL_SECTORS)
     of_atomics = sum(launches.metric(name) for name in _SECTORS)
     others = 1 - np.divide(of_atomics, every, out=np.zeros(len(used)), where=every > 0)
+    # Atomics cross from one half of L2 to the other, and are counted there again.
+    moves = launches.metric(_MOVED[0]) + launches.metric(_MOVED[1])
+    others = np.where(
+        launches.has(*_MOVED), np.minimum(others, launches.ratio(moves, every)), others
+    )
     # The throughput of L2 is the maximum of its parts, many of which wait for atomics. Without them
     # it moves the other sectors.
     moved = np.clip(launches.metric(_SECTOR_RATE) / 100, 0, l2)

@@ -23,7 +23,7 @@ def barriers(launches: Launches) -> list[Proposal]:
     """Kernels whose warps wait at `__syncthreads` more than for anything else.
 
     What it finds: At least 30% of the time between instructions of a warp is a wait at a barrier,
-        more than for memory, and no resource is used at 60% of its peak.
+        more than for memory, and nothing but the exchange between warps is at 60% of its peak.
     Why it matters: At a barrier, all warps of a block wait for the slowest one. In a reduction by
         halves, most of them have nothing else to do.
     How it is found: By the stalls of warps. After a repair there are no barriers, and nothing is
@@ -38,6 +38,9 @@ def barriers(launches: Launches) -> list[Proposal]:
     waits = launches.waiting("barrier")
     of_shared = launches.ratio(launches.metric(_SHARED), launches.counted("l1-data"))
     none = np.zeros(len(launches))
+    kept = {**dict.fromkeys(_EXCHANGE, none), "l1-data": 1 - of_shared}
+    change = Change.of(len(launches), kept)
+    is_rest_idle = (launches.demands.used * change.kept).max(axis=1) < launches.ceilings.busy
 
     def claim(row: int) -> str:
         warps = launches.block_warps[row]
@@ -50,8 +53,8 @@ def barriers(launches: Launches) -> list[Proposal]:
         Proposal(
             Kind.REPLACES,
             TITLE,
-            waits_at_barriers(launches),
-            Change.of(len(launches), {**dict.fromkeys(_EXCHANGE, none), "l1-data": 1 - of_shared}),
+            waits_at_barriers(launches) & is_rest_idle,
+            change,
             claim,
             "Exchange data within warps (__shfl_xor_sync, cub::WarpReduce), with one barrier at"
             " the end; use smaller blocks (Triton: num_warps).",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.kernel_limits.demands import dram_bytes
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
@@ -40,7 +41,7 @@ def l2_thrashing(launches: Launches) -> list[Proposal]:
         Data that never hits L2 looks like data that is read once, and is not found.
     Source: Warpline.
     """
-    read, written = launches.metric(_READ), launches.metric(_WRITTEN)
+    read, written, _ = dram_bytes(launches.trace)
     size, asked = launches.metric(_SIZE), launches.metric(_ASKED) * SECTOR
     is_found = (size > 0) & (read >= _OF_SIZE * size) & (asked >= _AGAIN * read)
     is_found &= launches.demands.share("dram") >= _BUSY

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.kernel_limits.demands import READ, SECTOR, WRITTEN
 from warpline.derived.kernel_limits.launches import BLOCK, INSTRUCTIONS, Launches
 from warpline.derived.kernel_limits.patterns import LOCAL_REQUESTS, REGISTERS, SPILLS, spilled
 from warpline.derived.kernel_limits.prediction import Change
-from warpline.derived.kernel_limits.resources import L1, L2
+from warpline.derived.kernel_limits.resources import L2
 from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.units import format_ratio
 
@@ -33,7 +34,7 @@ def register_spills(launches: Launches) -> list[Proposal]:
     Why it matters: Each use of a spilled value is a load, and each definition a store.
     How it is found: ncu counts spills. Without that, they are assumed where the compiler used each
         register that a limit leaves it. A repair takes these loads and stores away from issue
-        slots, L1 and, as far as they missed L1, from L2.
+        slots, L1 and, as far as they missed L1, from L2. DRAM keeps what global memory explains.
     What to do: Allow more registers (a smaller number of blocks in `__launch_bounds__`, no
         `-maxrregcount`, smaller blocks; in Triton fewer elements per program or more `num_warps`),
         or split the kernel, and keep fewer values alive at a time.
@@ -48,10 +49,14 @@ def register_spills(launches: Launches) -> list[Proposal]:
     missed = _missed(launches, _LOCAL)
     of_l2 = launches.ratio(missed, missed + _missed(launches, _GLOBAL))
     spills = requests * of_requests
+    of_dram = launches.ratio(
+        _global_bytes(launches), launches.metric(READ) + launches.metric(WRITTEN)
+    )
     change = {
         **dict.fromkeys(_PARTS, 1 - of_sectors * of_requests),
         **dict.fromkeys(_REQUESTS, 1 - launches.ratio(spills, launches.counted("l1-requests"))),
         **dict.fromkeys((*L2, "l1-to-l2", "l2-to-l1"), 1 - of_l2 * of_requests),
+        "dram": 1 - (1 - np.where(of_dram > 0, of_dram, 1)) * of_requests,
         "issue": 1 - launches.ratio(spills, launches.metric(INSTRUCTIONS)),
     }
 
@@ -68,12 +73,7 @@ def register_spills(launches: Launches) -> list[Proposal]:
             Kind.REMOVES,
             TITLE,
             (of_sectors >= _LEAST) & (of_requests >= _MOSTLY),
-            # What spills take in DRAM, counters do not show: at best as much as in L2.
-            Change.of(
-                len(launches),
-                change,
-                kept_least={"dram": 1 - of_l2 * of_requests, **dict.fromkeys(L1, 1 - of_sectors)},
-            ),
+            Change.of(len(launches), change),
             claim,
             "Allow more registers (__launch_bounds__, no -maxrregcount, smaller blocks; Triton:"
             " more num_warps), or split the kernel.",
@@ -81,6 +81,12 @@ def register_spills(launches: Launches) -> list[Proposal]:
             shown_at=ShownAt(("sectors_local",), "local sectors"),
         )
     ]
+
+
+def _global_bytes(launches: Launches) -> np.ndarray:
+    """Return the most bytes that global memory reads from DRAM and writes to it."""
+    loads, stores = (launches.metric(name) * SECTOR for name in _GLOBAL)
+    return np.minimum(launches.metric(READ), loads) + np.minimum(launches.metric(WRITTEN), stores)
 
 
 def _missed(launches: Launches, sectors: tuple[str, ...]) -> np.ndarray:

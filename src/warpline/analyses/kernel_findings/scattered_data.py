@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.kernel_limits.demands import dram_bytes
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L1, L2
@@ -38,7 +39,7 @@ def scattered_data(launches: Launches) -> list[Proposal]:
     """
     used, sectors = launches.metric(_BYTES), launches.metric(_LOADS)
     of_sector = np.clip(used / _SECTOR, 0, 1)
-    read, written = launches.metric(_READ), launches.metric(_WRITTEN)
+    read, written, _ = dram_bytes(launches.trace)
     every = read + written
     of_dram = 1 - np.divide(read, every, out=np.zeros(len(read)), where=every > 0) * (1 - of_sector)
     kept = dict.fromkeys((*L2, *L1), of_sector)

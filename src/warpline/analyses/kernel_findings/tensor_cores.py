@@ -26,6 +26,8 @@ _CONVERSIONS = 64  # FFMAs for each conversion from half, at most
 _FUNCTIONS = 100  # FFMAs for each transcendental function, at least
 _UNUSED, _LEAST_FMA = 0.01, 0.05  # of the time: Tensor Cores, the FMA pipe
 _FLOP = 2 * WARP_THREADS  # of an FFMA
+_INTENSITY = 16  # FLOP for each byte read from DRAM, at least: otherwise DRAM limits any product
+_READ = "dram__bytes_read.sum"
 
 
 @kernel_rule(name=NAME, title=TITLE)
@@ -33,7 +35,8 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
     """Kernels with the instructions of a tiled matrix product, but without Tensor Cores.
 
     What it finds: At least 20% of the instructions are FFMAs whose operands come from shared memory
-        behind barriers, with few other functions, and Tensor Cores are idle.
+        behind barriers, with few other functions, at least 16 FLOP for each byte from DRAM, and
+        Tensor Cores are idle.
     Why it matters: Tensor Cores have 15 times the rate of FP32 for half precision, and 7 times for
         TF32, on an H100.
     How it is found: By counts of instructions. The floor is the time of the same multiplications at
@@ -65,6 +68,7 @@ def tensor_cores(launches: Launches) -> list[Proposal]:
         & (loads * _OPERANDS >= fma)
         & (launches.metric(_BARRIER) > 0)
         & (functions * _FUNCTIONS < fma)
+        & (fma * _FLOP >= _INTENSITY * launches.metric(_READ))
         & (rate > 0)
     )
     none = np.zeros(len(fma))

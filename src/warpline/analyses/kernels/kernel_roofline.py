@@ -117,7 +117,8 @@ def kernel_roofline(trace: Trace, arguments: Arguments) -> Result | Skipped:
         throughput of memory or SMs is higher by more than 5 points: then these are busy with
         something else ("other units": shared memory, atomics; "other instructions": integers,
         transcendental functions, FP32 without FMA). "neither: latency" if nothing reaches 60%.
-    Limits: What was not counted is empty, and so is bound if it depends on it. Bytes at L1 and L2
+    Limits: What was not counted is empty, and so is bound if it depends on it. In sums over a
+        kernel, launches without FLOP or bytes do as much per time as its others. Bytes at L1 and L2
         are those returned for loads, so kernels that write can have less there than at DRAM.
         Compilers set registers by FP16 instructions, which count as FLOP, as in ncu. The ceiling of
         Tensor Cores is that of the instructions used: on Hopper, HMMA reaches 2/3 of HGMMA. FLOP

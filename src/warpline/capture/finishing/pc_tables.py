@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 
 from warpline.capture.finishing.counter_tables import cause_and_cure
@@ -52,18 +53,34 @@ def tell_samples(told: Told, session: RawSession) -> None:
         )
     elif _was_buffer_full(session):
         told.warnings.append(
-            "samples are missing: the GPU's buffer was full; use a larger --sampling-interval"
+            "samples are missing: the GPU's buffer was full, as a kernel that runs for seconds can"
+            " fill it; use a larger --sampling-interval"
         )
     if non_user:
         told.warnings.append(
             f"{non_user:,} of {plural(total, 'sample')} are in kernels of the driver, of which"
             " CUPTI returns no instructions"
         )
+    told.warn_of_each(_unclosed(session), "ended without notice")
     if left_out:
         told.warnings.append(
             f"the code of {plural(left_out, 'module')} was not kept, for lack of space: their"
             " samples have no source lines"
         )
+
+
+def _unclosed(session: RawSession) -> list[str]:
+    """Return a sentence about each sampled process that did not write its last samples down."""
+    sampled = array("i")
+    for part in session.values("pc_sampling/process_id", session.rows("pc_sampling"), 4):
+        sampled.frombytes(part)
+    columns = (session.facts("process", name) for name in ("pid", "is_closed", "is_alive"))
+    return [
+        f"process {pid} was killed or called _exit: up to an eighth of its samples, the last ones,"
+        " may be missing"
+        for process, (pid, is_closed, is_alive) in enumerate(zip(*columns, strict=True))
+        if process in sampled and not is_closed and not is_alive
+    ]
 
 
 def _was_buffer_full(session: RawSession) -> bool:

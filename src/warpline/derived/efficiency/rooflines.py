@@ -28,7 +28,7 @@ from warpline.derived.counters.known import (
 )
 from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.frozen import frozen
-from warpline.ops.arrays import BoolArray, Integers
+from warpline.ops.arrays import F64, BoolArray, Integers
 from warpline.trace import Trace
 
 DURATION = "gpu__time_duration.sum"
@@ -77,18 +77,28 @@ class Roof:
         return ratio(self.amount, self.ceiling)
 
     def summed(self, codes: Integers, count: int, duration: Known) -> Roof:
-        """Return the sums over groups of launches, of those whose amount and time are known.
+        """Return the sums over groups of launches.
 
-        A group has a ceiling if all these launches have it, by the same source.
+        Launches whose amount is unknown, such as those that only one of two merged runs counted,
+        are taken to do as much per time as the others of their group. A group has a ceiling if all
+        launches with an amount have it, by the same source.
         """
         is_known = self.amount.is_known & duration.is_known
+        time = summed(duration, codes, count)
+        counted = summed(Known(duration.values, is_known), codes, count)
+        share = ratio(time, counted)  # exactly 1 if all amounts are known
+        factor = np.where(share.is_known, share.values, 1.0)
         return Roof(
             self.name,
             self.counts,
-            summed(Known(self.amount.values, is_known), codes, count),
-            _summed_whole(self.possible, is_known, codes, count),
-            _summed_whole(self.nominal, is_known, codes, count),
+            _times(summed(Known(self.amount.values, is_known), codes, count), factor),
+            _times(_summed_whole(self.possible, is_known, codes, count), factor),
+            _times(_summed_whole(self.nominal, is_known, codes, count), factor),
         )
+
+
+def _times(values: Known, factor: F64) -> Known:
+    return Known(values.values * factor, values.is_known)
 
 
 def _summed_whole(values: Known, is_needed: BoolArray, codes: Integers, count: int) -> Known:

@@ -7,7 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from warpline.counters.names import GPU_ATTRIBUTE
 from warpline.derived.counters import metric_numbers
+from warpline.derived.counters.gpu_attributes import attribute_metrics
 from warpline.derived.kernel_limits.ceilings import CHOSEN, Ceilings
 from warpline.derived.kernel_limits.demands import NOTHING, Demands, demands
 from warpline.derived.kernel_limits.opcodes import Opcodes, opcodes
@@ -67,10 +69,20 @@ class Launches:
     def _column(self, name: str) -> tuple[F64, BoolArray]:
         if name not in self._metrics:
             values, is_known = metric_numbers(self.trace, name)
+            if name.startswith(GPU_ATTRIBUTE) and not is_known.all():
+                values, is_known = self._with_attribute(name, values, is_known)
             is_known &= values >= 0  # others are of a damaged report
             values = np.where(is_known & (values > NOTHING), values, 0.0)
             self._metrics[name] = values, is_known
         return self._metrics[name]
+
+    def _with_attribute(self, name: str, values: F64, is_known: BoolArray) -> tuple[F64, BoolArray]:
+        """Return an attribute of the GPU, which recordings have beside the metrics of launches."""
+        for metric in attribute_metrics(self.trace):
+            if metric.name == name and metric.values.dtype != object:
+                values = np.where(is_known, values, metric.values)
+                is_known = is_known | metric.is_known
+        return values, is_known
 
     def predict(self, change: Change) -> Prediction:
         """Return how long launches take after a change."""

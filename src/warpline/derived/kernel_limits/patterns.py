@@ -32,9 +32,10 @@ _FEW_WAVES, _LEAST_IDLE = 6, 0.1  # of the slots of all waves: those that the la
 
 
 def waits_at_barriers(launches: Launches) -> BoolArray:
-    """Return whether barriers are what warps wait for most, and no resource is busy."""
+    """Return whether warps wait at barriers for much of the time, and more than for memory."""
     barrier, memory = launches.waiting("barrier"), launches.waiting("long_scoreboard")
-    return is_idle(launches) & (barrier >= _LEAST_WAIT) & (barrier > memory)
+    waits: BoolArray = (barrier >= _LEAST_WAIT) & (barrier > memory)
+    return waits
 
 
 def stages_without_copies_ahead(launches: Launches) -> BoolArray:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.kernel_limits.demands import SECTOR
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.resources import L2
 from warpline.frozen import frozen
 from warpline.ops.arrays import F64, BoolArray
 
-SECTOR = 32  # bytes
 LOADS, STORES, _ATOMICS, _REDUCTIONS = (
     f"l1tex__t_sectors_pipe_lsu_mem_global_op_{of}.sum" for of in ("ld", "st", "atom", "red")
 )

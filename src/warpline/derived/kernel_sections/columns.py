@@ -35,11 +35,11 @@ class Ranked:
 
     Attributes:
         items: The items; their trees are mappings.
-        by: The member that is compared, a number.
+        by: The members that are compared, numbers; the second one if the first are equal.
     """
 
     items: Sequence[Item]
-    by: str
+    by: tuple[str, ...]
 
 
 @frozen
@@ -113,7 +113,7 @@ def of_launches(tree: Tree, rows: I64) -> list[Any]:
     elif isinstance(tree, Ranked):
         by = tree.by
         items = _lists(tree.items, rows)
-        found = [sorted(of, key=lambda item: -(item[by] or 0)) for of in items]
+        found = [sorted(of, key=lambda item: [-(item[name] or 0) for name in by]) for of in items]
     else:
         found = _lists(tree, rows)
     return found

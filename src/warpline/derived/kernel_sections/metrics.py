@@ -84,7 +84,8 @@ class Metrics:
                 lacks.
         """
         chosen, divisors = self._collected(names), self._collected(per)
-        if not chosen or (per and not divisors) or (of_all and len(chosen) < len(names)):
+        lacks_some = len(chosen) < len(names) or len(divisors) < len(per)
+        if not chosen or (per and not divisors) or (of_all and lacks_some):
             return Value("", self.none)
         known = total(*map(self.get, chosen))
         known = scaled(known, times) if times != 1 else known

@@ -13,6 +13,7 @@ _TERA = 1e12
 
 def roofline(of: Mapping[str, Any], drawing: Drawing) -> Iterator[str]:
     """Yield a row for each point and each ceiling, and the bound."""
+    is_measured = any(point["measured_ratio"] is not None for point in of["points"])
     points = [
         (
             point["name"],
@@ -21,13 +22,15 @@ def roofline(of: Mapping[str, Any], drawing: Drawing) -> Iterator[str]:
             _rate(point["flop_per_s"], drawing),
             _rate(point["ceiling_flop_per_s"], drawing),
             drawing.number(point["ratio"], "ratio"),
+            *([drawing.number(point["measured_ratio"], "ratio")] if is_measured else []),
             point["governed_by"] or "-",
         )
         for point in of["points"]
     ]
     if points:
         unit = "TFLOP/s" if drawing.is_scaled else "FLOP/s"
-        headings = ("Memory", "FLOP/B", unit, "Ceiling", "Of Ceiling", "Governed by")
+        headings = ["Memory", "FLOP/B", unit, "Ceiling", "Of Ceiling", "Governed by"]
+        headings[-1:-1] = ["Of Measured"] if is_measured else []
         yield from table(("Precision", *headings), points)
     else:
         yield "No FLOP were counted."

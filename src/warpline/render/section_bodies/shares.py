@@ -91,4 +91,6 @@ def _bars_of(items: Items, label: str, drawing: Drawing) -> Iterator[str]:
 
 def _largest(items: Items) -> Items:
     """Return the first of ranked items, without those that show as 0, but at least one."""
+    if all(item["ratio"] is None for item in items):
+        return items[:_MOST]
     return [item for item in items[:_MOST] if (item["ratio"] or 0) >= _LEAST] or items[:1]

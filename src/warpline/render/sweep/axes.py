@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from warpline.render.escaping import shorten, visible
+
 Facts = Mapping[str, Any]  # warpline.documents.kernel_sweep.facts
 
+_ROOM, _LONGEST_TICK = 52, 16  # characters of all names on the x axis, and of one
 MANY = 50.0  # times the least: then a scale is logarithmic
 
 
@@ -56,9 +59,7 @@ def x_axis(known: Facts) -> tuple[str, Axis]:
     name = _x_name(known)
     values = [_x_value(known, name, value) for value in known["vary"][name]]
     least, most = min(values), max(values)
-    ticks = tuple(
-        (_x_value(known, name, value), str(value)) for value in _thinned(known["vary"][name])
-    )
+    ticks = _named(known, name)
     is_log = least > 0 and most > 8 * least and isinstance(known["vary"][name][0], int | float)
     if least == most:
         return name, Axis(least - 1, most + 1, is_log=False, ticks=ticks)
@@ -76,8 +77,16 @@ def _x_value(known: Facts, name: str, value: Any) -> float:
     return float(value) if is_numeric else float(values.index(value))
 
 
-def _thinned(values: Sequence[Any]) -> Sequence[Any]:
-    return values[:: math.ceil(len(values) / 8)]
+def _named(known: Facts, name: str) -> tuple[tuple[float, str], ...]:
+    """Return the ticks of the x axis: as many of its values as there is room for."""
+    values = known["vary"][name]
+    texts = [shorten(visible(str(value)), _LONGEST_TICK, "...") for value in values]
+    room = max(_ROOM // (max(map(len, texts)) + 2), 1)
+    every = math.ceil(len(values) / room)
+    return tuple(
+        (_x_value(known, name, value), text)
+        for value, text in list(zip(values, texts, strict=True))[::every]
+    )
 
 
 def series(known: Facts) -> list[tuple[str, list[Facts]]]:

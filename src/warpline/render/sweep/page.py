@@ -64,12 +64,14 @@ _TEXTS = frozenset({"short_name", "grid", "block", "roof"})
 def _table(known: Facts) -> Iterator[str]:
     kernels = [kernel for point in known["points"] for kernel in point["kernels"]]
     columns = [column for column in _COLUMNS if any(k.get(column[0]) is not None for k in kernels)]
+    metrics = dict.fromkeys(name for kernel in kernels for name in kernel["metrics"])
+    columns += [(name, name, lambda value: f"{value:.6g}") for name in metrics]
     yield '<div class="scroll" tabindex="0" role="region" aria-label="Points">\n'
     yield "<table>\n<thead><tr>"
     for name in known["vary"]:
         yield f'<th scope="col">{_text(name)}</th>'
     for name, header, _ in columns:
-        yield f'<th scope="col"{_class(name)}>{header}</th>'
+        yield f'<th scope="col"{_class(name)}>{_text(header)}</th>'
     yield "</tr></thead>\n<tbody>\n"
     for point in known["points"]:
         for kernel in point["kernels"] or [None]:
@@ -80,8 +82,9 @@ def _table(known: Facts) -> Iterator[str]:
                 why = f"Not measured: {point['failure']}"
                 yield f'<td class="text" colspan="{max(len(columns), 1)}">{_text(why)}</td>'
             else:
+                values = kernel["metrics"] | kernel
                 for name, _, shown in columns:
-                    value = kernel.get(name)
+                    value = values.get(name)
                     yield f"<td{_class(name)}>{'' if value is None else _text(shown(value))}</td>"
             yield "</tr>\n"
     yield "</tbody>\n</table>\n</div>\n"

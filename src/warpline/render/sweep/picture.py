@@ -130,7 +130,7 @@ def _roofline(known: Facts) -> str:
 def _roof(name: str, ends: Sequence[tuple[float, float]], x: Axis, y: Axis) -> str:
     (x1, y1), (x2, y2) = ((_x(x, a), _y(y, b)) for a, b in ends)
     is_flat = y1 == y2
-    place = (x2, y2 - 5, "end") if is_flat else (x1 + 12, y1 + 10, "start")
+    place = (x2, y2 - 5, "end") if is_flat else ((x1 + x2) / 2 + 10, (y1 + y2) / 2 + 12, "start")
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#666"'
         f' stroke-dasharray="5 3"/><text x="{place[0]:.1f}" y="{place[1]:.1f}"'

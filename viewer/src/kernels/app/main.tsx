@@ -23,12 +23,6 @@ function startTheme(model: Model): void {
   const print = (is: boolean): void => {
     isPaper = is;
     show();
-    // A folded part is not printed.
-    for (const part of document.querySelectorAll<HTMLDetailsElement>("details.folded")) {
-      if (is && !part.open) part.dataset["paper"] = "";
-      if (part.dataset["paper"] !== undefined) part.open = is;
-      if (!is) delete part.dataset["paper"];
-    }
   };
   window.addEventListener("beforeprint", () => print(true));
   window.addEventListener("afterprint", () => print(false));

@@ -5,6 +5,8 @@ export type Outcome = "expected" | "floor" | "no-gain";
 /** A row of the summary: a launch of a kernel. */
 export interface Row {
   readonly id: number;
+  /** The recording that it is from; null if there is only one. */
+  readonly report: string | null;
   readonly function: string;
   readonly name: string;
   readonly grid: readonly number[] | null;
@@ -49,7 +51,7 @@ export interface Head {
   /** Number of launches and their total time, also of those that the page has no row of. */
   readonly launches: number;
   readonly total_ns: number;
-  readonly by_kernel: readonly { readonly name: string; readonly launches: number; readonly total_ns: number }[];
+  readonly by_kernel: readonly { readonly name: string; readonly short_name: string; readonly launches: number; readonly total_ns: number }[];
   /** Names of the metrics of launches: a block has only their values. */
   readonly metrics: readonly string[];
   readonly rows_block: number;

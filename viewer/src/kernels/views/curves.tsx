@@ -92,7 +92,15 @@ export function Occupancy({ occupancy }: { occupancy: OccupancyData }) {
 }
 
 export function Samples({ samples }: { samples: readonly Sampled[] }) {
-  return <div class="figures">{samples.map((one) => <SampledView key={one.metric} sampled={one} />)}</div>;
+  const isZero = ({ values }: Sampled): boolean => values.every((value) => !value);
+  const draw = (some: readonly Sampled[]) => <div class="figures">{some.map((one) => <SampledView key={one.metric} sampled={one} />)}</div>;
+  const zeros = samples.filter(isZero);
+  return (
+    <>
+      {draw(samples.filter((one) => !isZero(one)))}
+      {zeros.length > 0 && <Folded title={`${zeros.length} with 0`}>{draw(zeros)}</Folded>}
+    </>
+  );
 }
 
 function SampledView({ sampled }: { sampled: Sampled }) {

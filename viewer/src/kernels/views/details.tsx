@@ -37,7 +37,7 @@ function Choice({ model }: { model: Model }) {
       <label>
         Launch{" "}
         <select value={String(model.row.value)} onChange={(event) => (model.row.value = Number(event.currentTarget.value))}>
-          {listed.map(({ row, at }) => <option key={at} value={String(at)}>{`${row.id}: ${shortened(plainText(row.function), LONGEST_NAME)}, ${timeOrNone(row.duration_ns)}`}</option>)}
+          {listed.map(({ row, at }) => <option key={at} value={String(at)}>{`${row.report === null ? "" : `${plainText(row.report)} `}${row.id}: ${shortened(plainText(row.function), LONGEST_NAME)}, ${timeOrNone(row.duration_ns)}`}</option>)}
         </select>
       </label>
       <button onClick={() => model.step(-1)} disabled={listed[0]?.at === model.row.value}>Previous</button>

@@ -145,5 +145,5 @@ export const SECTIONS: readonly SectionView[] = [
   { id: "launch", title: "Launch", draw: ({ launch: own }) => own && <Facts label="Launch" facts={own} /> },
   { id: "occupancy", isWide: true, title: "Occupancy", draw: ({ occupancy: own }) => own && <Occupancy occupancy={own} /> },
   { id: "workload", title: "Workload distribution", draw: ({ workload: own }) => own && <Workload spreads={own} /> },
-  { id: "samples", title: "Samples inside the kernel", draw: ({ samples: own }) => own && <Samples samples={own} /> },
+  { id: "samples", isWide: true, title: "Samples inside the kernel", draw: ({ samples: own }) => own && <Samples samples={own} /> },
 ];

@@ -13,7 +13,7 @@ export interface SummaryColumn {
   readonly isText?: boolean;
 }
 
-export const COLUMNS: readonly SummaryColumn[] = [
+const COLUMNS: readonly SummaryColumn[] = [
   { key: "id", title: "ID", note: "Number of the launch in its report", isNumber: true },
   { key: "saving_ns", title: "Estimated saving", note: "Of the finding that saves most: expected, or at most where only a floor is known", isNumber: true, isText: true },
   { key: "function", title: "Function name", note: "Name without namespaces and arguments", isNumber: false },
@@ -26,6 +26,13 @@ export const COLUMNS: readonly SummaryColumn[] = [
   { key: "block", title: "Block", note: "Threads", isNumber: true, isText: true },
   { key: "cycles", title: "Cycles", note: "Elapsed cycles of the SMs", isNumber: true },
 ];
+
+const REPORT: SummaryColumn = { key: "report", title: "Report", note: "The recording that the launch is from", isNumber: false };
+
+/** Returns the columns of rows: which report they are from is one of them, if there are several. */
+export function columnsOf(rows: readonly Row[]): readonly SummaryColumn[] {
+  return rows.some(({ report }) => report !== null) ? [REPORT, ...COLUMNS] : COLUMNS;
+}
 
 function valueOf(row: Row, key: string): number | string | null {
   const value = row[key as keyof Row];

@@ -7,7 +7,7 @@ import type { CodeRow, Head, Row } from "../data/document";
 import { shareOrNone, sizeText, timeOrNone, withUnit } from "../plots/values";
 import type { Model } from "./model";
 import { Meter, Number as NumberCell } from "./parts";
-import { COLUMNS, sortedRows, type SummaryColumn } from "./sorting";
+import { columnsOf, sortedRows, type SummaryColumn } from "./sorting";
 
 const MOST_PARTS = 8;
 const MORE_ROWS = 200;
@@ -27,12 +27,13 @@ export function Summary({ model }: { model: Model }) {
 }
 
 /** The largest kernels, and the others as one part. */
-function partsOf(head: Head): { name: string; launches: number; total_ns: number; isRest: boolean }[] {
+function partsOf(head: Head): { name: string; short_name: string; launches: number; total_ns: number; isRest: boolean }[] {
   const parts = head.by_kernel.slice(0, MOST_PARTS).map((one) => ({ ...one, isRest: false }));
   const rest = head.by_kernel.slice(MOST_PARTS);
   if (rest.length === 0) return parts;
   const sum = (of: "launches" | "total_ns"): number => rest.reduce((all, one) => all + one[of], 0);
-  return [...parts, { name: plural(rest.length, "other kernel"), launches: sum("launches"), total_ns: sum("total_ns"), isRest: true }];
+  const name = plural(rest.length, "other kernel");
+  return [...parts, { name, short_name: name, launches: sum("launches"), total_ns: sum("total_ns"), isRest: true }];
 }
 
 function TimeByKernel({ head, model }: { head: Head; model: Model }) {
@@ -57,7 +58,7 @@ function TimeByKernel({ head, model }: { head: Head; model: Model }) {
             <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={`part-${part.isRest ? "rest" : at}`} width={10} height={10} /></svg>
             <span class="share">{shareText(part.total_ns / total)}</span>
             {part.isRest ? <span>{part.name}</span> : (
-              <button class="link" title={`Show only the launches of ${plainText(part.name)}`} onClick={() => (model.filter.value = `/^${part.name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}$/`)}>{plainText(part.name)}</button>
+              <button class="link" title={`Show only the launches of ${plainText(part.name)}`} onClick={() => (model.filter.value = `/^${part.name.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")}$/`)}>{plainText(part.short_name)}</button>
             )}
             <span class="faint">{timeText(part.total_ns)}{part.launches > 1 && `, ${plural(part.launches, "launch", "launches")}`}</span>
           </li>
@@ -84,7 +85,7 @@ function Launches({ model }: { model: Model }) {
       </p>
       <div class="table-room" tabIndex={0} role="group" aria-label="Launches">
         <table class="launches">
-          <thead><tr>{COLUMNS.map((column) => <Heading key={column.key} column={column} model={model} />)}</tr></thead>
+          <thead><tr>{columnsOf(rows).map((column) => <Heading key={column.key} column={column} model={model} />)}</tr></thead>
           <tbody>{found.slice(0, most).map((at) => <Launch key={at} at={at} row={rows[at] as Row} model={model} />)}</tbody>
         </table>
       </div>
@@ -110,6 +111,7 @@ function Launch({ at, row, model }: { at: number; row: Row; model: Model }) {
   const name = plainText(row.function);
   return (
     <tr data-launch={at}>
+      {row.report !== null && <td class="report">{plainText(row.report)}</td>}
       <NumberCell metric={null} value={row.id} text={String(row.id)} />
       <td class="saving" data-value={row.saving_ns ?? undefined}>{savingText(row)}</td>
       <td class="name">{row.block_number === null ? name : <button class="link" onClick={() => model.openKernel(at)}>{name}</button>}</td>

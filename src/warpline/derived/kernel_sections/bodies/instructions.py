@@ -50,4 +50,4 @@ def instructions(metrics: Metrics) -> Item:
         has = value.known.is_known & (value.known.values > 0) & ~counts.has_any
         tree = {"opcode": kind, "metric": value.metric, "executed": value.known}
         items.append(Item(has, tree))
-    return Item(any_of(items, len(metrics)), Ranked(items, "executed"))
+    return Item(any_of(items, len(metrics)), Ranked(items, ("executed",)))

@@ -52,4 +52,4 @@ def pipes(metrics: Metrics) -> Item:
             tree: dict[str, Tree] = {"name": name, "metric": metric, "ratio": ratio}
             items.append(Item(ratio.is_known & is_open, tree))
             is_open = is_open & ~ratio.is_known
-    return Item(any_of(items, len(metrics)), Ranked(items, "ratio"))
+    return Item(any_of(items, len(metrics)), Ranked(items, ("ratio",)))

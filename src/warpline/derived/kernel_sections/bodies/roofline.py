@@ -42,26 +42,27 @@ def roofline(metrics: Metrics) -> Item:
     seconds = Known(duration.values / 1e9, duration.is_known & (duration.values > 0))
     flops = [roof for roof in found.roofs if roof.name in _PRECISIONS]
     levels = [roof for roof in found.roofs if roof.is_memory]
-    points = [_point(of, level, seconds) for of in flops for level in levels]
+    measured = _measured_of_launches(metrics)
+    points = [_point(of, level, seconds, measured) for of in flops for level in levels]
     counted = any_of([Item(of.amount.is_known, ()) for of in flops], len(metrics))
     moved = any_of([Item(level.amount.is_known, ()) for level in levels], len(metrics))
     tree: dict[str, Tree] = {
         "points": points,
-        "ceilings": _ceilings(metrics, flops, levels, seconds),
+        "ceilings": _ceilings(metrics, flops, levels, seconds, measured),
         "bound": _bounds(found, len(metrics)),
     }
     return Item(counted & moved & seconds.is_known, tree)
 
 
-def _point(of: Roof, level: Roof, seconds: Known) -> Item:
+def _point(of: Roof, level: Roof, seconds: Known, measured: _Measured) -> Item:
     has = of.amount.is_known & (of.amount.values > 0) & seconds.is_known
     has &= level.amount.is_known & (level.amount.values > 0)
     intensity, rate = ratio(of.amount, level.amount), ratio(of.amount, seconds)
-    peak, bandwidth = ratio(of.ceiling, seconds), ratio(level.ceiling, seconds)
-    by_memory = multiplied(intensity, bandwidth)
-    is_known = peak.is_known & by_memory.is_known
-    ceiling = Known(np.minimum(peak.values, by_memory.values), is_known)
-    governing = np.where(is_known, 1 + (by_memory.values < peak.values), 0)
+    peak = ratio(of.ceiling, seconds)
+    by_memory = multiplied(intensity, ratio(level.ceiling, seconds))
+    ceiling = _lower(peak, by_memory)
+    reached = _lower(_rates(measured, of), multiplied(intensity, _rates(measured, level)))
+    governing = np.where(ceiling.is_known, 1 + (by_memory.values < peak.values), 0)
     tree: dict[str, Tree] = {
         "precision": _PRECISIONS[of.name][0],
         "name": of.name,
@@ -73,16 +74,26 @@ def _point(of: Roof, level: Roof, seconds: Known) -> Item:
         "bytes_per_s": ratio(level.amount, seconds),
         "ceiling_flop_per_s": ceiling,
         "ratio": ratio(rate, ceiling),
+        "measured_ratio": ratio(rate, reached),
         "governed_by": Shared.among(governing, (None, of.name, level.name)),
     }
     return Item(has, tree)
 
 
+def _lower(one: Known, other: Known) -> Known:
+    """Return the lower of two ceilings, known where both are."""
+    is_known = one.is_known & other.is_known
+    return Known(np.minimum(one.values, other.values), is_known)
+
+
 def _ceilings(
-    metrics: Metrics, flops: list[Roof], levels: list[Roof], seconds: Known
+    metrics: Metrics,
+    flops: list[Roof],
+    levels: list[Roof],
+    seconds: Known,
+    measured: _Measured,
 ) -> list[Item]:
     """Return the ceilings of memory, and of precisions that a launch used, and FP32."""
-    measured = _measured_of_launches(metrics)
     items = []
     for roof in (*flops, *levels):
         is_used = roof.amount.is_known & (roof.amount.values > 0)

@@ -62,7 +62,7 @@ def speed_of_light(metrics: Metrics) -> Item:
         is_open = metrics.every()
         for metric in choices:
             ratio = metrics.get(metric)
-            parts = Ranked(_parts(metrics, name, metric), "ratio")
+            parts = Ranked(_parts(metrics, name, metric), ("ratio",))
             tree: dict[str, Tree] = {
                 "name": name,
                 "metric": metric,

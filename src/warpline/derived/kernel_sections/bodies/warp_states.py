@@ -31,6 +31,7 @@ STALLS = {
     "tex_throttle": "Texture Throttle",
     "wait": "Wait",
 }
+_LEAST_STATES = 15
 # PC sampling has other names for two of them.
 _OF_SAMPLES = {"gmma": "warpgroup_arrive", "no_instruction": "no_instructions"}
 
@@ -50,7 +51,7 @@ def warp_states(metrics: Metrics) -> Item:
         for item in _of_states(metrics, sampled, has_cycles=False)
     ]
     items = [*cycles, *samples]
-    return Item(any_of(items, len(metrics)), Ranked(items, "ratio"))
+    return Item(any_of(items, len(metrics)), Ranked(items, ("cycles_per_instruction", "ratio")))
 
 
 def _of_states(metrics: Metrics, names: dict[str, str], *, has_cycles: bool) -> list[Item]:
@@ -59,7 +60,9 @@ def _of_states(metrics: Metrics, names: dict[str, str], *, has_cycles: bool) -> 
     of_chip = [of for of in known.values() if of.is_known.any()]
     has_all = total(*of_chip).is_known if of_chip else ~metrics.every()
     whole = total_of_known(*known.values())
-    whole = Known(whole.values, has_all)
+    # Chips have 17 to 19 states. If some were chosen by hand, their whole is unknown.
+    is_whole = len(of_chip) >= _LEAST_STATES or not has_cycles
+    whole = Known(whole.values, has_all & is_whole)
     items = []
     for stall, of in known.items():
         tree: dict[str, Tree] = {
