@@ -54,6 +54,7 @@ KEPT = (
     "`data-starved` is now",
     "data-starved is now",
     " tell: ",  # a parameter
+    " told: ",  # a parameter
     "`told`",
     'check state "can\'t tell" is unknown',
     "(was `can't tell`)",

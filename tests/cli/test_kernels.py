@@ -48,6 +48,7 @@ smem_conflict (1024, 1, 1) x (256, 1, 1): 532 us
   F1  high   Shared memory accesses have bank conflicts
              96.9% of the wavefronts of shared memory are conflicts: an access takes 31.8 wavefronts
              for each that it needs.
+             At: kernels.cuh:34 (100.0% of the excess wavefronts)
              Time: 532 us -> 26.2 us (between 23.3 us and 33.5 us), then limited by issue slots
              Fix: Pad the rows of shared tiles by one element ([32][33]), or swizzle the column
                   index.
@@ -74,7 +75,10 @@ def test_findings_in_json(run: Run, report: str) -> None:
     assert [*first][:6] == [
         *("rule", "title", "severity", "saving_ns", "saving_low_ns", "saving_high_ns")
     ]
-    assert (first["rule"], first["severity"], first["lines"]) == ("bank-conflicts", "high", [])
+    assert (first["rule"], first["severity"]) == ("bank-conflicts", "high")
+    (line,) = first["lines"]
+    assert (Path(line["file"]).name, line["line"], line["text"]) == ("kernels.cuh", 34, None)
+    assert (line["metric"], line["ratio"]) == ("excess wavefronts", 1)
     assert first["saving_low_ns"] < first["saving_ns"] < first["saving_high_ns"] < 532_256
     assert first["before_ns"] - first["saving_ns"] == first["predicted_ns"]
     assert {"metric", "value", "unit"} == {*first["evidence"][0]}
@@ -105,6 +109,15 @@ def test_sections_in_json(run: Run, report: str, repository: Path) -> None:
     )
     (kernel,) = of_one["kernels"]
     assert kernel["sections"]["launch"][0]["value"] == 1024
+
+
+def test_there_are_no_bodies_without_counters(run: Run, tmp_path: Path) -> None:
+    printed = tmp_path / "details.csv"
+    printed.write_text(ncu_captures.printed("target", "details.csv"), encoding="utf-8")
+    outcome = run("kernels", str(printed), "--page", "details", "--print-details", "body")
+    assert outcome.status == 0
+    assert "warning: no section has charts or tables: their counters were not" in outcome.err
+    assert "charts" not in run("kernels", str(printed), "--print-details", "body", "-q").err
 
 
 def test_bodies_of_sections(run: Run, report: str) -> None:

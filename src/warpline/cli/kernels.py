@@ -515,7 +515,7 @@ def _write_json(
         timeline = references.timeline(chosen, trace)
         listed = findings.kernel_findings(trace, choice, timeline=timeline, measured=measured)
         if chosen.print_details is not Details.HEADER:
-            shown = bodies.sections_by_place(trace, choice, measured=measured)
+            shown = bodies.ChosenSections(trace, choice, measured=measured).at
     listings.write_json(launches, out, findings=listed, sections=shown, code=found, ceilings=files)
 
 
@@ -524,10 +524,13 @@ def _bodies(chosen: CountingSettings, trace: Trace, options: render.Options) -> 
     if chosen.print_details is Details.HEADER:
         return None
     measured = references.measured(chosen.ceilings, trace).measured
-    shown = bodies.sections_by_place(trace, _choice(chosen), measured=measured)
+    shown = bodies.ChosenSections(trace, _choice(chosen), measured=measured)
+    if shown.lacks_counters and not chosen.quiet:
+        talk.warning("no section has charts or tables: their counters were not collected")
+        talk.hint("count them with --set full, in warpline kernels or ncu")
     drawing = section_bodies.Drawing(options.unicode, chosen.print_units is Units.AUTO)
     return lambda places, names: [
-        section_bodies.body_texts(names, of, drawing) for of in shown(places)
+        section_bodies.body_texts(names, of, drawing) for of in shown.at(places)
     ]
 
 

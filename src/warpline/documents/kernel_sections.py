@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,19 +39,28 @@ def kernel_sections(
         choice: Which launches.
         measured: What `warpline bench` measured, for rooflines of these GPUs.
     """
-    return sections_by_place(trace, choice, measured=measured)(slice(None))
+    return ChosenSections(trace, choice, measured=measured).at(slice(None))
 
 
-def sections_by_place(
-    trace: Trace, choice: Choice, *, measured: Sequence[MeasuredCeilings] = ()
-) -> Callable[[slice | I64], list[Sections]]:
-    """Return what makes the same of chosen launches at some places: each has thousands of values.
+class ChosenSections:
+    """The same of chosen launches at some places: each has thousands of values."""
 
-    The arguments are those of `kernel_sections`.
-    """
-    rows = np.array(chosen_rows(trace, Rows(trace, "profiled_kernel"), choice), np.int64)
-    bodies = SectionBodies(trace, measured)
-    return lambda places: bodies.of_rows(rows[places])
+    def __init__(
+        self, trace: Trace, choice: Choice, *, measured: Sequence[MeasuredCeilings] = ()
+    ) -> None:
+        """Compute the columns; the arguments are those of `kernel_sections`."""
+        chosen = chosen_rows(trace, Rows(trace, "profiled_kernel"), choice)
+        self._rows = np.array(chosen, np.int64)
+        self._bodies = SectionBodies(trace, measured)
+
+    def at(self, places: slice | I64) -> list[Sections]:
+        """Return the bodies of launches at some places."""
+        return self._bodies.of_rows(self._rows[places])
+
+    @property
+    def lacks_counters(self) -> bool:
+        """Whether there are launches, and none has a body: the counters were not collected."""
+        return len(self._rows) > 0 and not self._bodies.have_any(self._rows)
 
 
 class SectionBodies:
@@ -62,6 +71,10 @@ class SectionBodies:
         plugins.load("section-bodies")
         metrics = Metrics(trace, measured)
         self._bodies = {name: SECTION_BODIES.get(name).make(metrics) for name in ORDER}
+
+    def have_any(self, rows: I64) -> bool:
+        """Return whether any launch, by its row in `profiled_kernel`, has a body."""
+        return any(body.has[rows].any() for body in self._bodies.values())
 
     def of_rows(self, chosen: Sequence[int] | I64) -> list[Sections]:
         """Return the bodies of some launches, by their rows in `profiled_kernel`, in this order."""

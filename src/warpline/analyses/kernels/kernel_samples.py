@@ -80,7 +80,8 @@ def kernel_samples(trace: Trace, arguments: Arguments) -> Result:
         "samples_ratio": Numbers(_ratio(of_kernel, all_samples)[order]),
         "stall": Texts(stall[order].astype(np.int32), reasons),
         "stall_ratio": Numbers(_ratio(of_stall, of_kernel)[order], is_stalled[order]),
-        "issued_ratio": Numbers(1 - _ratio(idle, of_kernel)[order]),
+        # Damaged files may have more of them than there are.
+        "issued_ratio": Numbers(np.maximum(1 - _ratio(idle, of_kernel)[order], 0.0)),
         "instructions": Numbers(instructions[order].astype(np.int64)),
     }
     return Result(NAME, TITLE, FIELDS, values, ("kernel",))

@@ -53,7 +53,8 @@ def tell_samples(told: Told, session: RawSession) -> None:
         )
     elif _was_buffer_full(session):
         told.warnings.append(
-            "samples are missing: the GPU's buffer was full; use a larger --sampling-interval"
+            "samples are missing: the GPU's buffer was full, as a kernel that runs for seconds can"
+            " fill it; use a larger --sampling-interval"
         )
     if non_user:
         told.warnings.append(
