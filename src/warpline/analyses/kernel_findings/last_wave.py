@@ -37,8 +37,8 @@ def last_waves(launches: Launches) -> list[Proposal]:
     def claim(row: int) -> str:
         return (
             f"{launches.metric(GRID)[row]:,.0f} blocks on {launches.metric(SMS)[row]:.0f} SMs are"
-            f" {waves[row]:.2f} waves, which take as long as {np.ceil(waves[row]):.0f}:"
-            f" {format_ratio(1 - full[row])} of the slots for blocks stay empty."
+            f" {waves[row]:.2f} waves. Of the slots of {np.ceil(waves[row]):.0f} waves,"
+            f" {format_ratio(1 - full[row])} stay empty."
         )
 
     return [
