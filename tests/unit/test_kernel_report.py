@@ -83,3 +83,35 @@ def test_the_page_is_that_of_what_was_recorded():
     assert kernel_report.shown(without, None) == "timeline"
     with pytest.raises(UsageError, match="no profiled kernels"):
         kernel_report.shown(without, "kernels")
+
+
+def test_samples_of_a_whole_run_are_shown_with_those_that_were_dropped():
+    rows = [("wait", 0, 300), ("barrier", 16, 90), ("selected", 16, 10)]
+    tables = {
+        "process": {"pid": [1]},
+        "device": {"gpu_index": [0], "name": ["H100"]},
+        "pc_sample": {
+            "process_id": [0] * 3,
+            "device_id": [0] * 3,
+            **{of: ["kernel(int)"] * 3 for of in ("name", "short_name", "function")},
+            "module_checksum": [1] * 3,
+            "stall": [stall for stall, _, _ in rows],
+            "offset_bytes": [offset for _, offset, _ in rows],
+            "samples": [samples for _, _, samples in rows],
+            "not_issued_samples": [0] * 3,
+        },
+        "pc_sampling": {
+            "process_id": [0],
+            "device_id": [0],
+            "period_cycles": [32],
+            "total_samples": [1_500],
+            "dropped_samples": [100],
+            "non_user_samples": [1_000],
+            "hardware_buffer_full": [True],
+        },
+    }
+    content = kernel_report.content(Trace(MemorySource(tables)))
+    assert list(content.notes) == ["100 of 1,500 samples were dropped."]
+    assert (list(content.rows), content.launches, list(content.kernels)) == ([], 0, [])
+    (code,) = content.code
+    assert (code["name"], code["samples"], code["too_few"]) == ("kernel(int)", 400, False)

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from warpline.documents import kernel_filters as filters
     from warpline.documents import kernel_findings as findings
     from warpline.documents import kernel_pages as documents
+    from warpline.documents import kernel_samples as hot
     from warpline.documents import kernel_sections as bodies
     from warpline.documents import kernel_sums as sums
     from warpline.presentation import kernel_code as code_screens
@@ -80,6 +81,7 @@ else:
     findings = lazy("warpline.documents.kernel_findings")
     documents = lazy("warpline.documents.kernel_pages")
     bodies = lazy("warpline.documents.kernel_sections")
+    hot = lazy("warpline.documents.kernel_samples")
     sums = lazy("warpline.documents.kernel_sums")
     listings = lazy("warpline.render.kernel_listings")
     pages = lazy("warpline.render.kernel_pages")
@@ -105,7 +107,7 @@ _INSTANCES: Mapping[Instances, documents.ShownInstances] = {
 }
 _STREAMS = ("stdout", "stderr")  # as --log-file
 _TIMELINE = "cuda_gpu_kern_gb_sum"  # in place of counters that cannot be used
-_SAMPLES, _KERNELS_BY_SAMPLES = "pc_sample", "kernel_samples"
+_SAMPLES = "pc_sample"
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
 _NO_COUNTS = "no samples or counts of instructions"
@@ -418,10 +420,8 @@ def _write_source(chosen: CountingSettings, trace: Trace, out: TextIO) -> None:
             talk.warning(_NO_COUNTS)
             talk.hint(_NO_COUNTS_HINT)
         if view is Source.HOT and trace.has(_SAMPLES):
-            kernels = api.document(trace, [_KERNELS_BY_SAMPLES])
-            plugins.find("renderers", "text", render.RENDERERS).render(
-                kernels, out, _options(chosen, out)
-            )
+            text = plugins.find("renderers", "text", render.RENDERERS)
+            text.render(hot.hot_kernels(trace), out, _options(chosen, out))
             out.write("\n")
         views = [] if view is Source.HOT else view.split(",")
         blocks.write(code_screens.screen(found, views), out, _options(chosen, out))

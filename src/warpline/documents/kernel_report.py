@@ -26,6 +26,7 @@ from warpline.ops.arrays import I64
 from warpline.presentation.kernel_names import short_names
 from warpline.render.kernel_code import code_json
 from warpline.render.kernel_listings import write_json
+from warpline.result import warnings_of
 from warpline.result.kernel_code import CodeOfLaunches
 from warpline.result.kernel_findings import KernelFinding
 from warpline.result.kernel_pages import LaunchTable, MetricNumber, ProfiledLaunch
@@ -101,7 +102,12 @@ def content(trace: Trace, *, measured: Sequence[MeasuredCeilings] = ()) -> Kerne
     return KernelContent(
         _title([path.name for path in trace.meta.paths]),
         _facts(trace),
-        [*_notes(len(table), len(shown), len(detailed)), *_notes_of_code(code)],
+        [
+            *dict.fromkeys(_sentence(warning) for warning in warnings_of(trace)),
+            *_notes(len(table), len(shown), len(detailed)),
+            *_notes_of_code(code),
+            *_notes_of_samples(trace),
+        ],
         len(table),
         sum(durations),
         _by_kernel(table.launches, durations),
@@ -181,6 +187,19 @@ def _notes_of_code(code: CodeOfLaunches) -> list[str]:
         " those with the most samples. warpline kernels --page source prints others."
     )
     return [text]
+
+
+def _notes_of_samples(trace: Trace) -> list[str]:
+    """Return how many samples of whole runs were lost."""
+    if not _has_rows(trace, ["pc_sampling"]):
+        return []
+    counts = trace.columns("pc_sampling", "total_samples", "dropped_samples")
+    total, dropped = (int(column.filled(0).sum()) for column in counts.values())
+    return [f"{dropped:,} of {total:,} samples were dropped."] if dropped else []
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:

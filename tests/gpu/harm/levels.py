@@ -14,8 +14,7 @@ class Level:
         flags: For the command.
         command: `profile`, or `kernels`, which counts or samples kernels and records no timeline.
         counts: The kernels that a recording of this level must contain: `all`; `ranged`, those
-        within the
-            ranges that the program opens; `none`; or `unknown`.
+            within the ranges that the program opens; `none`; or `unknown`.
         is_in_process: Whether the program records itself, by `with warpline.profile()`.
     """
 

@@ -51,7 +51,8 @@ void SampleSums::add(std::uint32_t device, const std::vector<Stall>& stalls,
   sums.is_buffer_full |= data.is_buffer_full != 0;
   Counts* counts = nullptr;
   const cupti::PcSamples* before = nullptr;
-  for (const cupti::PcSamples* pc = data.pcs; pc != data.pcs + std::min(data.count, data.capacity); ++pc) {
+  const cupti::PcSamples* const end = data.pcs + std::min(data.count, data.capacity);
+  for (const cupti::PcSamples* pc = data.pcs; pc != end; ++pc) {
     // Most often an instruction follows another one of its function.
     const bool is_same = before != nullptr && before->function == pc->function &&
                          before->checksum == pc->checksum;

@@ -38,7 +38,8 @@ constexpr std::int64_t kExitPatienceNs = 5'000'000'000;
 
 // Sampling of a session in this process. Never freed: a thread may be in a callback.
 struct Sampling {
-  Sampling(const Session& session, const cupti::Functions& of_cupti, const cupti::PcFunctions& of_samples)
+  Sampling(const Session& session, const cupti::Functions& of_cupti,
+           const cupti::PcFunctions& of_samples)
       : base(of_cupti),
         functions(of_samples),
         period_exponent(session.config.pc_sampling.period_exponent),

@@ -24,8 +24,8 @@ void begin_sampling(const Session& session, const CuptiLibrary& library,
 // no longer than a few seconds: kernels may run forever.
 void end_sampling(bool is_exit) noexcept;
 
-// Takes what CUPTI has, when it is time, and writes it down, when it is time. A few times a second or more,
-// from the agent's watcher.
+// Takes what CUPTI has, when it is time, and writes it down, when it is time. A few times a second or
+// more, from the agent's watcher.
 void tick_sampling() noexcept;
 
 // Takes what CUPTI has and writes it down: the program is about to be ended.

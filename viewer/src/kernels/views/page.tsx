@@ -13,6 +13,14 @@ const PAGES: readonly (readonly [PageName, string])[] = [
   ["source", "Source"],
 ];
 
+const KEYS: readonly (readonly [readonly string[], string])[] = [
+  [["1", "2", "3"], "pages"],
+  [["j", "k"], "next and previous launch"],
+  [["/"], "search or filter"],
+  [["Esc"], "choose nothing"],
+  [["t"], "theme"],
+];
+
 export function Page({ model }: { model: Model }) {
   const page = model.page.value;
   const { head } = model.store;
@@ -33,6 +41,9 @@ export function Page({ model }: { model: Model }) {
       {page === "summary" && <Summary model={model} />}
       {page === "details" && <Details model={model} />}
       {page === "source" && <Source model={model} />}
+      <footer class="faint">
+        {KEYS.map(([keys, text]) => <span key={text}>{keys.map((key) => <kbd key={key}>{key}</kbd>)} {text}</span>)}
+      </footer>
     </div>
   );
 }
