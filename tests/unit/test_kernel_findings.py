@@ -547,7 +547,7 @@ def test_low_clock():
 
 
 def test_what_the_profiler_left_in_l2_is_not_the_kernels():
-    stores = {f"lts__t_sectors_srcunit_tex_op_{of}.sum": 0 for of in ("write", "red", "atom")}
+    stores = {f"lts__t_sectors_srcunit_tex_op_{of}.sum": 0.0 for of in ("write", "red", "atom")}
     restored = {DRAM: 40.0, "dram__bytes_read.sum": 60e6, "dram__bytes_write.sum": 20e6}
     counted = Launches(trace([IDLE | restored | stores, IDLE | restored]))
     assert counted.demands.share("dram").tolist() == pytest.approx([0.3, 0.4])
