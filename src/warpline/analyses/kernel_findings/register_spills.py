@@ -40,7 +40,8 @@ def register_spills(launches: Launches) -> list[Proposal]:
         or split the kernel, and keep fewer values alive at a time.
     Limits: With more registers, fewer warps fit on an SM. Local arrays have a rule of their own
         (local-memory).
-    Source: Nsight Compute's metrics.
+    Source: Nsight Compute's metrics. Pair `spills` on an H100: 2,747 us, 241 to 385 predicted, 246
+        measured.
     """
     local = np.sum([launches.metric(name) for name in _LOCAL], axis=0)
     every = local + np.sum([launches.metric(name) for name in _GLOBAL], axis=0)

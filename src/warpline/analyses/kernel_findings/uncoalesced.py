@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.kernel_limits.demands import SECTOR
 from warpline.derived.kernel_limits.launches import Launches
 from warpline.derived.kernel_limits.rules import Kind, Proposal, ShownAt, kernel_rule
 from warpline.derived.kernel_limits.sectors import (
@@ -12,7 +13,6 @@ from warpline.derived.kernel_limits.sectors import (
     IDEAL,
     LOADS,
     REQUESTS,
-    SECTOR,
     STORES,
     coalesced,
     global_sectors,

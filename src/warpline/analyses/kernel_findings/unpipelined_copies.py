@@ -36,7 +36,8 @@ def unpipelined_copies(launches: Launches) -> list[Proposal]:
         `cuda::memcpy_async`) or TMA, in a ring of buffers. In Triton: `num_stages` of 3 or more.
         A second block per SM overlaps, too, if shared memory has room for it.
     Limits: Buffers take shared memory, so fewer blocks may fit.
-    Source: CUDA C++ Programming Guide.
+    Source: CUDA C++ Programming Guide. Pair `copy_ahead` on an H100: 49.8 us, 24.1 to 49.8
+        predicted, 37.5 measured.
     """
     waits = np.minimum(launches.waiting("long_scoreboard", "barrier"), _NEARLY_ALL)
 

@@ -80,7 +80,7 @@ def dram_bytes(trace: Trace) -> tuple[F64, F64, F64]:
     )
     for name in STORED_BY_ATOMICS:
         stored = stored + np.maximum(metric_numbers(trace, name)[0], 0)
-    read, every = np.maximum(read, 0), np.maximum(every, 0)
+    read, every = (np.where(of >= 1, of, 0) for of in (read, every))
     written = np.where(has_stored, np.minimum(every, np.maximum(stored, 0) * SECTOR), every)
     return read, written, every
 

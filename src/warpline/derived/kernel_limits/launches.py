@@ -98,7 +98,7 @@ class Launches:
 
     def ratio(self, part: F64, whole: F64) -> F64:
         """Return a part of a whole, from 0 to 1, 0 where there is no whole, shape (launches,)."""
-        ratio = np.divide(part, whole, out=np.zeros(len(self)), where=whole > 0)
+        ratio = np.divide(part, whole, out=np.zeros(len(self)), where=whole > NOTHING)
         return np.clip(ratio, 0, 1)
 
     def waiting(self, *reasons: str) -> F64:
