@@ -87,7 +87,7 @@ def test_the_page_is_that_of_what_was_recorded():
 
 def test_samples_of_a_whole_run_are_shown_with_those_that_were_dropped():
     rows = [("wait", 0, 300), ("barrier", 16, 90), ("selected", 16, 10)]
-    tables = {
+    tables: dict[str, Any] = {
         "process": {"pid": [1]},
         "device": {"gpu_index": [0], "name": ["H100"]},
         "pc_sample": {
