@@ -31,7 +31,7 @@ else:
     rendering = lazy("warpline.render.comparison")
 
 NAME = "compare"
-HELP = "compare two runs, or the counters of their kernels: what changed, and whether it is noise"
+HELP = "compare two runs, or counters of kernels: what changed, and what is noise"
 
 _SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on
 

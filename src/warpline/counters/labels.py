@@ -19,6 +19,7 @@ HEADINGS: Mapping[str, str] = {
     "SpeedOfLight_HierarchicalSingleRooflineChart": "Roofline, FP32",
     "SpeedOfLight_HierarchicalDoubleRooflineChart": "Roofline, FP64",
     "SpeedOfLight_HierarchicalTensorRooflineChart": "Roofline, Tensor Cores",
+    "Flop": "FLOP",
     "ComputeWorkloadAnalysis": "Compute Workload",
     "MemoryWorkloadAnalysis": "Memory Workload",
     "MemoryWorkloadAnalysis_Chart": "Memory Traffic",
