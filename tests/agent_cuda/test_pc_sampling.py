@@ -71,6 +71,19 @@ def test_a_program_without_kernels(run):
     assert pcs.sums(folder)[1]["total"] == 0
 
 
+def test_sampling_ends_before_a_green_context_comes(run):
+    """CUPTI crashes programs that are sampled and have green contexts."""
+    folder = run(
+        *("init", "repeat", 5, "k7", "call_with", 1, 30, 0, "0", "context", 3, "repeat", 5, "k7"),
+        *("call_with", 1, 30, 0, "0"),
+        **pcs.keys(),
+    )
+    assert pcs.read(folder) == pcs.of_launch(7, 5)
+    (text,) = told(folder, logs.NOTE_SAMPLING_DOUBT)
+    assert "green context" in text
+    assert set(pcs.sums(folder)) == {1}
+
+
 def test_graphs_are_sampled(run):
     folder = run(
         *("init", "stream", 3, "begin_capture", "repeat", 1, "k5,k6g4", "end_capture"),

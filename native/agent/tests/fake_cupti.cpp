@@ -80,6 +80,7 @@ constexpr Name kNames[] = {
     {1, 27, "cuCtxDestroy_v2"},
     {1, 28, "cuDevicePrimaryCtxReset_v2"},
     {1, 29, "cuLaunchKernel_ptsz"},
+    {1, 30, "cuGreenCtxCreate"},
     {2, 3, "cudaGetDevice_v3020"},
     {2, 13, "cudaLaunchKernel_v7000"},
     {2, 20, "cudaMemcpyAsync_v3020"},

@@ -244,7 +244,9 @@ void on_callback(void*, std::uint32_t domain, std::uint32_t id, const void* what
     }
   } else {
     if (domain == static_cast<std::uint32_t>(cupti::Domain::kDriver)) {
-      count_call(id, *static_cast<const cupti::CallData*>(what));
+      const auto& call = *static_cast<const cupti::CallData*>(what);
+      if (sample_call(id, call)) return;
+      count_call(id, call);
     }
     on_call(domain, id, *static_cast<const cupti::CallData*>(what), kCallHooks);
   }

@@ -3,9 +3,11 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "counters/abi.h"
@@ -53,6 +55,7 @@ struct Sampling {
   std::vector<std::uint32_t> devices;  // CUDA's ordinals; empty: all
   Cubins cubins;
   std::atomic<bool> has_told{false};  // how it is sampled
+  std::atomic<bool> has_green{false};  // there are green contexts: sampling is over
 
   // Held while samples are taken. A callback waits for it with patience: who holds it may wait for
   // what the callback's thread has locked in the driver.
@@ -67,6 +70,12 @@ struct Sampling {
   std::int64_t next_write_ns = begun_ns + kFirstWriteNs;
 };
 
+constexpr std::uint32_t kMostDriverCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
+constexpr char kGreenDoubt[] =
+    "samples are missing: sampling ended when the program created a green context, because CUPTI "
+    "crashes programs that have them";
+
+std::array<bool, kMostDriverCalls> g_makes_green{};  // by id; written before there is a sampling
 std::atomic<Sampling*> g_sampling{nullptr};  // of the session, while it samples
 
 Sampling* sampling_now() noexcept { return g_sampling.load(std::memory_order_acquire); }
@@ -124,6 +133,7 @@ bool is_sampled(const Sampling& s, std::uint32_t device) noexcept {
 
 void begin_in_context(Sampling& s, void* context) {
   std::uint32_t device = 0;
+  if (s.has_green.load(std::memory_order_acquire)) return;
   if (s.functions.device_id(context, &device) != cupti::kSuccess || !is_sampled(s, device)) return;
   const char* function = "";
   cupti::Result result = cupti::kSuccess;
@@ -182,6 +192,17 @@ void keep_module(Sampling& s, const cupti::ResourceData& resource) {
   if (const TimedLock lock(s.lock, kCallbackPatienceNs); lock) s.sums.leave_out_module(device);
 }
 
+// CUPTI 13.0 crashes in the end (H100) if it samples while the program has green contexts, so
+// sampling is over before the first one comes.
+void end_for_green_contexts(Sampling& s) {
+  if (s.has_green.exchange(true, std::memory_order_acq_rel)) return;
+  const TimedLock lock(s.lock, kCallbackPatienceNs);
+  if (!lock) return note(raw::CudaNote::kSamplingDoubt, kGreenDoubt);
+  for (const auto& context : s.contexts) end_sampler(s, *context);
+  s.contexts.clear();
+  note(raw::CudaNote::kSamplingDoubt, kGreenDoubt);
+}
+
 // ---- the end
 
 void end_all(Sampling& s) noexcept {
@@ -221,6 +242,19 @@ void turn_resources_on(const cupti::Functions& functions, cupti::Subscriber subs
   }
 }
 
+// Finds the calls that make green contexts, by name, and turns their callbacks on.
+void turn_green_calls_on(const cupti::Functions& functions, cupti::Subscriber subscriber) {
+  constexpr auto kDriver = static_cast<std::uint32_t>(cupti::Domain::kDriver);
+  for (std::uint32_t id = 1; id < kMostDriverCalls; ++id) {
+    const char* name = nullptr;
+    if (functions.get_callback_name(kDriver, id, &name) != cupti::kSuccess || name == nullptr) continue;
+    if (std::string_view(name).starts_with("cuGreenCtxCreate")) {
+      functions.enable_callback(1, subscriber, kDriver, id);
+      g_makes_green[id] = true;
+    }
+  }
+}
+
 }  // namespace
 
 void begin_sampling(const Session& session, const CuptiLibrary& library,
@@ -239,6 +273,7 @@ void begin_sampling(const Session& session, const CuptiLibrary& library,
     }
     auto made = std::make_unique<Sampling>(session, library.functions, functions);
     turn_resources_on(library.functions, subscriber);
+    turn_green_calls_on(library.functions, subscriber);
     Sampling& s = *made.release();
     g_sampling.store(&s, std::memory_order_release);
     if (is_late) begin_primary_contexts(s);
@@ -301,6 +336,17 @@ void sample_resource(std::uint32_t id, const cupti::ResourceData& resource) noex
     }
   } catch (...) {
   }
+}
+
+bool sample_call(std::uint32_t id, const cupti::CallData& call) noexcept {
+  if (id >= kMostDriverCalls || !g_makes_green[id]) return false;
+  Sampling* s = sampling_now();
+  if (s == nullptr || call.site != cupti::CallSite::kEnter) return s != nullptr;
+  try {
+    end_for_green_contexts(*s);
+  } catch (...) {
+  }
+  return true;
 }
 
 }  // namespace warpline::agent

@@ -34,4 +34,8 @@ void flush_sampling() noexcept;
 // Takes a callback of the domain of resources: contexts and modules come and go.
 void sample_resource(std::uint32_t id, const cupti::ResourceData& resource) noexcept;
 
+// Takes a callback of the driver's domain. Returns whether the call was of concern to sampling alone:
+// nothing else asked for its callback.
+bool sample_call(std::uint32_t id, const cupti::CallData& call) noexcept;
+
 }  // namespace warpline::agent
