@@ -26,7 +26,8 @@ class _Extract:
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
-_OF_COUNTERS, _OF_SAMPLES = ("profiled_kernels",), ("kernel_samples",)
+_OF_KERNELS = _OF_COUNTERS, _OF_SAMPLES = ("profiled_kernels",), ("kernel_samples",)
+_BESIDE_TIMELINE = 3  # rows of these
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
@@ -103,6 +104,11 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
     parts = tuple(part for part in parts if part.tables not in absent)
+    if trace.has("kernel") and trace.row_count("kernel"):  # merged with a timeline: one screen
+        parts = tuple(
+            replace(part, rows=_BESIDE_TIMELINE) if part.tables in _OF_KERNELS else part
+            for part in parts
+        )
     sections = []
     with progress.task("Computing the summary", len(parts)) as advance:
         for part in parts:
