@@ -182,22 +182,38 @@ def test_an_end_that_never_returns_is_not_waited_for(run):
     assert "last samples" in text
 
 
-def test_in_process(cuda, session):
-    new = session(cuda=1, cupti_path=[cuda.cupti13], **pcs.keys())
-    environment = cuda.environment(None)
-    del environment["CUDA_INJECTION64_PATH"]
+def in_process(cuda, new, **environment):
+    """Run a program that records a part of itself, and launches kernels before and after."""
+    kept = {**cuda.environment(None), **environment}
+    del kept["CUDA_INJECTION64_PATH"]
     words = ("init", "repeat", 3, "k1", "attach", new.folder, cuda.agent, "repeat", 4, "k2,k1")
-    done = subprocess.run(
+    return subprocess.run(
         cuda.command(*words, "detach", "repeat", 5, "k1", "memory"),
-        env=environment,
+        env=kept,
         check=False,
         capture_output=True,
         text=True,
         timeout=60,
     )
+
+
+def test_in_process(cuda, session):
+    new = session(cuda=1, cupti_path=[cuda.cupti13], **pcs.keys())
+    done = in_process(cuda, new)
     assert done.stderr == ""
     assert done.stdout == "attach 0 0\ndetach 0\nmemory 16 of 16, 0 failed\n"
     assert pcs.read(new.folder) == pcs.added([pcs.of_launch(2, 4), pcs.of_launch(1, 4)])
+
+
+@pytest.mark.parametrize("function", ["cuptiPCSamplingGetData", "cuptiPCSamplingDisable"])
+def test_buffers_last_as_long_as_sampling_that_does_not_end(cuda, session, function):
+    """The thread of CUPTI writes into the buffer that it was configured with until the end."""
+    new = session(cuda=1, cupti_path=[cuda.cupti13], **pcs.keys())
+    done = in_process(cuda, new, FAKE_COUNTERS_REFUSE=f"{function}=999")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("memory 16 of 16, 0 failed\n")
+    for text in told(new.folder, logs.NOTE_SAMPLING_DOUBT):  # of each context
+        assert text.startswith(f"samples are missing: {function}")
 
 
 # ---- refusals

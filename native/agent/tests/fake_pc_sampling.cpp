@@ -47,6 +47,7 @@ constexpr int kInvalidOperation = 7;
 constexpr int kOutOfMemory = 8;
 constexpr std::uint64_t kChecksums = 0xC0DE0000;
 constexpr std::uint32_t kManyFrom = 7000;
+constexpr std::size_t kRoom = 16384;  // instructions that a buffer has room for, at least
 
 // Indexes have gaps, and are in no order.
 struct Reason {
@@ -101,6 +102,7 @@ struct Context {
   bool is_enabled = false;
   bool is_configured = false;
   Data* rest = nullptr;
+  Pc* worker = nullptr;  // where the thread of CUPTI writes, from the configuration to the end
   std::map<Place, std::map<std::uint32_t, std::uint32_t>> samples;  // by index of the reason
   std::uint64_t dropped = 0;
   std::uint64_t non_user = 0;
@@ -224,6 +226,7 @@ void run(const FakeLaunch& launch) {
     counts[3] += launch.grid[0] * times;
     counts[0] += launch.grid[0];
   }
+  for (std::size_t i = 0; i < kRoom; i += 64) context.worker[i].bytes = sizeof(Pc);  // it is there still
   context.dropped += number_of("FAKE_PC_DROPPED");
   context.non_user += number_of("FAKE_PC_NON_USER");
 }
@@ -407,6 +410,8 @@ EXPORT int cuptiPCSamplingSetConfigurationAttribute(ConfigParameters* given) {
     if (setting.setting == 8) context->rest = setting.buffer;
   }
   if (context->rest == nullptr) return tell(__func__, "no buffer for the rest", kInvalidOperation);
+  context->worker = context->rest->pcs;
+  if (context->rest->capacity < kRoom) return tell(__func__, "a small buffer", kInvalidOperation);
   context->is_configured = true;
   return 0;
 }

@@ -66,6 +66,7 @@ std::unique_ptr<ContextSampler> ContextSampler::make(const cupti::PcFunctions& f
   function = "cuptiPCSamplingEnable";
   result = functions.enable(&enable);
   if (result != cupti::kSuccess) return nullptr;
+  made->is_on_ = true;
   result = made->read_stalls(function);
   if (result == cupti::kSuccess) {
     made->rest_ = std::make_unique<PcBuffer>(kInstructions, made->names_.size());
@@ -74,8 +75,12 @@ std::unique_ptr<ContextSampler> ContextSampler::make(const cupti::PcFunctions& f
     result = made->configure(period_exponent);
   }
   if (result == cupti::kSuccess) return made;
-  functions.disable(&enable);  // the parameters are the same
+  made->is_on_ = functions.disable(&enable) != cupti::kSuccess;  // the parameters are the same
   return nullptr;
+}
+
+ContextSampler::~ContextSampler() {
+  if (is_on_) static_cast<void>(rest_.release());
 }
 
 cupti::Result ContextSampler::read_stalls(const char*& function) {
@@ -155,7 +160,8 @@ cupti::Result ContextSampler::end(SampleSums& sums) {
   auto disable = cupti::sized(&cupti::PcContext::context);
   disable.context = context_;
   const cupti::Result result = functions_.disable(&disable);
-  if (result == cupti::kSuccess) sums.add(device_, stalls(sums), rest_->data());
+  is_on_ = result != cupti::kSuccess;
+  if (!is_on_) sums.add(device_, stalls(sums), rest_->data());
   return result;
 }
 

@@ -33,6 +33,8 @@ class ContextSampler {
   static std::unique_ptr<ContextSampler> make(const cupti::PcFunctions& functions, void* context,
                                               std::uint32_t device, std::uint32_t period_exponent,
                                               const char*& function, cupti::Result& result);
+  // What CUPTI may write into stays, if it did not end sampling.
+  ~ContextSampler();
   ContextSampler(const ContextSampler&) = delete;
   ContextSampler& operator=(const ContextSampler&) = delete;
 
@@ -60,6 +62,7 @@ class ContextSampler {
   std::vector<std::uint32_t> indexes_;  // of stall reasons,
   std::vector<std::string> names_;      // and their names
   std::vector<Stall> stalls_;           // by index; empty until they are needed
+  bool is_on_ = false;       // in CUPTI
   bool has_failed_ = false;
   std::unique_ptr<PcBuffer> rest_;      // CUPTI fills it at the end
   std::unique_ptr<PcBuffer> taken_;

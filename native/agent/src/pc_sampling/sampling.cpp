@@ -72,8 +72,7 @@ struct Sampling {
 
 constexpr std::uint32_t kMostDriverCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
 constexpr char kGreenDoubt[] =
-    "samples are missing: sampling ended when the program created a green context, because CUPTI "
-    "crashes programs that have them";
+    "samples are missing: sampling ended when the program created a green context, where CUPTI fails";
 
 std::array<bool, kMostDriverCalls> g_makes_green{};  // by id; written before there is a sampling
 std::atomic<Sampling*> g_sampling{nullptr};  // of the session, while it samples
@@ -192,8 +191,8 @@ void keep_module(Sampling& s, const cupti::ResourceData& resource) {
   if (const TimedLock lock(s.lock, kCallbackPatienceNs); lock) s.sums.leave_out_module(device);
 }
 
-// CUPTI 13.0 crashes in the end (H100) if it samples while the program has green contexts, so
-// sampling is over before the first one comes.
+// With green contexts, cuptiPCSamplingGetData failed with an unknown error (H100, CUPTI 13.0), and the
+// program crashed in the end. So sampling ends, as it should, before the first one comes.
 void end_for_green_contexts(Sampling& s) {
   if (s.has_green.exchange(true, std::memory_order_acq_rel)) return;
   const TimedLock lock(s.lock, kCallbackPatienceNs);
