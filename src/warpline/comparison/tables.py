@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from warpline.errors import UsageError
 from warpline.result.tables import Field, Numbers, Result, Skipped, Texts, Values, column_of
-from warpline.units import Unit
+from warpline.units import Unit, plural
 
 # Numbers of these units have a meaningful difference.
 _COMPARED = {
@@ -19,6 +20,30 @@ _COMPARED = {
 _CHANGE = Field("change", Unit.NONE, "same, changed, new, or gone.", "Change")
 
 _Row = tuple[Any, ...]
+
+
+def compare_sides(
+    before: Sequence[Sequence[Result | Skipped]],
+    after: Sequence[Sequence[Result | Skipped]],
+    *,
+    paired: bool,
+) -> tuple[Result | Skipped, ...]:
+    """Compare the tables of the first run of each side.
+
+    Args:
+        before: Tables of each run of one side.
+        after: The same tables of each run of the other.
+        paired: Whether runs of both sides belong together.
+
+    Raises:
+        UsageError: They are paired, but have different numbers of runs.
+    """
+    if paired and len(before) != len(after):
+        raise UsageError(
+            f"{plural(len(before), 'run')} before cannot be paired with {len(after)} after",
+            hint="pass as many runs on both sides, in the order in which they were made",
+        )
+    return tuple(compare_tables(old, new) for old, new in zip(before[0], after[0], strict=True))
 
 
 def compare_tables(before: Result | Skipped, after: Result | Skipped) -> Result | Skipped:

@@ -35,7 +35,6 @@ from warpline.derived.work.operations import operations
 from warpline.derived.work.ranks import UNKNOWN, rank_in_name, rank_of_process
 from warpline.documents import failures
 from warpline.documents.tables import compute
-from warpline.errors import UsageError
 from warpline.lazy import lazy
 from warpline.ops.arrays import F64
 from warpline.ops.interval import union
@@ -43,7 +42,7 @@ from warpline.result import Result, Skipped, source_name, warnings_of
 from warpline.result.comparison import Comparison
 from warpline.result.profile import PartName, Phases, Profile, steps_in_words
 from warpline.trace import Run, Trace
-from warpline.units import format_bytes, format_watts, plural
+from warpline.units import format_bytes, format_watts
 
 if TYPE_CHECKING:
     from warpline.comparison import compare, environment
@@ -77,15 +76,8 @@ def comparison(
     Raises:
         UsageError: They are paired, but have different numbers of runs.
     """
-    if paired and len(before) != len(after):
-        raise UsageError(
-            f"{plural(len(before), 'run')} before cannot be paired with {len(after)} after",
-            hint="pass as many runs on both sides, in the order in which they were made",
-        )
-    sections = tuple(
-        by_key.compare_tables(old, new)
-        for old, new in zip(before[0].tables, after[0].tables, strict=True)
-    )
+    tables = ([of.tables for of in side] for side in (before, after))
+    sections = by_key.compare_sides(*tables, paired=paired)
     with progress.task("Comparing"):
         return compare.compare(
             [run.profile for run in before],

@@ -22,12 +22,10 @@ from warpline.documents.kernel_filters import Choice, chosen_rows, shown
 from warpline.documents.kernel_findings import of_rows
 from warpline.documents.table_rows import Rows
 from warpline.documents.tables import compute
-from warpline.errors import UsageError
 from warpline.ops.arrays import F64, BoolArray
 from warpline.result import Result, Skipped, source_name, warnings_of
 from warpline.result.kernel_comparison import CountedRun, KernelComparison, ProfiledKernel
 from warpline.trace import Trace
-from warpline.units import plural
 
 _DURATION = "gpu__time_duration.sum"
 _CLOCKS = ("sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second")
@@ -81,15 +79,8 @@ def comparison(
     Raises:
         UsageError: They are paired, but have different numbers of runs.
     """
-    if paired and len(before) != len(after):
-        raise UsageError(
-            f"{plural(len(before), 'run')} before cannot be paired with {len(after)} after",
-            hint="pass as many runs on both sides, in the order in which they were made",
-        )
-    sections = tuple(
-        by_key.compare_tables(old, new)
-        for old, new in zip(before[0].tables, after[0].tables, strict=True)
-    )
+    tables = ([of.tables for of in side] for side in (before, after))
+    sections = by_key.compare_sides(*tables, paired=paired)
     old, new = ([of.run for of in side] for side in (before, after))
     metrics = {names[0]: meaning for names, meaning in _METRICS.items()}
     with progress.task("Comparing"):
