@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import INFO, WARNING, Diagnostic, Told, notes_of
@@ -31,9 +31,13 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
         session: The decoded logs.
         is_asked_for: Whether counters were requested.
     """
-    is_unavailable = not {*session.facts("note", "kind")}.isdisjoint(_UNAVAILABLE)
-    is_there = session.rows("profiled_kernel") or (is_asked_for and not is_unavailable)
-    return [*TABLES] if is_there else []
+    could_be = is_asked_for and not has_failed(session, _UNAVAILABLE)
+    return [*TABLES] if session.rows("profiled_kernel") or could_be else []
+
+
+def has_failed(session: RawSession, kinds: Collection[int]) -> bool:
+    """Return whether a note of one of these kinds says that something could not be recorded."""
+    return not {*session.facts("note", "kind")}.isdisjoint(kinds)
 
 
 def tell_counters(told: Told, session: RawSession) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 
-from warpline.capture.finishing.counter_tables import cause_and_cure
+from warpline.capture.finishing.counter_tables import cause_and_cure, has_failed
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import INFO, WARNING, Told
 from warpline.capture.session.raw_numbers import CudaNote
@@ -31,9 +31,8 @@ def recorded(session: RawSession, *, is_asked_for: bool) -> list[str]:
         session: The decoded logs.
         is_asked_for: Whether samples were requested.
     """
-    is_unavailable = not {*session.facts("note", "kind")}.isdisjoint(_UNAVAILABLE)
-    is_there = session.rows("pc_sampling") or (is_asked_for and not is_unavailable)
-    return [*TABLES] if is_there else []
+    could_be = is_asked_for and not has_failed(session, _UNAVAILABLE)
+    return [*TABLES] if session.rows("pc_sampling") or could_be else []
 
 
 def tell_samples(told: Told, session: RawSession) -> None:
