@@ -36,3 +36,9 @@ def test_kernels_are_ranked_by_samples_and_have_their_main_stall():
 def test_no_samples():
     with pytest.raises(MissingTableError, match="no program counter samples"):
         warpline.stats(_trace([]), "kernel_samples")
+
+
+def test_there_is_no_timeline_to_analyze():
+    samples = _trace([("b", "b", 1, 0, "wait", 300, 150)])
+    with pytest.raises(MissingTableError, match="samples of code, and no timeline"):
+        warpline.analyze(samples)

@@ -17,6 +17,7 @@ else:
     diagnose = lazy("warpline.diagnosis.diagnose")
 
 _TIMELINE = ("kernel", "memcpy", "api_call")
+_OF_KERNELS = {"profiled_kernel": "counters per kernel", "pc_sample": "samples of code"}
 
 
 def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:
@@ -27,13 +28,14 @@ def diagnosis(run: Run, *, keep_going: bool) -> Diagnosis:
         keep_going: Whether a rule with a defect is listed as not judged; else its error is raised.
 
     Raises:
-        MissingTableError: The trace has counters per kernel and no timeline.
+        MissingTableError: The trace has counters or samples of kernels, and no timeline.
     """
-    if run.trace.has("profiled_kernel") and not any(map(run.trace.has, _TIMELINE)):
-        raise MissingTableError(
-            "the recording has counters per kernel, and no timeline to analyze",
-            hint="run warpline kernels, or warpline stats -r kernel_rules,profiled_kernels",
-        )
+    for table, what in _OF_KERNELS.items():
+        if run.trace.has(table) and not any(map(run.trace.has, _TIMELINE)):
+            raise MissingTableError(
+                f"the recording has {what}, and no timeline to analyze",
+                hint="run warpline kernels, or record with warpline profile",
+            )
     plugins.load("analyses")
     with progress.task("Analyzing"):
         return diagnose.diagnose(run, failures.marked if keep_going else failures.raised)

@@ -67,8 +67,8 @@ def _check_source(settings: CountingSettings) -> None:
     for attribute in _NOT_SAMPLED:
         if attribute in settings.given:
             raise UsageError(
-                f"--source and --{attribute.replace('_', '-')} cannot be combined: program counters"
-                " are sampled in all kernels, and without other counters",
+                f"--source and --{attribute.replace('_', '-')} cannot be combined: all kernels"
+                " are sampled, and nothing is counted",
                 hint="count in a run of its own; -k chooses the kernels that --source prints",
             )
     if settings.page not in {None, Page.SOURCE, Page.SESSION}:
