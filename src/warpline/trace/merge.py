@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,7 @@ class _MergedSource:
         merged = _merge_meta(metas, self._shift_ns, alignment, timelines)
         self._meta = replace(merged, file_of_process=_files_of_processes(sources))
         self._devices: tuple[list[I32], list[tuple[int, int]]] | None = None
+        self._starts: dict[str, list[int]] = {}
 
     @property
     def meta(self) -> TraceMeta:
@@ -80,7 +82,7 @@ class _MergedSource:
     def row_count(self, table: str) -> int:
         if table == "device":
             return len(self._device_rows()[1])
-        return sum(_rows(source, table) for source in self._sources)
+        return self._starts_of(table)[-1]
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
         parts = [self._load_part(i, table, columns) for i in range(len(self._sources))]
@@ -111,8 +113,15 @@ class _MergedSource:
             rows = self._strings_of(index) if is_text else self._device_rows()[0][index]
             return _mapped(data, rows)
         if column.ref is not None:
-            return _shifted(data, sum(_rows(s, column.ref) for s in self._sources[:index]))
+            return _shifted(data, self._starts_of(column.ref)[index])
         return _shifted(data, self._shift_ns[index] if column.is_time else 0)
+
+    def _starts_of(self, table: str) -> list[int]:
+        """Return the merged row at which the rows of each file start, and at the end, their sum."""
+        if table not in self._starts:
+            counts = (_rows(source, table) for source in self._sources)
+            self._starts[table] = [*accumulate(counts, initial=0)]
+        return self._starts[table]
 
     def _strings_of(self, index: int) -> I32:
         """Return the merged row of each text of one file, including texts added since last time."""
