@@ -1,0 +1,63 @@
+"""What every part gets: the session, the agent, what was asked for, and a place for notes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .agent import Agent
+
+
+class Context:
+    """What a part needs to know.
+
+    Attributes:
+        session: The session's directory.
+        asked: The words of --pytorch.
+        agent: The agent; from the import of torch on.
+        parts: The parts that have been started, by name.
+    """
+
+    agent: Agent
+
+    def __init__(self, session: str, agent: str, asked: frozenset[str]) -> None:
+        self.session = Path(session)
+        self.asked = asked
+        self.parts: dict[str, ModuleType] = {}
+        self._agent_file = agent
+
+    def attach(self, torch: ModuleType) -> None:
+        """Load the agent; OSError if that fails."""
+        self.agent = Agent(self._agent_file)
+        self.tell_process(torch=getattr(torch, "__version__", ""))
+
+    def file(self, name: str) -> Path:
+        """Return the file of this process for `name` in the session, such as 123-modules.jsonl.
+
+        A fork has files of its own, so ask for it each time.
+        """
+        return self.session / "pytorch" / f"{os.getpid()}-{name}"
+
+    def add_line(self, name: str, content: Any) -> None:
+        """Add a line of JSON to a file of this process; without space, it is left out."""
+        with contextlib.suppress(OSError), self.file(name).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(content) + "\n")
+
+    def note(self, text: str) -> None:
+        """Add a line to the warnings of the recording: a whole sentence without a full stop."""
+        self.add_line("notes.jsonl", text)
+
+    def note_error(self, part: str, error: BaseException) -> None:
+        """Note that a part does not record, or not all, for an error of ours."""
+        name = part.rpartition(".")[2]
+        self.note(f"--pytorch: {name} stopped: {type(error).__name__}: {error}")
+
+    def tell_process(self, **more: str) -> None:
+        """Note that this process ran the package, with versions."""
+        python = ".".join(map(str, sys.version_info[:3]))
+        self.add_line("process.jsonl", {"python": python, **more})

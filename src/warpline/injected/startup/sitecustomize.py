@@ -1,0 +1,63 @@
+"""Runs when a recorded Python starts: it is first on PYTHONPATH, and leaves no trace of that.
+
+Any version of Python may come here, so this file has no syntax of a newer one. After it, sys.path
+and `sitecustomize` are what they would be without it; PYTHONPATH stays, for programs that this one
+starts.
+"""
+
+import sys
+
+
+def _leave_path():
+    """Remove this directory from sys.path."""
+    import os  # noqa: PLC0415 - nothing of this file stays
+
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    sys.path[:] = [
+        entry
+        for entry in sys.path
+        if not entry or os.path.abspath(entry) != here  # noqa: PTH100
+    ]
+    sys.path_importer_cache.pop(here, None)
+    return here
+
+
+def _begin(here):
+    """Start what is asked for; errors are the recording's, not the program's."""
+    if sys.version_info < (3, 9):
+        return
+    import importlib.util  # noqa: PLC0415
+    import os  # noqa: PLC0415
+
+    folder = os.path.dirname(here)  # noqa: PTH120
+    spec = importlib.util.spec_from_file_location(
+        "_warpline_injected",
+        os.path.join(folder, "__init__.py"),  # noqa: PTH118
+        submodule_search_locations=[folder],
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["_warpline_injected"] = package
+    spec.loader.exec_module(package)
+    package.begin()
+
+
+def _run_next():
+    """Run the next sitecustomize on sys.path; ImportError if there is none, as without us."""
+    import importlib.machinery  # noqa: PLC0415
+    import importlib.util  # noqa: PLC0415
+
+    spec = importlib.machinery.PathFinder.find_spec(__name__)
+    if spec is None or spec.loader is None:
+        raise ImportError("No module named 'sitecustomize'", name=__name__)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[__name__] = module
+    spec.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    try:  # noqa: SIM105 - contextlib is not to be loaded
+        _begin(_leave_path())
+    except Exception:  # noqa: BLE001, S110 - the program must not notice
+        pass
+    if sys.version_info >= (3, 6):
+        _run_next()
