@@ -1,7 +1,7 @@
 """The operators that recorded Python programs have left in a session, as rows of its recording.
 
-``python -m warpline.documents.session_operators SESSION RECORDING`` adds them: a process of its own,
-as finishing is, so that who records needs no more than the standard library.
+Run as a module, with the session and the recording, it is a process of its own, as finishing is:
+launchers import the standard library only.
 """
 
 from __future__ import annotations

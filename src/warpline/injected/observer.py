@@ -23,6 +23,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 BACKWARD, NVTX, NVTX_SHAPES = "backward", "nvtx", "nvtx-shapes"
@@ -39,6 +41,7 @@ _MODES = {  # what was asked for -> mode, the first that was asked for
 _HARMLESS = ("torch.nn.modules.module", "torch.optim", "torch.multiprocessing", "torch.distributed")
 _QUIET = 99  # above all of Kineto's levels
 _SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"
+
 
 class Taker:
     """Takes torch's records of operators, a state at a time, on the thread that has it."""
@@ -73,11 +76,9 @@ class Observer:
         context: Any,
         records: Taker | None = None,
     ) -> None:
-        import torch  # noqa: PLC0415 - only programs that import it get here
-
         self.mode = mode
         self._context = context
-        self._torch = torch
+        self._torch: Any = sys.modules["torch"]
         self._has_records = mode in (RECORDS, RECORDS_SHAPES)
         self._taker = records
         self._replaced: list[tuple[Any, str, Any]] = []
@@ -104,7 +105,7 @@ class Observer:
     @property
     def is_on(self) -> bool:
         """Whether the state of this thread is ours."""
-        return getattr(self._here, "is_on", False)
+        return bool(getattr(self._here, "is_on", False))
 
     def safe_place(self) -> None:
         """Begin or end on this thread as the recording has begun or ended.
@@ -231,7 +232,6 @@ class Observer:
         def replacement(*words: Any, **named: Any) -> Any:
             return around(original, *words, **named)
 
-        replacement.__wrapped__ = original  # type: ignore[attr-defined] - wraps() does, for types
         setattr(owner, name, replacement)
         self._replaced.append((owner, name, replacement))
 
@@ -266,7 +266,8 @@ class Observer:
     def _ranges(self) -> list[Any]:
         if not hasattr(self._here, "ranges"):
             self._here.ranges = []
-        return self._here.ranges  # type: ignore[no-any-return]
+        ranges: list[Any] = self._here.ranges
+        return ranges
 
     def _range_begins(self, original: Callable[..., Any], one: Any) -> Any:
         result = original(one)
@@ -287,12 +288,12 @@ def outside_operators() -> bool:
     Code that runs inside one, such as a custom operator, a node of autograd or compiled code, has a
     frame of torch around it.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
         if name.startswith("torch.") and not name.startswith(_HARMLESS):
             return False
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return True
 
 
@@ -331,12 +332,11 @@ def _silent(torch: Any) -> Iterator[None]:
         level.value = before
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _severity(torch: Any) -> Any:
     """Return Kineto's level of messages in this process, a C int; None if it is not exported."""
     try:
-        folder = os.path.join(os.path.dirname(torch.__file__), "lib")
-        library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         return ctypes.c_int.in_dll(library, _SEVERITY)
     except (OSError, ValueError, AttributeError, TypeError):
         return None
@@ -354,7 +354,7 @@ def start(context: Any) -> None:
 
 def stop() -> None:
     """End for good, and leave torch as it was."""
-    global _held  # noqa: PLW0603 - a process has one state
+    global _held
     held, _held = _held, None
     if held is not None:
         held.stop()

@@ -198,7 +198,8 @@ def _name_codes(trace: Trace, ids: npt.NDArray[np.int32], codes: dict[str, int])
     distinct, places = np.unique(ids, return_inverse=True)
     texts = trace.strings.texts(distinct.tolist()) if len(ids) else []
     numbers = [codes.setdefault(_VERSION.sub("", text), len(codes)) for text in texts]
-    return np.array(numbers, np.int64)[places]
+    of_rows: I64 = np.array(numbers, np.int64)[places]
+    return of_rows
 
 
 def _differences(mine: _Events, other: _Events, sample: I64) -> I64:
@@ -209,7 +210,8 @@ def _differences(mine: _Events, other: _Events, sample: I64) -> I64:
     first, counts, sample = first[fitting], counts[fitting], sample[fitting]
     begin = np.cumsum(counts) - counts
     place = np.arange(int(counts.sum())) - np.repeat(begin, counts) + np.repeat(first, counts)
-    return mine.start_ns[place] - np.repeat(other.start_ns[sample], counts)
+    distance: I64 = mine.start_ns[place] - np.repeat(other.start_ns[sample], counts)
+    return distance
 
 
 def _span_of_near(mine: _Events, other: _Events, sample: I64) -> tuple[I64, I64]:

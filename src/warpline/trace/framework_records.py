@@ -23,6 +23,7 @@ _OPERATORS = "op"
 _THREAD = "thread"
 _ADDED = ("range", _OPERATORS, "python_frame", "allocator_event", "collective")
 _NOT_THERE = -1
+_SHOWN = 4  # process ids in a message
 
 
 def with_framework_records(
@@ -99,12 +100,12 @@ class _Builder:
     def source(self) -> ReplacedTables:
         """Return the recording with the rows that were added."""
         ours, tables = self._ours, {}
-        for table, parts in self._parts.items():
-            spec = TABLES[table]
-            if ours.has(table):
-                own = ours.columns(table, *(column.name for column in spec.columns))
-                parts = {name: [own[name], *more] for name, more in parts.items()}
-            tables[table] = {name: concatenate(more) for name, more in parts.items()}
+        for table, added in self._parts.items():
+            own = ours.columns(table, *added) if ours.has(table) else {}
+            tables[table] = {
+                name: concatenate([own[name], *parts] if name in own else parts)
+                for name, parts in added.items()
+            }
         if self._new_threads:
             tables[_THREAD] = self._thread_table()
         meta = ours.meta
@@ -217,7 +218,7 @@ class _Builder:
         distinct, codes = np.unique(names.filled(0), return_inverse=True)
         texts = theirs.strings.texts(distinct.tolist()) if len(codes) else []
         known = [text in self._names or text.startswith(CLOCK) for text in texts]
-        is_known = np.array(known, np.bool_)[codes]
+        is_known: BoolArray = np.array(known, np.bool_)[codes]
         of_modules = theirs.strings.find(MODULE_DOMAIN)
         domain = self._ours.strings.find(MODULE_DOMAIN)
         if of_modules is not None and domain is not None:
@@ -230,7 +231,7 @@ def _name(trace: Trace) -> str:
 
 
 def _pids(pids: Sequence[int]) -> str:
-    shown = ", ".join(map(str, pids[:4])) + (", ..." if len(pids) > 4 else "")  # noqa: PLR2004
+    shown = ", ".join(map(str, pids[:_SHOWN])) + (", ..." if len(pids) > _SHOWN else "")
     return f"process {shown}" if len(pids) == 1 else f"processes {shown}"
 
 

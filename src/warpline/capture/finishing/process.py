@@ -76,7 +76,7 @@ def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Ma
     Returns:
         The counts, with a warning and one more damaged log if that failed: the session is kept.
     """
-    done = subprocess.run(  # noqa: S603 - our own module
+    done = subprocess.run(
         [sys.executable, "-P", "-m", _ADDING_OPERATORS, str(folder), str(output)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_FOLDER = "pytorch"
+from warpline.capture.session.pytorch import FOLDER
+
 _WRITTEN = ".ops.json"
 UNWRITTEN = "-ops.unwritten"
 """Ends the name of a file of a process that is recording operators and has not written them."""
@@ -12,7 +13,7 @@ UNWRITTEN = "-ops.unwritten"
 
 def operator_files(session: Path) -> list[Path]:
     """Return the files with operators, and those of processes that have not written their last."""
-    folder = session / _FOLDER
+    folder = session / FOLDER
     if not folder.is_dir():
         return []
     ending = (_WRITTEN, UNWRITTEN)
