@@ -90,6 +90,7 @@ class Observer:
 
     def start(self) -> None:
         """Watch the program's profilers, and begin on this thread."""
+        self._context.agent.name("torch", "operators")  # the agent's session begins with a name
         self._watch()
         if self._has_records and hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._leave_in_fork)

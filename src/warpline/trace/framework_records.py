@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,20 +43,18 @@ def with_framework_records(
     Args:
         ours: The recording.
         traces: The traces, each of a file of its own.
-        monotonic_origin_ns: The monotonic time that is 0 in the recording, if known.
+        monotonic_origin_ns: The monotonic time that is 0 in the recording, if the traces are of its
+            session: processes that it does not know, which had nothing else to record, are added.
         warnings: Warnings to add to those of the recording.
 
     Raises:
-        InputError: The recording has operators already, or a trace is not of its processes and
-            time.
+        InputError: The recording has operators of the same time, or a trace is not of its processes
+            and time.
     """
-    if ours.has(_OPERATORS) and ours.row_count(_OPERATORS):
-        raise InputError(
-            f"{_name(ours)} has operators already",
-            hint="merge into the recording as warpline profile wrote it",
-        )
     builder = _Builder(ours, warnings)
     for trace in traces:
+        if monotonic_origin_ns is not None:
+            builder.add_processes(trace)
         builder.add(trace, monotonic_origin_ns)
     return Trace(builder.source())
 
@@ -68,12 +66,21 @@ class _Builder:
         self._ours = ours
         self._pids = _rows_by_number(ours, "process", "pid")
         self._threads = _threads(ours)
-        self._new_threads: list[tuple[int, int]] = []  # process, tid
+        self._new: dict[str, list[dict[str, int]]] = {"process": [], _THREAD: []}
         self._parts: dict[str, dict[str, list[ColumnData]]] = {}
-        self._operators = 0
+        self._operators = ours.row_count(_OPERATORS) if ours.has(_OPERATORS) else 0
         self._notes = [*warnings]
         self._costs: list[Any] = []
         self._names = _range_names(ours)
+
+    def add_processes(self, theirs: Trace) -> None:
+        """Add the processes of a trace that the recording does not know."""
+        columns = theirs.columns("process", "pid", "name_id")
+        names = translated(columns["name_id"], theirs.strings, self._ours.strings)
+        for pid, name in zip(columns["pid"].values.tolist(), names.values.tolist(), strict=True):
+            if pid not in self._pids:
+                self._pids[pid] = len(self._pids)
+                self._new["process"].append({"pid": pid, "name_id": name})
 
     def add(self, theirs: Trace, monotonic_origin_ns: int | None) -> None:
         """Add the rows of a trace."""
@@ -86,6 +93,7 @@ class _Builder:
                 hint="record both in the same run",
             )
         self._refuse_other_time(theirs, fit)
+        self._refuse_same_operators(theirs, rows, fit)
         rows = self._with_new_threads(theirs, rows)
         devices = _devices(self._ours, theirs)
         first_operator = self._operators
@@ -106,8 +114,7 @@ class _Builder:
                 name: concatenate([own[name], *parts] if name in own else parts)
                 for name, parts in added.items()
             }
-        if self._new_threads:
-            tables[_THREAD] = self._thread_table()
+        tables |= {table: self._with_new(table, rows) for table, rows in self._new.items() if rows}
         meta = ours.meta
         cost = meta.operator_cost_ns or next(iter(self._costs), None)
         warnings = (*meta.warnings, *dict.fromkeys(self._notes))
@@ -142,24 +149,21 @@ class _Builder:
             process = int(rows.process[columns["process_id"].values[row]])
             if process >= 0:
                 key = process, int(columns["tid"].values[row])
-                self._new_threads.append(key)
+                self._new[_THREAD].append({"process_id": process, "tid": key[1]})
                 thread[row] = self._threads[key] = len(self._threads)
         return Rows(rows.process, thread)
 
-    def _thread_table(self) -> dict[str, ColumnData]:
-        spec, count = TABLES[_THREAD], len(self._new_threads)
-        own = self._ours.columns(_THREAD, *(column.name for column in spec.columns))
-        new = {
-            "process_id": [process for process, _ in self._new_threads],
-            "tid": [tid for _, tid in self._new_threads],
-        }
+    def _with_new(self, table: str, rows: Sequence[Mapping[str, int]]) -> dict[str, ColumnData]:
+        """Return a table of the recording with more rows, with values of some columns."""
+        spec = TABLES[table]
+        own = self._ours.columns(table, *(column.name for column in spec.columns))
         return {
             column.name: concatenate(
                 [
                     own[column.name],
-                    make_column(column, new[column.name])
-                    if column.name in new
-                    else null_column(column, count),
+                    make_column(column, [row[column.name] for row in rows])
+                    if column.name in rows[0]
+                    else null_column(column, len(rows)),
                 ]
             )
             for column in spec.columns
@@ -175,6 +179,23 @@ class _Builder:
                 f"{_name(theirs)} was recorded at another time than {_name(self._ours)}",
                 hint="merge the trace that was written in the recorded run",
             )
+
+    def _refuse_same_operators(self, theirs: Trace, rows: Rows, fit: Fit) -> None:
+        """Refuse to have operators twice: those of a process at one time are of one trace."""
+        if not (self._ours.has(_OPERATORS) and theirs.has(_OPERATORS)):
+            return
+        mine, other = (
+            trace.columns(_OPERATORS, "process_id", "start_ns") for trace in (self._ours, theirs)
+        )
+        of_process = rows.process[other["process_id"].values]
+        for process in np.unique(of_process[of_process >= 0]).tolist():
+            starts = other["start_ns"].values[of_process == process] + fit.shift_ns
+            own = mine["start_ns"].values[mine["process_id"].values == process]
+            if ((own >= starts.min()) & (own <= starts.max())).any():
+                raise InputError(
+                    f"{_name(self._ours)} has operators of the time of {_name(theirs)} already",
+                    hint="merge into the recording as warpline profile wrote it",
+                )
 
     def _has_better(self, table: str) -> bool:
         return table == "collective" and self._ours.has(table) and self._ours.row_count(table) > 0

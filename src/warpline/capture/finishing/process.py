@@ -87,7 +87,7 @@ def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Ma
         check=False,
     )
     if done.returncode == 0:
-        return finished
+        return {**finished, "is_empty": False}
     said = done.stderr.strip().splitlines()
     why = said[-1] if said else _how_it_ended(done.returncode)
     return {
