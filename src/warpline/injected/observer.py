@@ -6,8 +6,8 @@ A thread has one state. Ours is one of
 - ``nvtx``, ``nvtx-shapes``: NVTX ranges as of ``torch.autograd.profiler.emit_nvtx``.
 - ``records``, ``records-shapes``: torch's own records of operators, taken by `operators`.
 
-A state follows into autograd's threads. NVTX ranges begin on each thread that runs modules, records
-on the thread that imports torch only: Kineto has one session per process.
+A state follows into autograd's threads. NVTX ranges begin on each thread that calls modules,
+records on the thread that imports torch only: Kineto has one session per process.
 
 PyTorch writes the end of an operator into the memory of the state in which it began, even if that
 is gone and another one has begun. So a state of ours ends with the ranges of ``record_function``
@@ -27,16 +27,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from .wrapping import Wrapping
+
 BACKWARD, NVTX, NVTX_SHAPES = "backward", "nvtx", "nvtx-shapes"
 RECORDS, RECORDS_SHAPES = "records", "records-shapes"
 
-_MODES = {  # what was asked for -> mode, the first that was asked for
-    "functions-trace-shapes": RECORDS_SHAPES,
-    "functions-trace": RECORDS,
-    "autograd-shapes-nvtx": NVTX_SHAPES,
-    "autograd-nvtx": NVTX,
-    "modules": BACKWARD,
-}
+_OF_RECORDS = (RECORDS, RECORDS_SHAPES)
+
 # Modules of torch whose frames may be around a place where no operator is open.
 _HARMLESS = ("torch.nn.modules.module", "torch.optim", "torch.multiprocessing", "torch.distributed")
 _QUIET = 99  # above all of Kineto's levels
@@ -46,12 +43,15 @@ _SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"
 class Taker:
     """Takes torch's records of operators, a state at a time, on the thread that has it."""
 
+    def wants(self, *, is_end: bool) -> str | None:
+        """Return the mode in which to go on at a safe place; None to leave it as it is.
+
+        Args:
+            is_end: Whether a module's call has ended there, not begun.
+        """
+
     def began(self) -> None:
         """Take note that a state has begun to record."""
-
-    def is_enough(self) -> bool:
-        """Return whether the records should be taken, and the next state begin."""
-        return False
 
     def ending(self) -> None:
         """Take note that the state is about to end; it still records."""
@@ -67,33 +67,30 @@ class Observer:
     Args:
         mode: One of the modes above.
         context: The parts' context.
-        records: Who takes the records, in a mode that has them.
+        taker: Who takes records, and says when there are to be some.
     """
 
-    def __init__(
-        self,
-        mode: str,
-        context: Any,
-        records: Taker | None = None,
-    ) -> None:
+    def __init__(self, mode: str, context: Any, taker: Taker | None = None) -> None:
         self.mode = mode
         self._context = context
+        self._taker = taker
         self._torch: Any = sys.modules["torch"]
-        self._has_records = mode in (RECORDS, RECORDS_SHAPES)
-        self._taker = records
         self._replaced: list[tuple[Any, str, Any]] = []
-        self._here = threading.local()  # .is_on, .ranges, .was_on of each thread
+        self._calls = Wrapping()
+        self._here = threading.local()  # .mode, .ranges, .was_on, .is_calling of each thread
         self._thread = threading.get_ident()
         self._program = 0  # profilers of the program that are on
         self._is_over = False
-        self._noted: dict[str, bool] = {}
+        self._notes: set[str] = set()
 
     def start(self) -> None:
         """Watch the program's profilers, and begin on this thread."""
         self._context.agent.name("torch", "operators")  # the agent's session begins with a name
         self._watch()
-        if self._has_records and hasattr(os, "register_at_fork"):
+        if self._taker is not None and hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._leave_in_fork)
+        if self.mode != BACKWARD:
+            self._calls.replace(self._torch.nn.Module, "__call__", self._wrapper)
         self.safe_place()
 
     def stop(self) -> None:
@@ -104,64 +101,88 @@ class Observer:
             self._unwatch()
 
     @property
-    def is_on(self) -> bool:
-        """Whether the state of this thread is ours."""
-        return bool(getattr(self._here, "is_on", False))
+    def mode_here(self) -> str | None:
+        """Our state on this thread; None if it has none of ours."""
+        return getattr(self._here, "mode", None)
 
-    def safe_place(self) -> None:
+    def safe_place(self, *, is_end: bool = False) -> None:
         """Begin or end on this thread as the recording has begun or ended.
 
-        To be called where modules and optimizers begin or end, outside all others.
+        To be called before a module's call begins and after it has ended, outside all others.
         """
         is_wanted = bool(self._context.agent.is_recording())
-        if not self.is_on:
+        if self.mode_here is None:
             if is_wanted and self._may_begin():
-                self._begin()
+                self._begin(self.mode)
         elif not is_wanted:
             self._end()
-        elif self._taker is not None and self._taker.is_enough() and outside_operators():
-            self._end()
-            self._begin()
+        elif self._taker is not None and self._is_first_thread and outside_operators():
+            mode = self._taker.wants(is_end=is_end)
+            if mode is not None:
+                self._end()
+                self._begin(mode)
+
+    @property
+    def _is_first_thread(self) -> bool:
+        return threading.get_ident() == self._thread
+
+    def _wrapper(self, call: Any) -> Any:
+        """Return what replaces the function `call` of modules: around the outermost is safe."""
+        here, safe_place = self._here, self.safe_place
+
+        def call_module(module: Any, /, *words: Any, **named: Any) -> Any:
+            if getattr(here, "is_calling", False):
+                return call(module, *words, **named)
+            here.is_calling = True
+            safe_place()
+            try:
+                return call(module, *words, **named)
+            finally:
+                here.is_calling = False
+                safe_place(is_end=True)
+
+        return call_module
 
     def _may_begin(self) -> bool:
-        if self._is_over or self._program:
+        if self._is_over or self._program or self._torch._C._autograd._profiler_enabled():
             return False
-        if self._has_records and threading.get_ident() != self._thread:
-            self._note_once("operators of the main thread only are recorded: torch has one session")
+        if self.mode in _OF_RECORDS and not self._is_first_thread:
+            self._note("only operators of the main thread are recorded: this PyTorch has no NVTX")
             return False
         return not getattr(self._here, "was_on", False) or outside_operators()
 
-    def _begin(self) -> None:
+    def _begin(self, mode: str) -> None:
+        if self._is_over:
+            return
         autograd, scopes = self._torch._C._autograd, set()
-        config, activities = self._config(), self._activities()
-        if self.mode == BACKWARD:
+        config, activities = self._config(mode), self._activities(mode)
+        if mode == BACKWARD:
             scopes = {self._torch._C._profiler.RecordScope.BACKWARD_FUNCTION}
         with self._noting_errors():
-            if self._has_records:
+            if mode in _OF_RECORDS:
                 autograd._prepare_profiler(config, activities)  # the first one sets Kineto's level
             with _silent(self._torch):
                 autograd._enable_profiler(config, activities, scopes)
-        if self._is_over:
-            return
-        self._here.is_on = self._here.was_on = True
-        if self._taker is not None:
-            with self._noting_errors():
+            self._here.mode, self._here.was_on = mode, True
+            if mode in _OF_RECORDS and self._taker is not None:
                 self._taker.began()
 
     def _end(self) -> None:
-        if not self.is_on:
+        mode = self.mode_here
+        if mode is None:
             return
-        if self._taker is not None:
+        taker = self._taker if mode in _OF_RECORDS else None
+        if taker is not None:
             with self._noting_errors():
-                self._taker.ending()
+                taker.ending()
         with self._noting_errors(), _silent(self._torch):
             result = self._leave()
-            if self._taker is not None and not self._taker.take(result):
+            if taker is not None and not taker.take(result):
                 self._is_over = True
 
     def _leave(self) -> Any:
         """End torch's state of this thread and the ranges in it; return what torch recorded."""
-        self._here.is_on = False
+        self._here.mode = None
         result = self._torch._C._autograd._disable_profiler()
         for one in self._ranges():  # without a state, this writes nothing
             with contextlib.suppress(Exception):
@@ -170,10 +191,11 @@ class Observer:
         return result
 
     def _leave_in_fork(self) -> None:
-        """End the state that a fork has inherited, and its records with it."""
+        """End the records that a fork has inherited."""
         self._taker = None
-        self._end()
-        self._is_over = True
+        if self.mode_here in _OF_RECORDS:
+            self._end()
+            self._is_over = True
 
     @contextlib.contextmanager
     def _noting_errors(self) -> Iterator[None]:
@@ -183,24 +205,25 @@ class Observer:
         except Exception as error:  # noqa: BLE001 - noted
             self._is_over = True
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self._note_once(f"torch's operators are not recorded, or not all: {why}")
+            self._note(f"torch's operators are not recorded, or not all: {why}")
 
-    def _note_once(self, text: str) -> None:
-        if text not in self._noted:
-            self._noted[text] = True
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.add(text)
             self._context.note(text)
 
-    def _config(self) -> Any:
+    def _config(self, mode: str) -> Any:
         profiler = self._torch._C._profiler
         state = profiler.ProfilerState
-        has_shapes = self.mode in (NVTX_SHAPES, RECORDS_SHAPES)
-        kind = state.KINETO if self._has_records else state.NVTX
+        kind = state.KINETO if mode in _OF_RECORDS else state.NVTX
+        has_shapes = mode in (NVTX_SHAPES, RECORDS_SHAPES)
         return profiler.ProfilerConfig(
             kind, has_shapes, False, False, False, False, _experimental(profiler)
         )
 
-    def _activities(self) -> Any:
-        return {self._torch._C._profiler.ProfilerActivity.CPU} if self._has_records else set()
+    def _activities(self, mode: str) -> Any:
+        is_one = mode in _OF_RECORDS
+        return {self._torch._C._profiler.ProfilerActivity.CPU} if is_one else set()
 
     # The program's own profilers
 
@@ -214,11 +237,12 @@ class Observer:
         if legacy is not None:
             self._replace(legacy, "_enable_profiler_legacy", self._program_begins)
             self._replace(legacy, "_disable_profiler_legacy", self._program_ends)
-        if self._has_records:
+        if self._taker is not None:
             self._replace(profiler.record_function, "__enter__", self._range_begins)
             self._replace(profiler.record_function, "__exit__", self._range_ends)
 
     def _unwatch(self) -> None:
+        self._calls.restore()
         for owner, name, ours in reversed(self._replaced):
             if owner.__dict__.get(name) is ours:
                 setattr(owner, name, ours.__wrapped__)
@@ -237,14 +261,13 @@ class Observer:
         self._replaced.append((owner, name, replacement))
 
     def _step_aside(self) -> None:
-        if self.is_on:
-            self._end()
-            self._note_once(
-                "the program uses torch's profiler: its operators are recorded there meanwhile, not"
-                " here; warpline merge adds its trace"
-                if self._has_records
-                else "the program uses torch's profiler: torch's NVTX ranges are missing meanwhile"
-            )
+        if self.mode_here is None:
+            return
+        self._end()
+        self._note(
+            "the program uses torch.profiler: meanwhile its operators are recorded there, not here;"
+            " warpline merge adds them"
+        )
 
     def _before_program(self, original: Callable[..., Any], *words: Any, **named: Any) -> Any:
         self._step_aside()
@@ -272,7 +295,7 @@ class Observer:
 
     def _range_begins(self, original: Callable[..., Any], one: Any) -> Any:
         result = original(one)
-        if self.is_on:
+        if self.mode_here in _OF_RECORDS:
             self._ranges().append(one)
         return result
 
@@ -296,11 +319,6 @@ def outside_operators() -> bool:
             return False
         frame = frame.f_back
     return True
-
-
-def mode_of(asked: Any) -> str | None:
-    """Return the mode for what was asked for; None if none is needed."""
-    return next((mode for word, mode in _MODES.items() if word in asked), None)
 
 
 def _original(function: Any) -> Any:
@@ -347,10 +365,18 @@ _held: Observer | None = None
 
 
 def start(context: Any) -> None:
-    """Begin in the mode that was asked for; torch has been imported. Records begin `operators`."""
-    mode = mode_of(context.asked)
-    if mode is not None and mode not in (RECORDS, RECORDS_SHAPES):
-        hold(Observer(mode, context))
+    """Begin in the mode that was asked for; torch has been imported.
+
+    Operators that are asked for begin it themselves.
+    """
+    asked = context.asked
+    if asked & {"functions-trace", "functions-trace-shapes"}:
+        return
+    if not has_nvtx():
+        context.note("--pytorch: this PyTorch has no NVTX: no autograd ranges, no backward passes")
+        return
+    shapes, forward = "autograd-shapes-nvtx" in asked, "autograd-nvtx" in asked
+    hold(Observer(NVTX_SHAPES if shapes else NVTX if forward else BACKWARD, context))
 
 
 def stop() -> None:
@@ -363,13 +389,18 @@ def stop() -> None:
 
 def hold(observer: Observer) -> None:
     """Begin with an observer, unless there is one."""
-    global _held  # noqa: PLW0603
+    global _held  # noqa: PLW0603 - a process has one state
     if _held is None:
         _held = observer
         observer.start()
 
 
-def safe_place() -> None:
-    """Say that no operator of torch is open on this thread: between calls of modules or steps."""
+def enter_thread() -> None:
+    """Begin on this thread, which is about to call a module."""
     if _held is not None:
         _held.safe_place()
+
+
+def has_nvtx() -> bool:
+    """Return whether torch makes NVTX ranges: builds for the CPU do not."""
+    return hasattr(sys.modules["torch"]._C, "_nvtx")

@@ -1,12 +1,15 @@
-"""Torch's own records of operators, with shapes, dtypes and sequence numbers.
+"""Torch's operators: as NVTX ranges, and one step of them as torch's own records.
 
-They are written as torch writes its traces, which is the cheapest way out of torch, to files of the
-session: PID-N.ops.json. The recording gets them after it has been written, by what `warpline merge`
-does. A state of torch's keeps its records in memory, and takes ten times as much while it ends. So
-it is renewed where no operator is open, after about as many records as `_RECORDS`.
+NVTX ranges cost the least, are written while the program runs, and have names, sequence numbers and
+shapes. Element types, strides and values of inputs are in torch's records only, which cost several
+times as much and are written when their state ends. So there is one step of these, as a sample:
+what is the same in all its operators of a name and shapes holds for the others, too. Torch without
+NVTX, which is built for the CPU, gives nothing but records.
 
-Each file has ranges named ``warpline.clock TIME``, whose start is that time of CLOCK_MONOTONIC: it
-ties torch's clock to that of the recording.
+Records are written as torch writes its traces, which is the cheapest way out of it, to files of the
+session: PID-N.ops.json. They become rows after the recording has been written, by what `warpline
+merge` does. Each file has ranges named ``warpline.clock TIME``, whose start is that time of
+CLOCK_MONOTONIC: it ties torch's clock to that of the recording.
 """
 
 from __future__ import annotations
@@ -21,25 +24,27 @@ from . import observer
 CLOCK = "warpline.clock "
 """Begins the names of ranges that start at the monotonic time, in ns, that follows."""
 
-_RECORDS = 25_000  # a hundred megabytes while torch ends with them
+_RECORDS = 25_000  # torch needs a hundred megabytes to end with them
 _BYTES_PER_RECORD = 400
 _FIRST_S = 0.5
 _LONGEST_S = 60.0
 _MOST_BYTES = 2**30  # of a process: then no more is recorded
 _CLOCK_RANGES = 5  # the shortest delay of so many counts
+_SAMPLE_AFTER = 3  # outermost calls of modules: the first ones are slower, and do more
 
 
 class Records(observer.Taker):
     """Writes torch's records of this process to the session.
 
     Args:
+        mode: The observer's mode.
         context: The parts' context.
-        record_function: torch's.
     """
 
-    def __init__(self, context: Any, record_function: Any) -> None:
+    def __init__(self, mode: str, context: Any) -> None:
+        self._mode = mode
         self._context = context
-        self._record_function = record_function
+        self._record_function = sys.modules["torch"].autograd.profiler.record_function
         self._files = 0
         self._bytes = 0
         self._began_s = 0.0
@@ -51,9 +56,10 @@ class Records(observer.Taker):
         self._unwritten.touch()
         self._mark_time()
 
-    def is_enough(self) -> bool:
-        """Return whether as many records as intended have probably been made."""
-        return time.monotonic() - self._began_s > self._pause_s
+    def wants(self, *, is_end: bool) -> str | None:
+        """Return the same mode again if about as many records as intended have been made."""
+        is_enough = time.monotonic() - self._began_s > self._pause_s
+        return self._mode if is_end and is_enough else None
 
     def ending(self) -> None:
         """Mark the time again."""
@@ -90,12 +96,31 @@ class Records(observer.Taker):
                 pass
 
 
+class Sample(Records):
+    """Records of one step, from the end of an outermost call of a module to that of the next."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(observer.RECORDS_SHAPES, context)
+        self._calls = 0
+
+    def wants(self, *, is_end: bool) -> str | None:
+        """Return the mode of records when the step begins, that of ranges when it has ended."""
+        self._calls += is_end
+        if is_end and self._calls == _SAMPLE_AFTER:
+            return observer.RECORDS_SHAPES
+        return observer.NVTX_SHAPES if is_end and self._calls == _SAMPLE_AFTER + 1 else None
+
+
 def start(context: Any) -> None:
     """Begin to record; torch has been imported."""
-    mode = observer.mode_of(context.asked)
-    if mode in (observer.RECORDS, observer.RECORDS_SHAPES):
-        records = Records(context, sys.modules["torch"].autograd.profiler.record_function)
-        observer.hold(observer.Observer(mode, context, records))
+    has_shapes = "functions-trace-shapes" in context.asked
+    if not observer.has_nvtx():
+        mode = observer.RECORDS_SHAPES if has_shapes else observer.RECORDS
+        observer.hold(observer.Observer(mode, context, Records(mode, context)))
+    elif has_shapes:
+        observer.hold(observer.Observer(observer.NVTX_SHAPES, context, Sample(context)))
+    else:
+        observer.hold(observer.Observer(observer.NVTX, context))
 
 
 def stop() -> None:

@@ -28,7 +28,8 @@ class Wrapping:
         """
         original = vars(owner)[name]
         wrapper: Any = functools.wraps(original)(make(original))
-        wrapper._torchdynamo_inline = original  # noqa: SLF001 - Dynamo's mark
+        # Dynamo's mark; the original may be a wrapper of ours, too.
+        wrapper._torchdynamo_inline = getattr(original, "_torchdynamo_inline", original)  # noqa: SLF001
         _hide_frame(wrapper)
         setattr(owner, name, wrapper)
         self._replaced.append((owner, name, original, wrapper))
