@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.session.exits import signal_name
-from warpline.capture.session.operators import operator_files
+from warpline.capture.session.operators import has_operators
 from warpline.errors import CaptureError
 
 _MODULE = "warpline.capture.finishing"
@@ -62,7 +62,7 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
             f"cannot write {output}: {why.removeprefix('error: ')}",
             hint=f"run warpline recover {folder}",
         )
-    return add_operators(folder, output, finished) if operator_files(folder) else finished
+    return add_operators(folder, output, finished) if has_operators(folder) else finished
 
 
 def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Mapping[str, Any]:

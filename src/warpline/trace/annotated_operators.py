@@ -1,0 +1,270 @@
+"""A trace whose operators are NVTX ranges, with rows of `op` instead of these.
+
+PyTorch, as with ``torch.autograd.profiler.emit_nvtx``, marks an operator as ``aten::addmm, seq = 9,
+op_id = 7, sizes = [[64], [2, 32], [32, 64], [], []], input_op_ids = [...]`` in the default domain;
+parts that are not known are left out. Ranges of ``record_function`` have such a text, too: a name
+without ``::`` is one, unless it is a backward node's or has a sequence number or sizes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from warpline.lazy import lazy_pattern
+from warpline.ops.arrays import I64, BoolArray
+from warpline.schema import TABLES
+from warpline.schema.labels import RANGE_STYLES
+from warpline.trace.column import ColumnData, concatenate, make_column, null_column
+from warpline.trace.replaced import ReplacedTables
+from warpline.trace.trace import Trace
+
+_TEXT = lazy_pattern(
+    r"(?P<name>.+?)(?P<has>, seq = (?P<seq>-?[0-9]{1,18}))?(?P<id>, op_id = (?P<op>[0-9]{1,18}))?"
+    r"(?P<shaped>, sizes = (?P<sizes>\[[-\[\], 0-9]*\]))?(?:, input_op_ids = \[[-\[\](), 0-9]*\])?"
+)
+_BACKWARD = lazy_pattern(r"Backward[0-9]*$")
+_EVALUATING = "autograd::engine::evaluate_function: "
+_NAMED_PLAINLY = frozenset(("detach", "detach_"))  # operators
+_PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")
+_NONE = -1
+_SAMPLED = "input_shapes_id", "input_dtypes_id", "input_strides_id"
+
+
+class Annotation(NamedTuple):
+    """What the text of a range says.
+
+    Attributes:
+        name: Of the operator, or of the range of record_function.
+        is_operator: Whether it is one.
+        sequence: Its sequence number, or None.
+        op_id: Torch's number of the call, or None.
+        sizes: The shapes of its inputs as in the text, or None.
+    """
+
+    name: str
+    is_operator: bool
+    sequence: int | None
+    op_id: int | None
+    sizes: str | None
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it is a node of the backward pass, or the engine's call of one."""
+        return self.is_operator and is_backward_name(self.name)
+
+
+def annotation(text: str) -> Annotation | None:
+    """Return what the text of a range says; None if PyTorch did not make it."""
+    match = _TEXT.fullmatch(text)
+    if match is None or not (match["has"] or match["id"] or match["shaped"]):
+        return None
+    name, sequence = match["name"], None if match["seq"] is None else int(match["seq"])
+    is_operator = (
+        "::" in name
+        or name in _NAMED_PLAINLY
+        or sequence is not None
+        or match["sizes"] is not None
+        or is_backward_name(name)
+    )
+    op_id = None if match["op"] is None else int(match["op"])
+    known = sequence if sequence is not None and sequence >= 0 else None
+    return Annotation(name, is_operator, known, op_id, match["sizes"])
+
+
+def is_backward_name(name: str) -> bool:
+    """Return whether an operator of that name is a node of the backward pass, or its engine's."""
+    return name.startswith(_EVALUATING) or _BACKWARD.search(name) is not None
+
+
+class _Ranges(NamedTuple):
+    """The ranges that PyTorch made.
+
+    Attributes:
+        row: Shape (n,), int64, rows of `range`.
+        said: What each says.
+    """
+
+    row: I64
+    said: list[Annotation]
+
+
+def with_annotated_operators(trace: Trace, *, keeps_backward: bool = False) -> Trace:
+    """Return a trace with rows of `op` instead of PyTorch's ranges of operators.
+
+    Ranges of record_function have their plain name, and are left out if the trace has others of
+    that name. Operators of which torch has no record get element types and strides, and the nesting
+    of shapes, of the rows of `op` with their name and shapes, if all of these agree.
+
+    Args:
+        trace: The trace; it is returned as it is if it has no such range.
+        keeps_backward: Whether the ranges of backward nodes stay, beside their rows of `op`.
+    """
+    found = _ranges(trace)
+    if not len(found.row):
+        return trace
+    is_operator = np.array([said.is_operator for said in found.said], np.bool_)
+    tables = {"op": _operators(trace, found, is_operator)}
+    stays = ~is_operator
+    if keeps_backward:
+        stays |= np.array([said.is_backward for said in found.said], np.bool_)
+    is_kept, names = _kept(trace, found, stays)
+    columns = trace.columns("range", *(column.name for column in TABLES["range"].columns))
+    rows = np.flatnonzero(is_kept)
+    tables["range"] = {name: data.take(rows) for name, data in {**columns, **names}.items()}
+    tables |= _references(trace, is_kept)
+    return Trace(ReplacedTables(trace, tables, replace(trace.meta)))
+
+
+def _ranges(trace: Trace) -> _Ranges:
+    if not trace.has("range"):
+        return _Ranges(np.zeros(0, np.int64), [])
+    columns = trace.columns("range", "name_id", "domain_id", "style")
+    names = columns["name_id"]
+    is_one = names.is_valid() & ~columns["domain_id"].is_valid()
+    is_one &= columns["style"].values == _PUSH_POP
+    rows = np.flatnonzero(is_one)
+    distinct, codes = np.unique(names.values[rows], return_inverse=True)
+    said = [annotation(text) for text in trace.strings.texts(distinct.tolist())]
+    places = np.array([one is not None for one in said], np.bool_)[codes] if len(rows) else rows
+    kept = np.flatnonzero(places)
+    chosen = (said[code] for code in codes[kept].tolist())
+    return _Ranges(rows[kept], [one for one in chosen if one is not None])
+
+
+def _operators(trace: Trace, found: _Ranges, is_operator: BoolArray) -> dict[str, ColumnData]:
+    """Return the rows of `op`: those that there are, and one for each range of an operator."""
+    spec = TABLES["op"]
+    rows = found.row[is_operator]
+    said = [one for one in found.said if one.is_operator]
+    spans = trace.columns("range", "start_ns", "end_ns", "process_id", "thread_id")
+    pool = trace.strings
+    made: dict[str, ColumnData] = {name: data.take(rows) for name, data in spans.items()}
+    made["name_id"] = _texts("name_id", [pool.intern_text(one.name) for one in said])
+    made["external_id"] = _numbers("external_id", [one.op_id for one in said])
+    made["sequence"] = _numbers("sequence", [one.sequence for one in said])
+    made |= _inputs(trace, said)
+    own = trace.columns("op", *(c.name for c in spec.columns)) if trace.has("op") else {}
+    return {
+        column.name: concatenate(
+            [
+                *([own[column.name]] if own else []),
+                made.get(column.name, null_column(column, len(rows))),
+            ]
+        )
+        for column in spec.columns
+    }
+
+
+def _inputs(trace: Trace, said: list[Annotation]) -> dict[str, ColumnData]:
+    """Return the columns of inputs, of texts and of torch's records of like operators."""
+    sample = _sample(trace)
+    pool, known = trace.strings, dict[tuple[str, str | None], tuple[int, ...]]()
+    for one in said:
+        key = one.name, one.sizes
+        if key not in known and one.sizes is not None:
+            plain = _flat(one.sizes)
+            like = sample.get((one.name, plain))
+            known[key] = like or (pool.intern_text(plain), _NONE, _NONE)
+    nothing = (_NONE,) * len(_SAMPLED)
+    values = np.array(
+        [known.get((one.name, one.sizes), nothing) for one in said], np.int64
+    ).reshape(-1, len(_SAMPLED))
+    return {name: _texts(name, values[:, place]) for place, name in enumerate(_SAMPLED)}
+
+
+def _sample(trace: Trace) -> Mapping[tuple[str, str], tuple[int, ...]]:
+    """Return texts of the inputs that all recorded operators of a name and shapes have in common.
+
+    They are rows of the string pool, in the order of `_SAMPLED`: -1 where operators differ.
+    """
+    if not trace.has("op"):
+        return {}
+    columns = trace.columns("op", "name_id", *_SAMPLED)
+    table = np.stack([columns[name].filled(_NONE) for name in ("name_id", *_SAMPLED)], axis=1)
+    table = np.unique(table[columns["input_shapes_id"].is_valid()], axis=0)
+    common: dict[tuple[str, str], tuple[int, ...]] = {}
+    for name, *inputs in table.tolist():
+        key = trace.strings.text(name), _flat(trace.strings.text(inputs[0]))
+        before = common.get(key, tuple(inputs))
+        common[key] = tuple(
+            one if one == other else _NONE for one, other in zip(before, inputs, strict=True)
+        )
+    # Shapes that differ in their nesting only are still those of the text.
+    own = trace.strings.intern_text
+    return {
+        key: (own(key[1]) if shapes == _NONE else shapes, *others)
+        for key, (shapes, *others) in common.items()
+    }
+
+
+def _flat(shapes: str) -> str:
+    """Return shapes with those of a list of tensors as if they were inputs, as NVTX ranges have."""
+    try:
+        parsed = json.loads(shapes)
+    except (ValueError, RecursionError):
+        return shapes
+    flat: list[Any] = []
+    for shape in parsed if isinstance(parsed, list) else []:
+        is_list = isinstance(shape, list) and bool(shape) and isinstance(shape[0], list)
+        flat.extend(shape if is_list else [shape])
+    return json.dumps(flat)
+
+
+def _kept(
+    trace: Trace, found: _Ranges, stays: BoolArray
+) -> tuple[BoolArray, dict[str, ColumnData]]:
+    """Return which ranges are kept, and their names: annotations have their plain ones.
+
+    Args:
+        trace: The trace.
+        found: PyTorch's ranges.
+        stays: Which of these stay if no other range has the plain name of an annotation.
+    """
+    names = trace.columns("range", "name_id")["name_id"]
+    values = names.values.copy()
+    is_kept = np.ones(len(values), np.bool_)
+    is_kept[found.row[~stays]] = False
+    others = np.unique(np.delete(names.values, found.row)).tolist()
+    known = frozenset(trace.strings.texts(others))
+    for row, one in zip(found.row.tolist(), found.said, strict=True):
+        if not one.is_operator:
+            values[row] = trace.strings.intern_text(one.name)
+            is_kept[row] &= one.name not in known
+    spec = TABLES["range"].column("name_id")
+    return is_kept, {"name_id": make_column(spec, values, names.is_valid())}
+
+
+def _references(trace: Trace, is_kept: BoolArray) -> dict[str, dict[str, ColumnData]]:
+    """Return the tables that refer to ranges, with references to those that are kept."""
+    places = np.cumsum(is_kept) - 1
+    tables = {}
+    for table in trace.tables:
+        spec = TABLES[table]
+        columns = [column for column in spec.columns if column.ref == "range"]
+        if not columns or not trace.row_count(table):
+            continue
+        loaded = trace.columns(table, *(column.name for column in spec.columns))
+        for column in columns:
+            data = loaded[column.name]
+            is_valid = data.is_valid() & is_kept[data.values]
+            loaded[column.name] = make_column(
+                column, np.where(is_valid, places[data.values], 0), is_valid
+            )
+        tables[table] = loaded
+    return tables
+
+
+def _texts(name: str, values: npt.ArrayLike) -> ColumnData:
+    array = np.asarray(values, np.int64)
+    return make_column(TABLES["op"].column(name), np.maximum(array, 0), array >= 0)
+
+
+def _numbers(name: str, values: list[int | None]) -> ColumnData:
+    valid = np.array([value is not None for value in values], np.bool_)
+    return make_column(TABLES["op"].column(name), [value or 0 for value in values], valid)
