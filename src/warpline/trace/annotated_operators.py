@@ -118,7 +118,22 @@ def with_annotated_operators(trace: Trace, *, keeps_backward: bool = False) -> T
     rows = np.flatnonzero(is_kept)
     tables["range"] = {name: data.take(rows) for name, data in {**columns, **names}.items()}
     tables |= _references(trace, is_kept)
-    return Trace(ReplacedTables(trace, tables, replace(trace.meta)))
+    notes = _notes(tables["op"], len(tables["op"]["start_ns"]) - int(np.count_nonzero(is_operator)))
+    meta = replace(trace.meta, warnings=(*trace.meta.warnings, *notes))
+    return Trace(ReplacedTables(trace, tables, meta))
+
+
+def _notes(operators: Mapping[str, ColumnData], n_recorded: int) -> list[str]:
+    """Return what to say about element types, which only some operators have."""
+    has_shapes = operators["input_shapes_id"].is_valid()
+    known = int(np.count_nonzero(has_shapes & operators["input_dtypes_id"].is_valid()))
+    total = int(np.count_nonzero(has_shapes))
+    if not n_recorded or known == total:
+        return []
+    return [
+        f"{known:,} of {total:,} operators have element types: the {n_recorded:,} that torch recorded,"
+        + " and those like them in name and shapes, if all of these agree"
+    ]
 
 
 def _ranges(trace: Trace) -> _Ranges:

@@ -21,6 +21,7 @@ from warpline.ops.tree import enclosing, nest
 from warpline.schema.labels import FRAME_KINDS
 from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import ColumnData, Trace
+from warpline.trace.annotated_operators import is_backward_name
 
 SHOWN_FRAMES = 5
 
@@ -245,7 +246,7 @@ def forward_operators(trace: Trace) -> ForwardOperators:
     columns = {key: column.take(rows) for key, column in trace.columns("op", *keys).items()}
     known = columns["sequence"].is_valid()
     number, process, thread, start = (columns[n].values for n in (keys[0], *keys[2:]))
-    is_backward = columns["forward_thread"].filled(0) != 0
+    is_backward = (columns["forward_thread"].filled(0) != 0) | _is_named_backward(trace, rows)
     ahead = np.flatnonzero(known & ~is_backward)
     ahead = ahead[np.argsort(thread[ahead], kind="stable")]
     back = np.flatnonzero(known & is_backward)
@@ -256,3 +257,16 @@ def forward_operators(trace: Trace) -> ForwardOperators:
     maker, other, made = ahead[last.row[both]], ahead[first.row[both]], back[both]
     is_sure = (thread[maker] == thread[other]) & (start[maker] < start[made])
     return ForwardOperators(rows[made[is_sure]], rows[maker[is_sure]])
+
+
+def _is_named_backward(trace: Trace, rows: I64) -> BoolArray:
+    """Return which operators are nodes of the backward pass by their names.
+
+    Those that were NVTX ranges do not say which thread ran the forward operator.
+    """
+    columns = trace.columns("op", "name_id", "forward_thread")
+    names, unsaid = columns["name_id"].values[rows], ~columns["forward_thread"].is_valid()[rows]
+    distinct, codes = np.unique(names, return_inverse=True)
+    named = [is_backward_name(text) for text in trace.strings.texts(distinct.tolist())]
+    is_one: BoolArray = np.array(named, np.bool_)[codes] & unsaid
+    return is_one
