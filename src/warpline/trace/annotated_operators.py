@@ -130,10 +130,8 @@ def _notes(operators: Mapping[str, ColumnData], n_recorded: int) -> list[str]:
     total = int(np.count_nonzero(has_shapes))
     if not n_recorded or known == total:
         return []
-    return [
-        f"{known:,} of {total:,} operators have element types: the {n_recorded:,} that torch recorded,"
-        + " and those like them in name and shapes, if all of these agree"
-    ]
+    which = f"the {n_recorded:,} that torch recorded, and those like them in name and shapes"
+    return [f"{known:,} of {total:,} operators have element types: {which}"]
 
 
 def _ranges(trace: Trace) -> _Ranges:
