@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .context import Context
+from .wrapping import without_dynamo
 
 DOMAIN = "nn.Module"
 
@@ -81,6 +82,7 @@ class ModuleNames:
         self._numbers: dict[str, set[int]] = {}  # of living roots, by class
         self._not_attributes: set[tuple[str, type]] = set()
         self._told: set[str] = set()
+        self._forget = without_dynamo(self._forget_module)
 
     def find(self, module: Any, open_calls: list[Call]) -> Call:
         """Return the name of a module that has none yet, or only as a root.
@@ -93,7 +95,13 @@ class ModuleNames:
             return self._add_root(module)
         found = self._find_attribute(module, open_calls)
         if found is None:
-            found = f"{open_calls[-1].inside}.({class_name(module)})"
+            around = open_calls[-1]
+            name = class_name(module)
+            if (
+                name == "GraphModule"
+            ):  # a step of the compiler, or what it made of the module around
+                return Call(0, around.path, around.inside, around.module)
+            found = f"{around.inside}.({name})"
         self._add_tree(module, found)
         return self.known[id(module)]
 
@@ -153,22 +161,29 @@ class ModuleNames:
         if handle is None:
             handle = self._handles[name] = self._context.agent.name(DOMAIN, name)
         before = self.known.get(key)
-        self.known[key] = call = Call(handle, name, inside, None)
+        self.known[key] = call = Call(handle, name, inside, _Reference(module, self._forget))
+        call.module.of = key, call
         if before is not None:
             self._free(before)
 
-        def forget(_: Any) -> None:
-            # At any time, on any thread.
-            if self.known.get(key) is call:
-                self.known.pop(key, None)
-            self._free(call)
-
-        call.module = weakref.ref(module, forget)
+    def _forget_module(self, reference: _Reference) -> None:
+        """Forget a module that died: at any time, on any thread."""
+        key, call = reference.of
+        if self.known.get(key) is call:
+            self.known.pop(key, None)
+        self._free(call)
 
     def _free(self, call: Call) -> None:
         if call.root is not None:
             of_class, number = call.root
             self._numbers.get(of_class, set()).discard(number)
+
+
+class _Reference(weakref.ref):  # type: ignore[type-arg]
+    """A weak reference to a module, with its identity and its name."""
+
+    __slots__ = ("of",)
+    of: tuple[int, Call]
 
 
 def class_name(module: Any) -> str:

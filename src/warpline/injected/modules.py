@@ -15,7 +15,7 @@ from typing import Any
 
 from .context import Context
 from .module_names import Call, ModuleNames
-from .wrapping import Wrapping
+from .wrapping import Wrapping, without_dynamo
 
 _wrapping = Wrapping()
 
@@ -63,17 +63,20 @@ class _Calls:
 
         It runs for every call of a module: all that it needs is in local variables.
         """
-        local, known, find = self._local, self._names.known, self._find
+        local, known, find = self._local, self._names.known, without_dynamo(self._find)
+        enter_thread = without_dynamo(self._enter_thread)
         agent, sequence = self._context.agent, self._sequence
         push, pop, is_recording = agent.push, agent.pop, agent.is_recording
+        is_compiling = sys.modules["torch"].compiler.is_compiling
 
         def call_module(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if not is_recording():
+            # Dynamo comes here only from a program that names __call__, and goes on to `call`.
+            if is_compiling() or not is_recording():
                 return call(module, *args, **kwargs)
             try:
                 open_calls = local.open
             except AttributeError:
-                open_calls = self._enter_thread()
+                open_calls = enter_thread()
             name = known.get(id(module)) or find(module, open_calls)
             handle = name.handle
             push(handle, sequence())

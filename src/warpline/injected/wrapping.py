@@ -11,8 +11,7 @@ from typing import Any
 class Wrapping:
     """Replaces functions of classes, and gives them back.
 
-    Compiled code is as without us: Dynamo does not look at a wrapper's frame, and takes the
-    original function where a program names the wrapper: nothing is compiled again for it.
+    Dynamo does not look at the frame of a wrapper, only at those of what it calls.
     """
 
     def __init__(self) -> None:
@@ -28,9 +27,7 @@ class Wrapping:
         """
         original = vars(owner)[name]
         wrapper: Any = functools.wraps(original)(make(original))
-        # Dynamo's mark; the original may be a wrapper of ours, too.
-        wrapper._torchdynamo_inline = getattr(original, "_torchdynamo_inline", original)  # noqa: SLF001
-        _hide_frame(wrapper)
+        hide_frame(wrapper)
         setattr(owner, name, wrapper)
         self._replaced.append((owner, name, original, wrapper))
 
@@ -42,9 +39,39 @@ class Wrapping:
                 setattr(owner, name, original)
 
 
-def _hide_frame(wrapper: Any) -> None:
-    """Have Dynamo leave a function's own frame alone, but not those that it calls."""
-    dynamo = getattr(sys.modules["torch"]._C, "_dynamo", None)  # noqa: SLF001
-    skip = getattr(getattr(dynamo, "eval_frame", None), "skip_code", None)
-    if skip is not None:
-        skip(wrapper.__code__)
+def hide_frame(function: Any) -> None:
+    """Have Dynamo leave a function's own frame alone, but not those that it calls.
+
+    torch._dynamo has a function for it, but takes a second to import.
+    """
+    frames = _eval_frame()
+    if hasattr(frames, "skip_code"):  # before PyTorch 2.7
+        frames.skip_code(function.__code__)
+        return
+    strategy = frames._FrameExecStrategy(  # noqa: SLF001
+        frames._FrameAction.SKIP,  # noqa: SLF001
+        frames._FrameAction.DEFAULT,  # noqa: SLF001
+    )
+    frames.set_code_exec_strategy(function.__code__, strategy)
+
+
+def without_dynamo(function: Any) -> Any:
+    """Return a function that does the same, and that Dynamo does not look at, nor at what it calls.
+
+    For functions of ours that wrappers call: compiled code may be running around them.
+    """
+    set_callback = _eval_frame().set_eval_frame
+
+    def call(*args: Any) -> Any:
+        callback = set_callback(None)
+        try:
+            return function(*args)
+        finally:
+            set_callback(callback)
+
+    hide_frame(call)
+    return call
+
+
+def _eval_frame() -> Any:
+    return sys.modules["torch"]._C._dynamo.eval_frame  # noqa: SLF001
