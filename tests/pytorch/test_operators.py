@@ -105,9 +105,9 @@ def test_the_programs_own_profiler_sees_what_it_sees_alone(tmp_path):
 
 def test_errors_of_the_programs_profiler_stay(tmp_path):
     text = """
-with torch.autograd.profiler.profile():
+with torch.autograd.profiler.profile() as profile:
     try:
-        torch.autograd.profiler.profile().__enter__()
+        profile.__enter__()
     except RuntimeError as error:
         print(type(error).__name__)
 """
@@ -119,7 +119,7 @@ def test_the_trace_of_the_programs_profiler_can_be_merged(tmp_path):
     text = PROFILED + f"profile.export_chrome_trace({str(tmp_path / 'trace.json')!r})\n"
     trace, done = record(tmp_path, text)
     merged = warpline.merge(trace, tmp_path / "trace.json")
-    assert counts(merged) == counts_of_torch(done.stdout) + counts(trace)
+    assert counts(merged) == counts_of_torch(done.stdout)
     with pytest.raises(warpline.InputError, match="already"):
         warpline.merge(merged, tmp_path / "trace.json")
 

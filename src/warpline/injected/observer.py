@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .wrapping import Wrapping
+from .wrapping import Wrapping, without_dynamo
 
 BACKWARD, NVTX, NVTX_SHAPES = "backward", "nvtx", "nvtx-shapes"
 RECORDS, RECORDS_SHAPES = "records", "records-shapes"
@@ -91,7 +91,7 @@ class Observer:
             os.register_at_fork(after_in_child=self._leave_in_fork)
         if self.mode != BACKWARD:
             self._calls.replace(self._torch.nn.Module, "__call__", self._wrapper)
-        self.safe_place()
+        self.safe_place(is_end=False)
 
     def stop(self) -> None:
         """End on this thread for good, and leave torch as it was."""
@@ -105,11 +105,16 @@ class Observer:
         """Our state on this thread; None if it has none of ours."""
         return getattr(self._here, "mode", None)
 
-    def safe_place(self, *, is_end: bool = False) -> None:
+    def safe_place(self, is_end: bool) -> None:  # noqa: FBT001 - called in the hot path
         """Begin or end on this thread as the recording has begun or ended.
 
         To be called before a module's call begins and after it has ended, outside all others.
+
+        Args:
+            is_end: Whether it has ended.
         """
+        if self._is_over:
+            return
         is_wanted = bool(self._context.agent.is_recording())
         if self.mode_here is None:
             if is_wanted and self._may_begin():
@@ -128,18 +133,20 @@ class Observer:
 
     def _wrapper(self, call: Any) -> Any:
         """Return what replaces the function `call` of modules: around the outermost is safe."""
-        here, safe_place = self._here, self.safe_place
+        here, safe_place = self._here, without_dynamo(self.safe_place)
+        is_compiling = self._torch.compiler.is_compiling
 
         def call_module(module: Any, /, *words: Any, **named: Any) -> Any:
-            if getattr(here, "is_calling", False):
+            # Dynamo comes here only from a program that names __call__, and goes on to `call`.
+            if is_compiling() or getattr(here, "is_calling", False):
                 return call(module, *words, **named)
             here.is_calling = True
-            safe_place()
+            safe_place(False)
             try:
                 return call(module, *words, **named)
             finally:
                 here.is_calling = False
-                safe_place(is_end=True)
+                safe_place(True)
 
         return call_module
 
@@ -398,7 +405,7 @@ def hold(observer: Observer) -> None:
 def enter_thread() -> None:
     """Begin on this thread, which is about to call a module."""
     if _held is not None:
-        _held.safe_place()
+        _held.safe_place(is_end=False)
 
 
 def has_nvtx() -> bool:
