@@ -67,7 +67,7 @@ def counts(trace, table="op_sum:shape"):
     result = warpline.stats(trace, table)
     names = [field.name for field in result.fields]
     wanted = [names.index(name) for name in ("name", "input_shapes", "calls")]
-    found = Counter()
+    found: Counter[tuple[str, str]] = Counter()
     for row in result.rows():
         name, shapes, calls = (row[place] for place in wanted)
         found[name, json.dumps(flat(json.loads(shapes or "[]")))] += calls
@@ -75,7 +75,7 @@ def counts(trace, table="op_sum:shape"):
 
 
 def counts_of_torch(printed):
-    found = Counter()
+    found: Counter[tuple[str, str]] = Counter()
     for name, shapes, calls in json.loads(printed.splitlines()[-1]):
         found[name, json.dumps(shapes)] += calls
     return found

@@ -165,7 +165,10 @@ def test_operators_of_another_time_are_added():
 
 
 def test_processes_of_a_session_that_recorded_nothing_else_are_added():
-    empty = {"process": {"pid": []}, "thread": {"process_id": [], "tid": []}}
+    empty: dict[str, dict[str, list[int]]] = {
+        "process": {"pid": []},
+        "thread": {"process_id": [], "tid": []},
+    }
     trace = torch_trace({"range": calls([50], ["warpline.clock 1050"])})
     merged = with_framework_records(recording(empty), [trace], monotonic_origin_ns=1000)
     assert merged["process"]["pid"].to_list() == [7]

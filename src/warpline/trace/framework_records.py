@@ -69,6 +69,7 @@ class _Builder:
         self._new: dict[str, list[dict[str, int]]] = {"process": [], _THREAD: []}
         self._parts: dict[str, dict[str, list[ColumnData]]] = {}
         self._operators = ours.row_count(_OPERATORS) if ours.has(_OPERATORS) else 0
+        self._starts: dict[int, list[I64]] = {}  # of operators, by process
         self._notes = [*warnings]
         self._costs: list[Any] = []
         self._names = _range_names(ours)
@@ -182,20 +183,28 @@ class _Builder:
 
     def _refuse_same_operators(self, theirs: Trace, rows: Rows, fit: Fit) -> None:
         """Refuse to have operators twice: those of a process at one time are of one trace."""
-        if not (self._ours.has(_OPERATORS) and theirs.has(_OPERATORS)):
+        if not theirs.has(_OPERATORS):
             return
-        mine, other = (
-            trace.columns(_OPERATORS, "process_id", "start_ns") for trace in (self._ours, theirs)
-        )
-        of_process = rows.process[other["process_id"].values]
+        columns = theirs.columns(_OPERATORS, "process_id", "start_ns")
+        of_process = rows.process[columns["process_id"].values]
         for process in np.unique(of_process[of_process >= 0]).tolist():
-            starts = other["start_ns"].values[of_process == process] + fit.shift_ns
-            own = mine["start_ns"].values[mine["process_id"].values == process]
-            if ((own >= starts.min()) & (own <= starts.max())).any():
+            starts = columns["start_ns"].values[of_process == process] + fit.shift_ns
+            first, last = int(starts.min()), int(starts.max())
+            known = self._starts.setdefault(process, [self._own_starts(process)])
+            if any(((own >= first) & (own <= last)).any() for own in known):
                 raise InputError(
                     f"{_name(self._ours)} has operators of the time of {_name(theirs)} already",
-                    hint="merge into the recording as warpline profile wrote it",
+                    hint="merge each trace once, into the recording that warpline profile wrote",
                 )
+            known.append(starts)
+
+    def _own_starts(self, process: int) -> I64:
+        """Return when the operators of a process begin that the recording has."""
+        if not self._ours.has(_OPERATORS):
+            return np.zeros(0, np.int64)
+        columns = self._ours.columns(_OPERATORS, "process_id", "start_ns")
+        starts: I64 = columns["start_ns"].values[columns["process_id"].values == process]
+        return starts
 
     def _has_better(self, table: str) -> bool:
         return table == "collective" and self._ours.has(table) and self._ours.row_count(table) > 0
