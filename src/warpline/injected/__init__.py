@@ -11,7 +11,9 @@ WARPLINE_PYTORCH in the environment has the words of ``--pytorch``. Each part is
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 
 TYPE_CHECKING = False  # importing typing takes longer than this file
 if TYPE_CHECKING:
@@ -31,9 +33,11 @@ def begin() -> None:
     agent = os.environ.get("NVTX_INJECTION64_PATH", "")
     if _running is not None or not words or not agent or not os.path.isdir(session):  # noqa: PTH112
         return
-    from .parts import Parts  # noqa: PLC0415 - programs that are not recorded do not load it
-
-    _running = Parts(session, agent, frozenset(words.split(",")))
+    other = sys.modules.get("_warpline_injected")
+    if other is not None and other.__name__ != __name__:
+        other.end()  # of a recording that has ended: this package is here for another one
+    parts = importlib.import_module(f"{__name__}.parts")  # nothing that is not needed
+    _running = parts.Parts(session, agent, frozenset(words.split(",")))
     _running.begin()
 
 
