@@ -170,6 +170,13 @@ print([hasattr(one, "__wrapped__") for one in (
     assert done.stdout == "[False, False, False, False]\n"
 
 
+def test_modules_and_operators_may_be_recorded_together(tmp_path):
+    alone, _ = record(tmp_path, "run()\n")
+    both, _ = record(tmp_path, "run()\n", asked="all,functions-trace-shapes", name="both")
+    assert counts(both) == counts(alone)
+    assert "Sequential.0" in both["range"]["name"].to_list()
+
+
 def test_environment_is_that_of_the_program(tmp_path):
     _, done = record(tmp_path, "import os\nprint('KINETO_LOG_LEVEL' in os.environ)\n")
     assert ("KINETO_LOG_LEVEL" in os.environ) == (done.stdout.strip() == "True")

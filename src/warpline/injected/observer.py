@@ -81,7 +81,6 @@ class Observer:
         self._thread = threading.get_ident()
         self._program = 0  # profilers of the program that are on
         self._is_over = False
-        self._notes: set[str] = set()
 
     def start(self) -> None:
         """Watch the program's profilers, and begin on this thread."""
@@ -89,7 +88,9 @@ class Observer:
         self._watch()
         if self._taker is not None and hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._leave_in_fork)
-        if self.mode != BACKWARD:
+        if "modules" in self._context.asked:
+            self._context.safe_places.append(self.safe_place)
+        else:
             self._calls.replace(self._torch.nn.Module, "__call__", self._wrapper)
         self.safe_place(is_end=False)
 
@@ -154,7 +155,9 @@ class Observer:
         if self._is_over or self._program or self._torch._C._autograd._profiler_enabled():
             return False
         if self.mode in _OF_RECORDS and not self._is_first_thread:
-            self._note("only operators of the main thread are recorded: this PyTorch has no NVTX")
+            self._context.note(
+                "only operators of the main thread are recorded: this PyTorch has no NVTX"
+            )
             return False
         return not getattr(self._here, "was_on", False) or outside_operators()
 
@@ -212,12 +215,7 @@ class Observer:
         except Exception as error:  # noqa: BLE001 - noted
             self._is_over = True
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self._note(f"torch's operators are not recorded, or not all: {why}")
-
-    def _note(self, text: str) -> None:
-        if text not in self._notes:
-            self._notes.add(text)
-            self._context.note(text)
+            self._context.note(f"torch's operators are not recorded, or not all: {why}")
 
     def _config(self, mode: str) -> Any:
         profiler = self._torch._C._profiler
@@ -250,6 +248,8 @@ class Observer:
 
     def _unwatch(self) -> None:
         self._calls.restore()
+        if self.safe_place in self._context.safe_places:
+            self._context.safe_places.remove(self.safe_place)
         for owner, name, ours in reversed(self._replaced):
             if owner.__dict__.get(name) is ours:
                 setattr(owner, name, ours.__wrapped__)
@@ -271,7 +271,7 @@ class Observer:
         if self.mode_here is None:
             return
         self._end()
-        self._note(
+        self._context.note(
             "the program uses torch.profiler: meanwhile its operators are recorded there, not here;"
             " warpline merge adds them"
         )
