@@ -682,9 +682,9 @@ def export(
 def merge(recording: Recordings, *traces: PathLike) -> Trace:
     """Return a recording with the operators of PyTorch profiler traces of the same run.
 
-    Added are operators, Python functions, allocations, annotations whose names the recording does
-    not have as ranges, and collectives where it has none. Everything that the recording has stays
-    as it is. Write the result with `export`.
+    Added are operators, Python functions, allocations, annotations that the recording does not have
+    as ranges, and collectives where it has none. Everything that the recording has stays as it is.
+    Write the result with `export`.
 
     Args:
         recording: A trace, a path, or a list of paths.

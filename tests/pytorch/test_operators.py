@@ -173,7 +173,8 @@ print([hasattr(one, "__wrapped__") for one in (
 def test_modules_and_operators_may_be_recorded_together(tmp_path):
     alone, _ = record(tmp_path, "run()\n")
     both, _ = record(tmp_path, "run()\n", asked="all,functions-trace-shapes", name="both")
-    assert counts(both) == counts(alone)
+    # Steps of the optimizer are ranges of their own then, and no annotations.
+    assert counts(both) == {key: n for key, n in counts(alone).items() if "Optimizer" not in key[0]}
     assert "Sequential.0" in both["range"]["name"].to_list()
 
 

@@ -75,9 +75,13 @@ def test_ranges_of_named_domains_and_other_styles_are_left_alone():
     assert with_annotated_operators(trace) is trace
 
 
-def test_an_annotation_that_another_range_has_is_left_out():
-    table = ranges(["step", "step, op_id = 8", "other, op_id = 9"], domain=["torch", None, None])
-    assert texts(converted({"range": table}), "range", "name") == ["step", "other"]
+def test_an_annotation_is_left_out_where_another_range_has_its_name():
+    names = ["step", "step, op_id = 8", "step, op_id = 9", "other, op_id = 10"]
+    table = ranges(names, domain=["torch", None, None, None])
+    table |= {"start_ns": [0, 1, 50, 60], "end_ns": [40, 39, 55, 70]}
+    trace = converted({"range": table})
+    assert texts(trace, "range", "name") == ["step", "step", "other"]
+    assert texts(trace, "range", "start_ns") == [0, 50, 60]
 
 
 def test_ranges_of_backward_nodes_may_stay():

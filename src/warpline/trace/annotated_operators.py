@@ -22,6 +22,7 @@ from warpline.schema import TABLES
 from warpline.schema.labels import RANGE_STYLES
 from warpline.trace.column import ColumnData, concatenate, make_column, null_column
 from warpline.trace.replaced import ReplacedTables
+from warpline.trace.same_ranges import NamedSpans, are_among
 from warpline.trace.trace import Trace
 
 _TEXT = lazy_pattern(
@@ -97,9 +98,9 @@ class _Ranges(NamedTuple):
 def with_annotated_operators(trace: Trace, *, keeps_backward: bool = False) -> Trace:
     """Return a trace with rows of `op` instead of PyTorch's ranges of operators.
 
-    Ranges of record_function have their plain name, and are left out if the trace has others of
-    that name. Operators of which torch has no record get element types and strides, and the nesting
-    of shapes, of the rows of `op` with their name and shapes, if all of these agree.
+    Ranges of record_function have their plain name, and are left out where another range has that
+    name at the same time. Operators of which torch has no record get element types and strides, and
+    the nesting of shapes, of the rows of `op` with their name and shapes, if all of these agree.
 
     Args:
         trace: The trace; it is returned as it is if it has no such range.
@@ -237,18 +238,22 @@ def _kept(
     Args:
         trace: The trace.
         found: PyTorch's ranges.
-        stays: Which of these stay if no other range has the plain name of an annotation.
+        stays: Which of these stay, but for annotations that another range marks, too.
     """
-    names = trace.columns("range", "name_id")["name_id"]
+    columns = trace.columns("range", "name_id", "thread_id", "start_ns", "end_ns")
+    names = columns["name_id"]
     values = names.values.copy()
+    annotations = np.array([not one.is_operator for one in found.said], np.bool_)
+    plain = [one.name for one in found.said if not one.is_operator]
+    values[found.row[annotations]] = [trace.strings.intern_text(name) for name in plain]
     is_kept = np.ones(len(values), np.bool_)
     is_kept[found.row[~stays]] = False
-    others = np.unique(np.delete(names.values, found.row)).tolist()
-    known = frozenset(trace.strings.texts(others))
-    for row, one in zip(found.row.tolist(), found.said, strict=True):
-        if not one.is_operator:
-            values[row] = trace.strings.intern_text(one.name)
-            is_kept[row] &= one.name not in known
+    thread, start, end = (data.values for data in list(columns.values())[1:])
+    spans = NamedSpans(values.astype(np.int64), thread.astype(np.int64), start, end)
+    others = np.ones(len(values), np.bool_)
+    others[found.row] = False
+    rows = found.row[annotations]
+    is_kept[rows[are_among(spans.take(rows), spans.take(others))]] = False
     spec = TABLES["range"].column("name_id")
     return is_kept, {"name_id": make_column(spec, values, names.is_valid())}
 

@@ -16,6 +16,7 @@ from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace.column import ColumnData, concatenate, make_column, null_column, translated
 from warpline.trace.common_events import Fit, Rows, shift_of
 from warpline.trace.replaced import ReplacedTables
+from warpline.trace.same_ranges import NamedSpans, are_among
 from warpline.trace.trace import Trace
 from warpline.units import plural
 
@@ -35,10 +36,10 @@ def with_framework_records(
 ) -> Trace:
     """Return a recording with the operators of PyTorch traces of the same processes.
 
-    Added are operators, Python functions, allocations, ranges whose names the recording does not
-    have, and collectives where it has none. Its own rows stay as they are. Processes are the same
-    by their ids, threads by theirs, and times are shifted by `common_events`. A warning says how
-    well each trace fits.
+    Added are operators, Python functions, allocations, ranges that the recording does not have by
+    name and time, and collectives where it has none. Its own rows stay as they are. Processes are
+    the same by their ids, threads by theirs, and times are shifted by `common_events`. A warning
+    says how well each trace fits.
 
     Args:
         ours: The recording.
@@ -64,6 +65,7 @@ class _Builder:
 
     def __init__(self, ours: Trace, warnings: Sequence[str]) -> None:
         self._ours = ours
+        _read_texts(ours)
         self._pids = _rows_by_number(ours, "process", "pid")
         self._threads = _threads(ours)
         self._new: dict[str, list[dict[str, int]]] = {"process": [], _THREAD: []}
@@ -72,7 +74,6 @@ class _Builder:
         self._starts: dict[int, list[I64]] = {}  # of operators, by process
         self._notes = [*warnings]
         self._costs: list[Any] = []
-        self._names = _range_names(ours)
 
     def add_processes(self, theirs: Trace) -> None:
         """Add the processes of a trace that the recording does not know."""
@@ -224,7 +225,7 @@ class _Builder:
         if table == _OPERATORS:
             self._operators += int(np.count_nonzero(is_kept))
         if table == "range":
-            is_kept &= ~self._known_ranges(theirs, columns["name_id"], columns["domain_id"])
+            is_kept &= ~self._known_ranges(theirs, rows, shift_ns)
         chosen = np.flatnonzero(is_kept)
         parts = self._parts.setdefault(table, {column.name: [] for column in spec.columns})
         places = {
@@ -243,17 +244,38 @@ class _Builder:
                 data = make_column(column, data.values + shift_ns, data.valid)
             parts[column.name].append(data)
 
-    def _known_ranges(self, theirs: Trace, names: ColumnData, domains: ColumnData) -> BoolArray:
-        """Return which ranges the recording has already, by their names, or that tell the time."""
+    def _known_ranges(self, theirs: Trace, rows: Rows, shift_ns: int) -> BoolArray:
+        """Return which ranges the recording has already, or that only tell the time."""
+        columns = theirs.columns("range", "name_id", "domain_id", "thread_id", "start_ns", "end_ns")
+        names, domains, threads, *times = columns.values()
         distinct, codes = np.unique(names.filled(0), return_inverse=True)
         texts = theirs.strings.texts(distinct.tolist()) if len(codes) else []
-        known = [text in self._names or text.startswith(CLOCK) for text in texts]
-        is_known: BoolArray = np.array(known, np.bool_)[codes]
+        tell_time = np.array([text.startswith(CLOCK) for text in texts], np.bool_)[codes]
+        own_names = translated(names, theirs.strings, self._ours.strings).values.astype(np.int64)
+        spans = NamedSpans(
+            own_names, rows.thread[threads.values], *(time.values + shift_ns for time in times)
+        )
+        is_known: BoolArray = tell_time | are_among(spans, self._ranges())
         of_modules = theirs.strings.find(MODULE_DOMAIN)
-        domain = self._ours.strings.find(MODULE_DOMAIN)
-        if of_modules is not None and domain is not None:
+        if of_modules is not None and self._ours.strings.find(MODULE_DOMAIN) is not None:
             is_known |= domains.is_valid() & (domains.values == of_modules)
         return is_known
+
+    def _ranges(self) -> NamedSpans:
+        """Return the named ranges of the recording."""
+        if not self._ours.has("range"):
+            return NamedSpans(*(np.zeros(0, np.int64) for _ in NamedSpans._fields))
+        columns = self._ours.columns("range", "name_id", "thread_id", "start_ns", "end_ns")
+        rows = np.flatnonzero(columns["name_id"].is_valid())
+        return NamedSpans(*(data.values[rows].astype(np.int64) for data in columns.values()))
+
+
+def _read_texts(trace: Trace) -> None:
+    """Have the source read its texts: sources do with their first text, before texts are added."""
+    for table in trace.tables:
+        for column in TABLES[table].columns:
+            if column.ref == "string" and not len(trace.strings):
+                trace.columns(table, column.name)
 
 
 def _name(trace: Trace) -> str:
@@ -285,14 +307,6 @@ def _devices(ours: Trace, theirs: Trace) -> I64:
     known = _rows_by_number(ours, "device", "gpu_index")
     indices = theirs.columns("device", "gpu_index")["gpu_index"].values.tolist()
     return np.array([known.get(index, _NOT_THERE) for index in indices], np.int64)
-
-
-def _range_names(trace: Trace) -> frozenset[str]:
-    if not trace.has("range"):
-        return frozenset()
-    names = trace.columns("range", "name_id")["name_id"]
-    distinct = np.unique(names.values[names.is_valid()])
-    return frozenset(trace.strings.texts(distinct.tolist()))
 
 
 def _span_of_operators(trace: Trace) -> tuple[int, int] | None:
