@@ -124,6 +124,22 @@ def test_operators_like_recorded_ones_have_their_types_and_lists():
     assert "4 of 5 operators have element types" in trace.meta.warnings[-1]
 
 
+def test_operators_of_a_repeated_step_have_the_types_of_their_place():
+    recorded = sample(
+        name=["aten::add", "aten::add"],
+        input_shapes=["[[2]]", "[[2]]"],
+        input_dtypes=['["float"]', '["half"]'],
+    )
+    names = ["aten::mm", *["aten::add"] * 5]
+    names = [f"{name}, op_id = {place}, sizes = [[2]]" for place, name in enumerate(names)]
+    rows = converted({"range": ranges(names), "op": recorded})["op"]
+    # After two repetitions, one operator is left, of which nothing tells which one it is.
+    assert rows["input_dtypes"].to_list() == [None, *['["float"]', '["half"]'] * 2, None] + [
+        '["float"]',
+        '["half"]',
+    ]
+
+
 def test_tables_of_operators_read_ranges():
     names = ["step, op_id = 1", "aten::linear, op_id = 2, sizes = [[2, 3]]", "aten::mm, op_id = 3"]
     table = ranges(names) | {"start_ns": [0, 10, 20], "end_ns": [100, 60, 50]}

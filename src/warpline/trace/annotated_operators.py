@@ -8,13 +8,11 @@ without ``::`` is one, unless it is a backward node's or has a sequence number o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
@@ -23,6 +21,7 @@ from warpline.schema.labels import RANGE_STYLES
 from warpline.trace.column import ColumnData, concatenate, make_column, null_column
 from warpline.trace.replaced import ReplacedTables
 from warpline.trace.same_ranges import NamedSpans, are_among
+from warpline.trace.sampled_inputs import inputs_of
 from warpline.trace.trace import Trace
 
 _TEXT = lazy_pattern(
@@ -33,8 +32,6 @@ _BACKWARD = lazy_pattern(r"Backward[0-9]*$")
 _EVALUATING = "autograd::engine::evaluate_function: "
 _NAMED_PLAINLY = frozenset(("detach", "detach_"))  # operators
 _PUSH_POP = next(value for value, label in RANGE_STYLES.items() if label == "PushPop")
-_NONE = -1
-_SAMPLED = "input_shapes_id", "input_dtypes_id", "input_strides_id"
 
 
 class Annotation(NamedTuple):
@@ -99,8 +96,8 @@ def with_annotated_operators(trace: Trace, *, keeps_backward: bool = False) -> T
     """Return a trace with rows of `op` instead of PyTorch's ranges of operators.
 
     Ranges of record_function have their plain name, and are left out where another range has that
-    name at the same time. Operators of which torch has no record get element types and strides, and
-    the nesting of shapes, of the rows of `op` with their name and shapes, if all of these agree.
+    name at the same time. Operators have element types and strides of the rows of `op` that are
+    like them: see `sampled_inputs`.
 
     Args:
         trace: The trace; it is returned as it is if it has no such range.
@@ -159,10 +156,11 @@ def _operators(trace: Trace, found: _Ranges, is_operator: BoolArray) -> dict[str
     spans = trace.columns("range", "start_ns", "end_ns", "process_id", "thread_id")
     pool = trace.strings
     made: dict[str, ColumnData] = {name: data.take(rows) for name, data in spans.items()}
-    made["name_id"] = _texts("name_id", [pool.intern_text(one.name) for one in said])
+    names = [pool.intern_text(one.name) for one in said]
+    made["name_id"] = make_column(spec.column("name_id"), names)
     made["external_id"] = _numbers("external_id", [one.op_id for one in said])
     made["sequence"] = _numbers("sequence", [one.sequence for one in said])
-    made |= _inputs(trace, said)
+    made |= inputs_of(trace, rows, [(one.name, one.sizes) for one in said])
     own = trace.columns("op", *(c.name for c in spec.columns)) if trace.has("op") else {}
     return {
         column.name: concatenate(
@@ -173,61 +171,6 @@ def _operators(trace: Trace, found: _Ranges, is_operator: BoolArray) -> dict[str
         )
         for column in spec.columns
     }
-
-
-def _inputs(trace: Trace, said: list[Annotation]) -> dict[str, ColumnData]:
-    """Return the columns of inputs, of texts and of torch's records of like operators."""
-    sample = _sample(trace)
-    pool, known = trace.strings, dict[tuple[str, str | None], tuple[int, ...]]()
-    for one in said:
-        key = one.name, one.sizes
-        if key not in known and one.sizes is not None:
-            plain = _flat(one.sizes)
-            like = sample.get((one.name, plain))
-            known[key] = like or (pool.intern_text(plain), _NONE, _NONE)
-    nothing = (_NONE,) * len(_SAMPLED)
-    values = np.array(
-        [known.get((one.name, one.sizes), nothing) for one in said], np.int64
-    ).reshape(-1, len(_SAMPLED))
-    return {name: _texts(name, values[:, place]) for place, name in enumerate(_SAMPLED)}
-
-
-def _sample(trace: Trace) -> Mapping[tuple[str, str], tuple[int, ...]]:
-    """Return texts of the inputs that all recorded operators of a name and shapes have in common.
-
-    They are rows of the string pool, in the order of `_SAMPLED`: -1 where operators differ.
-    """
-    if not trace.has("op"):
-        return {}
-    columns = trace.columns("op", "name_id", *_SAMPLED)
-    table = np.stack([columns[name].filled(_NONE) for name in ("name_id", *_SAMPLED)], axis=1)
-    table = np.unique(table[columns["input_shapes_id"].is_valid()], axis=0)
-    common: dict[tuple[str, str], tuple[int, ...]] = {}
-    for name, *inputs in table.tolist():
-        key = trace.strings.text(name), _flat(trace.strings.text(inputs[0]))
-        before = common.get(key, tuple(inputs))
-        common[key] = tuple(
-            one if one == other else _NONE for one, other in zip(before, inputs, strict=True)
-        )
-    # Shapes that differ in their nesting only are still those of the text.
-    own = trace.strings.intern_text
-    return {
-        key: (own(key[1]) if shapes == _NONE else shapes, *others)
-        for key, (shapes, *others) in common.items()
-    }
-
-
-def _flat(shapes: str) -> str:
-    """Return shapes with those of a list of tensors as if they were inputs, as NVTX ranges have."""
-    try:
-        parsed = json.loads(shapes)
-    except (ValueError, RecursionError):
-        return shapes
-    flat: list[Any] = []
-    for shape in parsed if isinstance(parsed, list) else []:
-        is_list = isinstance(shape, list) and bool(shape) and isinstance(shape[0], list)
-        flat.extend(shape if is_list else [shape])
-    return json.dumps(flat)
 
 
 def _kept(
@@ -276,11 +219,6 @@ def _references(trace: Trace, is_kept: BoolArray) -> dict[str, dict[str, ColumnD
             )
         tables[table] = loaded
     return tables
-
-
-def _texts(name: str, values: npt.ArrayLike) -> ColumnData:
-    array = np.asarray(values, np.int64)
-    return make_column(TABLES["op"].column(name), np.maximum(array, 0), array >= 0)
 
 
 def _numbers(name: str, values: list[int | None]) -> ColumnData:
