@@ -134,10 +134,8 @@ def test_operators_of_a_repeated_step_have_the_types_of_their_place():
     names = [f"{name}, op_id = {place}, sizes = [[2]]" for place, name in enumerate(names)]
     rows = converted({"range": ranges(names), "op": recorded})["op"]
     # After two repetitions, one operator is left, of which nothing tells which one it is.
-    assert rows["input_dtypes"].to_list() == [None, *['["float"]', '["half"]'] * 2, None] + [
-        '["float"]',
-        '["half"]',
-    ]
+    pair = ['["float"]', '["half"]']
+    assert rows["input_dtypes"].to_list() == [None, *pair, *pair, None, *pair]
 
 
 def test_tables_of_operators_read_ranges():
