@@ -19,6 +19,7 @@ BORDERS = {
     "bench/worker.py",
     "injected/context.py",
     "injected/startup/sitecustomize.py",
+    "injected/watch_import.py",
 }
 
 SOURCE = Path(__file__).parents[2] / "src" / "warpline"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -42,7 +41,7 @@ class Context:
     def attach(self, torch: ModuleType) -> bool:
         """Load the agent and return True; OSError if that fails."""
         self.agent = Agent(self._agent_file)
-        self.tell_process(torch=getattr(torch, "__version__", ""))
+        self.add_line("process.jsonl", {"torch": str(getattr(torch, "__version__", ""))})
         return True
 
     def file(self, name: str) -> Path:
@@ -90,8 +89,3 @@ class Context:
         """Note that a part does not record, or not all, for an error of ours."""
         name = part.rpartition(".")[2]
         self.note(f"--pytorch: {name} stopped: {type(error).__name__}: {error}")
-
-    def tell_process(self, **more: str) -> None:
-        """Note that this process ran the package, with versions."""
-        python = ".".join(map(str, sys.version_info[:3]))
-        self.add_line("process.jsonl", {"python": python, **more})

@@ -8,7 +8,6 @@ import sys
 from types import ModuleType
 
 from .context import Context
-from .watch_import import call_after_import, forget
 
 # The file of a part, and the words of --pytorch that it is for. In this order they start.
 PARTS = (
@@ -33,21 +32,16 @@ class Parts:
         self._context = Context(session, agent, asked)
         self._started: list[tuple[str, ModuleType]] = []
 
-    def begin(self) -> None:
-        """Start the parts once torch has been imported."""
-        self._context.tell_process()
-        atexit.register(self.end)
-        call_after_import("torch", self._start)
-
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the parts that were started, the last one first."""
-        atexit.unregister(self.end)
-        forget(self._start)
+        atexit.unregister(self.stop)
         while self._started:
             name, part = self._started.pop()
             self._context.guarded(name, part.stop)()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the parts, in a program that has imported torch; they stop when it exits."""
+        atexit.register(self.stop)
         context = self._context
         if not context.guarded("agent", context.attach, otherwise=False)(sys.modules["torch"]):
             return

@@ -92,8 +92,8 @@ def _number(value: Any) -> int | None:
 
 
 def _packed(kind: str, values: Sequence[Any]) -> Packed:
-    """Return values with their mask; None stands for no value."""
-    valid = bytes(value is not None for value in values)
+    """Return values with their mask, if there are some without a value: None."""
+    valid = bytes(value is not None for value in values) if None in values else None
     return struct.pack(f"={len(values)}{kind}", *(value or 0 for value in values)), valid
 
 

@@ -26,16 +26,14 @@ def _begin(here):
     """Start what is asked for."""
     if sys.version_info < (3, 9):
         return
-    loading = importlib.import_module("importlib.util")
-    folder = os.path.dirname(here)  # noqa: PTH120
-    spec = loading.spec_from_file_location(
-        "_warpline_injected",
-        os.path.join(folder, "__init__.py"),  # noqa: PTH118
-        submodule_search_locations=[folder],
-    )
-    package = loading.module_from_spec(spec)
-    sys.modules["_warpline_injected"] = package
-    spec.loader.exec_module(package)
+    name, folder = "_warpline_injected", os.path.dirname(here)  # noqa: PTH120
+    machinery = importlib.import_module("importlib.machinery")
+    loader = machinery.SourceFileLoader(name, os.path.join(folder, "__init__.py"))  # noqa: PTH118
+    package = sys.modules[name] = type(sys)(name)
+    package.__spec__ = machinery.ModuleSpec(name, loader, origin=loader.path, is_package=True)
+    package.__spec__.submodule_search_locations.append(folder)
+    package.__package__, package.__path__ = name, [folder]
+    loader.exec_module(package)
     package.begin()
 
 
