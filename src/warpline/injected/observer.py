@@ -36,6 +36,7 @@ _OF_RECORDS = (RECORDS, RECORDS_SHAPES)
 
 # Modules of torch whose frames may be around a place where no operator is open.
 _HARMLESS = ("torch.nn.modules.module", "torch.optim", "torch.multiprocessing", "torch.distributed")
+_FAILED = object()
 _QUIET = 99  # above all of Kineto's levels
 _SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"
 
@@ -162,20 +163,22 @@ class Observer:
         return not getattr(self._here, "was_on", False) or outside_operators()
 
     def _begin(self, mode: str) -> None:
-        if self._is_over:
-            return
+        if not self._is_over:
+            self._attempt(self._enter, mode)
+
+    def _enter(self, mode: str) -> None:
+        """Begin a state of torch's on this thread."""
         autograd, scopes = self._torch._C._autograd, set()
         config, activities = self._config(mode), self._activities(mode)
         if mode == BACKWARD:
             scopes = {self._torch._C._profiler.RecordScope.BACKWARD_FUNCTION}
-        with self._noting_errors():
-            if mode in _OF_RECORDS:
-                autograd._prepare_profiler(config, activities)  # the first one sets Kineto's level
-            with _silent(self._torch):
-                autograd._enable_profiler(config, activities, scopes)
-            self._here.mode, self._here.was_on = mode, True
-            if mode in _OF_RECORDS and self._taker is not None:
-                self._taker.began()
+        if mode in _OF_RECORDS:
+            autograd._prepare_profiler(config, activities)  # the first one sets Kineto's level
+        with _silent(self._torch):
+            autograd._enable_profiler(config, activities, scopes)
+        self._here.mode, self._here.was_on = mode, True
+        if mode in _OF_RECORDS and self._taker is not None:
+            self._taker.began()
 
     def _end(self) -> None:
         mode = self.mode_here
@@ -183,17 +186,22 @@ class Observer:
             return
         taker = self._taker if mode in _OF_RECORDS else None
         if taker is not None:
-            with self._noting_errors():
-                taker.ending()
-        with self._noting_errors(), _silent(self._torch):
-            result = self._leave()
-            if taker is not None and not taker.take(result):
-                self._is_over = True
+            self._attempt(taker.ending)
+        result = self._attempt(self._leave)
+        if taker is not None and result is not _FAILED and not self._attempt(taker.take, result):
+            self._is_over = True
+
+    def _attempt(self, function: Callable[..., Any], *words: Any) -> Any:
+        """Call a function; an error is noted and ends our part, not the program."""
+        result = self._context.guarded("operators", function, otherwise=_FAILED)(*words)
+        self._is_over |= result is _FAILED
+        return result
 
     def _leave(self) -> Any:
         """End torch's state of this thread and the ranges in it; return what torch recorded."""
         self._here.mode = None
-        result = self._torch._C._autograd._disable_profiler()
+        with _silent(self._torch):
+            result = self._torch._C._autograd._disable_profiler()
         for one in self._ranges():  # without a state, this writes nothing
             with contextlib.suppress(Exception):
                 _original(type(one).__exit__)(one, None, None, None)
@@ -206,16 +214,6 @@ class Observer:
         if self.mode_here in _OF_RECORDS:
             self._end()
             self._is_over = True
-
-    @contextlib.contextmanager
-    def _noting_errors(self) -> Iterator[None]:
-        """Whatever fails ends the recording of operators, and not the program."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - noted
-            self._is_over = True
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self._context.note(f"torch's operators are not recorded, or not all: {why}")
 
     def _config(self, mode: str) -> Any:
         profiler = self._torch._C._profiler

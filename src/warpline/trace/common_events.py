@@ -72,7 +72,7 @@ class _Events(NamedTuple):
 
 
 def shift_of(ours: Trace, theirs: Trace, rows: Rows, monotonic_origin_ns: int | None) -> Fit | None:
-    """Return how the clock of another trace differs; None if nothing tells.
+    """Return how the clock of another trace differs; None if unknown.
 
     In this order: ranges of the other trace that state a monotonic time, CUDA API calls of the same
     correlation, calls and ranges of the same name on a thread, the UTC time at which each begins.

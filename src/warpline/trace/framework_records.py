@@ -45,7 +45,7 @@ def with_framework_records(
         ours: The recording.
         traces: The traces, each of a file of its own.
         monotonic_origin_ns: The monotonic time that is 0 in the recording, if the traces are of its
-            session: processes that it does not know, which had nothing else to record, are added.
+            session: processes that are missing, which had nothing else to record, are added.
         warnings: Warnings to add to those of the recording.
 
     Raises:
@@ -76,7 +76,7 @@ class _Builder:
         self._costs: list[Any] = []
 
     def add_processes(self, theirs: Trace) -> None:
-        """Add the processes of a trace that the recording does not know."""
+        """Add the processes of a trace that the recording does not have."""
         columns = theirs.columns("process", "pid", "name_id")
         names = translated(columns["name_id"], theirs.strings, self._ours.strings)
         for pid, name in zip(columns["pid"].values.tolist(), names.values.tolist(), strict=True):
@@ -144,7 +144,7 @@ class _Builder:
         return Rows(process, np.array(thread, np.int64))
 
     def _with_new_threads(self, theirs: Trace, rows: Rows) -> Rows:
-        """Add the threads that the recording does not know."""
+        """Add the threads that the recording does not have."""
         columns = theirs.columns(_THREAD, "process_id", "tid")
         thread = rows.thread.copy()
         for row in np.flatnonzero(thread < 0).tolist():
@@ -245,7 +245,7 @@ class _Builder:
             parts[column.name].append(data)
 
     def _known_ranges(self, theirs: Trace, rows: Rows, shift_ns: int) -> BoolArray:
-        """Return which ranges the recording has already, or that only tell the time."""
+        """Return which ranges the recording has already, or that only have a time."""
         columns = theirs.columns("range", "name_id", "domain_id", "thread_id", "start_ns", "end_ns")
         names, domains, threads, *times = columns.values()
         distinct, codes = np.unique(names.filled(0), return_inverse=True)
