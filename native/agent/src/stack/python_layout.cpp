@@ -1,0 +1,123 @@
+#include "stack/python_layout.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace warpline::agent {
+namespace {
+
+constexpr unsigned kOldest = 9, kNewest = 13;  // of 3.x
+constexpr std::uint16_t kNoLink = PythonLayout::kNoLink;
+
+// Made of CPython's own headers; tests/agent_cuda/test_python_layouts.py compares them.
+constexpr PythonLayout kLayouts[] = {
+    // 3.9
+    {.state_frame = 24, .link_frame = kNoLink, .frame_previous = 24, .frame_code = 32,
+     .frame_instruction = 104, .frame_owner = 0, .frame_is_entry = 0, .frame_bytes = 112,
+     .code_first_line = 40, .code_file = 104, .code_name = 112, .code_lines = 120, .code_start = 0,
+     .code_bytes = 128, .text_of_ascii = 48, .text_of_others = 72,
+     .instruction = PythonInstruction::kByte, .lines = raw::PythonLines::kDeltas},
+    // 3.10
+    {.state_frame = 24, .link_frame = kNoLink, .frame_previous = 24, .frame_code = 32,
+     .frame_instruction = 96, .frame_owner = 0, .frame_is_entry = 0, .frame_bytes = 104,
+     .code_first_line = 40, .code_file = 104, .code_name = 112, .code_lines = 120, .code_start = 0,
+     .code_bytes = 128, .text_of_ascii = 48, .text_of_others = 72,
+     .instruction = PythonInstruction::kUnit, .lines = raw::PythonLines::kRanges},
+    // 3.11
+    {.state_frame = 56, .link_frame = 8, .frame_previous = 48, .frame_code = 32,
+     .frame_instruction = 56, .frame_owner = 69, .frame_is_entry = 68, .frame_bytes = 72,
+     .code_first_line = 72, .code_file = 112, .code_name = 128, .code_lines = 136,
+     .code_start = 184, .code_bytes = 144, .text_of_ascii = 48, .text_of_others = 72,
+     .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
+    // 3.12
+    {.state_frame = 56, .link_frame = 0, .frame_previous = 8, .frame_code = 0,
+     .frame_instruction = 56, .frame_owner = 70, .frame_is_entry = 0, .frame_bytes = 72,
+     .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
+     .code_start = 192, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
+     .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
+    // 3.13
+    {.state_frame = 72, .link_frame = kNoLink, .frame_previous = 8, .frame_code = 0,
+     .frame_instruction = 56, .frame_owner = 70, .frame_is_entry = 0, .frame_bytes = 72,
+     .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
+     .code_start = 200, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
+     .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
+};
+
+template <class Function>
+void find(Function*& function, const char* name, const char* other_name = nullptr) noexcept {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (found == nullptr && other_name != nullptr) found = dlsym(RTLD_DEFAULT, other_name);
+  std::memcpy(&function, &found, sizeof function);
+}
+
+std::uint64_t address_of(const char* symbol) noexcept {
+  return reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, symbol));
+}
+
+// What 3.13 says of itself at the start of _PyRuntime, for debuggers: words, by their place.
+struct DebugOffsets {
+  char cookie[8];
+  std::uint64_t words[72];
+
+  std::uint64_t is_free_threaded() const noexcept { return words[1]; }
+  bool agree_with(const PythonLayout& layout) const noexcept {
+    return words[22] == layout.state_frame && words[28] == layout.frame_previous &&
+           words[29] == layout.frame_code && words[30] == layout.frame_instruction &&
+           words[32] == layout.frame_owner && words[34] == layout.code_file &&
+           words[36] == layout.code_name && words[37] == layout.code_lines &&
+           words[38] == layout.code_first_line && words[42] == layout.code_start &&
+           words[44] == kObjectType && words[67] == kTextState && words[68] == kTextLength &&
+           words[69] == layout.text_of_ascii;
+  }
+};
+
+const char* check_debug_offsets(const PythonLayout& layout) noexcept {
+  const auto* offsets = reinterpret_cast<const DebugOffsets*>(address_of("_PyRuntime"));
+  if (offsets == nullptr || std::memcmp(offsets->cookie, "xdebugpy", 8) != 0) {
+    return "this build of Python does not describe itself";
+  }
+  if (offsets->is_free_threaded() != 0) return "this build of Python is free-threaded";
+  return offsets->agree_with(layout) ? nullptr : "this build of Python is not known";
+}
+
+// The minor version of Python 3, 0 for others.
+unsigned version() noexcept {
+  const char* (*get_version)() = nullptr;
+  find(get_version, "Py_GetVersion");
+  const char* text = get_version == nullptr ? "" : get_version();
+  return std::strncmp(text, "3.", 2) == 0
+             ? static_cast<unsigned>(std::strtoul(text + 2, nullptr, 10))
+             : 0;
+}
+
+}  // namespace
+
+bool find_python(Python& python, const char*& problem) noexcept {
+  problem = nullptr;
+  find(python.state_of_thread, "PyGILState_GetThisThreadState");
+  if (python.state_of_thread == nullptr) return false;
+  find(python.state_with_gil, "_PyThreadState_UncheckedGet", "PyThreadState_GetUnchecked");
+  find(python.is_finalizing, "_Py_IsFinalizing", "Py_IsFinalizing");
+  python.code_type = address_of("PyCode_Type");
+  python.text_type = address_of("PyUnicode_Type");
+  python.bytes_type = address_of("PyBytes_Type");
+  const unsigned minor = version();
+  if (minor < kOldest || minor > kNewest) {
+    problem = "Python 3.9 to 3.13 are supported";
+    return true;
+  }
+  const bool is_complete = python.state_with_gil != nullptr && python.is_finalizing != nullptr &&
+                           python.code_type != 0 && python.text_type != 0 &&
+                           python.bytes_type != 0;
+  if (!is_complete) {
+    problem = "this build of Python is not known";
+    return true;
+  }
+  python.layout = kLayouts[minor - kOldest];
+  if (minor >= 13) problem = check_debug_offsets(python.layout);
+  return true;
+}
+
+}  // namespace warpline::agent

@@ -1,0 +1,149 @@
+"""Python backtraces of CUDA API calls, beside those that the program itself writes down."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_cuda.conftest import FakeCuda
+from support.backtraces import backtraces
+
+import warpline
+from warpline import native
+from warpline.capture.finishing.finish import finish
+from warpline.capture.session.session import Session
+from warpline.trace import Trace
+
+pytestmark = [
+    pytest.mark.skipif(native.core() is None, reason="needs the native core"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="layouts were made on x86-64"),
+]
+
+PROGRAM = Path(__file__).parent / "programs" / "python_stacks.py"
+MOST_FRAMES = 128
+CASES = (
+    *("nested", "generated", "through_c", "asynchronous", "exceptional", "deep", "threads"),
+    "long_lines",
+)
+VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+ALL_KINDS = {f"cuda_python_chains_{kind}": 0 for kind in ("kernel", "memory", "sync", "other")}
+
+
+def interpreter(version: str) -> str:
+    """Return an interpreter of a version, or skip the test."""
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
+    folder = Path.home() / ".pyenv" / "versions"
+    installed = sorted(folder.glob(f"{version}.*/bin/python3"))
+    found = str(installed[-1]) if installed else shutil.which(f"python{version}")
+    if found is None:
+        pytest.skip(f"Python {version} is not installed")
+    return found
+
+
+@pytest.fixture
+def program(cuda: FakeCuda, session: Callable[..., Session], tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that records the program and returns the session's folder."""
+
+    def run(*cases: str, python: str = sys.executable, **keys: object) -> Path:
+        new = session(cuda=1, cupti_path=[cuda.cupti13], **{**ALL_KINDS, **keys})
+        words = [python, "-W", "ignore", str(PROGRAM), str(cuda.driver), str(cuda.cupti13)]
+        words += [str(tmp_path / "ledger"), *cases]
+        environment = {**cuda.environment(new), "PYTHONPATH": ""}
+        done = subprocess.run(
+            words, env=environment, check=False, capture_output=True, text=True, timeout=120
+        )
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+        return new.folder
+
+    return run
+
+
+def finished(folder: Path) -> Trace:
+    output = folder.parent / "run.warpline"
+    finish(folder, output)
+    return warpline.open(output)
+
+
+def ledger(path: Path) -> dict[int, list[tuple[str, str, int]]]:
+    written = json.loads(path.read_text(encoding="utf-8"))
+    return {int(number): [tuple(frame) for frame in frames] for number, frames in written.items()}
+
+
+def python_frames(trace: Trace, of_process: int = 0) -> dict[int, list[tuple[str, str, int]]]:
+    """Return the Python frames of each call of a process by its correlation id."""
+    columns = ("symbol", "module", "line", "kind")
+    calls = trace["api_call"]
+    threads = trace["thread"]["process_id"].to_list()
+    found = {}
+    ids = zip(calls["correlation_id"].to_list(), calls["thread_id"].to_list(), strict=True)
+    for (number, thread), frames in zip(ids, backtraces(trace, "api_call", columns), strict=True):
+        if frames is not None and threads[thread] == of_process:
+            found[number] = [frame[:3] for frame in frames if frame[3] == "Python"]
+    return found
+
+
+def assert_equal(found: dict[int, object], expected: dict[int, list[object]]) -> None:
+    assert len(expected) > 0
+    assert found.keys() == expected.keys()
+    for number, frames in expected.items():
+        assert found[number] == frames[:MOST_FRAMES]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stacks_are_those_that_python_has(program, tmp_path, version):
+    trace = finished(program(*CASES, python=interpreter(version)))
+    assert (trace.meta.warnings, trace.meta.lost) == ((), {})
+    assert_equal(python_frames(trace), ledger(tmp_path / "ledger"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_native_frames_lie_between_those_of_python(program, tmp_path, version):
+    """Python over C over Python over C: the interpreter's own frames are replaced."""
+    trace = finished(
+        program("nested", "through_c", python=interpreter(version), cuda_chains_sync=0)
+    )
+    assert_equal(python_frames(trace), ledger(tmp_path / "ledger"))
+    between = set()
+    for frames in backtraces(trace, "api_call", ("symbol", "kind")):
+        names, kinds = zip(*frames or (), strict=True)
+        assert kinds[0] == "Native"
+        assert not any(name.startswith("_PyEval_EvalFrame") for name in names)
+        assert names[-1] == "_start"
+        inner, outer = kinds.index("Python"), len(kinds) - 1 - kinds[::-1].index("Python")
+        assert names[outer] == "<module>"
+        assert names[outer + 1].endswith("PyEval_EvalCode")
+        between |= {name for name, kind in frames[inner:outer] if kind == "Native"}
+    assert any("sort" in name for name in between)
+    assert any("reduce" in name for name in between)
+
+
+def test_frames_say_where_they_come_from(program):
+    trace = finished(program("nested", cuda_chains_sync=0))
+    frames = trace["frame"]
+    is_python = frames["kind"] == "Python"
+    python, others = frames.filter(is_python), frames.filter(~is_python)
+    assert python["line"].null_count() == 0
+    assert python["address"].null_count() == len(python)
+    assert not python["is_unresolved"].any()
+    assert set(python["module"].to_list()) == {str(PROGRAM)}
+    assert others["line"].null_count() == len(others) > 0
+    assert others["address"].null_count() == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_forks_and_the_end_of_python(program, tmp_path, version):
+    folder = program("forked", "daemons", python=interpreter(version))
+    trace = finished(folder)
+    assert len(trace["process"]) == 2
+    for process, name in enumerate(("ledger", "ledger.child")):
+        expected, found = ledger(tmp_path / name), python_frames(trace, process)
+        assert expected
+        assert {number: found[number] for number in expected} == expected
