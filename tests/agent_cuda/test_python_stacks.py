@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -72,25 +71,29 @@ def finished(folder: Path) -> Trace:
     return warpline.open(output)
 
 
-def ledger(path: Path) -> dict[int, list[tuple[str, str, int]]]:
+Frames = list[tuple[str, str, int]]  # name, file, line
+
+
+def ledger(path: Path) -> dict[int, Frames]:
     written = json.loads(path.read_text(encoding="utf-8"))
     return {int(number): [tuple(frame) for frame in frames] for number, frames in written.items()}
 
 
-def python_frames(trace: Trace, of_process: int = 0) -> dict[int, list[tuple[str, str, int]]]:
+def python_frames(trace: Trace, of_process: int = 0) -> dict[int, Frames]:
     """Return the Python frames of each call of a process by its correlation id."""
     columns = ("symbol", "module", "line", "kind")
     calls = trace["api_call"]
     threads = trace["thread"]["process_id"].to_list()
-    found = {}
+    found: dict[int, Frames] = {}
     ids = zip(calls["correlation_id"].to_list(), calls["thread_id"].to_list(), strict=True)
     for (number, thread), frames in zip(ids, backtraces(trace, "api_call", columns), strict=True):
         if frames is not None and threads[thread] == of_process:
-            found[number] = [frame[:3] for frame in frames if frame[3] == "Python"]
+            python = [frame for frame in frames if frame[3] == "Python"]
+            found[number] = [(name, file, line) for name, file, line, _ in python]
     return found
 
 
-def assert_equal(found: dict[int, object], expected: dict[int, list[object]]) -> None:
+def assert_equal(found: dict[int, Frames], expected: dict[int, Frames]) -> None:
     assert len(expected) > 0
     assert found.keys() == expected.keys()
     for number, frames in expected.items():
@@ -112,8 +115,9 @@ def test_native_frames_lie_between_those_of_python(program, tmp_path, version):
     )
     assert_equal(python_frames(trace), ledger(tmp_path / "ledger"))
     between = set()
-    for frames in backtraces(trace, "api_call", ("symbol", "kind")):
-        names, kinds = zip(*frames or (), strict=True)
+    for stack in backtraces(trace, "api_call", ("symbol", "kind")):
+        frames = stack or []
+        names, kinds = zip(*frames, strict=True)
         assert kinds[0] == "Native"
         assert not any(name.startswith("_PyEval_EvalFrame") for name in names)
         assert names[-1] == "_start"

@@ -17,31 +17,31 @@ constexpr PythonLayout kLayouts[] = {
     {.state_frame = 24, .link_frame = kNoLink, .frame_previous = 24, .frame_code = 32,
      .frame_instruction = 104, .frame_owner = 0, .frame_is_entry = 0, .frame_bytes = 112,
      .code_first_line = 40, .code_file = 104, .code_name = 112, .code_lines = 120, .code_start = 0,
-     .code_bytes = 128, .text_of_ascii = 48, .text_of_others = 72,
+     .code_version = 0, .code_bytes = 128, .text_of_ascii = 48, .text_of_others = 72,
      .instruction = PythonInstruction::kByte, .lines = raw::PythonLines::kDeltas},
     // 3.10
     {.state_frame = 24, .link_frame = kNoLink, .frame_previous = 24, .frame_code = 32,
      .frame_instruction = 96, .frame_owner = 0, .frame_is_entry = 0, .frame_bytes = 104,
      .code_first_line = 40, .code_file = 104, .code_name = 112, .code_lines = 120, .code_start = 0,
-     .code_bytes = 128, .text_of_ascii = 48, .text_of_others = 72,
+     .code_version = 0, .code_bytes = 128, .text_of_ascii = 48, .text_of_others = 72,
      .instruction = PythonInstruction::kUnit, .lines = raw::PythonLines::kRanges},
     // 3.11
     {.state_frame = 56, .link_frame = 8, .frame_previous = 48, .frame_code = 32,
      .frame_instruction = 56, .frame_owner = 69, .frame_is_entry = 68, .frame_bytes = 72,
      .code_first_line = 72, .code_file = 112, .code_name = 128, .code_lines = 136,
-     .code_start = 184, .code_bytes = 144, .text_of_ascii = 48, .text_of_others = 72,
+     .code_start = 184, .code_version = 0, .code_bytes = 144, .text_of_ascii = 48, .text_of_others = 72,
      .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
     // 3.12
     {.state_frame = 56, .link_frame = 0, .frame_previous = 8, .frame_code = 0,
      .frame_instruction = 56, .frame_owner = 70, .frame_is_entry = 0, .frame_bytes = 72,
      .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
-     .code_start = 192, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
+     .code_start = 192, .code_version = 92, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
      .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
     // 3.13
     {.state_frame = 72, .link_frame = kNoLink, .frame_previous = 8, .frame_code = 0,
      .frame_instruction = 56, .frame_owner = 70, .frame_is_entry = 0, .frame_bytes = 72,
      .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
-     .code_start = 200, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
+     .code_start = 200, .code_version = 92, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
      .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
 };
 

@@ -25,6 +25,7 @@ struct PythonLayout {
   std::uint16_t code_name;      // the qualified one from 3.11 on
   std::uint16_t code_lines;
   std::uint16_t code_start;     // of its instructions
+  std::uint16_t code_version;   // a number that no other code of the interpreter has; 0: there is none
   std::uint16_t code_bytes;
   std::uint16_t text_of_ascii;  // of a string: its characters, if they are ASCII, or
   std::uint16_t text_of_others;

@@ -11,6 +11,7 @@
 
 #include "session/clock.h"
 #include "session/process.h"
+#include "stack/walk.h"
 
 namespace warpline::agent {
 namespace {
@@ -26,27 +27,81 @@ std::uint64_t word_at(const char* bytes) noexcept {
 // Memory that is known to be there.
 struct OwnMemory {
   static constexpr bool kIsChecked = false;
-  static const char* view(std::uint64_t address, std::size_t, char*) noexcept {
+
+  const char* view(std::uint64_t address, std::size_t, char*) noexcept {
     return reinterpret_cast<const char*>(address);
+  }
+  const char* view_frame(std::uint64_t address, std::size_t bytes) noexcept {
+    return view(address, bytes, nullptr);
+  }
+  void expect(const std::uint64_t*, std::size_t, std::size_t) noexcept {}
+  const char* view_expected(std::uint64_t address, std::size_t, std::size_t bytes) noexcept {
+    return view(address, bytes, nullptr);
   }
 };
 
-// Memory that may not be there: the kernel copies it.
-struct CopiedMemory {
+// Memory that may not be there: the kernel copies it, for which it is asked as seldom as possible.
+class CopiedMemory {
+ public:
   static constexpr bool kIsChecked = true;
-  static const char* view(std::uint64_t address, std::size_t bytes, char* room) noexcept {
-    const iovec here{room, bytes};
+
+  const char* view(std::uint64_t address, std::size_t bytes, char* room) noexcept {
+    if (is_on_own_stack(address, bytes)) return reinterpret_cast<const char*>(address);
     const iovec there{reinterpret_cast<void*>(address), bytes};
-    const auto pid = static_cast<pid_t>(g_process->pid);
-    const ssize_t copied = process_vm_readv(pid, &here, 1, &there, 1, 0);
-    return copied == static_cast<ssize_t>(bytes) ? room : nullptr;
+    return copy(&there, 1, room, bytes) == bytes ? room : nullptr;
   }
+
+  // Of frames: the callers of one lie below it, mostly.
+  const char* view_frame(std::uint64_t address, std::size_t bytes) noexcept {
+    if (is_on_own_stack(address, bytes)) return reinterpret_cast<const char*>(address);
+    if (address < page_ || address + bytes > page_end_) {
+      page_ = address & ~(kPageBytes - 1);
+      page_end_ = address + bytes;
+      const iovec there{reinterpret_cast<void*>(page_), page_end_ - page_};
+      if (copy(&there, 1, page_copy_, there.iov_len) != there.iov_len) {
+        page_ = page_end_ = 0;
+        return nullptr;
+      }
+    }
+    return page_copy_ + (address - page_);
+  }
+
+  // Copies what lies at addresses, at most kExpected of them, all at once; view_expected has them then.
+  static constexpr std::size_t kExpected = 32;
+  void expect(const std::uint64_t* addresses, std::size_t count, std::size_t bytes) noexcept {
+    iovec there[kExpected];
+    for (std::size_t i = 0; i < count; ++i) {
+      there[i] = {reinterpret_cast<void*>(addresses[i]), bytes};
+    }
+    expected_ = copy(there, count, expected_copies_, count * bytes) / bytes;
+  }
+  const char* view_expected(std::uint64_t, std::size_t i, std::size_t bytes) noexcept {
+    return i < expected_ ? expected_copies_ + i * bytes : nullptr;
+  }
+
+ private:
+  static constexpr std::uint64_t kPageBytes = 4096;
+  static constexpr std::size_t kMostBytes = 160;  // of a frame, of a code object
+
+  static std::size_t copy(const iovec* there, std::size_t count, char* room,
+                          std::size_t bytes) noexcept {
+    const iovec here{room, bytes};
+    const auto pid = static_cast<pid_t>(g_process->pid);
+    const ssize_t copied = process_vm_readv(pid, &here, 1, there, count, 0);
+    return copied < 0 ? 0 : static_cast<std::size_t>(copied);
+  }
+
+  std::uint64_t page_ = 0;
+  std::uint64_t page_end_ = 0;
+  std::size_t expected_ = 0;
+  char page_copy_[kPageBytes + kMostBytes];
+  char expected_copies_[kExpected * kMostBytes];
 };
 
 template <class Memory>
-bool read_word(std::uint64_t address, std::uint64_t& word) noexcept {
+bool read_word(Memory& memory, std::uint64_t address, std::uint64_t& word) noexcept {
   char room[sizeof word];
-  const char* bytes = Memory::view(address, sizeof word, room);
+  const char* bytes = memory.view(address, sizeof word, room);
   if (bytes != nullptr) word = word_at(bytes);
   return bytes != nullptr;
 }
@@ -137,45 +192,64 @@ constexpr std::uint64_t kMostItems = std::uint64_t{1} << 24;
 // Adds what tells an object with bytes from another one that may lie at its place later: its size, its
 // first and its last bytes.
 template <class Memory>
-bool mix_bytes(std::uint64_t begin, std::uint64_t bytes, std::uint64_t& hash) noexcept {
+bool mix_bytes(Memory& memory, std::uint64_t begin, std::uint64_t bytes, std::uint64_t& hash) noexcept {
   if (bytes > kMostItems) return false;
   hash = mixed(hash, bytes);
   if (bytes < sizeof hash) return true;  // shorter names are told by their hash
   std::uint64_t first, last;
-  if (!read_word<Memory>(begin, first)) return false;
-  if (!read_word<Memory>(begin + bytes - sizeof last, last)) return false;
+  if (!read_word(memory, begin, first)) return false;
+  if (!read_word(memory, begin + bytes - sizeof last, last)) return false;
   hash = mixed(mixed(hash, first), last);
   return true;
 }
 
 template <class Memory>
-bool mix_text(std::uint64_t address, std::uint64_t& hash) noexcept {
+bool mix_text(Memory& memory, std::uint64_t address, std::uint64_t& hash) noexcept {
   char room[kTextHeaderBytes];
-  const char* header = Memory::view(address, kTextHeaderBytes, room);
+  const char* header = memory.view(address, kTextHeaderBytes, room);
   if (header == nullptr || word_at(header + kObjectType) != g_python.text_type) return false;
   hash = mixed(mixed(hash, address), word_at(header + kTextHash));
   const Characters found = characters_of(address, header);
-  return mix_bytes<Memory>(found.begin, found.count * found.width, hash);
+  return mix_bytes(memory, found.begin, found.count * found.width, hash);
 }
 
 // The number of a code object: another one for whatever code comes to lie at its place later.
 template <class Memory>
-bool number_code(std::uint64_t address, std::uint64_t& number) noexcept {
+bool number_code(Memory& memory, std::uint64_t address, const char* code,
+                 std::uint64_t& number) noexcept {
   const PythonLayout& layout = g_python.layout;
-  char room[256];
-  const char* code = Memory::view(address, layout.code_bytes, room);
-  if (code == nullptr || word_at(code + kObjectType) != g_python.code_type) return false;
-  std::uint32_t first_line;
+  if (word_at(code + kObjectType) != g_python.code_type) return false;
+  std::uint32_t first_line, version = 0;
   std::memcpy(&first_line, code + layout.code_first_line, sizeof first_line);
-  std::uint64_t hash = mixed(address, first_line);
-  if (!mix_text<Memory>(word_at(code + layout.code_name), hash)) return false;
-  if (!mix_text<Memory>(word_at(code + layout.code_file), hash)) return false;
+  if (layout.code_version != 0) {
+    std::memcpy(&version, code + layout.code_version, sizeof version);
+  }
+  number = mixed(address, first_line | std::uint64_t{version} << 32);
+  if (version != 0 && g_trust.load(std::memory_order_relaxed) == Trust::kProven) return true;
+  if (!mix_text(memory, word_at(code + layout.code_name), number)) return false;
+  if (!mix_text(memory, word_at(code + layout.code_file), number)) return false;
   const std::uint64_t lines = word_at(code + layout.code_lines);
   std::uint64_t bytes;
-  if (!read_word<Memory>(lines + kObjectSize, bytes)) return false;
-  hash = mixed(hash, lines);
-  if (!mix_bytes<Memory>(lines + kBytesStart, bytes, hash)) return false;
-  number = hash;
+  if (!read_word(memory, lines + kObjectSize, bytes)) return false;
+  number = mixed(number, lines);
+  return mix_bytes(memory, lines + kBytesStart, bytes, number);
+}
+
+// Numbers the code of a stack's frames. False if something is not as expected; the frames up to it then
+// count.
+template <class Memory>
+bool number_frames(Memory& memory, PythonStack& stack) noexcept {
+  const std::size_t bytes = g_python.layout.code_bytes;
+  constexpr std::size_t kGroup = CopiedMemory::kExpected;
+  for (std::size_t i = 0; i < stack.count; ++i) {
+    const std::uint64_t* address = stack.code_addresses + i;
+    if (i % kGroup == 0) memory.expect(address, std::min(kGroup, stack.count - i), bytes);
+    const char* code = memory.view_expected(*address, i % kGroup, bytes);
+    if (code == nullptr || !number_code(memory, *address, code, stack.frames[2 * i])) {
+      stack.count = i;
+      return false;
+    }
+  }
   return true;
 }
 
@@ -208,55 +282,66 @@ bool is_entry(const char* frame) noexcept {
 }
 
 template <class Memory>
-bool innermost_frame(std::uint64_t state, std::uint64_t& frame) noexcept {
+bool innermost_frame(Memory& memory, std::uint64_t state, std::uint64_t& frame) noexcept {
   const PythonLayout& layout = g_python.layout;
-  if (!read_word<Memory>(state + layout.state_frame, frame)) return false;
+  if (!read_word(memory, state + layout.state_frame, frame)) return false;
   if (layout.link_frame == PythonLayout::kNoLink) return true;
-  return frame != 0 && read_word<Memory>(frame + layout.link_frame, frame);
+  return frame != 0 && read_word(memory, frame + layout.link_frame, frame);
 }
 
-// Fills the stack. False if something is not as expected; what was found until there then counts.
+void add_frame(const char* frame, PythonStack& stack) noexcept {
+  const std::uint64_t code = word_at(frame + g_python.layout.frame_code);
+  stack.code_addresses[stack.count] = code;
+  stack.frames[2 * stack.count + 1] =
+      place_in(code, frame) | (is_entry(frame) ? raw::PythonFrame::kIsEntry : 0);
+  ++stack.count;
+}
+
+// Fills the stack, but for the numbers of code. False if something is not as expected.
 template <class Memory>
-bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
-  // Frames that no chain has room for are followed until a walk has come to an end.
-  constexpr std::size_t kMostSteps = Memory::kIsChecked ? 100'000 : 4 * kMaxPythonFrames;
+bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexcept {
+  // Frames for which a chain has no room are followed only until a walk has come to an end.
+  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
+  const std::size_t most_steps = is_proven ? 4 * kMaxPythonFrames : 1'000'000;
   const PythonLayout& layout = g_python.layout;
   std::uint64_t at = 0;
-  if (!innermost_frame<Memory>(state, at)) return false;
+  if (!innermost_frame(memory, state, at)) return false;
   for (std::size_t step = 0; at != 0; ++step) {
-    if (step == kMostSteps || at % sizeof at != 0) return false;
-    char room[128];
-    const char* frame = Memory::view(at, layout.frame_bytes, room);
+    if (step == most_steps || at % sizeof at != 0) return false;
+    const char* frame = memory.view_frame(at, layout.frame_bytes);
     if (frame == nullptr) return false;
     if (is_shim(frame)) {
       if (stack.count != 0) stack.frames[2 * stack.count - 1] |= raw::PythonFrame::kIsEntry;
-    } else {
-      if (stack.count == kMaxPythonFrames) {
-        if (!Memory::kIsChecked || g_trust.load(std::memory_order_relaxed) == Trust::kProven) {
-          return true;
-        }
-      } else {
-        const std::uint64_t code = word_at(frame + layout.frame_code);
-        std::uint64_t* words = stack.frames + 2 * stack.count;
-        if (code % sizeof code != 0 || !number_code<Memory>(code, words[0])) return false;
-        words[1] = place_in(code, frame) | (is_entry(frame) ? raw::PythonFrame::kIsEntry : 0);
-        stack.code_addresses[stack.count++] = code;
-      }
+    } else if (stack.count != kMaxPythonFrames) {
+      add_frame(frame, stack);
+    } else if (is_proven) {
+      return true;
     }
     at = word_at(frame + layout.frame_previous);
   }
   return true;
 }
 
+template <class Memory>
+bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
+  Memory memory;
+  const bool is_whole = find_frames(memory, state, stack);
+  return number_frames(memory, stack) && is_whole;
+}
+
 // A walk that nothing is known of yet.
-void prove(std::uint64_t state, PythonStack& stack) noexcept {
+[[gnu::noinline]] void prove(std::uint64_t state, PythonStack& stack) noexcept {
   const bool is_sound = walk_frames<CopiedMemory>(state, stack);
   if (g_python.is_finalizing() != 0) {
     stack.count = 0;
   } else if (!is_sound) {
     stack.count = 0;
+    const std::uint64_t* known = &state;
     std::uint64_t probe = 0;
-    const bool is_allowed = read_word<CopiedMemory>(reinterpret_cast<std::uint64_t>(&state), probe);
+    const iovec here{&probe, sizeof probe};
+    const iovec there{const_cast<std::uint64_t*>(known), sizeof *known};
+    const bool is_allowed =
+        process_vm_readv(static_cast<pid_t>(g_process->pid), &here, 1, &there, 1, 0) > 0;
     refuse(is_allowed ? "this build of Python is not known"
                       : "the kernel does not allow process_vm_readv");
   } else if (stack.count != 0) {
@@ -265,7 +350,7 @@ void prove(std::uint64_t state, PythonStack& stack) noexcept {
 }
 
 // A thread that can be overtaken by the end of the interpreter.
-void walk_beside_others(std::uint64_t state, PythonStack& stack) noexcept {
+[[gnu::noinline]] void walk_beside_others(std::uint64_t state, PythonStack& stack) noexcept {
   walk_frames<CopiedMemory>(state, stack);
   if (g_python.is_finalizing() != 0) stack.count = 0;
 }
@@ -321,10 +406,10 @@ std::size_t put_utf8(std::uint32_t character, char* room) noexcept {
 // Copies a string as UTF-8, at most `most` bytes of it. Returns how many; npos where it cannot be read.
 constexpr std::size_t kUnreadable = ~std::size_t{0};
 
-std::size_t read_text(std::uint64_t address, char* room, std::size_t most) noexcept {
-  char header[kTextHeaderBytes];
-  if (CopiedMemory::view(address, sizeof header, header) == nullptr) return kUnreadable;
-  if (word_at(header + kObjectType) != g_python.text_type) return kUnreadable;
+std::size_t read_text(CopiedMemory& memory, std::uint64_t address, char* room, std::size_t most) noexcept {
+  char room_of_header[kTextHeaderBytes];
+  const char* header = memory.view(address, sizeof room_of_header, room_of_header);
+  if (header == nullptr || word_at(header + kObjectType) != g_python.text_type) return kUnreadable;
   const Characters found = characters_of(address, header);
   if (found.width != 1 && found.width != 2 && found.width != 4) return kUnreadable;
   const bool is_ascii = found.begin == address + g_python.layout.text_of_ascii;
@@ -333,11 +418,12 @@ std::size_t read_text(std::uint64_t address, char* room, std::size_t most) noexc
   for (std::uint64_t done = 0; done < found.count;) {
     const std::uint64_t some = std::min<std::uint64_t>(found.count - done, sizeof piece / found.width);
     const std::uint64_t from = found.begin + done * found.width;
-    if (CopiedMemory::view(from, some * found.width, piece) == nullptr) return kUnreadable;
+    const char* text = memory.view(from, some * found.width, piece);
+    if (text == nullptr) return kUnreadable;
     for (std::uint64_t i = 0; i < some; ++i) {
       if (most - bytes < 4) return bytes;
       std::uint32_t character = 0;
-      std::memcpy(&character, piece + i * found.width, found.width);
+      std::memcpy(&character, text + i * found.width, found.width);
       bytes += is_ascii ? (room[bytes] = static_cast<char>(character), std::size_t{1})
                         : put_utf8(character, room + bytes);
     }
@@ -346,13 +432,16 @@ std::size_t read_text(std::uint64_t address, char* room, std::size_t most) noexc
   return bytes;
 }
 
-std::size_t read_lines(std::uint64_t address, char* room, std::size_t most) noexcept {
-  char header[kObjectSize + sizeof(std::uint64_t)];
-  if (CopiedMemory::view(address, sizeof header, header) == nullptr) return kUnreadable;
-  if (word_at(header + kObjectType) != g_python.bytes_type) return kUnreadable;
+std::size_t read_lines(CopiedMemory& memory, std::uint64_t address, char* room, std::size_t most) noexcept {
+  char room_of_header[kBytesStart];
+  const char* header = memory.view(address, sizeof room_of_header, room_of_header);
+  if (header == nullptr || word_at(header + kObjectType) != g_python.bytes_type) return kUnreadable;
   const std::size_t bytes = std::min<std::size_t>(word_at(header + kObjectSize), most);
   if (bytes == 0) return 0;
-  return CopiedMemory::view(address + kBytesStart, bytes, room) == nullptr ? kUnreadable : bytes;
+  const char* table = memory.view(address + kBytesStart, bytes, room);
+  if (table == nullptr) return kUnreadable;
+  if (table != room) std::memcpy(room, table, bytes);
+  return bytes;
 }
 
 }  // namespace
@@ -370,27 +459,28 @@ bool read_python_code(std::uint64_t address, PythonCode& code, char* room) noexc
   constexpr std::size_t kMostFile = 4096, kMostName = 4096;
   const PythonLayout& layout = g_python.layout;
   const int error = errno;
-  char object[256];
-  bool is_read = CopiedMemory::view(address, layout.code_bytes, object) != nullptr;
-  if (is_read) {
-    const std::size_t file = read_text(word_at(object + layout.code_file), room, kMostFile);
-    is_read = file != kUnreadable;
-    const std::size_t name =
-        is_read ? read_text(word_at(object + layout.code_name), room + file, kMostName) : 0;
-    is_read = is_read && name != kUnreadable;
-    const std::size_t lines = is_read ? read_lines(word_at(object + layout.code_lines),
-                                                   room + file + name,
-                                                   PythonCode::kMostBytes - file - name)
-                                      : 0;
-    is_read = is_read && lines != kUnreadable;
-    std::memcpy(&code.text.first_line, object + layout.code_first_line, sizeof code.text.first_line);
-    code.text.format = layout.lines;
-    code.text.file_bytes = static_cast<std::uint32_t>(file);
-    code.text.name_bytes = static_cast<std::uint32_t>(name);
-    code.bytes = file + name + lines;
+  CopiedMemory memory;
+  memory.expect(&address, 1, layout.code_bytes);
+  const char* object = memory.view_expected(address, 0, layout.code_bytes);
+  std::size_t file = kUnreadable, name = kUnreadable, lines = kUnreadable;
+  if (object != nullptr) {
+    file = read_text(memory, word_at(object + layout.code_file), room, kMostFile);
+  }
+  if (file != kUnreadable) {
+    name = read_text(memory, word_at(object + layout.code_name), room + file, kMostName);
+  }
+  if (name != kUnreadable) {
+    lines = read_lines(memory, word_at(object + layout.code_lines), room + file + name,
+                       PythonCode::kMostBytes - file - name);
   }
   errno = error;
-  return is_read;
+  if (lines == kUnreadable) return false;
+  std::memcpy(&code.text.first_line, object + layout.code_first_line, sizeof code.text.first_line);
+  code.text.format = layout.lines;
+  code.text.file_bytes = static_cast<std::uint32_t>(file);
+  code.text.name_bytes = static_cast<std::uint32_t>(name);
+  code.bytes = file + name + lines;
+  return true;
 }
 
 }  // namespace warpline::agent

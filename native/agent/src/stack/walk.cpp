@@ -169,4 +169,11 @@ bool is_own(std::uint64_t address) noexcept {
   return count;
 }
 
+bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept {
+  ThreadStack& stack = t_stack;
+  if (stack.top == 0) [[unlikely]] find_stack(stack);
+  const auto low = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  return low >= stack.bottom && address >= low && address < stack.top && stack.top - address >= bytes;
+}
+
 }  // namespace warpline::agent

@@ -20,4 +20,7 @@ inline constexpr std::size_t kMaxFrames = 64;
 // thread, and a return address that is new, may allocate.
 std::size_t walk_stack(std::uint64_t* frames) noexcept;
 
+// Whether bytes lie in the used part of the calling thread's stack, and so can be read.
+bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept;
+
 }  // namespace warpline::agent

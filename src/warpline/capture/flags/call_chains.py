@@ -1,4 +1,4 @@
-"""Which CUDA API calls are recorded with a backtrace: ``--cudabacktrace``, ``--python-backtrace``."""
+"""Which CUDA API calls are recorded with a backtrace, native or of Python."""
 
 from __future__ import annotations
 

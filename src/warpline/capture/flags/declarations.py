@@ -236,8 +236,8 @@ FLAGS = (
          values.boolean, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record backtraces of CUDA API calls: all, kernel, memory,"
          " sync, other; KIND:NS sets the minimum duration (default: 80000)", _call_chains),
-    Flag(("--python-backtrace",), "KINDS", "record Python backtraces of CUDA API calls: cuda (all of"
-         " them), kernel, memory, sync, other; KIND:NS sets the minimum duration (default: 0)",
+    Flag(("--python-backtrace",), "KINDS", "record Python backtraces of CUDA API calls: cuda (all"
+         " calls), kernel, memory, sync, other; KIND:NS sets the minimum duration (default: 0)",
          _python_chains),
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
