@@ -18,6 +18,7 @@ import warpline
 from warpline import native
 from warpline.capture.finishing.finish import finish
 from warpline.capture.session.session import Session
+from warpline.derived.python_stacks import python_stacks
 from warpline.trace import Trace
 
 pytestmark = [
@@ -140,6 +141,31 @@ def test_frames_say_where_they_come_from(program):
     assert set(python["module"].to_list()) == {str(PROGRAM)}
     assert others["line"].null_count() == len(others) > 0
     assert others["address"].null_count() == 0
+
+
+@pytest.mark.parametrize("cuda_chains_sync", [-1, 0])
+def test_stacks_as_text(program, tmp_path, cuda_chains_sync):
+    trace = finished(program("nested", "through_c", cuda_chains_sync=cuda_chains_sync))
+    codes, texts = python_stacks(trace)
+    ids = trace["api_call"]["correlation_id"].to_list()
+    written = ledger(tmp_path / "ledger")
+    expected = {
+        number: "\n".join(f"{file}:{line} {name}" for name, file, line in frames)
+        for number, frames in written.items()
+    }
+    found = zip(ids, codes.tolist(), strict=True)
+    assert {number: texts[code] for number, code in found} == expected
+    assert len(texts) == len(set(texts))
+
+
+def test_calls_without_python_frames_have_no_text(run):
+    trace = finished(run("init", "launch", 3, cuda_chains_kernel=0, **ALL_KINDS))
+    codes, texts = python_stacks(trace)
+    assert codes.tolist() == [-1] * 3
+    assert not texts
+    assert not trace.meta.warnings  # a program without Python is nothing to warn of
+    without = finished(run("init", "launch", 2))
+    assert python_stacks(without).codes.tolist() == [-1] * 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
