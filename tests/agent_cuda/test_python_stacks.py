@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from agent_cuda.conftest import FakeCuda
+from agent_cuda.pythons import VERSIONS, interpreter
 from support.backtraces import backtraces
 
 import warpline
@@ -32,20 +32,7 @@ CASES = (
     *("nested", "generated", "through_c", "asynchronous", "exceptional", "deep", "threads"),
     "long_lines",
 )
-VERSIONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 ALL_KINDS = {f"cuda_python_chains_{kind}": 0 for kind in ("kernel", "memory", "sync", "other")}
-
-
-def interpreter(version: str) -> str:
-    """Return an interpreter of a version, or skip the test."""
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-        return sys.executable
-    folder = Path.home() / ".pyenv" / "versions"
-    installed = sorted(folder.glob(f"{version}.*/bin/python3"))
-    found = str(installed[-1]) if installed else shutil.which(f"python{version}")
-    if found is None:
-        pytest.skip(f"Python {version} is not installed")
-    return found
 
 
 @pytest.fixture

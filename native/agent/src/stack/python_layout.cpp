@@ -4,11 +4,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 namespace warpline::agent {
 namespace {
 
-constexpr unsigned kOldest = 9, kNewest = 13;  // of 3.x
+constexpr unsigned kOldest = 9;  // of 3.x
 constexpr std::uint16_t kNoLink = PythonLayout::kNoLink;
 
 // Made of CPython's own headers; tests/agent_cuda/test_python_layouts.py compares them.
@@ -46,7 +47,7 @@ constexpr PythonLayout kLayouts[] = {
 };
 
 template <class Function>
-void find(Function*& function, const char* name, const char* other_name = nullptr) noexcept {
+void find_symbol(Function*& function, const char* name, const char* other_name = nullptr) noexcept {
   void* found = dlsym(RTLD_DEFAULT, name);
   if (found == nullptr && other_name != nullptr) found = dlsym(RTLD_DEFAULT, other_name);
   std::memcpy(&function, &found, sizeof function);
@@ -83,9 +84,9 @@ const char* check_debug_offsets(const PythonLayout& layout) noexcept {
 }
 
 // The minor version of Python 3, 0 for others.
-unsigned version() noexcept {
+unsigned python_version() noexcept {
   const char* (*get_version)() = nullptr;
-  find(get_version, "Py_GetVersion");
+  find_symbol(get_version, "Py_GetVersion");
   const char* text = get_version == nullptr ? "" : get_version();
   return std::strncmp(text, "3.", 2) == 0
              ? static_cast<unsigned>(std::strtoul(text + 2, nullptr, 10))
@@ -94,17 +95,23 @@ unsigned version() noexcept {
 
 }  // namespace
 
+const PythonLayout* python_layout(unsigned minor) noexcept {
+  return minor < kOldest || minor - kOldest >= std::size(kLayouts) ? nullptr
+                                                                  : kLayouts + (minor - kOldest);
+}
+
 bool find_python(Python& python, const char*& problem) noexcept {
   problem = nullptr;
-  find(python.state_of_thread, "PyGILState_GetThisThreadState");
+  find_symbol(python.state_of_thread, "PyGILState_GetThisThreadState");
   if (python.state_of_thread == nullptr) return false;
-  find(python.state_with_gil, "_PyThreadState_UncheckedGet", "PyThreadState_GetUnchecked");
-  find(python.is_finalizing, "_Py_IsFinalizing", "Py_IsFinalizing");
+  find_symbol(python.state_with_gil, "_PyThreadState_UncheckedGet", "PyThreadState_GetUnchecked");
+  find_symbol(python.is_finalizing, "_Py_IsFinalizing", "Py_IsFinalizing");
   python.code_type = address_of("PyCode_Type");
   python.text_type = address_of("PyUnicode_Type");
   python.bytes_type = address_of("PyBytes_Type");
-  const unsigned minor = version();
-  if (minor < kOldest || minor > kNewest) {
+  const unsigned minor = python_version();
+  const PythonLayout* layout = python_layout(minor);
+  if (layout == nullptr) {
     problem = "Python 3.9 to 3.13 are supported";
     return true;
   }
@@ -115,7 +122,7 @@ bool find_python(Python& python, const char*& problem) noexcept {
     problem = "this build of Python is not known";
     return true;
   }
-  python.layout = kLayouts[minor - kOldest];
+  python.layout = *layout;
   if (minor >= 13) problem = check_debug_offsets(python.layout);
   return true;
 }

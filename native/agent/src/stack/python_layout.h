@@ -56,6 +56,9 @@ struct Python {
   PythonLayout layout{};
 };
 
+// The layout of Python 3.MINOR, null if it is not known.
+const PythonLayout* python_layout(unsigned minor) noexcept;
+
 // Looks for an interpreter in this process. Returns whether there is one. `problem` is then null, or
 // says why its stacks cannot be read.
 bool find_python(Python& python, const char*& problem) noexcept;
