@@ -34,7 +34,8 @@ def test_layouts_are_those_of_the_headers(cuda, tmp_path, version):
     if not (headers / "internal").exists():
         pytest.skip(f"the internal headers of Python {version} are not installed")
     program = tmp_path / "offsets"
-    build = ["cc", "-w", f"-I{headers}", f"-I{headers}/internal", SOURCE, "-o", program]
+    folders = [f"-I{folder}" for folder in (headers, headers / "internal", headers.parent)]
+    build = ["cc", "-w", *folders, SOURCE, "-o", program]
     subprocess.run(build, check=True, capture_output=True)
     done = subprocess.run([program], check=True, capture_output=True, text=True)
     expected = json.loads(done.stdout)

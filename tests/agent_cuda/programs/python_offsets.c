@@ -3,8 +3,12 @@
 #include <Python.h>
 #include <stddef.h>
 #include <stdio.h>
-#if PY_VERSION_HEX >= 0x030b0000
+#if PY_VERSION_HEX >= 0x030e0000
+#include "internal/pycore_interpframe_structs.h"
+#define FIRST_SHIM FRAME_OWNED_BY_INTERPRETER
+#elif PY_VERSION_HEX >= 0x030b0000
 #include "internal/pycore_frame.h"
+#define FIRST_SHIM FRAME_OWNED_BY_CSTACK
 #else
 #include "frameobject.h"
 #endif
@@ -35,7 +39,7 @@ int main(void) {
   OFFSET("frame_is_entry", _PyInterpreterFrame, is_entry);
 #else
   OFFSET("code_version", PyCodeObject, co_version);
-  if (FRAME_OWNED_BY_CSTACK != 3) return 1;
+  if (FIRST_SHIM != 3) return 1;
 #endif
   OFFSET("code_start", PyCodeObject, co_code_adaptive);
   OFFSET("code_name", PyCodeObject, co_qualname);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr unsigned kOldest = 9;  // of 3.x
 constexpr std::uint16_t kNoLink = PythonLayout::kNoLink;
+constexpr const char* kUnknown = "this build of Python is not known";
 
 // Made of CPython's own headers; tests/agent_cuda/test_python_layouts.py compares them.
 constexpr PythonLayout kLayouts[] = {
@@ -44,6 +45,20 @@ constexpr PythonLayout kLayouts[] = {
      .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
      .code_start = 200, .code_version = 92, .code_bytes = 144, .text_of_ascii = 40, .text_of_others = 56,
      .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
+    // 3.14
+    {.state_frame = 72, .link_frame = kNoLink, .frame_previous = 8, .frame_code = 0,
+     .frame_instruction = 56, .frame_owner = 74, .frame_is_entry = 0, .frame_bytes = 80,
+     .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
+     .code_start = 208, .code_version = 92, .code_bytes = 144, .text_of_ascii = 40,
+     .text_of_others = 56, .instruction = PythonInstruction::kPointer,
+     .lines = raw::PythonLines::kLocations},
+    // 3.15
+    {.state_frame = 72, .link_frame = kNoLink, .frame_previous = 8, .frame_code = 0,
+     .frame_instruction = 56, .frame_owner = 74, .frame_is_entry = 0, .frame_bytes = 80,
+     .code_first_line = 68, .code_file = 112, .code_name = 128, .code_lines = 136,
+     .code_start = 208, .code_version = 92, .code_bytes = 144, .text_of_ascii = 40,
+     .text_of_others = 56, .instruction = PythonInstruction::kPointer,
+     .lines = raw::PythonLines::kLocations},
 };
 
 template <class Function>
@@ -57,30 +72,42 @@ std::uint64_t address_of(const char* symbol) noexcept {
   return reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, symbol));
 }
 
-// What 3.13 says of itself at the start of _PyRuntime, for debuggers: words, by their place.
+// What Python says of itself at the start of _PyRuntime from 3.13 on, for debuggers.
 struct DebugOffsets {
   char cookie[8];
-  std::uint64_t words[72];
-
-  std::uint64_t is_free_threaded() const noexcept { return words[1]; }
-  bool agree_with(const PythonLayout& layout) const noexcept {
-    return words[22] == layout.state_frame && words[28] == layout.frame_previous &&
-           words[29] == layout.frame_code && words[30] == layout.frame_instruction &&
-           words[32] == layout.frame_owner && words[34] == layout.code_file &&
-           words[36] == layout.code_name && words[37] == layout.code_lines &&
-           words[38] == layout.code_first_line && words[42] == layout.code_start &&
-           words[44] == kObjectType && words[67] == kTextState && words[68] == kTextLength &&
-           words[69] == layout.text_of_ascii;
-  }
+  std::uint64_t version;  // PY_VERSION_HEX
+  std::uint64_t is_free_threaded;
+  std::uint64_t words[61];
 };
 
-const char* check_debug_offsets(const PythonLayout& layout) noexcept {
+// Where its groups begin: of a thread's state, a frame, a code object. The first word of each is a size.
+struct DebugGroups {
+  std::uint8_t state;
+  std::uint8_t frame;
+  std::uint8_t code;
+};
+constexpr unsigned kFirstWithOffsets = 13;
+constexpr DebugGroups kDebugGroups[] = {{16, 25, 31}, {19, 28, 36}, {19, 36, 44}};
+
+bool agree(const std::uint64_t* words, DebugGroups groups, const PythonLayout& layout) noexcept {
+  const std::uint64_t* frame = words + groups.frame;
+  const std::uint64_t* code = words + groups.code;
+  return words[groups.state + 4] == layout.state_frame && frame[1] == layout.frame_previous &&
+         frame[2] == layout.frame_code && frame[3] == layout.frame_instruction &&
+         frame[5] == layout.frame_owner && code[1] == layout.code_file &&
+         code[3] == layout.code_name && code[4] == layout.code_lines &&
+         code[5] == layout.code_first_line && code[9] == layout.code_start;
+}
+
+const char* check_debug_offsets(unsigned minor, const PythonLayout& layout) noexcept {
   const auto* offsets = reinterpret_cast<const DebugOffsets*>(address_of("_PyRuntime"));
-  if (offsets == nullptr || std::memcmp(offsets->cookie, "xdebugpy", 8) != 0) {
-    return "this build of Python does not describe itself";
-  }
-  if (offsets->is_free_threaded() != 0) return "this build of Python is free-threaded";
-  return offsets->agree_with(layout) ? nullptr : "this build of Python is not known";
+  const bool is_there = offsets != nullptr &&
+                        std::memcmp(offsets->cookie, "xdebugpy", sizeof offsets->cookie) == 0 &&
+                        offsets->version >> 16 == (3u << 8 | minor);
+  if (!is_there) return kUnknown;
+  if (offsets->is_free_threaded != 0) return "this build of Python is free-threaded";
+  const DebugGroups groups = kDebugGroups[minor - kFirstWithOffsets];
+  return agree(offsets->words, groups, layout) ? nullptr : kUnknown;
 }
 
 // The minor version of Python 3, 0 for others.
@@ -112,18 +139,18 @@ bool find_python(Python& python, const char*& problem) noexcept {
   const unsigned minor = python_version();
   const PythonLayout* layout = python_layout(minor);
   if (layout == nullptr) {
-    problem = "Python 3.9 to 3.13 are supported";
+    problem = "only Python 3.9 to 3.15 are supported";
     return true;
   }
   const bool is_complete = python.state_with_gil != nullptr && python.is_finalizing != nullptr &&
                            python.code_type != 0 && python.text_type != 0 &&
                            python.bytes_type != 0;
   if (!is_complete) {
-    problem = "this build of Python is not known";
+    problem = kUnknown;
     return true;
   }
   python.layout = *layout;
-  if (minor >= 13) problem = check_debug_offsets(python.layout);
+  if (minor >= kFirstWithOffsets) problem = check_debug_offsets(minor, python.layout);
   return true;
 }
 

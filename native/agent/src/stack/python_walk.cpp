@@ -290,7 +290,8 @@ bool innermost_frame(Memory& memory, std::uint64_t state, std::uint64_t& frame) 
 }
 
 void add_frame(const char* frame, PythonStack& stack) noexcept {
-  const std::uint64_t code = word_at(frame + g_python.layout.frame_code);
+  constexpr std::uint64_t kTags = 7;  // of references, from 3.14 on
+  const std::uint64_t code = word_at(frame + g_python.layout.frame_code) & ~kTags;
   stack.code_addresses[stack.count] = code;
   stack.frames[2 * stack.count + 1] =
       place_in(code, frame) | (is_entry(frame) ? raw::PythonFrame::kIsEntry : 0);
