@@ -37,6 +37,8 @@ struct PythonCodeText {
 struct PythonFrame {
   static constexpr std::uint64_t kBeforeStart = 0xffffffff;  // no instruction has begun
   static constexpr std::uint64_t kIsEntry = std::uint64_t{1} << 32;
+  // From here on: which frame of the call's Chain the interpreter was entered in, from 1; 0: not known.
+  static constexpr unsigned kNativeShift = 40;
 };
 
 }  // namespace warpline::raw

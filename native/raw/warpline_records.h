@@ -84,9 +84,9 @@ enum class Kind : std::uint8_t {
     // [number][bytes][PythonCodeText, file, name, lines]
   kPythonChain = 97,
     // The Python frames of a thread, innermost first. Two words each: the number of its code; its
-    // last instruction, in bytes from the start of the code (PythonFrame), and whether the
-    // interpreter was entered there from C. Numbers are hashes: the same in every log. words:
-    // [number][frames...]
+    // last instruction, in bytes from the start of the code, whether the interpreter was entered
+    // there from C, and where in the call's Chain (PythonFrame). Numbers are hashes: the same in
+    // every log. words: [number][frames...]
   kCounterName = 86,
     // A metric that is collected, and its unit after a space where it has one. The same number in
     // all logs of a process. aux: [metric] words: [zero][bytes][name]

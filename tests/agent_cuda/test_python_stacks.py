@@ -113,8 +113,7 @@ def test_native_frames_lie_between_those_of_python(program, tmp_path, version):
         assert names[outer] == "<module>"
         assert names[outer + 1].endswith("PyEval_EvalCode")
         between |= {name for name, kind in frames[inner:outer] if kind == "Native"}
-    assert any("sort" in name for name in between)
-    assert any("reduce" in name for name in between)
+    assert any("Vectorcall" in name or "Call" in name for name in between)
 
 
 def test_frames_say_where_they_come_from(program):

@@ -16,6 +16,10 @@ int main() {
     print("minor", minor);
     print("state_frame", layout->state_frame);
     if (layout->link_frame != PythonLayout::kNoLink) print("link_frame", layout->link_frame);
+    if (layout->state_entry != 0) {
+      print("state_entry", layout->state_entry);
+      print("entry_previous", layout->entry_previous);
+    }
     print("frame_previous", layout->frame_previous);
     print("frame_code", layout->frame_code);
     print("frame_instruction", layout->frame_instruction);

@@ -25,6 +25,13 @@ int main(void) {
 #else
   OFFSET("state_frame", PyThreadState, frame);
 #endif
+#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
+  OFFSET("state_entry", PyThreadState, cframe);
+  OFFSET("entry_previous", _PyCFrame, previous);
+#elif PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030b0000
+  OFFSET("state_entry", PyThreadState, cframe);
+  OFFSET("entry_previous", CFrame, previous);
+#endif
 #if PY_VERSION_HEX >= 0x030b0000
   OFFSET("frame_previous", _PyInterpreterFrame, previous);
 #if PY_VERSION_HEX >= 0x030d0000

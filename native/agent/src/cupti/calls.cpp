@@ -14,6 +14,7 @@
 #include "session/thread_log.h"
 #include "stack/call_chain.h"
 #include "stack/python_chain.h"
+#include "stack/walk.h"
 #include "steps/steps.h"
 #include "warpline_cuda.h"
 
@@ -193,10 +194,11 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
       .end_ns = static_cast<std::uint64_t>(end),
       .correlation = written_correlation(data.correlation),
       .status = data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status)};
-  if (lasts(end - t_calls.start, call.chain_from_ns)) record.chain = write_chain(*log);
+  NativeStack stack;
+  if (lasts(end - t_calls.start, call.chain_from_ns)) record.chain = write_chain(*log, stack);
   if (record.chain != 0) record.flags |= raw::Call::kHasChain;
   if (lasts(end - t_calls.start, call.python_chain_from_ns)) {
-    record.python_chain = write_python_chain(*log);
+    record.python_chain = write_python_chain(*log, stack);
     if (record.python_chain != 0) record.flags |= raw::Call::kHasPythonChain;
   }
   if (call.parameters.concerns != Concerns::kNothing) {

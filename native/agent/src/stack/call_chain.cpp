@@ -159,15 +159,14 @@ void write_modules(ThreadLog& log) noexcept {
   g_seen_generation.store(generation, std::memory_order_release);
 }
 
-std::uint64_t write_chain(ThreadLog& log) noexcept {
-  std::uint64_t frames[kMaxFrames];
-  const std::size_t count = walk_stack(frames);
-  if (count == 0) return 0;
-  const std::uint64_t number = chain_number(frames, count);
+std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept {
+  walk_stack(stack);
+  if (stack.count == 0) return 0;
+  const std::uint64_t number = chain_number(stack.frames, stack.count);
   std::uint64_t& known = t_written.place_of(number, log);
   if (known == number) [[likely]] return number;
   write_modules(log);
-  if (!write_words(log, raw::Kind::kChain, number, frames, count)) return 0;
+  if (!write_words(log, raw::Kind::kChain, number, stack.frames, stack.count)) return 0;
   known = number;
   return number;
 }

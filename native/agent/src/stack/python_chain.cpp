@@ -7,6 +7,7 @@
 #include "session/process.h"
 #include "session/thread_log.h"
 #include "stack/python_walk.h"
+#include "stack/walk.h"
 #include "stack/written_chains.h"
 
 namespace warpline::agent {
@@ -56,6 +57,17 @@ bool define_code(ThreadLog& log, std::uint64_t number, std::uint64_t address) no
   return true;
 }
 
+// Says in which native frame each entry of the interpreter is.
+void place_entries(const NativeStack& native, PythonStack& stack) noexcept {
+  std::size_t inner = 0;
+  for (std::size_t i = 0; i < stack.count && native.count != 0; ++i) {
+    const std::uint64_t entry = stack.entries[i];
+    if (entry < native.bottoms[0]) continue;
+    while (inner + 1 < native.count && native.bottoms[inner + 1] <= entry) ++inner;
+    stack.frames[2 * i + 1] |= (inner + 1) << raw::PythonFrame::kNativeShift;
+  }
+}
+
 void tell(ThreadLog& log, const char* problem) noexcept {
   const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
   if (g_told_generation.exchange(generation, std::memory_order_relaxed) == generation) return;
@@ -65,13 +77,14 @@ void tell(ThreadLog& log, const char* problem) noexcept {
 
 }  // namespace
 
-std::uint64_t write_python_chain(ThreadLog& log) noexcept {
+std::uint64_t write_python_chain(ThreadLog& log, const NativeStack& native) noexcept {
   PythonStack stack;
   walk_python(stack);
   if (stack.count == 0) {
     if (const char* problem = python_problem()) [[unlikely]] tell(log, problem);
     return 0;
   }
+  place_entries(native, stack);
   const std::uint64_t number = chain_number(stack.frames, 2 * stack.count);
   std::uint64_t& known = t_python_chains.place_of(number, log);
   if (known == number) [[likely]] return number;

@@ -14,6 +14,8 @@ enum class PythonInstruction : std::uint8_t { kByte, kUnit, kPointer };
 struct PythonLayout {
   std::uint16_t state_frame;    // of a thread's state: its innermost frame,
   std::uint16_t link_frame;     // or, unless it is kNoLink, what has it there
+  std::uint16_t state_entry;    // the innermost entry of the interpreter; 0: frames have them, or nothing
+  std::uint16_t entry_previous;
   std::uint16_t frame_previous;
   std::uint16_t frame_code;
   std::uint16_t frame_instruction;

@@ -289,13 +289,43 @@ bool innermost_frame(Memory& memory, std::uint64_t state, std::uint64_t& frame) 
   return frame != 0 && read_word(memory, frame + layout.link_frame, frame);
 }
 
+// The innermost entry of the interpreter that no frame was found for yet, in versions that list them.
+template <class Memory>
+class Entries {
+ public:
+  Entries(Memory& memory, std::uint64_t state) noexcept : memory_(memory) {
+    const std::uint16_t offset = g_python.layout.state_entry;
+    if (offset != 0 && !read_word(memory_, state + offset, next_)) next_ = 0;
+  }
+  std::uint64_t take() noexcept {
+    const std::uint64_t entry = next_;
+    const std::uint16_t offset = g_python.layout.entry_previous;
+    if (entry != 0 && !read_word(memory_, entry + offset, next_)) next_ = 0;
+    return entry;
+  }
+
+ private:
+  Memory& memory_;
+  std::uint64_t next_ = 0;
+};
+
 void add_frame(const char* frame, PythonStack& stack) noexcept {
   constexpr std::uint64_t kTags = 7;  // of references, from 3.14 on
   const std::uint64_t code = word_at(frame + g_python.layout.frame_code) & ~kTags;
   stack.code_addresses[stack.count] = code;
-  stack.frames[2 * stack.count + 1] =
-      place_in(code, frame) | (is_entry(frame) ? raw::PythonFrame::kIsEntry : 0);
+  stack.entries[stack.count] = 0;
+  stack.frames[2 * stack.count + 1] = place_in(code, frame);
   ++stack.count;
+}
+
+// The last frame that was added is the first that this entry of the interpreter ran. The outermost shim of
+// 3.15 is no entry.
+void end_with_entry(std::uint64_t entry, PythonStack& stack) noexcept {
+  if (stack.count == 0) return;
+  std::uint64_t& place = stack.frames[2 * stack.count - 1];
+  if ((place & raw::PythonFrame::kIsEntry) != 0) return;
+  place |= raw::PythonFrame::kIsEntry;
+  stack.entries[stack.count - 1] = entry;
 }
 
 // Fills the stack, but for the numbers of code. False if something is not as expected.
@@ -307,14 +337,16 @@ bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexce
   const PythonLayout& layout = g_python.layout;
   std::uint64_t at = 0;
   if (!innermost_frame(memory, state, at)) return false;
+  Entries<Memory> entries(memory, state);
   for (std::size_t step = 0; at != 0; ++step) {
     if (step == most_steps || at % sizeof at != 0) return false;
     const char* frame = memory.view_frame(at, layout.frame_bytes);
     if (frame == nullptr) return false;
     if (is_shim(frame)) {
-      if (stack.count != 0) stack.frames[2 * stack.count - 1] |= raw::PythonFrame::kIsEntry;
+      end_with_entry(at, stack);
     } else if (stack.count != kMaxPythonFrames) {
       add_frame(frame, stack);
+      if (is_entry(frame)) end_with_entry(entries.take(), stack);
     } else if (is_proven) {
       return true;
     }

@@ -20,6 +20,7 @@ struct PythonStack {
   std::size_t count = 0;
   std::uint64_t frames[2 * kMaxPythonFrames];  // innermost first: two words each, as a kPythonChain
   std::uint64_t code_addresses[kMaxPythonFrames];
+  std::uint64_t entries[kMaxPythonFrames];  // where on the C stack the interpreter was entered, or 0
 };
 
 // Fills the stack of the calling thread, of which the innermost frames count; it stays empty for a thread

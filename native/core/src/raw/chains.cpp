@@ -185,14 +185,16 @@ class Merged {
     python_ = chains_.python_words.data() + chain.python.first;
     python_end_ = python_ + chain.python.count;
     const uint64_t *native = chains_.addresses.data() + chain.native.first;
-    const uint64_t *end = native + chain.native.count;
-    while (native != end && names_.is_profiler(chain.process, call_of(*native))) ++native;
-    for (; native != end; ++native) {
-      const uint64_t call = call_of(*native);
-      if (python_ != python_end_ && names_.is_interpreter(chain.process, call)) {
+    uint32_t inner = 0;
+    while (inner < chain.native.count && names_.is_profiler(chain.process, call_of(native[inner]))) {
+      ++inner;
+    }
+    for (uint32_t i = inner; i < chain.native.count; ++i) {
+      const uint64_t call = call_of(native[i]);
+      if (runs_python(chain.process, i, call)) {
         add_python(chain.process);
       } else {
-        frames_.push_back(names_.frame(chain.process, call, *native, texts_));
+        frames_.push_back(names_.frame(chain.process, call, native[i], texts_));
       }
     }
     while (python_ != python_end_) add_python(chain.process);
@@ -200,6 +202,16 @@ class Merged {
   }
 
  private:
+  // Whether the native frame is the one in which the next frames of Python were run: where the agent
+  // does not know that, the interpreter has a name.
+  bool runs_python(int32_t process, uint32_t number, uint64_t call) {
+    const uint64_t *end = python_;
+    while (end != python_end_ && (end[1] & raw::PythonFrame::kIsEntry) == 0) end += 2;
+    if (end == python_end_) return python_ != end && names_.is_interpreter(process, call);
+    const uint64_t native = end[1] >> raw::PythonFrame::kNativeShift;
+    return native == 0 ? names_.is_interpreter(process, call) : native == number + 1;
+  }
+
   void add_python(int32_t process) {
     bool is_entry = false;
     while (python_ != python_end_ && !is_entry) {
