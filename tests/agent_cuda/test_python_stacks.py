@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -114,6 +115,20 @@ def test_native_frames_lie_between_those_of_python(program, tmp_path, version):
         assert names[outer + 1].endswith("PyEval_EvalCode")
         between |= {name for name, kind in frames[inner:outer] if kind == "Native"}
     assert any("Vectorcall" in name or "Call" in name for name in between)
+
+
+def test_the_flag_of_the_command_line(cuda, tmp_path):
+    library = tmp_path / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
+    library.parent.mkdir(parents=True)
+    shutil.copy(cuda.cupti13, library)
+    output = tmp_path / "run.warpline"
+    command = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-o", output]
+    command += ["--python-backtrace=sync", "-e", f"PYTHONPATH={tmp_path / 'packages'}", "--"]
+    command += [sys.executable, PROGRAM, cuda.driver, library, tmp_path / "ledger", "nested"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    assert_equal(python_frames(warpline.open(output)), ledger(tmp_path / "ledger"))
 
 
 def test_frames_say_where_they_come_from(program):
