@@ -40,11 +40,15 @@ ALL_KINDS = {f"cuda_python_chains_{kind}": 0 for kind in ("kernel", "memory", "s
 def program(cuda: FakeCuda, session: Callable[..., Session], tmp_path: Path) -> Callable[..., Path]:
     """Return a function that records the program and returns the session's folder."""
 
-    def run(*cases: str, python: str = sys.executable, **keys: object) -> Path:
+    def run(
+        *cases: str, python: str = sys.executable, preload: Path | None = None, **keys: object
+    ) -> Path:
         new = session(cuda=1, cupti_path=[cuda.cupti13], **{**ALL_KINDS, **keys})
         words = [python, "-W", "ignore", str(PROGRAM), str(cuda.driver), str(cuda.cupti13)]
         words += [str(tmp_path / "ledger"), *cases]
         environment = {**cuda.environment(new), "PYTHONPATH": ""}
+        if preload is not None:
+            environment["LD_PRELOAD"] = str(preload)
         done = subprocess.run(
             words, env=environment, check=False, capture_output=True, text=True, timeout=120
         )
@@ -167,6 +171,28 @@ def test_calls_without_python_frames_have_no_text(run):
     assert not trace.meta.warnings  # a program without Python is nothing to warn of
     without = finished(run("init", "launch", 2))
     assert python_stacks(without).codes.tolist() == [-1] * 2
+
+
+@pytest.mark.parametrize("claimed", ["3.8", "3.10", "3.12", "3.13", "3.15", "4.0"])
+@pytest.mark.parametrize("version", ["3.9", "3.11"])
+def test_a_python_that_is_not_as_expected_is_left_alone(program, tmp_path, version, claimed):
+    """With the layout of another version, no walk is made and nothing faults."""
+    if {version, claimed} == {"3.9", "3.10"}:
+        pytest.skip("they differ in the number of the instruction only")
+    source, library = tmp_path / "version.c", tmp_path / "version.so"
+    source.write_text(f'const char *Py_GetVersion(void) {{ return "{claimed}.0 (main, date)"; }}')
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library], check=True)
+    folder = program("nested", "threads", python=interpreter(version), preload=library)
+    trace = finished(folder)
+    assert not trace.has("frame")
+    assert len(trace["api_call"]) == len(ledger(tmp_path / "ledger"))
+    (warning,) = trace.meta.warnings
+    expected = (
+        "only Python 3.9 to 3.15 are supported"
+        if claimed in {"3.8", "4.0"}
+        else "this build of Python is not known"
+    )
+    assert warning == f"Python backtraces are not recorded: {expected}"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
