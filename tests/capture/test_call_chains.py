@@ -69,3 +69,16 @@ def test_the_agent_is_told():
     assert {"cuda_chains_kernel=0", "cuda_chains_sync=500"} <= set(lines)
     assert not any(line.startswith("cuda_chains_memory") for line in lines)
     assert [line for line in lines if "python" in line] == ["cuda_python_chains_memory=7"]
+
+
+@pytest.mark.parametrize(
+    ("words", "chains"),
+    [
+        (["--pytorch=functions-trace"], {"kernel": 0}),
+        (["--pytorch=functions-trace-shapes", "--python-backtrace=sync"], {"sync": 0}),
+        (["--python-backtrace=none", "--pytorch=functions-trace"], {}),
+        (["--pytorch=all"], {}),
+    ],
+)
+def test_operators_ask_for_the_python_stacks_of_launches(words, chains):
+    assert parse([*words, "program"]).python_chains == chains

@@ -161,3 +161,30 @@ def test_backward_operators_are_known_by_their_names():
     trace = converted({"range": ranges([ADDMM, "AddmmBackward0, seq = 9", "aten::mm, op_id = 4"])})
     links = forward_operators(trace)
     assert (links.backward.tolist(), links.forward.tolist()) == ([1], [0])
+
+
+def test_operators_have_the_python_stack_of_their_first_launch():
+    names = ["aten::linear, op_id = 1", "aten::addmm, op_id = 2", "aten::relu, op_id = 3"]
+    table = ranges(names) | {"start_ns": [0, 10, 100], "end_ns": [60, 50, 110]}
+    frames = {
+        "kind": [3, 3],
+        "symbol": ["forward", "main"],
+        "module": ["model.py", "train.py"],
+        "line": [7, 3],
+    }
+    stacks = {"frame_id": [1, 0, 0], "parent_id": [None, 0, None], "depth": [0, 1, 0]}
+    launches = {
+        "start_ns": [12, 20, 30],
+        "end_ns": [13, 21, 31],
+        "name": ["cudaLaunchKernel"] * 3,
+        "stack_id": [None, 1, 2],
+    }
+    tables = {"range": table, "frame": frames, "stack": stacks, "api_call": launches}
+    found = warpline.stats(Trace(MemorySource(tables)), "op_sum:stack")
+    columns = [field.name for field in found.fields]
+    name, stack = columns.index("name"), columns.index("stack")
+    assert {row[name]: row[stack] for row in found.rows()} == {
+        "aten::linear": "model.py:7 forward; train.py:3 main",
+        "aten::addmm": "model.py:7 forward; train.py:3 main",
+        "aten::relu": None,
+    }

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .wrapping import Wrapping, without_dynamo
+from .wrapping import Wrapping, unnoticed
 
 BACKWARD, NVTX, NVTX_SHAPES = "backward", "nvtx", "nvtx-shapes"
 RECORDS, RECORDS_SHAPES = "records", "records-shapes"
@@ -135,7 +135,7 @@ class Observer:
 
     def _wrapper(self, call: Any) -> Any:
         """Return what replaces the function `call` of modules: around the outermost is safe."""
-        here, safe_place = self._here, without_dynamo(self.safe_place)
+        here, safe_place = self._here, unnoticed(self.safe_place)
         is_compiling = self._torch.compiler.is_compiling
 
         def call_module(module: Any, /, *words: Any, **named: Any) -> Any:

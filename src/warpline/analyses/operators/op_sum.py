@@ -83,9 +83,9 @@ LABELS: Mapping[str, tuple[Callable[[Trace], Labels], Field]] = {
     ),
 }
 _NOT_RECORDED = {
-    "shape": "no input shapes were recorded: profile with record_shapes=True",
-    "module": "no modules were recorded: profile with with_stack=True or with_modules=True",
-    "stack": "no source lines were recorded: profile with with_stack=True",
+    "shape": "no input shapes were recorded: profile with --pytorch=functions-trace-shapes",
+    "module": "no modules were recorded: profile with --pytorch=modules",
+    "stack": "no source lines were recorded: profile with --pytorch=functions-trace",
 }
 
 
