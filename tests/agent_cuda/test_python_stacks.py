@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from agent_cuda import cuda_logs as logs
 from agent_cuda.conftest import FakeCuda
 from agent_cuda.pythons import VERSIONS, interpreter
 from support.backtraces import backtraces
@@ -161,6 +162,17 @@ def test_stacks_as_text(program, tmp_path, cuda_chains_sync):
     found = zip(ids, codes.tolist(), strict=True)
     assert {number: texts[code] for number, code in found} == expected
     assert len(texts) == len(set(texts))
+
+
+def test_what_a_log_has(program):
+    """Chains are once per log and code once per process; all code of chains is defined."""
+    folder = program("nested", "threads")
+    code = logs.found(folder, logs.PYTHON_CODE)
+    numbers = [each.number for each in code]
+    assert {"nested", "call", "<module>"} <= {each.name.rpartition(".")[2] for each in code}
+    assert {each.file for each in code} >= {str(PROGRAM)}
+    chains = logs.found(folder, logs.PYTHON_CHAIN)
+    assert {number for chain in chains for number in chain.frames[::2]} <= set(numbers)
 
 
 def test_calls_without_python_frames_have_no_text(run):
