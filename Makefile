@@ -34,8 +34,8 @@ demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto --dist=worksteal) $(ARGS)
 
-# Plain torch brings the CUDA libraries, 3 GB to load and 7 GB on disk. Its wheel for the CPU is 0.2 GB:
-# TORCH="torch==2.13.0 --index-url URL", or PYTHON of an environment that has it.
+# Plain torch brings the CUDA libraries: gigabytes. Its wheel for the CPU is 0.2 GB:
+# TORCH="torch==2.13.0 --index-url URL", or TORCH_PYTHON=PATH of an environment that has it.
 TORCH ?= torch==2.13.0 numpy
 TORCH_PYTHON ?= $(BIN)/python
 torch-tests: $(VENV)/installed  ## Run the tests that need PyTorch, which it installs: TORCH_PYTHON=... has it
