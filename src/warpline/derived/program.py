@@ -11,6 +11,7 @@ from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
 from warpline.lazy import lazy_pattern
 from warpline.ops.group import distinct_values
+from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import Trace
 
 if TYPE_CHECKING:
@@ -103,6 +104,15 @@ def is_compiled(trace: Trace) -> bool:
 def has_range(trace: Trace, *texts: str) -> bool:
     """Return whether the name of a range or operator contains one of some texts."""
     return any(text in name for text in texts for name in _labels(trace))
+
+
+@derived
+def has_modules(trace: Trace) -> bool:
+    """Return whether calls of PyTorch modules were recorded."""
+    domain = trace.strings.find(MODULE_DOMAIN) if trace.has("range") else None
+    if domain is None:
+        return False
+    return bool((trace.columns("range", "domain_id")["domain_id"].filled(-1) == domain).any())
 
 
 @derived

@@ -9,7 +9,12 @@ from typing import Any
 
 from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
-from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
+from warpline.derived.breakdown.kernel_times import (
+    MainKernel,
+    kernel_sums,
+    kernel_times,
+    main_kernel,
+)
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
@@ -87,7 +92,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     of_ranges = phases(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
-    forget(run.trace, launched_inside, launch_calls, kernel_times)
+    forget(run.trace, launched_inside, launch_calls, kernel_times, kernel_sums)
     judged = judge(run, attempt)
     forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
@@ -12,14 +12,7 @@ from warpline.presentation.kernel_names import short_names
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible, wrap
 from warpline.result import Document, Field, Result, Skipped, Texts
-from warpline.units import (
-    Unit,
-    format_bytes,
-    format_count,
-    format_ns,
-    format_rate,
-    format_ratio,
-)
+from warpline.units import Unit, format_ns, format_value
 
 _WIDTH = 100  # without a terminal
 _HEIGHT = 40
@@ -27,13 +20,6 @@ _GAP = "  "
 _LEAST_LABEL = 24
 _FILES = 3  # in the suggested next command
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_FORMATS: Mapping[Unit, Callable[[Any], str]] = {
-    Unit.NS: format_ns,
-    Unit.BYTES: format_bytes,
-    Unit.BYTES_PER_S: format_rate,
-    Unit.RATIO: format_ratio,
-    Unit.COUNT: format_count,
-}
 _SHARES = ("busy_ratio", "span_ratio", "total_ratio")
 _OF_KERNELS = ("profiled_kernels", "kernel_samples")  # what warpline kernels prints
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
@@ -234,7 +220,7 @@ def _heading(field: Field) -> str:
 def _cell(field: Field, value: Any) -> str:
     if value is None:
         return "-"
-    return _FORMATS.get(field.unit, str)(value)
+    return format_value(value, field.unit)
 
 
 def _utc(origin_utc_ns: int) -> str:
