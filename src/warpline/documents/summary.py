@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from itertools import chain
 
 from warpline import progress
+from warpline.derived.program import has_modules, program_kind
 from warpline.documents.tables import compute
 from warpline.frozen import frozen, replace
 from warpline.result import Document, Result, Skipped, document_of
 from warpline.trace import Trace
+from warpline.trace.recorder import is_of_pytorch
 
 
 @frozen
@@ -129,7 +132,15 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         for part, section in sections
         if (isinstance(section, Result) and len(section)) or is_shown(part)
     ]
-    return dataclasses.replace(whole, sections=tuple(shown))
+    return dataclasses.replace(whole, sections=tuple(shown), suggestions=tuple(_suggestions(trace)))
+
+
+def _suggestions(trace: Trace) -> Iterator[str]:
+    """Yield how to see the modules of a PyTorch program."""
+    if has_modules(trace):
+        yield "warpline stats -r layers {files}"
+    elif not is_of_pytorch(trace) and program_kind(trace) == "pytorch":
+        yield "warpline profile --pytorch=all PROGRAM, for GPU time by module"
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:

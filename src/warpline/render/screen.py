@@ -34,7 +34,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     blocks = [
         list(screen.head(document, processes)),
         *screen.tables(list(sections.values())),
-        [*screen.holdings(holdings), screen.next_step(document)],
+        [*screen.holdings(holdings), *screen.next_steps(document)],
     ]
     is_crowded = sum(len(lines) + 1 for lines in blocks) > _HEIGHT
     out.write(("\n" if is_crowded else "\n\n").join("\n".join(lines) for lines in blocks) + "\n")
@@ -118,8 +118,8 @@ class _Screen:
             if items:
                 yield self._style(self._list(state, items), _DIM)
 
-    def next_step(self, document: Document) -> str:
-        """Return the suggested next command."""
+    def next_steps(self, document: Document) -> Iterator[str]:
+        """Yield the suggested next commands."""
         paths = document.meta["paths"]
         files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
         more = ["..."] if len(paths) > _FILES else []
@@ -129,7 +129,10 @@ class _Screen:
         )
         command = "kernels" if _has_counters(document) else "stats"
         command = "analyze" if has_devices else command
-        return f"next: warpline {command} {' '.join(files + more)}"
+        named = " ".join(files + more)
+        yield f"next: warpline {command} {named}"
+        for suggestion in document.suggestions:
+            yield self._fit("      " + suggestion.replace("{files}", named))
 
     def _table(self, section: Result) -> _Table:
         labels = _labels(section)
