@@ -15,6 +15,7 @@ from warpline.derived.breakdown.kernel_times import (
     kernel_times,
     main_kernel,
 )
+from warpline.derived.breakdown.warm_up import warm_up_causes
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
@@ -176,12 +177,14 @@ def _unnoticed_kernel(run: Run, findings: Sequence[Finding]) -> MainKernel | Non
 def _steps(run: Run, replay: Replay | None) -> StepSummary:
     run_steps = steps(run)
     times, labels = run_steps.times(), run_steps.label.to_list()
+    causes = warm_up_causes(run)
     excluded = tuple(
         ExcludedStep(
             int(run_steps.index[item.step]),
             labels[item.step],
             pid_of(run.trace, int(run_steps.process[item.step])),
             item.reason,
+            causes.get(item.step),
         )
         for item in run_steps.excluded
     )

@@ -92,7 +92,12 @@ def environment(facts: Sequence[Sequence[str]]) -> Iterator[Block]:
 
 def excluded_steps(diagnosis: Diagnosis) -> Iterator[Line]:
     """Yield the excluded steps with their reasons; ranks exclude the same steps."""
-    steps = [*dict.fromkeys((s.label or str(s.index), s.reason) for s in diagnosis.steps.excluded)]
+    steps = [
+        *dict.fromkeys(
+            (s.label or str(s.index), f"{s.reason}: {s.cause}" if s.cause else s.reason)
+            for s in diagnosis.steps.excluded
+        )
+    ]
     last = [step for step in steps if step[1] == _LAST]
     named = [step for step in steps if len(last) < _MANY_LAST or step not in last]
     every = [f"{label} ({reason})" for label, reason in named[:_NAMED]]

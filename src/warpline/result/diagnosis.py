@@ -197,12 +197,14 @@ class ExcludedStep:
         label: The name of its range, if any.
         process: Process id.
         reason: The reason in a few words.
+        cause: What made it longer, such as ``compilation``, if that is known.
     """
 
     index: int
     label: str | None
     process: int
     reason: str
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
