@@ -47,6 +47,7 @@ from warpline.presentation.overlaps import overlaps
 from warpline.presentation.phases import all_phases, first_phases, longest_phases
 from warpline.presentation.results import first_rows
 from warpline.presentation.step_source import step_source
+from warpline.presentation.training import training, training_on_screen
 from warpline.result import Diagnosis, Result
 
 
@@ -58,6 +59,7 @@ def screen(diagnosis: Diagnosis) -> Presentation:
         *step_source(diagnosis),
         *devices_on_screen(diagnosis, most=2),
         *overlaps(diagnosis, most=6),
+        *training_on_screen(diagnosis),
         *longest_phases(diagnosis, most=8, depth=3),
         *findings_in_short(diagnosis),
         *failed_checks(diagnosis),
@@ -84,6 +86,7 @@ def markdown(diagnosis: Diagnosis) -> Presentation:
         *step_source(diagnosis),
         *devices_in_markdown(diagnosis),
         *overlaps(diagnosis),
+        *training(diagnosis),
         *first_phases(diagnosis, most=12),
         *findings(diagnosis),
         *candidates_table(diagnosis),
@@ -112,6 +115,7 @@ def report_markdown(
         *step_source(diagnosis),
         *devices_on_screen(diagnosis, most=2),
         *overlaps(diagnosis, most=4),
+        *training(diagnosis),
         *first_phases(diagnosis, most=8),
         *first_rows(tables, most=8),
         *first_findings(diagnosis, most=5),
@@ -163,6 +167,7 @@ def page(
         *devices_on_page(diagnosis, most=16),
         *findings_on_page(diagnosis),
         *step_times(diagnosis, step_lists[0] if step_lists else None),
+        *training(diagnosis),
         *all_phases(diagnosis, least_tenths=5, most=60, depth=4),
         *checklist_on_page(diagnosis),
         *candidates_on_page(diagnosis, most=5),
