@@ -113,7 +113,7 @@ def report_markdown(
         *head(diagnosis, has_warnings=True),
         *facts_table("Environment", facts),
         *step_source(diagnosis),
-        *devices_on_screen(diagnosis, most=2),
+        *devices_on_screen(diagnosis, most=1),
         *overlaps(diagnosis, most=4),
         *training(diagnosis),
         *first_phases(diagnosis, most=8),
