@@ -1,0 +1,3 @@
+"""What each module costs per step: GPU time by phase, CPU time, calls, kernels and FLOP."""
+
+from __future__ import annotations
