@@ -31,7 +31,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.launches import launch_calls
 from warpline.diagnosis.judgment import Attempt, judge
-from warpline.diagnosis.times import activities, breakdowns, overlaps, phases, pid_of
+from warpline.diagnosis.times import activities, breakdowns, overlaps, phases, pid_of, training
 from warpline.diagnosis.verdict import (
     GRAVE,
     Sampled,
@@ -90,7 +90,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     read_large_tables(run.trace)
     devices, together = breakdowns(run), overlaps(run)
     forget(run.trace, *_FOR_BREAKDOWNS)
-    of_ranges = phases(run)
+    of_ranges, of_training = phases(run), training(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
     forget(run.trace, launched_inside, launch_calls, kernel_times, kernel_sums)
@@ -135,6 +135,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
         overlaps=together,
         phases=of_ranges,
+        training=of_training,
         counter_candidates=_candidates(tables["counter_candidates"]),
         not_judged=(*judged.not_judged, *failed),
         replay=judged.replay,
