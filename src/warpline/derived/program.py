@@ -29,7 +29,8 @@ _PYTORCH_KERNELS = lazy_pattern(
     r"\b(?:at|c10|at_cuda_detail)::|_ZNK?(?:2at|3c10)|^triton_[a-z]+_fused_"
 )
 _PYTORCH_RANGES = lazy_pattern(
-    r"aten::|autograd::engine::|Optimizer\.(?:step|zero_grad)#|ProfilerStep#"
+    r"aten::|autograd::engine::|(?:torch:)?Optimizer\.(?:step|zero_grad)#|ProfilerStep#"
+    rf"|{re.escape(MODULE_DOMAIN)}:"
     r"|Torch-Compiled Region|DistributedDataParallel\.|nccl:[a-z_]+$"
 )
 _PYTORCH_THREADS = lazy_pattern(r"pt_[a-z]+")
