@@ -85,3 +85,13 @@ def test_analyze_and_phases_say_it() -> None:
     found = warpline.analyze(run.trace).steps.excluded
     assert [(of.reason, of.cause) for of in found] == [("first", "autotuning"), ("last", None)]
     assert warpline.stats(run.trace, "phases").notes == (excluded_steps(run),)
+
+
+def test_layers_say_how_to_leave_warm_up_out() -> None:
+    trace = recorded(tune).trace
+    assert warpline.stats(trace, "layers").notes == (
+        "1 warm-up step included; layers:skip=1 is without",
+    )
+    assert warpline.stats(trace, "layers:skip=1").notes == (
+        "warm-up skipped: the first 1 instance of step_*",
+    )
