@@ -38,6 +38,7 @@ _GROUPS = {
         _TABLES_OF_NSYS,
         "warpline.analyses.overview",
         "warpline.analyses.ranges",
+        "warpline.analyses.modules",
         "warpline.analyses.operators",
         "warpline.analyses.diagnosis",
         "warpline.analyses.series",

@@ -35,13 +35,13 @@ class Slots(NamedTuple):
     Attributes:
         windows: The windows.
         slot: Shape (windows,), int64.
-        count: Number of slots.
+        n_slots: Number of slots.
         steps: Shape (slots,), int64, places in `steps`; -1 for the whole recording.
     """
 
     windows: Windows
     slot: I64
-    count: int
+    n_slots: int
     steps: I64
 
 
@@ -91,7 +91,7 @@ def module_busy_ns(run: Run, group: I32, n_groups: int, phase: Phase) -> I64:
     code = np.append(row, np.int32(_NOT_COUNTED))[segments.operation]
     code[~is_busy(segments.part)] = _NOT_COUNTED
     sums = sums_in(
-        run.trace, slots.windows, code, n_groups + 1, slot=slots.slot, n_slots=slots.count
+        run.trace, slots.windows, code, n_groups + 1, slot=slots.slot, n_slots=slots.n_slots
     )
     return np.ascontiguousarray(sums.T)
 
@@ -107,7 +107,7 @@ def slots_at(run: Run, time_ns: I64, process: I64) -> I64:
     slots, run_steps = step_slots(run), steps(run)
     chosen = np.flatnonzero(slots.steps >= 0)
     if not len(chosen):
-        return np.full(len(time_ns), 0 if slots.count else _NOT_COUNTED)
+        return np.full(len(time_ns), 0 if slots.n_slots else _NOT_COUNTED)
     step = slots.steps[chosen]
     around = enclosing(
         time_ns,
@@ -123,7 +123,8 @@ def slots_of_operations(run: Run) -> I64:
     """Return the slot in which each operation was launched, -1 outside steps."""
     slots = step_slots(run)
     if not (slots.steps >= 0).any():
-        return np.full(len(operations(run.trace)), 0 if slots.count else _NOT_COUNTED)
+        return np.full(len(operations(run.trace)), 0 if slots.n_slots else _NOT_COUNTED)
     of_step = np.full(len(steps(run)) + 1, _NOT_COUNTED)  # the last one is of no step
     of_step[slots.steps[slots.steps >= 0]] = np.flatnonzero(slots.steps >= 0)
-    return of_step[step_of_operations(run)]
+    found: I64 = of_step[step_of_operations(run)]
+    return found

@@ -1,9 +1,9 @@
 """Functions that autograd ran in the backward pass, and the modules whose forward calls made them.
 
 A function has the sequence number that its forward thread counted when it was created. They are
-recorded as operators (PyTorch's profiler) or as ranges, ``AddmmBackward0, seq = 955``. The module is
-the one in which the forward operator of that number began, if operators were recorded, otherwise the
-innermost call during which the thread's counter reached the number.
+recorded as operators (PyTorch's profiler) or as ranges, ``AddmmBackward0, seq = 955``. The module
+is the one in which the forward operator of that number began, if operators were recorded, otherwise
+the innermost call during which the thread's counter reached the number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Nodes(NamedTuple):
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64, not before the start.
         thread: Shape (n,), int64, rows of the thread table.
-        module: Shape (n,), int32, the one of `called_modules` that made them; -1 if made outside modules.
+        module: Shape (n,), int32, the one of `called_modules` that made them, -1 for
+            none.
     """
 
     start_ns: I64

@@ -148,21 +148,16 @@ def _autograd_threads(trace: Trace) -> I64:
 
 @derived
 def _scopes(trace: Trace) -> _Scopes:
-    calls, nodes = module_calls(trace), backward_nodes(trace)
-    steps = optimizer_ranges(trace)
-    starts, ends, threads, modules = zip(
-        (calls.start_ns, calls.end_ns, calls.thread, called_modules(trace).of_call),
-        (nodes.start_ns, nodes.end_ns, nodes.thread, nodes.module),
-        (*steps, np.full(len(steps.start_ns), UNKNOWN, np.int32)),
-        strict=True,
+    calls, nodes, steps = module_calls(trace), backward_nodes(trace), optimizer_ranges(trace)
+    start = np.concatenate((calls.start_ns, nodes.start_ns, steps.start_ns))
+    end = np.concatenate((calls.end_ns, nodes.end_ns, steps.end_ns))
+    thread = np.concatenate((calls.thread, nodes.thread, steps.thread))
+    none = np.full(len(steps.start_ns), UNKNOWN, np.int32)
+    module = np.concatenate((called_modules(trace).of_call, nodes.module, none))
+    kinds = np.array(
+        [int(kind) for kind in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)], np.int8
     )
-    kinds = [
-        np.full(len(start), int(kind), np.int8)
-        for start, kind in zip(
-            starts, (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER), strict=True
-        )
-    ]
-    start, end, thread, module, phase = map(np.concatenate, (starts, ends, threads, modules, kinds))
+    phase = np.repeat(kinds, [len(part.start_ns) for part in (calls, nodes, steps)])
     nesting = nest(start, end, thread)
     repeated, unknown = phase == Phase.FORWARD, (phase == Phase.BACKWARD) & (module < 0)
     for rows in by_group(nesting.depth)[1:]:

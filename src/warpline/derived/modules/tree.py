@@ -1,10 +1,10 @@
 """The tree of a model's modules.
 
 A module's parent is the module whose path is the longest beginning of its own, as ``GPT.blocks.0``
-is of ``GPT.blocks.0.attn``. A module without one, such as a model in DistributedDataParallel, or any
-module of PyTorch's profiler, which records classes and numbers (``Linear_3``), is inside the module
-that was running when it was first called. So a module that is used in several places is one row, in
-the place where it was registered or, with PyTorch's profiler, first called.
+is of ``GPT.blocks.0.attn``. A module without one, such as a model in DistributedDataParallel, or
+any module of PyTorch's profiler, which records classes and numbers (``Linear_3``), is inside the
+module that was running when it was first called. So a module that is used in several places is one
+row, in the place where it was registered or, with PyTorch's profiler, first called.
 """
 
 from __future__ import annotations

@@ -59,6 +59,30 @@ class CountedOperators(NamedTuple):
     is_known: BoolArray
     dtype: I64
 
+    def taken(self, rows: I64) -> CountedOperators:
+        """Return the given operators."""
+        return CountedOperators(
+            start_ns=self.start_ns[rows],
+            end_ns=self.end_ns[rows],
+            thread=self.thread[rows],
+            process=self.process[rows],
+            flop=self.flop[rows],
+            is_known=self.is_known[rows],
+            dtype=self.dtype[rows],
+        )
+
+    def joined(self, other: CountedOperators) -> CountedOperators:
+        """Return these operators, then others."""
+        return CountedOperators(
+            start_ns=np.append(self.start_ns, other.start_ns),
+            end_ns=np.append(self.end_ns, other.end_ns),
+            thread=np.append(self.thread, other.thread),
+            process=np.append(self.process, other.process),
+            flop=np.append(self.flop, other.flop),
+            is_known=np.append(self.is_known, other.is_known),
+            dtype=np.append(self.dtype, other.dtype),
+        )
+
 
 def flop_of(name: str, shapes: str | None, values: str | None = None) -> int | None:
     """Return the FLOP of a call of an operator.
@@ -82,12 +106,10 @@ def counted_operators(trace: Trace) -> CountedOperators:
     of_ranges = _ranges(trace)
     if len(of_ops.process) and len(of_ranges.process):
         own = ~np.isin(of_ranges.process, distinct_values(of_ops.process))
-        of_ranges = CountedOperators(*(column[own] for column in of_ranges))
-    both = CountedOperators(
-        *(np.concatenate(columns) for columns in zip(of_ops, of_ranges, strict=True))
-    )
+        of_ranges = of_ranges.taken(np.flatnonzero(own))
+    both = of_ops.joined(of_ranges)
     outer = np.flatnonzero(~nest(both.start_ns, both.end_ns, both.thread).has_parent)
-    return CountedOperators(*(column[outer] for column in both))
+    return both.taken(outer)
 
 
 def _operators(trace: Trace) -> CountedOperators:
@@ -169,7 +191,7 @@ def _product(left: Shape, right: Shape) -> int:
     again, columns = right
     if inner != again:
         raise ValueError("inner dimensions differ")
-    return 2 * rows * columns * inner
+    return int(2 * rows * columns * inner)
 
 
 def _batched(left: Shape, right: Shape) -> int:
@@ -186,7 +208,7 @@ def _swapped(shape: Shape) -> Shape:
 
 def _convolved(given: Shape, weight: Shape, result: Shape, *, transposed: bool) -> int:
     points = prod((given if transposed else result)[2:])
-    return 2 * points * prod(weight) * given[0]
+    return int(2 * points * prod(weight) * given[0])
 
 
 def _value(values: Values, place: int) -> Any:
@@ -251,7 +273,7 @@ def _attention(shapes: Shapes, _: Values) -> int:
     query, key, value = shapes[:3]
     _checked_heads(query, key, value)
     batch, heads, rows, width = query
-    return 2 * batch * heads * rows * key[2] * (width + value[3])
+    return int(2 * batch * heads * rows * key[2] * (width + value[3]))
 
 
 def _attention_backward(shapes: Shapes, _: Values) -> int:
@@ -260,7 +282,7 @@ def _attention_backward(shapes: Shapes, _: Values) -> int:
     if list(gradient) != [*query[:3], value[3]]:
         raise ValueError("shapes do not fit")
     batch, heads, rows, width = query
-    return 2 * batch * heads * rows * key[2] * (3 * width + 2 * value[3])
+    return int(2 * batch * heads * rows * key[2] * (3 * width + 2 * value[3]))
 
 
 _FORMULAS: Mapping[str, Formula] = {

@@ -84,8 +84,8 @@ def forward_ranges(trace: Trace) -> ForwardRanges:
 @derived
 def backward_ranges(trace: Trace) -> NumberedRanges:
     """Return the backward functions among the ranges with a sequence number."""
-    found = numbered_ranges(trace)
-    return NumberedRanges(*(column[found.is_backward] for column in found))
+    row, number, chosen = numbered_ranges(trace)
+    return NumberedRanges(row[chosen], number[chosen], chosen[chosen])
 
 
 @derived
