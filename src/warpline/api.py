@@ -661,8 +661,9 @@ def summary(trace: Recordings, *, with_layers: bool = False) -> Document:
     """Compute a summary of a trace that fits on one screen.
 
     Its sections are the first rows of the tables process_sum, device_sum, kernel_sum,
-    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum and, for Warpline's own
-    recordings, profiling_cost, followed by the table recording. If rows are omitted, the title
+    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum, for Warpline's own recordings
+    profiling_cost, and if modules of PyTorch were recorded, step_phases, followed by the table
+    recording. If rows are omitted, the title
     gives their total number.
 
     Args:

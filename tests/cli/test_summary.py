@@ -222,7 +222,9 @@ def test_modules_of_a_pytorch_program_are_recommended_until_they_are_recorded(ru
     range_ = {"start_ns": [0], "end_ns": [1], "domain": ["nn.Module"], "name": ["GPT"]}
     path = recording({**TABLES_BY_HAND, "kernel": kernel, "range": {**range_, "source_id": [1]}})
     out = run(path).out
-    assert out.endswith(f"next: warpline analyze {path}\n      warpline stats -r layers {path}\n")
+    assert out.endswith(
+        f"next: warpline analyze {path}\n      warpline stats -r modules,module_sum {path}\n"
+    )
     assert "--pytorch" not in run(recording(TABLES_BY_HAND)).out, "not PyTorch"
 
 

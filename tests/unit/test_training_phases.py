@@ -53,3 +53,13 @@ def test_the_phases_of_training_sum_to_the_breakdown() -> None:
 def test_inference_and_programs_without_modules_have_none() -> None:
     assert warpline.analyze(recorded(trains=False)).training == ()
     assert warpline.analyze(recorded(has_modules=False)).training == ()
+
+
+def test_the_table_and_the_summary_have_the_same_phases() -> None:
+    trace = recorded()
+    table = warpline.stats(trace, "step_phases")
+    found = {item.name: item.total_ns for item in warpline.analyze(trace).training}
+    columns = (table.columns[name].to_list() for name in ("phase", "total_ns"))
+    assert dict(zip(*columns, strict=True)) == found
+    shown = next(of for of in warpline.summary(trace).sections if of.name == "step_phases")
+    assert shown.columns["phase"].to_list() == [*found]

@@ -110,10 +110,11 @@ def has_range(trace: Trace, *texts: str) -> bool:
 @derived
 def has_modules(trace: Trace) -> bool:
     """Return whether calls of PyTorch modules were recorded."""
-    domain = trace.strings.find(MODULE_DOMAIN) if trace.has("range") else None
-    if domain is None:
+    if not trace.has("range"):
         return False
-    return bool((trace.columns("range", "domain_id")["domain_id"].filled(-1) == domain).any())
+    domains = trace.columns("range", "domain_id")["domain_id"].filled(-1)
+    domain = trace.strings.find(MODULE_DOMAIN)  # known once a column that has it was read
+    return domain is not None and bool((domains == domain).any())
 
 
 @derived

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.module_times import phase_times
 from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import RankWindows, step_partition, sums_in
 from warpline.derived.breakdown.phases import phases as derived_phases
 from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.breakdown.training_times import StepPhase, training_times
 from warpline.derived.kernels.categories import operation_origins
 from warpline.derived.kernels.rules import Origin
 from warpline.derived.metrics.activity import Activity, gpu_activity
-from warpline.derived.modules.places import Phase as ModulePhase
 from warpline.derived.program import has_modules
 from warpline.derived.ranks.waits import waiting_ns
 from warpline.derived.time_parts import TimePart, is_busy
@@ -23,8 +22,6 @@ from warpline.trace import Run, Trace
 
 _LEAST_PHASE = 1e-4  # nested phases below this share of the time are omitted
 _NO_ORIGIN = -1  # of idle time
-_DATA = "waits for batches, host-to-device copies outside modules"
-_BATCH_COPIES = [int(TimePart.COPY_H2D), int(TimePart.PAGEABLE_COPY)]
 _PART_IS_BUSY = np.array([part.is_busy for part in TimePart])
 
 
@@ -75,20 +72,12 @@ def training(run: Run) -> tuple[TrainingPhase, ...]:
     """
     if not has_modules(run.trace) or not step_partition(run).ranks:
         return ()
-    sums = phase_times(run)
-    if not sums[[ModulePhase.BACKWARD, ModulePhase.OPTIMIZER]].any():
+    times = training_times(run)
+    if not times[[StepPhase.BACKWARD, StepPhase.OPTIMIZER]].any():
         return ()
-    rows = sums[: len(ModulePhase)].copy()
-    rows[ModulePhase.OTHER] += sums[len(ModulePhase) :].sum(axis=0)
-    data = np.zeros(len(TimePart), np.int64)
-    data[TimePart.INPUT] = rows[:, TimePart.INPUT].sum()
-    rows[:, TimePart.INPUT] = 0
-    data[_BATCH_COPIES] = rows[ModulePhase.OTHER, _BATCH_COPIES]
-    rows[ModulePhase.OTHER, _BATCH_COPIES] = 0
-    named = [(phase.label, phase.meaning, rows[phase]) for phase in ModulePhase]
-    named.insert(int(ModulePhase.OTHER), ("data", _DATA, data))
     return tuple(
-        TrainingPhase(name, meaning, int(ns.sum()), _parts(ns)) for name, meaning, ns in named
+        TrainingPhase(of.label, of.meaning, int(times[of].sum()), _parts(times[of]))
+        for of in StepPhase
     )
 
 

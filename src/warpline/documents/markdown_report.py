@@ -39,7 +39,7 @@ class Content(NamedTuple):
         diagnosis: The diagnosis.
         facts: Machine, software and recording, as names and texts. Neither the name of the machine
             nor identifiers of GPUs: the report is made to be posted.
-        tables: Kernels of the analyzed steps, and operators if they were recorded.
+        tables: Kernels of the analyzed steps; modules by class, and operators, if recorded.
         missing: What was not recorded, each with how to record it.
     """
 
@@ -57,9 +57,10 @@ def content(run: Run) -> Content:
     """
     judged = diagnosis(run, keep_going=True)
     tables = [_kernels(run, judged)]
-    if run.trace.has("op") and run.trace.row_count("op"):
-        operators = compute(run.trace, "op_sum")
-        tables += [operators] if isinstance(operators, Result) else []
+    others = ["module_sum"] if has_modules(run.trace) else []
+    others += ["op_sum"] if run.trace.has("op") and run.trace.row_count("op") else []
+    computed = (compute(run.trace, name, run.steps) for name in others)
+    tables += [table for table in computed if isinstance(table, Result)]
     shown = [table for table in tables if len(table)]
     return Content(judged, [*_facts(run.trace)], shown, [*_missing(run.trace, judged)])
 

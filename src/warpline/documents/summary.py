@@ -87,6 +87,12 @@ _SUMMARY = (
     _Extract(("recording",), "Recording content", ("state", "table", "rows")),
 )
 
+_TRAINING = _Extract(
+    ("step_phases",),
+    "Phases of a step",
+    ("phase", "time_ratio", "step_ns"),
+    is_shown_if_missing=False,
+)
 _LAYERS = _Extract(
     ("layers",),
     "Layers",
@@ -101,8 +107,10 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Return the summary of a trace, with the table layers if it is asked for and has rows."""
     whole = document_of(trace, ())
     parts: tuple[_Extract, ...] = _SUMMARY
+    if has_modules(trace):
+        parts = (*_SUMMARY[:-1], _TRAINING, _SUMMARY[-1])
     if with_layers:
-        parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
+        parts = (*parts[:-1], _LAYERS, parts[-1])
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
@@ -138,7 +146,7 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
 def _suggestions(trace: Trace) -> Iterator[str]:
     """Yield how to see the modules of a PyTorch program."""
     if has_modules(trace):
-        yield "warpline stats -r layers {files}"
+        yield "warpline stats -r modules,module_sum {files}"
     elif not is_of_pytorch(trace) and program_kind(trace) == "pytorch":
         yield "warpline profile --pytorch=all PROGRAM, for GPU time by module"
 

@@ -10,7 +10,7 @@ from warpline.presentation.kernel_names import short_names
 from warpline.result import Field, Result
 from warpline.units import Unit, format_value, plural
 
-_NAME = "name"  # the column whose texts are from the recording
+_NAMES = ("name", "class_name")  # columns whose texts are from the recording
 # What is shown of tables: title, and columns with their headings.
 _SHOWN: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "kernels": (
@@ -18,6 +18,13 @@ _SHOWN: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
         (
             *(("name", "kernel"), ("category", "category"), ("step_ns", "per step")),
             *(("share_ratio", "share"), ("step_instances", "instances"), ("median_ns", "median")),
+        ),
+    ),
+    "module_sum": (
+        "Modules by class",
+        (
+            *(("class_name", "class"), ("device_ns", "GPU per step"), ("total_ratio", "share")),
+            *(("forward_ns", "forward"), ("backward_ns", "backward"), ("modules", "modules")),
         ),
     ),
     "op_sum": (
@@ -33,7 +40,7 @@ _SHOWN: Mapping[str, tuple[str, Sequence[tuple[str, str]]]] = {
 def first_rows(tables: Sequence[Result], *, most: int) -> Iterator[Block]:
     """Yield a section with the first rows of each table."""
     for result in tables:
-        title, headings = _SHOWN[result.name]
+        title, headings = _SHOWN[result.name.partition(":")[0]]
         yield _first_rows(result, title, headings, most)
 
 
@@ -45,8 +52,9 @@ def _first_rows(
         Column(heading, is_number=fields[name].unit is not Unit.NONE) for name, heading in headings
     )
     values = (result.columns[name].to_list()[:most] for name, _ in headings)
-    names = [str(name or "") for name in result.columns[_NAME].to_list()[:most]]
-    short = short_names(names) if result.name == "kernels" else {}
+    is_of_kernels = result.name == "kernels"
+    names = [str(name) for name in result.columns["name"].to_list()] if is_of_kernels else []
+    short = short_names(names[:most])
     rows = tuple(
         Row(
             tuple(
@@ -65,6 +73,6 @@ def _first_rows(
 def _cell(field: Field, value: Any, short: Mapping[str, str]) -> Cell:
     if value is None:
         return Cell("-")
-    if field.name == _NAME:
+    if field.name in _NAMES:
         return Cell(short.get(value, value), is_code=True)
     return Cell(format_value(value, field.unit))

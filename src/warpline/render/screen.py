@@ -20,7 +20,7 @@ _GAP = "  "
 _LEAST_LABEL = 24
 _FILES = 3  # in the suggested next command
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_SHARES = ("busy_ratio", "span_ratio", "total_ratio")
+_SHARES = ("busy_ratio", "span_ratio", "time_ratio", "total_ratio")
 _OF_KERNELS = ("profiled_kernels", "kernel_samples")  # what warpline kernels prints
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
