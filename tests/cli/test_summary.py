@@ -216,7 +216,7 @@ def test_real_recordings_fit_with_all_that_is_said(run, bad, fixed):
 
 
 def test_modules_of_a_pytorch_program_are_recommended_until_they_are_recorded(run, recording, bad):
-    told = "      warpline profile --pytorch=all PROGRAM, for GPU time by module\n"
+    told = "      warpline profile --pytorch=all PROGRAM, for time by module\n"
     assert run(bad).out.endswith(told)
     kernel = device_work([(0, 1, 0)], name=["void at::native::elementwise_kernel<4>"])
     range_ = {"start_ns": [0], "end_ns": [1], "domain": ["nn.Module"], "name": ["GPT"]}
@@ -225,6 +225,8 @@ def test_modules_of_a_pytorch_program_are_recommended_until_they_are_recorded(ru
     assert out.endswith(
         f"next: warpline analyze {path}\n      warpline stats -r modules,module_sum {path}\n"
     )
+    alone = recording({"range": TABLES_BY_HAND["range"] | {"domain": ["nn.Module"] * 2}})
+    assert run(alone).out.endswith(f"      warpline stats -r layers {alone}\n"), "no GPU work"
     assert "--pytorch" not in run(recording(TABLES_BY_HAND)).out, "not PyTorch"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from support.machine import Machine
 
 import warpline
+from warpline.result import Result
 from warpline.trace import Trace
 
 STEPS = 12
@@ -62,4 +63,5 @@ def test_the_table_and_the_summary_have_the_same_phases() -> None:
     columns = (table.columns[name].to_list() for name in ("phase", "total_ns"))
     assert dict(zip(*columns, strict=True)) == found
     shown = next(of for of in warpline.summary(trace).sections if of.name == "step_phases")
+    assert isinstance(shown, Result)
     assert shown.columns["phase"].to_list() == [*found]

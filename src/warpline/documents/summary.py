@@ -8,6 +8,7 @@ from itertools import chain
 
 from warpline import progress
 from warpline.derived.program import has_modules, program_kind
+from warpline.derived.work.busy import has_device_work
 from warpline.documents.tables import compute
 from warpline.frozen import frozen, replace
 from warpline.result import Document, Result, Skipped, document_of
@@ -146,9 +147,10 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
 def _suggestions(trace: Trace) -> Iterator[str]:
     """Yield how to see the modules of a PyTorch program."""
     if has_modules(trace):
-        yield "warpline stats -r modules,module_sum {files}"
+        tables = "modules,module_sum" if has_device_work(trace) else "layers"
+        yield f"warpline stats -r {tables} {{files}}"
     elif not is_of_pytorch(trace) and program_kind(trace) == "pytorch":
-        yield "warpline profile --pytorch=all PROGRAM, for GPU time by module"
+        yield "warpline profile --pytorch=all PROGRAM, for time by module"
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:

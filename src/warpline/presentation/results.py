@@ -52,9 +52,8 @@ def _first_rows(
         Column(heading, is_number=fields[name].unit is not Unit.NONE) for name, heading in headings
     )
     values = (result.columns[name].to_list()[:most] for name, _ in headings)
-    is_of_kernels = result.name == "kernels"
-    names = [str(name) for name in result.columns["name"].to_list()] if is_of_kernels else []
-    short = short_names(names[:most])
+    kernels = result.columns["name"].to_list()[:most] if result.name == "kernels" else []
+    short = short_names(map(str, kernels))
     rows = tuple(
         Row(
             tuple(
