@@ -74,8 +74,9 @@ void* wl_python_name(const char* domain, const char* text);
 void wl_python_push(void* name, int64_t sequence);
 void wl_python_pop(void* name, int64_t sequence);
 
-// Whether a range would be recorded now, or looked at: one may begin a step or a capture range. A range
-// need not be pushed otherwise, unless an outer one of its domain has been.
+// Whether a range would be recorded now, or looked at: it may be the one that a capture range or a step
+// begins with, by the name that the user gave. A range need not be pushed otherwise; one that has been
+// must be popped.
 int wl_python_is_recording(void);
 
 #ifdef __cplusplus

@@ -12,8 +12,8 @@ WARPLINE_PYTORCH in the environment has the words of ``--pytorch``. Each part is
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Optional
 
+TYPE_CHECKING = False  # importing typing takes longer than this file
 if TYPE_CHECKING:
     from .parts import Parts
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from .agent import Agent
 
+_MOST_NOTES = 100  # an error may come again with each call, and differ
+
 
 class Context:
     """What a part needs to know.
@@ -29,6 +31,7 @@ class Context:
         self.session = Path(session)
         self.asked = asked
         self.parts: dict[str, ModuleType] = {}
+        self._noted: set[str] = set()
         self._agent_file = agent
 
     def attach(self, torch: ModuleType) -> None:
@@ -45,12 +48,19 @@ class Context:
 
     def add_line(self, name: str, content: Any) -> None:
         """Add a line of JSON to a file of this process; without space, it is left out."""
+        self.add_lines(name, [content])
+
+    def add_lines(self, name: str, contents: list[Any]) -> None:
+        """Add lines of JSON to a file of this process, at once."""
+        text = "".join(json.dumps(content) + "\n" for content in contents)
         with contextlib.suppress(OSError), self.file(name).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(content) + "\n")
+            file.write(text)
 
     def note(self, text: str) -> None:
-        """Add a line to the warnings of the recording: a whole sentence without a full stop."""
-        self.add_line("notes.jsonl", text)
+        """Add a line to the warnings of the recording, once: a sentence without a full stop."""
+        if text not in self._noted and len(self._noted) < _MOST_NOTES:
+            self._noted.add(text)
+            self.add_line("notes.jsonl", text)
 
     def note_error(self, part: str, error: BaseException) -> None:
         """Note that a part does not record, or not all, for an error of ours."""

@@ -14,8 +14,7 @@ from .watch_import import call_after_import, forget
 PARTS = (
     ("observer", {"modules", "autograd-nvtx", "autograd-shapes-nvtx"}),
     ("modules", {"modules"}),
-    ("optimizers", {"optimizer"}),
-    ("loaders", {"dataloader"}),
+    ("profiler_ranges", {"optimizer", "dataloader"}),
     ("operators", {"functions-trace", "functions-trace-shapes"}),
     ("compiled", {"modules"}),
 )

@@ -48,5 +48,8 @@ WL_EXPORT void wl_python_pop(void* name, int64_t sequence) {
 WL_EXPORT int wl_python_is_recording(void) {
   const Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr) return 0;
-  return recording_state(*session).is_on || ranges_watched() != 0;
+  if (recording_state(*session).is_on) return 1;
+  // The usual names of steps are none of these ranges'.
+  const std::uint32_t others = session->config.sample.range.empty() ? ~kWatchSteps : ~0u;
+  return (ranges_watched() & others) != 0;
 }
