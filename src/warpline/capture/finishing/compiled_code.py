@@ -9,7 +9,7 @@ of the call that uses what it writes, in this order.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,47 +73,62 @@ class _Traced(NamedTuple):
     nodes: Mapping[str, _Node]
 
 
+_MOST_LINES = 1 << 31
 _NOTHING = _Traced({}, None, (), {})
 _NO_CODE = Code((), (), (), {})
 
 
-def compiled_kernels(lines: Iterable[str | bytes]) -> list[CompiledKernel]:
+def compiled_kernels(lines: Iterable[Any]) -> list[CompiledKernel]:
     """Return the kernels of the compiled graphs that one process wrote down, in its order.
 
     Args:
-        lines: Lines of JSON; those that are damaged are left out.
+        lines: The lines, decoded; those that are not as they should be are left out.
     """
-    traced: dict[str, _Traced] = {}
-    lowered: dict[tuple[str, bool], dict[str, _Node]] = {}
-    codes: list[tuple[str, str, bool, Code]] = []
+    written = _Written()
     for line in lines:
-        content = _content(line)
-        number: str = content.get("traced", content.get("lowered", content.get("compile_id", "")))
-        is_backward = bool(content.get("is_backward"))
-        if "traced" in content:
-            before = traced.get(number, _NOTHING)
-            traced[number] = _Traced(
-                {**before.roots, **content["roots"]},
-                content["own"],
-                content["inputs"],
-                {**before.nodes, **_nodes(content)},
-            )
-        elif "lowered" in content:
-            lowered.setdefault((number, is_backward), {}).update(_nodes(content))
-        elif "code" in content:
-            codes.append((content["code"], number, is_backward, read_code(content["text"])))
-    forward = {number: code for _, number, is_backward, code in codes if not is_backward}
+        with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+            written.add(line)
+    forward = {number: code for _, number, is_backward, code in written.codes if not is_backward}
     return [
         kernel
-        for name, number, is_backward, code in codes
+        for name, number, is_backward, code in written.codes
         for kernel in _Graph(
             code,
-            traced[number] if number in traced else _most_alike(traced.values(), code),
-            lowered.get((number, is_backward), {}),
+            written.traced.get(number) or _most_alike(written.traced.values(), code),
+            written.lowered.get((number, is_backward), {}),
             forward.get(number, _NO_CODE) if is_backward else _NO_CODE,
             is_backward=is_backward,
         ).kernels(name)
     ]
+
+
+class _Written:
+    """What a process wrote down, by the number of its compilation."""
+
+    def __init__(self) -> None:
+        self.traced: dict[str, _Traced] = {}
+        self.lowered: dict[tuple[str, bool], dict[str, _Node]] = {}
+        self.codes: list[tuple[str, str, bool, Code]] = []
+
+    def add(self, line: Any) -> None:
+        """Add a line; an error of its content, if it is damaged."""
+        is_backward = bool(line.get("is_backward"))
+        if "traced" in line:
+            number = str(line["traced"])
+            before = self.traced.get(number, _NOTHING)
+            roots = {str(source): str(kind) for source, kind in line["roots"].items()}
+            self.traced[number] = _Traced(
+                {**before.roots, **roots},
+                None if line["own"] is None else str(line["own"]),
+                [str(name) for name in line["inputs"]],
+                {**before.nodes, **_nodes(line["nodes"])},
+            )
+        elif "lowered" in line:
+            key = str(line["lowered"]), is_backward
+            self.lowered.setdefault(key, {}).update(_nodes(line["nodes"]))
+        elif "code" in line:
+            code = read_code(line["text"])
+            self.codes.append((str(line["code"]), str(line["compile_id"]), is_backward, code))
 
 
 class _Graph:
@@ -143,7 +158,7 @@ class _Graph:
         """Yield the graph's kernels."""
         for position, (call, node) in enumerate(zip(self._code.calls, self.places(), strict=True)):
             path = None if node is None else _path(node.source or self._traced.own, self._traced)
-            has_line = node is not None and bool(node.file)
+            has_line = node is not None and bool(node.file and node.line)
             yield CompiledKernel(
                 graph=name,
                 position=position,
@@ -279,13 +294,12 @@ def _most_alike(traced: Iterable[_Traced], code: Code) -> _Traced:
     return max(traced, key=lambda graph: len(names & graph.nodes.keys()), default=_NOTHING)
 
 
-def _content(line: str | bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(line)
-    except ValueError:  # the process was killed while it wrote the last line
-        return {}
-    return content if isinstance(content, dict) else {}
+def _nodes(nodes: Mapping[str, Sequence[Any]]) -> dict[str, _Node]:
+    return {
+        str(name): _Node(str(source), str(kind), str(file), _line(line))
+        for name, (source, kind, file, line) in nodes.items()
+    }
 
 
-def _nodes(content: Mapping[str, Any]) -> dict[str, _Node]:
-    return {name: _Node(*place) for name, place in content["nodes"].items()}
+def _line(number: Any) -> int:
+    return number if isinstance(number, int) and 0 < number < _MOST_LINES else 0
