@@ -17,10 +17,9 @@ import pytest
 from warpline.bench import ceilings, gemms, libraries, operands, worker
 from warpline.bench.backends import DTYPES, KINDS
 from warpline.bench.driver import SIGNATURES, Driver
-from warpline.bench.gpu_clock import gpu_clock
 from warpline.bench.refusals import OutOfMemoryError, RefusedError
+from warpline.bench.sm_clock import mean_clock_hz
 from warpline.bench.timing import Batches, Timer
-from warpline.capture.machine.nvml import GpuLostError
 from warpline.errors import InputError, UnsupportedVersionError
 from warpline.hardware.measured import measured_ceilings
 
@@ -81,27 +80,34 @@ def test_short_calls_are_measured_in_batches_of_5_ms() -> None:
     assert found.batches * found.calls * found.call_ns >= 50e6
 
 
-def test_the_clock_is_read_once_per_batch_while_the_gpu_is_busy() -> None:
+def test_the_clock_is_measured_around_each_batch() -> None:
     machine = Machine(call_cpu_ns=1_000, call_gpu_ns=10_000)
-    busy: list[bool] = []
+    calls: list[tuple[str, int]] = []
 
-    def read_clock() -> int | None:
-        busy.append(machine.gpu_ns > machine.cpu_ns)
-        return [1_500_000_000, None, 1_700_000_000][len(busy) % 3]
+    class Clock:
+        def begin(self) -> None:
+            calls.append(("begin", machine.calls))
+
+        def end(self) -> None:
+            calls.append(("end", machine.calls))
+
+        def hz(self) -> float | None:
+            return [None, 1.5e9, 1.7e9][len(calls) // 2 % 3]
 
     found = Timer(
-        machine, c_void_p(7), lambda: machine.cpu_ns, read_clock  # type: ignore[arg-type]
+        machine, c_void_p(7), lambda: machine.cpu_ns, Clock()  # type: ignore[arg-type]
     ).batches(machine.work)  # fmt: skip
-    assert len(busy) == found.batches
-    assert all(busy)
+    assert len(calls) == 2 * found.batches
+    for (first, before), (second, after) in zip(calls[::2], calls[1::2], strict=True):
+        assert (first, second, after - before) == ("begin", "end", found.calls)
     assert found.sm_clock_hz == pytest.approx(1.6e9, abs=1e8)
 
 
-def test_the_clock_of_a_gpu_that_nvml_does_not_know_is_unknown() -> None:
-    lost = MagicMock(uuid="GPU-1")
-    lost.sm_clock_hz.side_effect = GpuLostError
-    nvml = MagicMock(gpus=lambda: [lost, MagicMock(uuid="GPU-2", sm_clock_hz=lambda: 5)])
-    assert [gpu_clock(uuid, nvml)() for uuid in ("GPU-1", "GPU-2", "GPU-3")] == [None, 5, None]
+def test_the_clock_is_that_of_the_sms_with_both_stamps() -> None:
+    before = [1_000, 50, 2_000, 7_000, 0, 0, 500, 90]
+    after = [2_000, 1_750, 3_000, 8_500, 3_000, 9_000, 500, 95]
+    assert mean_clock_hz(before, after) == pytest.approx(1.6e9)  # of 1.7 and 1.5 GHz
+    assert mean_clock_hz(before, [0] * 8) is None
 
 
 def test_launches_limit_the_rate_of_shorter_kernels() -> None:

@@ -17,8 +17,8 @@ from typing import Any, NoReturn, TypeVar
 from warpline.bench import backends, copies, gemms, launches
 from warpline.bench.backends import Backend
 from warpline.bench.driver import Driver
-from warpline.bench.gpu_clock import gpu_clock
 from warpline.bench.refusals import RefusedError
+from warpline.bench.sm_clock import SmClock
 from warpline.bench.timing import Timer
 
 T = TypeVar("T")
@@ -38,10 +38,10 @@ def answer(request: Mapping[str, Any], write: Write) -> None:
     if backend is None:
         write({"failed": "; ".join(f"{name}: {why}" for name, why in refused.items())})
         return
-    gpu = driver.describe()
-    facts = {"device": gpu, "refused": refused, "launched": backend[1].launched}
+    facts = {"device": driver.describe(), "refused": refused, "launched": backend[1].launched}
     write({**facts, "backend": backend[0]})
-    timer = Timer(driver, backend[1].stream, read_clock=gpu_clock(gpu["uuid"]))
+    stream = backend[1].stream
+    timer = Timer(driver, stream, clock=_attempt(lambda: SmClock(driver, stream))[0])
     measure = _MEASURES[request["benchmark"]]
     for number, point in enumerate(request["points"]):
 

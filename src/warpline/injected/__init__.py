@@ -6,18 +6,24 @@ standard library only, relative imports only, the syntax of Python 3.9, and ever
 becomes a note in the recording.
 
 WARPLINE_PYTORCH in the environment has the words of ``--pytorch``. Each part is a file with
-`start(context)` and `stop()`, and is started when the program has imported torch.
+`start(context)` and `stop()`, and is started when the program has imported torch. Until then,
+almost nothing is loaded: most Python programs never do.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 
-TYPE_CHECKING = False  # importing typing takes longer than this file
+from .watch_import import call_after_import, forget
+
+TYPE_CHECKING = False  # importing typing takes longer than all that is done here
 if TYPE_CHECKING:
     from .parts import Parts
 
-_running: Parts | None = None
+_is_begun = False
+_parts: Parts | None = None
 
 
 def begin() -> None:
@@ -25,21 +31,44 @@ def begin() -> None:
 
     Without a session to record to, do nothing. A second call does nothing before `end`.
     """
-    global _running  # noqa: PLW0603 - one per process, as the session is
-    words = os.environ.get("WARPLINE_PYTORCH", "")
+    global _is_begun  # noqa: PLW0603 - one per process, as the session is
     session = os.environ.get("WARPLINE_SESSION", "")
-    agent = os.environ.get("NVTX_INJECTION64_PATH", "")
-    if _running is not None or not words or not agent or not os.path.isdir(session):  # noqa: PTH112
+    if _is_begun or not os.environ.get("WARPLINE_PYTORCH") or not os.path.isdir(session):  # noqa: PTH112
         return
-    from .parts import Parts  # noqa: PLC0415 - programs that are not recorded do not load it
-
-    _running = Parts(session, agent, frozenset(words.split(",")))
-    _running.begin()
+    other = sys.modules.get("_warpline_injected")
+    if other is not None and other.__name__ != __name__:
+        other.end()  # of a recording that has ended: this package is here for another one
+    _is_begun = True
+    _tell_process(session)
+    call_after_import("torch", _start)
 
 
 def end() -> None:
     """Stop all parts, before the session ends or the program exits."""
-    global _running
-    running, _running = _running, None
-    if running is not None:
-        running.end()
+    global _is_begun, _parts
+    forget(_start)
+    parts, _is_begun, _parts = _parts, False, None
+    if parts is not None:
+        parts.stop()
+
+
+def _start() -> None:
+    global _parts  # noqa: PLW0603
+    environment = os.environ
+    _parts = importlib.import_module(f"{__name__}.parts").Parts(
+        environment["WARPLINE_SESSION"],
+        environment.get("NVTX_INJECTION64_PATH", ""),
+        frozenset(environment["WARPLINE_PYTORCH"].split(",")),
+    )
+    _parts.start()
+
+
+def _tell_process(session: str) -> None:
+    """Note that this process has run the package."""
+    path = f"{session}/pytorch/{os.getpid()}-process.jsonl"
+    version = ".".join(map(str, sys.version_info[:3]))
+    try:
+        with open(path, "a", encoding="ascii") as file:  # noqa: PTH123
+            file.write(f'{{"python": "{version}"}}\n')
+    except OSError:  # the recording has ended, or the disk is full
+        pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,9 @@ class Context:
         asked: The words of --pytorch.
         agent: The agent; from the import of torch on.
         parts: The parts that have been started, by name.
+        safe_places: Functions that are called on a thread, with False before its outermost call of
+            a module, and with True after it, recording or not. No operator of PyTorch's is open
+            there.
     """
 
     agent: Agent
@@ -31,13 +34,15 @@ class Context:
         self.session = Path(session)
         self.asked = asked
         self.parts: dict[str, ModuleType] = {}
+        self.safe_places: list[Callable[[bool], None]] = []
         self._noted: set[str] = set()
         self._agent_file = agent
 
-    def attach(self, torch: ModuleType) -> None:
-        """Load the agent; OSError if that fails."""
+    def attach(self, torch: ModuleType) -> bool:
+        """Load the agent and return True; OSError if that fails."""
         self.agent = Agent(self._agent_file)
-        self.tell_process(torch=getattr(torch, "__version__", ""))
+        self.add_line("process.jsonl", {"torch": str(getattr(torch, "__version__", ""))})
+        return True
 
     def file(self, name: str) -> Path:
         """Return the file of this process for `name` in the session, such as 123-modules.jsonl.
@@ -62,12 +67,25 @@ class Context:
             self._noted.add(text)
             self.add_line("notes.jsonl", text)
 
+    def guarded(self, part: str, function: Callable[..., Any], otherwise: Any = None) -> Any:
+        """Return a function whose errors are noted, never raised: the program must not notice.
+
+        Args:
+            part: The part that the function is of.
+            function: The function.
+            otherwise: What is returned after an error.
+        """
+
+        def call(*args: Any) -> Any:
+            try:
+                return function(*args)
+            except Exception as error:  # noqa: BLE001 - of a program that nobody here knows
+                self.note_error(part, error)
+                return otherwise
+
+        return call
+
     def note_error(self, part: str, error: BaseException) -> None:
         """Note that a part does not record, or not all, for an error of ours."""
         name = part.rpartition(".")[2]
         self.note(f"--pytorch: {name} stopped: {type(error).__name__}: {error}")
-
-    def tell_process(self, **more: str) -> None:
-        """Note that this process ran the package, with versions."""
-        python = ".".join(map(str, sys.version_info[:3]))
-        self.add_line("process.jsonl", {"python": python, **more})

@@ -91,7 +91,7 @@ class ModuleNames:
             module: The module.
             open_calls: The calls that it is called in.
         """
-        if not open_calls:
+        if not open_calls or open_calls[-1] is self.nameless:
             return self._add_root(module)
         found = self._find_attribute(module, open_calls)
         if found is None:
@@ -240,7 +240,7 @@ def _row(path: str, module: Any) -> list[Any]:
             if parameter is not None:
                 count += parameter.numel()
                 size += parameter.numel() * parameter.element_size()
-    except Exception:  # noqa: BLE001 - of a lazy module, whose shapes are not known yet
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # of a lazy module
         count = size = None  # type: ignore[assignment]
     training = module.__dict__.get("training")
     return [path, class_name(module), count, size, training if type(training) is bool else None]

@@ -63,23 +63,36 @@ class _Calls:
 
         It runs for every call of a module: all that it needs is in local variables.
         """
-        local, known, find = self._local, self._names.known, without_dynamo(self._find)
+        local, known = self._local, self._names.known
+        find = without_dynamo(
+            self._context.guarded("modules", self._names.find, otherwise=self._names.nameless)
+        )
         enter_thread = without_dynamo(self._enter_thread)
+        places, visit = self._context.safe_places, without_dynamo(self._visit)
         agent, sequence = self._context.agent, self._sequence
         push, pop, is_recording = agent.push, agent.pop, agent.is_recording
         is_compiling = sys.modules["torch"].compiler.is_compiling
+        nameless = self._names.nameless
 
         def call_module(module: Any, /, *args: Any, **kwargs: Any) -> Any:
             # Dynamo comes here only from a program that names __call__, and goes on to `call`.
-            if is_compiling() or not is_recording():
+            if is_compiling():
                 return call(module, *args, **kwargs)
             try:
                 open_calls = local.open
             except AttributeError:
                 open_calls = enter_thread()
-            name = known.get(id(module)) or find(module, open_calls)
-            handle = name.handle
-            push(handle, sequence())
+            is_outermost = places and not open_calls
+            if is_outermost:
+                visit(False)  # noqa: FBT003
+            if is_recording():
+                name = known.get(id(module)) or find(module, open_calls)
+                handle = name.handle
+                push(handle, sequence())
+            elif is_outermost:
+                name, handle = nameless, 0
+            else:
+                return call(module, *args, **kwargs)
             open_calls.append(name)
             try:
                 return call(module, *args, **kwargs)
@@ -87,24 +100,20 @@ class _Calls:
                 if open_calls:  # not so if the program switches stacks
                     open_calls.pop()
                 pop(handle, sequence())
+                if is_outermost:
+                    visit(True)  # noqa: FBT003
 
         return call_module
+
+    def _visit(self, is_end: bool) -> None:  # noqa: FBT001 - as those that it calls
+        for visit in self._context.safe_places:
+            self._context.guarded("operators", visit)(is_end)
 
     def _enter_thread(self) -> list[Call]:
         """Return the open calls of a thread, at the first one."""
         open_calls: list[Call] = []
         self._local.open = open_calls
         observer = self._context.parts.get("observer")
-        if observer is not None and hasattr(observer, "enter_thread"):
-            try:
-                observer.enter_thread()
-            except Exception as error:  # noqa: BLE001 - noted; the program must not notice
-                self._context.note_error("observer", error)
+        if observer is not None:
+            self._context.guarded("observer", observer.enter_thread)()
         return open_calls
-
-    def _find(self, module: Any, open_calls: list[Call]) -> Call:
-        try:
-            return self._names.find(module, open_calls)
-        except Exception as error:  # noqa: BLE001
-            self._context.note_error("modules", error)
-            return self._names.nameless

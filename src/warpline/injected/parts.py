@@ -8,7 +8,6 @@ import sys
 from types import ModuleType
 
 from .context import Context
-from .watch_import import call_after_import, forget
 
 # The file of a part, and the words of --pytorch that it is for. In this order they start.
 PARTS = (
@@ -31,44 +30,32 @@ class Parts:
 
     def __init__(self, session: str, agent: str, asked: frozenset[str]) -> None:
         self._context = Context(session, agent, asked)
-        self._started: list[ModuleType] = []
+        self._started: list[tuple[str, ModuleType]] = []
 
-    def begin(self) -> None:
-        """Start the parts once torch has been imported."""
-        self._context.tell_process()
-        atexit.register(self.end)
-        call_after_import("torch", self._start)
-
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the parts that were started, the last one first."""
-        atexit.unregister(self.end)
-        forget(self._start)
+        atexit.unregister(self.stop)
         while self._started:
-            part = self._started.pop()
-            try:
-                part.stop()
-            except Exception as error:  # noqa: BLE001 - noted; the program must not notice
-                self._context.note_error(part.__name__, error)
+            name, part = self._started.pop()
+            self._context.guarded(name, part.stop)()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the parts, in a program that has imported torch; they stop when it exits."""
+        atexit.register(self.stop)
         context = self._context
-        try:
-            context.attach(sys.modules["torch"])
-        except Exception as error:  # noqa: BLE001
-            context.note_error("agent", error)
+        if not context.guarded("agent", context.attach, otherwise=False)(sys.modules["torch"]):
             return
         for name, words in PARTS:
-            if not words & context.asked:
-                continue
-            try:
-                part = importlib.import_module(f".{name}", __package__)
-                context.parts[name] = part
-                part.start(context)
-                self._started.append(part)
-            except Exception as error:  # noqa: BLE001
-                if not _is_missing(error, name):
-                    context.note_error(name, error)
+            if words & context.asked:
+                context.guarded(name, self._start_part)(name)
 
-
-def _is_missing(error: Exception, name: str) -> bool:
-    return isinstance(error, ModuleNotFoundError) and error.name == f"{__package__}.{name}"
+    def _start_part(self, name: str) -> None:
+        try:
+            part = importlib.import_module(f".{name}", __package__)
+        except ModuleNotFoundError as error:
+            if error.name == f"{__package__}.{name}":  # not there yet
+                return
+            raise
+        self._context.parts[name] = part
+        part.start(self._context)
+        self._started.append((name, part))

@@ -74,9 +74,10 @@ class _Ranges:
         return __exit__
 
     def _push(self, name: str) -> int:
-        """Open a range and return its handle; 0 for none."""
-        if not self._agent.is_recording():
-            return 0
+        """Open a range and return its handle; 0 for none.
+
+        Also while recording pauses: it may resume with the range, which counts as a step.
+        """
         if self._doubling is not None and self._kind_now and self._kind_now() == self._doubling:
             return 0
         handle = self._handles.get(name)

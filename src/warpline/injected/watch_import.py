@@ -6,21 +6,23 @@ Nothing is imported earlier, or twice, and an import that fails does so as witho
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False  # most programs never need more than this file
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
 _waiting: dict[str, list[Callable[[], None]]] = {}
 
 
 def call_after_import(name: str, function: Callable[[], None]) -> None:
-    """Call a function that raises nothing once a module is imported; now, if it has been."""
+    """Call a function once a module is imported; now, if it has been. Its errors are swallowed."""
     module = sys.modules.get(name)
     spec = getattr(module, "__spec__", None)
     if module is not None and not getattr(spec, "_initializing", False):
-        function()
+        _call(function)
         return
     _waiting.setdefault(name, []).append(function)
     if _FINDER not in sys.meta_path:
@@ -66,11 +68,20 @@ def _watch(name: str, loader: Any) -> None:
         vars(loader).pop("exec_module", None)
         original(module)
         for function in _waiting.pop(name, ()):
-            function()
+            _call(function)
         _leave()
 
-    with contextlib.suppress(AttributeError):  # it has no room for it
+    try:  # noqa: SIM105 - contextlib is not to be loaded
         loader.exec_module = exec_module
+    except AttributeError:  # it has no room for it
+        pass
+
+
+def _call(function: Callable[[], None]) -> None:
+    try:
+        function()
+    except Exception:  # noqa: BLE001, S110 - the program's import has succeeded
+        pass
 
 
 def _leave() -> None:

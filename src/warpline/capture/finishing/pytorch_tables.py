@@ -50,12 +50,12 @@ def make_pytorch(folder: Path, session: RawSession, facts: Facts, told: Told) ->
 
 
 def _warnings(folder: Path) -> list[str]:
-    ran = [line for _, line in _lines(folder, "process") if isinstance(line, dict)]
+    ran = [line for _, line in lines(folder, "process") if isinstance(line, dict)]
     if not ran:
         return [_NEVER_RAN]
     if not any("torch" in line for line in ran):
         return [_NO_TORCH]
-    notes = dict.fromkeys(line for _, line in _lines(folder, "notes") if isinstance(line, str))
+    notes = dict.fromkeys(line for _, line in lines(folder, "notes") if isinstance(line, str))
     return list(notes)[:_MOST_NOTES]
 
 
@@ -63,7 +63,7 @@ def _modules(folder: Path, session: RawSession) -> Made:
     """Return the table `module`; a process has a module once for each path."""
     processes = Processes(session)
     found: dict[tuple[int, int], tuple[int, int | None, int | None, bool | None]] = {}
-    for pid, line in _lines(folder, "modules"):
+    for pid, line in lines(folder, "modules"):
         if not isinstance(line, list) or len(line) != 5:
             continue
         path, kind, *numbers, is_training = line
@@ -133,12 +133,12 @@ def _number(value: Any) -> int | None:
 
 
 def _packed(kind: str, values: Sequence[Any]) -> Packed:
-    """Return values with their mask; None stands for no value."""
-    valid = bytes(value is not None for value in values)
+    """Return values with their mask, if there are some without a value: None."""
+    valid = bytes(value is not None for value in values) if None in values else None
     return struct.pack(f"={len(values)}{kind}", *(value or 0 for value in values)), valid
 
 
-def _lines(folder: Path, name: str) -> Iterator[tuple[int, Any]]:
+def lines(folder: Path, name: str) -> Iterator[tuple[int, Any]]:
     """Yield the lines of all processes' files of a name, with the pid; leave out damaged ones."""
     pattern = re.compile(rf"(\d{{1,9}})-{name}\.jsonl")
     try:

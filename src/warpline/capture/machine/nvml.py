@@ -191,16 +191,12 @@ class Gpu:
         used = Utilization()
         is_busy = self._call("nvmlDeviceGetUtilizationRates", byref(used))
         return {
-            "sm_clock_hz": self.sm_clock_hz(),
+            "sm_clock_hz": self._clock("nvmlDeviceGetClockInfo", _SM),
             "clock_limits": self._first(_CLOCK_LIMITS),
             "power_mw": self._number("nvmlDeviceGetPowerUsage"),
             "temperature_c": self._number("nvmlDeviceGetTemperature", c_uint(0)),
             "busy_percent": used.gpu if is_busy else None,
         }
-
-    def sm_clock_hz(self) -> int | None:
-        """Return the current clock of the SMs in Hz."""
-        return self._clock("nvmlDeviceGetClockInfo", _SM)
 
     def surroundings(self) -> dict[str, int | None]:
         """Return what changes rarely: memory, PCIe, NVLink, errors. About 0.6 ms of CPU."""

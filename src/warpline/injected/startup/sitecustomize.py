@@ -5,13 +5,13 @@ and `sitecustomize` are what they would be without it; PYTHONPATH stays, for pro
 starts.
 """
 
+import importlib
+import os
 import sys
 
 
 def _leave_path():
-    """Remove this directory from sys.path."""
-    import os  # noqa: PLC0415 - nothing of this file stays
-
+    """Remove this directory from sys.path and return it."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
     sys.path[:] = [
         entry
@@ -23,33 +23,27 @@ def _leave_path():
 
 
 def _begin(here):
-    """Start what is asked for; errors are the recording's, not the program's."""
+    """Start what is asked for."""
     if sys.version_info < (3, 9):
         return
-    import importlib.util  # noqa: PLC0415
-    import os  # noqa: PLC0415
-
-    folder = os.path.dirname(here)  # noqa: PTH120
-    spec = importlib.util.spec_from_file_location(
-        "_warpline_injected",
-        os.path.join(folder, "__init__.py"),  # noqa: PTH118
-        submodule_search_locations=[folder],
-    )
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["_warpline_injected"] = package
-    spec.loader.exec_module(package)
+    name, folder = "_warpline_injected", os.path.dirname(here)  # noqa: PTH120
+    machinery = importlib.import_module("importlib.machinery")
+    loader = machinery.SourceFileLoader(name, os.path.join(folder, "__init__.py"))  # noqa: PTH118
+    package = sys.modules[name] = type(sys)(name)
+    package.__spec__ = machinery.ModuleSpec(name, loader, origin=loader.path, is_package=True)
+    package.__spec__.submodule_search_locations.append(folder)
+    package.__package__, package.__path__ = name, [folder]
+    loader.exec_module(package)
     package.begin()
 
 
 def _run_next():
     """Run the next sitecustomize on sys.path; ImportError if there is none, as without us."""
-    import importlib.machinery  # noqa: PLC0415
-    import importlib.util  # noqa: PLC0415
-
-    spec = importlib.machinery.PathFinder.find_spec(__name__)
+    finder = importlib.import_module("importlib.machinery").PathFinder
+    spec = finder.find_spec(__name__)
     if spec is None or spec.loader is None:
         raise ImportError("No module named 'sitecustomize'", name=__name__)
-    module = importlib.util.module_from_spec(spec)
+    module = importlib.import_module("importlib.util").module_from_spec(spec)
     sys.modules[__name__] = module
     spec.loader.exec_module(module)
 
