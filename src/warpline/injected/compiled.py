@@ -14,7 +14,6 @@ Lines of ``compiled.jsonl``; `capture/finishing/compiled_code.py` reads them:
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
 import weakref
@@ -24,6 +23,7 @@ from typing import Any
 
 from .context import Context
 from .watch_import import call_after_import, forget
+from .wrapping import Wrapping, without_dynamo
 
 DOMAIN = "torch.compile"
 LINES = "compiled.jsonl"
@@ -61,61 +61,58 @@ class _Recorder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._put_back: list[tuple[Any, str, Any, Any]] = []
+        self._wrapping = Wrapping()
         self._ids: dict[int, str] = {}  # of compiled graphs: what Dynamo numbered their compilation
         self._handles: dict[int, int] = {}
         self._deaths: dict[int, Any] = {}
         self._names: dict[str, int] = {}
+        self._kind: Any = None
+        self.watch_compiler = context.guarded(__name__, self._watch_compiler)
+        self.watch_code = context.guarded(__name__, self._watch_code)
 
-    def watch_compiler(self) -> None:
+    def _watch_compiler(self) -> None:
         """Note the graphs that Dynamo and AOTAutograd give to Inductor."""
         module = sys.modules[_COMPILE]
         self._before(module, "compile_fx", self._on_traced)
         self._before(module, "_compile_fx_inner", self._on_lowered)
 
-    def watch_code(self) -> None:
+    def _watch_code(self) -> None:
         """Note compiled graphs, and put a range around their calls."""
         modules = (sys.modules.get(name) for name in _OUTPUTS)
         found = (getattr(module, "CompiledFxGraph", None) for module in modules)
         kind = next((kind for kind in found if kind is not None), None)
-        if kind is None or any(owner is kind for owner, *_ in self._put_back):
+        if kind is None or kind is self._kind:
             return
+        self._kind = kind
         self._before(kind, "post_compile", self._on_compiled)
-        self._replace(kind, "__call__", self._ranged(kind.__call__))
+        self._wrapping.replace(kind, "__call__", self._ranged)
 
     def stop(self) -> None:
+        """Put everything back."""
         forget(self.watch_compiler)
         forget(self.watch_code)
-        for owner, name, ours, original in reversed(self._put_back):
-            if vars(owner).get(name) is ours:
-                setattr(owner, name, original)
-        self._put_back.clear()
-
-    def _replace(self, owner: Any, name: str, ours: Any) -> None:
-        self._put_back.append((owner, name, ours, vars(owner)[name]))
-        setattr(owner, name, ours)
+        self._wrapping.restore()
 
     def _before(self, owner: Any, name: str, note: Callable[..., None]) -> None:
         """Have `note` called with the arguments of a function, before it."""
-        original = vars(owner).get(name)
-        if not callable(original):
+        if not callable(vars(owner).get(name)):
             return
+        noted = self._context.guarded(__name__, lambda args, named: note(*args, **named))
 
-        @functools.wraps(original)
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            try:
-                note(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - noted; the program must not notice
-                self._context.note_error(__name__, error)
-            return original(*args, **kwargs)
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                noted(args, kwargs)
+                return original(*args, **kwargs)
 
-        self._replace(owner, name, noted)
+            return call
+
+        self._wrapping.replace(owner, name, make)
 
     def _ranged(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        agent, handles, handle_of = self._context.agent, self._handles, self._handle
+        agent, handles = self._context.agent, self._handles
         is_recording, push, pop = agent.is_recording, agent.push, agent.pop
+        handle_of = without_dynamo(self._context.guarded(__name__, self._handle, 0))
 
-        @functools.wraps(call)
         def __call__(graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             handle = handles.get(id(graph)) or handle_of(graph)
             if not is_recording():
@@ -167,23 +164,19 @@ class _Recorder:
 
     def _handle(self, graph: Any) -> int:
         """Return the handle of a graph's range; write its code at its first call."""
-        try:
-            self._keep(graph)
-            number = self._ids.get(id(graph), "")
-            settings = getattr(graph, "fx_kwargs", None) or {}
-            is_backward = bool(settings.get("is_backward"))
-            name = self._new_name(number, "backward" if is_backward else "forward")
-            handle: int = self._context.agent.name(DOMAIN, name)
-            self._handles[id(graph)] = handle
-            self._write(
-                code=name,
-                compile_id=number,
-                is_backward=is_backward,
-                text=_shortened(getattr(graph, "source_code", None) or ""),
-            )
-        except Exception as error:  # noqa: BLE001
-            self._context.note_error(__name__, error)
-            return self._handles.setdefault(id(graph), 0)
+        self._keep(graph)
+        number = self._ids.get(id(graph), "")
+        settings = getattr(graph, "fx_kwargs", None) or {}
+        is_backward = bool(settings.get("is_backward"))
+        name = self._new_name(number, "backward" if is_backward else "forward")
+        handle = self._context.agent.name(DOMAIN, name)
+        self._handles[id(graph)] = handle
+        self._write(
+            code=name,
+            compile_id=number,
+            is_backward=is_backward,
+            text=_shortened(getattr(graph, "source_code", None) or ""),
+        )
         return handle
 
     def _new_name(self, number: str, direction: str) -> str:

@@ -94,14 +94,14 @@ def _modules(folder: Path, session: RawSession) -> Made:
 def _compiled(folder: Path, session: RawSession) -> Made:
     """Return the table `compiled_kernel`."""
     processes = Processes(session)
-    lines: dict[int, list[Any]] = {}
-    for pid, line in _lines(folder, "compiled"):
-        lines.setdefault(pid, []).append(line)
+    written: dict[int, list[Any]] = {}
+    for pid, line in lines(folder, "compiled"):
+        written.setdefault(pid, []).append(line)
     rows = [
         (process, session.intern(kernel.graph), kernel)
-        for pid in sorted(lines)
+        for pid in sorted(written)
         if (process := processes.first(pid)) is not None
-        for kernel in compiled_kernels(lines[pid])
+        for kernel in compiled_kernels(written[pid])
     ]
     rows.sort(key=lambda row: (row[0], row[1], row[2].position))
     kernels = [kernel for *_, kernel in rows]
