@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 import warpline
 from warpline.derived.modules.attribution import attribution, coverage_of_modules
 from warpline.derived.modules.places import Phase
 from warpline.derived.modules.tree import merged, modules
 from warpline.derived.work.operations import operations
-from warpline.result import Result, Skipped
-from warpline.schema.ranges import MODULE_DOMAIN
+from warpline.errors import MissingTableError
+from warpline.result import Result
+from warpline.schema.labels import COMPILED_KERNEL_KINDS
+from warpline.schema.ranges import COMPILED_DOMAIN, MODULE_DOMAIN
 from warpline.trace import MemorySource, Trace
 
 MAIN, WORKER = 0, 1
+KINDS = {label: number for number, label in COMPILED_KERNEL_KINDS.items()}
 
 # Start, end, thread, domain, name, first and last sequence number.
 Range = tuple[int, int, int, str | None, str, int | None, int | None]
@@ -269,7 +274,47 @@ def test_modules_of_the_pytorch_profiler_are_nested_by_their_calls():
 
 def test_without_modules_tables_say_how_to_record_them():
     trace = trace_of((plain(0, 10, "forward"),), [(5, MAIN, "k")])
-    skipped = warpline.stats(trace, "modules")
-    assert isinstance(skipped, Skipped)
-    assert "--pytorch=modules" in (skipped.hint or "")
-    assert isinstance(warpline.stats(trace, "step_phases"), Skipped)
+    for name, hint in (("modules", "--pytorch=modules"), ("step_phases", "--pytorch=all")):
+        with pytest.raises(MissingTableError) as failed:
+            warpline.stats(trace, name)
+        assert hint in (failed.value.hint or "")
+
+
+def test_compiled_kernels_belong_to_the_module_that_was_compiled():
+    block = "CompiledFxGraph 0/0 forward"
+    ranges = (
+        module(0, 100, "GPT", (0, 0)),
+        module(10, 40, "GPT.blocks.0", (0, 0)),
+        (15, 35, MAIN, COMPILED_DOMAIN, block, None, None),
+        module(50, 90, "GPT.blocks.1", (0, 0)),
+        (55, 85, MAIN, COMPILED_DOMAIN, block, None, None),
+    )
+    names = ["triton_poi_fused_add_0", "triton_poi_fused_mul_1"]
+    launches = [(time + place, MAIN, name) for time in (20, 60) for place, name in enumerate(names)]
+    trace = trace_of(
+        ranges,
+        launches,
+        module={
+            "process_id": [0, 0, 0],
+            "name": ["GPT", "GPT.blocks.0", "GPT.blocks.1"],
+            "class_name": ["GPT", "Block", "Block"],
+        },
+        compiled_kernel={
+            "process_id": [0, 0],
+            "graph": [block, block],
+            "position": [0, 1],
+            "kernel": names,
+            "kind": [KINDS["Triton"]] * 2,
+            "module": ["Block.attn", "Block.mlp"],
+        },
+    )
+    assert found(trace) == [
+        ("GPT.blocks.0.attn", "forward"),
+        ("GPT.blocks.0.mlp", "forward"),
+        ("GPT.blocks.1.attn", "forward"),
+        ("GPT.blocks.1.mlp", "forward"),
+    ]
+    assert modules(trace).labels == (
+        *("GPT", "blocks.0", "attn", "mlp"),
+        *("blocks.1", "attn", "mlp"),
+    )
