@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.compiled.captured import captured_nodes
 from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.products import Arithmetic, products
 from warpline.derived.operators.flops import CountedOperators, counted_operators
-from warpline.derived.work.graph_nodes import captured_nodes
 from warpline.derived.work.operations import operations
 from warpline.hardware import Peaks
 from warpline.lazy import lazy_pattern

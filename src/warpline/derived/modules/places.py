@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.compiled.captured import captured_nodes
 from warpline.derived.modules.calls import UNKNOWN, called_modules, module_calls
 from warpline.derived.modules.nodes import backward_nodes
 from warpline.derived.ranges.optimizer_steps import optimizer_ranges
-from warpline.derived.work.graph_nodes import captured_nodes
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I32, I64, BoolArray
 from warpline.ops.group import distinct_values
