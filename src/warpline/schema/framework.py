@@ -15,7 +15,12 @@ from warpline.schema.declaring import (
     text,
     time,
 )
-from warpline.schema.labels import ALLOCATOR_DEVICES, FRAME_KINDS, MEMORY_OPERATIONS
+from warpline.schema.labels import (
+    ALLOCATOR_DEVICES,
+    COMPILED_KERNEL_KINDS,
+    FRAME_KINDS,
+    MEMORY_OPERATIONS,
+)
 
 OP = TableSpec(
     "op",
@@ -136,10 +141,37 @@ MODULE = TableSpec(
     ("process_id", "name_id"),
 )
 
+COMPILED_KERNEL = TableSpec(
+    "compiled_kernel",
+    "A kernel or operator that code from torch.compile calls, as in Inductor's Python code. Calls "
+    "of this code are ranges in the domain torch.compile.",
+    (
+        ref("process_id", "process", "Process."),
+        text("graph", "Name of the ranges, with the id and the direction of the compilation."),
+        number("position", "Its place among the calls of that code, from 0."),
+        text("kernel", "Name of the Triton or C++ kernel, or of the operator, such as addmm."),
+        enum("kind", COMPILED_KERNEL_KINDS, "Triton kernel, operator, or C++ kernel on the CPU."),
+        text("nodes", "Nodes of the graph that it was made from, as JSON, in their order."),
+        text("operators", "Their operators before Inductor, as JSON."),
+        text(
+            "module",
+            "The module that it belongs to: its path below the code that was compiled, the root's "
+            "class first; null if unknown.",
+            nullable=True,
+        ),
+        text("class_name", "The module's class.", nullable=True),
+        text("file", "Source file.", nullable=True),
+        number("line", "Line in it.", nullable=True),
+        flag("is_backward", "Whether the code is of the backward pass."),
+    ),
+    ("process_id", "graph_id", "position"),
+)
+
 TABLES = (
     OP,
     PYTHON_FRAME,
     ALLOCATOR_EVENT,
     COLLECTIVE,
     MODULE,
+    COMPILED_KERNEL,
 )

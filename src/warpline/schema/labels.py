@@ -89,3 +89,6 @@ SPEEDUP_KINDS: Mapping[int, str] = {0: "unknown", 1: "local", 2: "global"}
 
 # Languages of source lines.
 SOURCE_KINDS: Mapping[int, str] = {0: "source", 1: "ptx"}
+
+# What code from torch.compile calls.
+COMPILED_KERNEL_KINDS: Mapping[int, str] = {0: "Triton", 1: "Operator", 2: "C++"}

@@ -8,6 +8,7 @@ from warpline.schema.labels import RANGE_STYLES
 from warpline.units import Unit
 
 MODULE_DOMAIN = "nn.Module"  # of the ranges that are calls of PyTorch modules
+COMPILED_DOMAIN = "torch.compile"  # of those that are calls of compiled graphs
 
 RANGE = TableSpec(
     "range",

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.finishing.compiled_code import compiled_kernels
 from warpline.capture.finishing.draft import Made, Packed
 from warpline.capture.finishing.processes import Processes
 from warpline.capture.finishing.raw_session import RawSession
@@ -42,7 +43,10 @@ def make_pytorch(folder: Path, session: RawSession, facts: Facts, told: Told) ->
     if not texts_of(facts.get("pytorch")):
         return {}
     told.warnings += _warnings(folder / FOLDER)
-    return {"module": _modules(folder / FOLDER, session)}
+    return {
+        "module": _modules(folder / FOLDER, session),
+        "compiled_kernel": _compiled(folder / FOLDER, session),
+    }
 
 
 def _warnings(folder: Path) -> list[str]:
@@ -83,6 +87,43 @@ def _modules(folder: Path, session: RawSession) -> Made:
             "parameters": _packed("q", counts),
             "parameter_bytes": _packed("q", sizes),
             "is_training": _packed("?", training),
+        },
+    )
+
+
+def _compiled(folder: Path, session: RawSession) -> Made:
+    """Return the table `compiled_kernel`."""
+    processes = Processes(session)
+    written: dict[int, list[Any]] = {}
+    for pid, line in lines(folder, "compiled"):
+        written.setdefault(pid, []).append(line)
+    rows = [
+        (process, session.intern(kernel.graph), kernel)
+        for pid in sorted(written)
+        if (process := processes.first(pid)) is not None
+        for kernel in compiled_kernels(written[pid])
+    ]
+    rows.sort(key=lambda row: (row[0], row[1], row[2].position))
+    kernels = [kernel for *_, kernel in rows]
+
+    def texts(values: Iterable[str | None]) -> Packed:
+        return _packed("i", [None if text is None else session.intern(text) for text in values])
+
+    return Made(
+        len(rows),
+        {
+            "process_id": _packed("i", [process for process, *_ in rows]),
+            "graph_id": _packed("i", [graph for _, graph, _ in rows]),
+            "position": _packed("q", [kernel.position for kernel in kernels]),
+            "kernel_id": texts(kernel.kernel for kernel in kernels),
+            "kind": _packed("i", [kernel.kind for kernel in kernels]),
+            "nodes_id": texts(json.dumps(kernel.nodes) for kernel in kernels),
+            "operators_id": texts(json.dumps(kernel.operators) for kernel in kernels),
+            "module_id": texts(kernel.module for kernel in kernels),
+            "class_name_id": texts(kernel.class_name for kernel in kernels),
+            "file_id": texts(kernel.file for kernel in kernels),
+            "line": _packed("q", [kernel.line for kernel in kernels]),
+            "is_backward": _packed("?", [kernel.is_backward for kernel in kernels]),
         },
     )
 

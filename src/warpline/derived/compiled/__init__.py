@@ -1,0 +1,1 @@
+"""Code from torch.compile: which of its calls launched each GPU operation."""
