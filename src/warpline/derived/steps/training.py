@@ -63,7 +63,8 @@ def _of_process(codes: I32, at: I64, own: I64) -> I64:
     Of several names, such as two kinds of optimizers, the one that comes first counts.
     """
     own = own[np.argsort(at[own], kind="stable")]
-    return own[codes[own] == codes[own[0]]]
+    chosen: I64 = own[codes[own] == codes[own[0]]]
+    return chosen
 
 
 def _as_steps(parts: list[I64], at: I64, process: I64, thread: I64, what: str) -> HostSteps:
