@@ -11,12 +11,13 @@ import warpline
 from warpline.derived.modules.attribution import attribution, coverage_of_modules
 from warpline.derived.modules.places import Phase
 from warpline.derived.modules.tree import merged, modules
+from warpline.derived.steps.times import steps as run_steps
 from warpline.derived.work.operations import operations
 from warpline.errors import MissingTableError
 from warpline.result import Result
 from warpline.schema.labels import COMPILED_KERNEL_KINDS
 from warpline.schema.ranges import COMPILED_DOMAIN, MODULE_DOMAIN
-from warpline.trace import MemorySource, Trace
+from warpline.trace import MemorySource, Run, Trace
 
 MAIN, WORKER = 0, 1
 KINDS = {label: number for number, label in COMPILED_KERNEL_KINDS.items()}
@@ -318,3 +319,26 @@ def test_compiled_kernels_belong_to_the_module_that_was_compiled():
         *("GPT", "blocks.0", "attn", "mlp"),
         *("blocks.1", "attn", "mlp"),
     )
+
+
+def test_steps_end_with_the_optimizer_if_no_range_names_them():
+    ranges = []
+    launches = []
+    for step in range(5):
+        at = step * 1000
+        ranges += [
+            module(at, at + 100, "GPT", (step * 2, step * 2 + 2)),
+            (at + 300, at + 350, MAIN, "torch", "Optimizer.step#AdamW.step", None, None),
+        ]
+        launches += [(at + 10, MAIN, "gemm"), (at + 20, MAIN, "add"), (at + 310, MAIN, "adam")]
+    trace = trace_of(ranges, launches)
+    tree = warpline.stats(trace, "modules")
+    columns = {name: tree.columns[name].to_list() for name in ("name", "device_ns", "calls")}
+    assert columns == {
+        "name": ["GPT", "(optimizers)"],
+        "device_ns": [20, 10],
+        "calls": [1, 0],
+    }
+    assert "step" in tree.notes[0]
+    assert run_steps(Run(trace)).source == "between optimizer steps"
+    assert run_steps(Run(trace)).host_start_ns.tolist() == [350, 1350, 2350, 3350]

@@ -128,8 +128,8 @@ def _counting_calls(calls: ModuleCalls, nodes: _Numbered) -> I64:
     """Return the innermost call in which the counter of a thread reached each number, -1 for none.
 
     Each thread counts by itself. Of the calls on several threads, the last to begin before the
-    function ran counts: a checkpoint's forward pass is repeated, and counted anew, on the thread of
-    the backward pass.
+    function ran counts: a checkpoint's forward pass is repeated, and counted again, on the thread
+    of the backward pass.
     """
     latest = np.full(len(nodes.number), UNKNOWN)
     counted = np.flatnonzero((calls.first_number >= 0) & (calls.end_number >= calls.first_number))

@@ -112,8 +112,9 @@ def _fill(trace: Trace, found: Places, at: I64, rows: I64, table: str, time: str
     of_rows = places_at(trace, columns[time].values, columns["thread_id"].values.astype(np.int64))
     is_known = of_rows.phase[rows] != Phase.OTHER
     at, rows = at[is_known], rows[is_known]
-    for column, values in zip(found, of_rows, strict=True):
-        column[at] = values[rows]
+    found.module[at] = of_rows.module[rows]
+    found.phase[at] = of_rows.phase[rows]
+    found.is_between[at] = of_rows.is_between[rows]
 
 
 def _place_between(trace: Trace, time_ns: I64, thread: I64, rest: I64, found: Places) -> None:
