@@ -17,8 +17,10 @@ from warpline.injected import watch_import
 
 SHOW = """
 import json, os, sys
-print(json.dumps([sys.path[1:], "sitecustomize" in sys.modules, [place for place in sys.path_importer_cache if place.endswith("startup")],
-    os.environ.get("PYTHONPATH"), getattr(sys, "ran", None), "_warpline_injected" in sys.modules]))
+cached = [place for place in sys.path_importer_cache if place.endswith("startup")]
+modules = [name in sys.modules for name in ("sitecustomize", "_warpline_injected")]
+print(json.dumps([sys.path[1:], modules[0], cached,
+    os.environ.get("PYTHONPATH"), getattr(sys, "ran", None), modules[1]]))
 """
 
 

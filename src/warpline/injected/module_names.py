@@ -11,12 +11,14 @@ get the same result.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 from .context import Context
-from .wrapping import without_dynamo
+from .wrapping import unnoticed
 
 DOMAIN = "nn.Module"
 
@@ -82,7 +84,7 @@ class ModuleNames:
         self._numbers: dict[str, set[int]] = {}  # of living roots, by class
         self._not_attributes: set[tuple[str, type]] = set()
         self._told: set[str] = set()
-        self._forget = without_dynamo(self._forget_module)
+        self._forget = unnoticed(self._forget_module)
 
     def find(self, module: Any, open_calls: list[Call]) -> Call:
         """Return the name of a module that has none yet, or only as a root.
@@ -126,7 +128,7 @@ class ModuleNames:
         """Return the path of a module that was added to another one, as far as that is running."""
         for call in reversed(open_calls):
             outer = call.module()
-            for name, inner in list(outer._modules.items()) if outer is not None else ():  # noqa: SLF001
+            for name, inner in _inner(outer) if outer is not None else ():
                 if inner is module:
                     return _join(call.inside, outer, name)
         innermost = open_calls[-1]
@@ -192,6 +194,8 @@ def class_name(module: Any) -> str:
     bases = kind.__bases__
     if len(bases) > 1 and bases[0].__name__ == "FSDPModule":  # fully_shard made a class of both
         kind = bases[1]
+    if kind.__module__.startswith("torch.jit."):
+        return str(getattr(module, "original_name", kind.__name__))
     return kind.__name__
 
 
@@ -205,12 +209,14 @@ def _tree(module: Any, path: str) -> Iterator[tuple[str, Any]]:
             continue
         seen.add(id(outer))
         yield at, outer
-        inner = [
-            (_join(at, outer, name), module)
-            for name, module in list(outer._modules.items())  # noqa: SLF001
-            if module is not None
-        ]
+        inner = [(_join(at, outer, name), module) for name, module in _inner(outer)]
         todo += reversed(inner)
+
+
+def _inner(module: Any) -> list[tuple[str, Any]]:
+    """Return the modules in attributes of a module, with their names."""
+    modules = module._modules.items()  # noqa: SLF001 - a ScriptModule has no other public way, either
+    return [(name, inner) for name, inner in list(modules) if inner is not None]
 
 
 def _join(path: str, outer: Any, name: str) -> str:
@@ -221,8 +227,7 @@ def _wrapped_in(module: Any) -> Any:
     """Return what a wrapper wraps; None for any other module."""
     if not _is_wrapper_class(module):
         return None
-    inner = module._modules  # noqa: SLF001
-    return next((inner[name] for name in _WRAPPED if inner.get(name) is not None), None)
+    return next((inner for name, inner in _inner(module) if name in _WRAPPED), None)
 
 
 def _is_wrapper_class(module: Any) -> bool:
@@ -234,13 +239,12 @@ def _row(path: str, module: Any) -> list[Any]:
 
     Parameters are those of the module itself, not of modules in it.
     """
-    count = size = 0
-    try:
-        for parameter in module._parameters.values():  # noqa: SLF001
-            if parameter is not None:
-                count += parameter.numel()
-                size += parameter.numel() * parameter.element_size()
-    except (AttributeError, RuntimeError, TypeError, ValueError):  # of a lazy module
-        count = size = None  # type: ignore[assignment]
+    numbers: tuple[int | None, int | None] = None, None
+    # A tensor of a library's own class may have no size.
+    with contextlib.suppress(AttributeError, RuntimeError, TypeError, ValueError):
+        own = [item for item in module._parameters.values() if item is not None]  # noqa: SLF001
+        if not any(map(sys.modules["torch"].nn.parameter.is_lazy, own)):
+            sizes = [(item.numel(), item.element_size()) for item in own]
+            numbers = sum(count for count, _ in sizes), sum(count * size for count, size in sizes)
     training = module.__dict__.get("training")
-    return [path, class_name(module), count, size, training if type(training) is bool else None]
+    return [path, class_name(module), *numbers, training if type(training) is bool else None]

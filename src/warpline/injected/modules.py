@@ -15,7 +15,7 @@ from typing import Any
 
 from .context import Context
 from .module_names import Call, ModuleNames
-from .wrapping import Wrapping, without_dynamo
+from .wrapping import Wrapping, unnoticed
 
 _wrapping = Wrapping()
 
@@ -64,11 +64,11 @@ class _Calls:
         It runs for every call of a module: all that it needs is in local variables.
         """
         local, known = self._local, self._names.known
-        find = without_dynamo(
+        find = unnoticed(
             self._context.guarded("modules", self._names.find, otherwise=self._names.nameless)
         )
-        enter_thread = without_dynamo(self._enter_thread)
-        places, visit = self._context.safe_places, without_dynamo(self._visit)
+        enter_thread = unnoticed(self._enter_thread)
+        places, visit = self._context.safe_places, unnoticed(self._visit)
         agent, sequence = self._context.agent, self._sequence
         push, pop, is_recording = agent.push, agent.pop, agent.is_recording
         is_compiling = sys.modules["torch"].compiler.is_compiling

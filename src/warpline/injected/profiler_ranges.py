@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from .context import Context
-from .wrapping import Wrapping, without_dynamo
+from .wrapping import Wrapping, unnoticed
 
 DOMAIN = "torch"
 
@@ -50,7 +50,7 @@ class _Ranges:
 
     def enter(self, original: Any) -> Any:
         """Return what replaces `record_function.__enter__`."""
-        push, prefixes = without_dynamo(self._push), self._prefixes
+        push, prefixes = unnoticed(self._push), self._prefixes
 
         def __enter__(self_: Any) -> Any:  # noqa: N807
             name = self_.name

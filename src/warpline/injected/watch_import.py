@@ -78,7 +78,7 @@ def _watch(name: str, loader: Any) -> None:
 
 
 def _call(function: Callable[[], None]) -> None:
-    try:
+    try:  # noqa: SIM105
         function()
     except Exception:  # noqa: BLE001, S110 - the program's import has succeeded
         pass

@@ -55,18 +55,27 @@ def hide_frame(function: Any) -> None:
     frames.set_code_exec_strategy(function.__code__, strategy)
 
 
-def without_dynamo(function: Any) -> Any:
-    """Return a function that does the same, and that Dynamo does not look at, nor at what it calls.
+def unnoticed(function: Any) -> Any:
+    """Return a function that does the same, and of which PyTorch's tracers take no note.
 
-    For functions of ours that wrappers call: compiled code may be running around them.
+    For functions of ours that wrappers call: compiled code may be running around them, torch.jit
+    may be tracing, or a torch function mode may be on.
     """
+    own = sys.modules["torch"]._C  # noqa: SLF001
     set_callback = _eval_frame().set_eval_frame
+    get_tracing, set_tracing = own._get_tracing_state, own._set_tracing_state  # noqa: SLF001
 
     def call(*args: Any) -> Any:
         callback = set_callback(None)
+        tracing = get_tracing()
+        if tracing is not None:
+            set_tracing(None)
         try:
-            return function(*args)
+            with own.DisableTorchFunction():
+                return function(*args)
         finally:
+            if tracing is not None:
+                set_tracing(tracing)
             set_callback(callback)
 
     hide_frame(call)

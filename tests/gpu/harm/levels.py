@@ -49,6 +49,8 @@ LEVELS = {
         Level("metrics", ("--gpu-metrics-devices=cuda-visible",), "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
+        Level("pytorch", ("--pytorch=all",), "all"),
+        Level("pytorch-ops", ("--pytorch=functions-trace-shapes",), "all"),
         Level("counted", ("--set=light", "--overhead=100"), command="kernels"),
         Level("replayed", ("--metrics=" + _NINE_PASSES, "--sample=1"), command="kernels"),
         Level("source", ("--source",), command="kernels"),
@@ -56,6 +58,7 @@ LEVELS = {
 }
 
 COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
+PYTORCH = ("pytorch", "pytorch-ops")
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
 EVERYTHING = (*PLAIN, "everything", "metrics")
