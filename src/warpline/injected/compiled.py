@@ -23,7 +23,7 @@ from typing import Any
 
 from .context import Context
 from .watch_import import call_after_import, forget
-from .wrapping import Wrapping, without_dynamo
+from .wrapping import Wrapping, unnoticed
 
 DOMAIN = "torch.compile"
 LINES = "compiled.jsonl"
@@ -111,7 +111,7 @@ class _Recorder:
     def _ranged(self, call: Callable[..., Any]) -> Callable[..., Any]:
         agent, handles = self._context.agent, self._handles
         is_recording, push, pop = agent.is_recording, agent.push, agent.pop
-        handle_of = without_dynamo(self._context.guarded(__name__, self._handle, 0))
+        handle_of = unnoticed(self._context.guarded(__name__, self._handle, 0))
 
         def __call__(graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             handle = handles.get(id(graph)) or handle_of(graph)

@@ -137,7 +137,8 @@ def _called(line: str, kernels: dict[str, tuple[str, str]]) -> tuple[str, int] |
     """Return name and kind of the kernel that a line calls, if any."""
     match = _RUN.search(line)
     if match is not None:
-        return kernels.get(match[1], (match[1], ""))[0], TRITON
+        name, how = kernels.get(match[1], (match[1], ""))
+        return name, EXTERN if how == "multi_kernel" else TRITON  # that runs the best of several
     match = _FALLBACK.search(line)
     if match is not None:
         return match[1], EXTERN

@@ -263,7 +263,8 @@ def _worth(operator: int, item: int, *, has_known: bool) -> tuple[int, bool]:
     if known is None:
         return (_AGAIN if is_helper else _UNLIKELY), False
     if item in known and has_known:
-        return (_AGAIN if operator in _OF_MANY else _STRANGE), True
+        is_more = operator in _OF_MANY and item == known[0]
+        return (_AGAIN if is_more else _UNLIKELY if operator in _OF_MANY else _STRANGE), True
     if item in known:
         return (_FITS if item == known[0] else _FITS_LESS), True
     if not is_helper:

@@ -25,11 +25,12 @@ from warpline.derived.compiled.alignment import (
 )
 from warpline.derived.compiled.captured import captured_nodes, node_ids
 from warpline.derived.kernels.categories import operation_categories
-from warpline.derived.kernels.named import names_of_operations
+from warpline.derived.kernels.named import kernels_named, names_of_operations
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I8, I64, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.join import Lookup, lookup_rows
@@ -41,6 +42,8 @@ from warpline.trace import Trace
 _NAMELESS = OPERATOR - 1
 _ON_CPU = next(number for number, kind in COMPILED_KERNEL_KINDS.items() if kind == "C++")
 _TRITON = next(number for number, kind in COMPILED_KERNEL_KINDS.items() if kind == "Triton")
+# Kernels that end what another one began: they are no product by themselves.
+_HELPER = lazy_pattern(r"(?i)split_?k_?reduce")
 _FAMILY_OF_PART = {
     TimePart.GEMM: Family.PRODUCT,
     TimePart.ATTENTION: Family.ATTENTION,
@@ -240,4 +243,5 @@ def _families(trace: Trace) -> I8:
     for part, family in _FAMILY_OF_PART.items():
         of_part[part] = family
     families: I8 = of_part[operation_categories(trace)]
+    families[kernels_named(trace, lambda name: bool(_HELPER.search(name)))] = Family.OTHER
     return families
