@@ -157,6 +157,7 @@ class _Events:
         """Return the operations of one table."""
         found = []
         places = self._places()
+        contexts = self._column("context", "native_id")
         rows = self._rows(table, ("device_id", "stream_id", "context_id", "correlation_id"))
         for row, (name, details) in zip(rows, names(), strict=True):
             start, end, device, stream, context, correlation = row
@@ -174,7 +175,7 @@ class _Events:
                     by.thread,
                     correlation or 0,
                     by.operator,
-                    f'"device": {gpu}, "context": {context}, "stream": {number},'
+                    f'"device": {gpu}, "context": {contexts[context]}, "stream": {number},'
                     f' "correlation": {correlation or 0}, {details}',
                 )
             )
