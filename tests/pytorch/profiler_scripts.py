@@ -193,7 +193,7 @@ def trainer(profiler, _):
 
 def actions(profiler, _):
     """A library that labels its own actions and keeps them open across steps."""
-    seen = []
+    seen: list[object] = []
     model, optimizer = training()
     prof = profiler.profile(
         schedule=profiler.schedule(wait=0, warmup=1, active=3),
@@ -231,7 +231,7 @@ def loader(profiler, _):
     def every_third(step):
         return profiler.ProfilerAction.RECORD_AND_SAVE if step % 3 else profiler.ProfilerAction(0)
 
-    seen = []
+    seen: list[object] = []
     with profiler.profile(
         schedule=every_third, on_trace_ready=lambda prof: seen.append(sums(prof.key_averages()))
     ) as prof:
