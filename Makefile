@@ -22,10 +22,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test instructions bench harm lint format docs viewer clean
+.PHONY: help demo test torch-tests instructions bench harm lint format docs viewer clean
 
 help:  ## Show this help
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
 		| while IFS='|' read -r target text; do printf '%-12s %s\n' "$$target" "$$text"; done
 
 demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
@@ -33,6 +33,15 @@ demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto --dist=worksteal) $(ARGS)
+
+# Plain torch brings the CUDA libraries, 3 GB to load and 7 GB on disk. Its wheel for the CPU is 0.2 GB:
+# TORCH="torch==2.13.0 --index-url URL", or PYTHON of an environment that has it.
+TORCH ?= torch==2.13.0 numpy
+TORCH_PYTHON ?= $(BIN)/python
+torch-tests: $(VENV)/installed  ## Run the tests that need PyTorch, which it installs: TORCH_PYTHON=... has it
+	@$(TORCH_PYTHON) -c 'import torch' 2>/dev/null || $(PIP_INSTALL) $(TORCH)
+	@WARPLINE_AGENT="$$($(BIN)/python -c 'from warpline.capture.machine.agent import agent_library as a; print(a())')" \
+		$(TORCH_PYTHON) -m pytest -m torch tests/pytorch $(ARGS)
 
 bench: $(VENV)/installed  ## Measure Warpline beside other profilers: SIZES=... NSYS=... HTA=PYTHON PERFETTO=...
 	@$(BIN)/python benchmarks/bench.py --folder build/bench $(if $(SIZES),--sizes $(SIZES)) \

@@ -78,6 +78,15 @@ enum class Kind : std::uint8_t {
   kModule = 85,
     // A file that code came from, as ModuleText and its path; the load bias is what the file's own
     // addresses were moved by. words: [bias][bytes][ModuleText, path]
+  kPythonCode = 95,
+    // The code of a Python function, as PythonCodeText, its file, its name, and its table of lines
+    // as CPython has it. Numbers are hashes: the same in every log. words:
+    // [number][bytes][PythonCodeText, file, name, lines]
+  kPythonChain = 97,
+    // The Python frames of a thread, innermost first. Two words each: the number of its code; its
+    // last instruction, in bytes from the start of the code, whether the interpreter was entered
+    // there from C, and where in the call's Chain (PythonFrame). Numbers are hashes: the same in
+    // every log. words: [number][frames...]
   kCounterName = 86,
     // A metric that is collected, and its unit after a space where it has one. The same number in
     // all logs of a process. aux: [metric] words: [zero][bytes][name]
@@ -150,6 +159,8 @@ enum class CudaNote : std::uint32_t {
   kNoSampling = 77,
   // they are, with a known limitation; text: which
   kSamplingDoubt = 78,
+  // Python stacks of calls cannot be recorded; text: why
+  kNoPythonStacks = 79,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -285,7 +296,9 @@ struct Push {
   static constexpr std::uint8_t kHasValue = 4;
   // the program gave no message; aux is 0
   static constexpr std::uint8_t kHasNoName = 8;
-  static constexpr std::uint8_t kFlags = 15;
+  // of PyTorch's autograd, at the begin
+  static constexpr std::uint8_t kHasSequence = 16;
+  static constexpr std::uint8_t kFlags = 31;
 
   std::uint8_t flags = 0;
   std::uint32_t slot = 0;  // aux
@@ -295,13 +308,14 @@ struct Push {
   std::uint64_t color = 0;  // kHasColor
   std::uint64_t value_type = 0;  // kHasValue
   std::uint64_t value = 0;  // kHasValue
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{slot});
   }
   constexpr std::size_t words() const {
-    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u);
+    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u) + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
@@ -315,6 +329,9 @@ struct Push {
     if (has(kHasValue)) {
       *at++ = value_type;
       *at++ = value;
+    }
+    if (has(kHasSequence)) {
+      *at++ = sequence;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -337,6 +354,10 @@ struct Push {
       value = static_cast<std::uint64_t>(at[1]);
       at += 2;
     }
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };
@@ -345,27 +366,39 @@ struct Push {
 struct Pop {
   static constexpr Kind kKind = Kind::kPop;
   static constexpr bool kIsCounted = false;
-  static constexpr std::uint8_t kFlags = 0;
+  // of PyTorch's autograd, at the end
+  static constexpr std::uint8_t kHasSequence = 1;
+  static constexpr std::uint8_t kFlags = 1;
 
   std::uint8_t flags = 0;
   std::uint32_t domain = 0;  // aux
   std::uint64_t time_ns = 0;
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{domain});
   }
   constexpr std::size_t words() const {
-    return 2u;
+    return 2u + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
+    std::uint64_t* at = room + 2;
+    if (has(kHasSequence)) {
+      *at++ = sequence;
+    }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
     if (size != words()) return false;
     domain = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
     time_ns = static_cast<std::uint64_t>(record[1]);
+    const std::uint64_t* at = record + 2;
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };
@@ -381,7 +414,9 @@ struct Start {
   static constexpr std::uint8_t kHasValue = 4;
   // the program gave no message; aux is 0
   static constexpr std::uint8_t kHasNoName = 8;
-  static constexpr std::uint8_t kFlags = 15;
+  // of PyTorch's autograd, at the begin
+  static constexpr std::uint8_t kHasSequence = 16;
+  static constexpr std::uint8_t kFlags = 31;
 
   std::uint8_t flags = 0;
   std::uint32_t slot = 0;  // aux
@@ -392,13 +427,14 @@ struct Start {
   std::uint64_t color = 0;  // kHasColor
   std::uint64_t value_type = 0;  // kHasValue
   std::uint64_t value = 0;  // kHasValue
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{slot});
   }
   constexpr std::size_t words() const {
-    return 3u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u);
+    return 3u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u) + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
@@ -413,6 +449,9 @@ struct Start {
     if (has(kHasValue)) {
       *at++ = value_type;
       *at++ = value;
+    }
+    if (has(kHasSequence)) {
+      *at++ = sequence;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -435,6 +474,10 @@ struct Start {
       value_type = static_cast<std::uint64_t>(at[0]);
       value = static_cast<std::uint64_t>(at[1]);
       at += 2;
+    }
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
     }
     return true;
   }
@@ -481,7 +524,9 @@ struct Mark {
   static constexpr std::uint8_t kHasValue = 4;
   // the program gave no message; aux is 0
   static constexpr std::uint8_t kHasNoName = 8;
-  static constexpr std::uint8_t kFlags = 15;
+  // of PyTorch's autograd, at the begin
+  static constexpr std::uint8_t kHasSequence = 16;
+  static constexpr std::uint8_t kFlags = 31;
 
   std::uint8_t flags = 0;
   std::uint32_t slot = 0;  // aux
@@ -491,13 +536,14 @@ struct Mark {
   std::uint64_t color = 0;  // kHasColor
   std::uint64_t value_type = 0;  // kHasValue
   std::uint64_t value = 0;  // kHasValue
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{slot});
   }
   constexpr std::size_t words() const {
-    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u);
+    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u) + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
@@ -511,6 +557,9 @@ struct Mark {
     if (has(kHasValue)) {
       *at++ = value_type;
       *at++ = value;
+    }
+    if (has(kHasSequence)) {
+      *at++ = sequence;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -532,6 +581,10 @@ struct Mark {
       value_type = static_cast<std::uint64_t>(at[0]);
       value = static_cast<std::uint64_t>(at[1]);
       at += 2;
+    }
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
     }
     return true;
   }
@@ -680,7 +733,9 @@ struct Call {
   static constexpr std::uint8_t kHasPlace = 16;
   // the event's handle, as the program has it
   static constexpr std::uint8_t kHasEvent = 32;
-  static constexpr std::uint8_t kFlags = 63;
+  // number of a PythonChain
+  static constexpr std::uint8_t kHasPythonChain = 64;
+  static constexpr std::uint8_t kFlags = 127;
 
   std::uint8_t flags = 0;
   std::uint32_t call = 0;  // aux
@@ -693,13 +748,14 @@ struct Call {
   std::uint32_t stream = 0;  // kHasPlace
   std::uint32_t context = 0;  // kHasPlace
   std::uint64_t event = 0;  // kHasEvent
+  std::uint64_t python_chain = 0;  // kHasPythonChain
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(fitted<16>(call) | fitted<16>(api) << 16);
   }
   constexpr std::size_t words() const {
-    return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPlace) ? 1u : 0u) + (has(kHasEvent) ? 1u : 0u);
+    return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPlace) ? 1u : 0u) + (has(kHasEvent) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = start_ns;
@@ -714,6 +770,9 @@ struct Call {
     }
     if (has(kHasEvent)) {
       *at++ = event;
+    }
+    if (has(kHasPythonChain)) {
+      *at++ = python_chain;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -737,6 +796,10 @@ struct Call {
     }
     if (has(kHasEvent)) {
       event = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPythonChain)) {
+      python_chain = static_cast<std::uint64_t>(at[0]);
       at += 1;
     }
     return true;

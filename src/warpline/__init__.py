@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         export,
+        merge,
         open,  # noqa: A004
         query,
         report,
@@ -72,6 +73,7 @@ _PUBLIC = {
     "end_range": "warpline.annotate",
     "export": "warpline.api",
     "mark": "warpline.annotate",
+    "merge": "warpline.api",
     "kernels": "warpline.capture.in_process.kernels",
     "open": "warpline.api",
     "query": "warpline.api",
@@ -128,6 +130,7 @@ __all__ = [
     "export",
     "kernels",
     "mark",
+    "merge",
     "open",
     "profile",
     "query",

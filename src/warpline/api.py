@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
     from warpline.result.kernel_comparison import KernelComparison
+    from warpline.trace import framework_records
     from warpline.viewer import chosen as choosing
     from warpline.viewer import kernel_report as kernel_page
     from warpline.viewer import page as html
@@ -74,6 +75,7 @@ else:
     counted = lazy("warpline.result.kernel_comparison")
     rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
+    framework_records = lazy("warpline.trace.framework_records")
     choosing = lazy("warpline.viewer.chosen")
     pages = lazy("warpline.viewer.report")
     html = lazy("warpline.viewer.page")
@@ -675,6 +677,27 @@ def export(
     exporter, target = exporters.EXPORTERS.get(format), Path(path)
     exporters.export(opened(trace), target, exporter, tables, overwrite=overwrite)
     return target
+
+
+def merge(recording: Recordings, *traces: PathLike) -> Trace:
+    """Return a recording with the operators of PyTorch profiler traces of the same run.
+
+    Added are operators, Python functions, allocations, annotations that the recording does not have
+    as ranges, and collectives where it has none. Everything that the recording has stays as it is.
+    Write the result with `export`.
+
+    Args:
+        recording: A trace, a path, or a list of paths.
+        traces: Files that torch.profiler wrote in that run.
+
+    Raises:
+        UsageError: No trace is given.
+        InputError: A file cannot be read, is of another run, or the recording has operators.
+    """
+    if not traces:
+        raise UsageError("no trace to merge", hint="pass a file that torch.profiler wrote")
+    ours = opened(recording)
+    return framework_records.with_framework_records(ours, [open(path) for path in traces])
 
 
 def query(trace: Recordings, sql: str) -> pl.DataFrame:

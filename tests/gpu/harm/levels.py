@@ -31,6 +31,7 @@ _ALL_THERE_IS = (
     "--cuda-trace-all-apis=true",
     "--cuda-waits=cupti",
     "--cudabacktrace=all:0",
+    "--python-backtrace=cuda",
 )
 _FAULTS = ("--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true")
 _RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
@@ -49,6 +50,8 @@ LEVELS = {
         Level("metrics", ("--gpu-metrics-devices=cuda-visible",), "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
+        Level("pytorch", ("--pytorch=all",), "all"),
+        Level("pytorch-ops", ("--pytorch=functions-trace-shapes",), "all"),
         Level("counted", ("--set=light", "--overhead=100"), command="kernels"),
         Level("replayed", ("--metrics=" + _NINE_PASSES, "--sample=1"), command="kernels"),
         Level("source", ("--source",), command="kernels"),
@@ -56,6 +59,7 @@ LEVELS = {
 }
 
 COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
+PYTORCH = ("pytorch", "pytorch-ops")
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
 EVERYTHING = (*PLAIN, "everything", "metrics")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpu.harm.levels import ALL, EVERYTHING, GRAPHS, PLAIN
+from gpu.harm.levels import ALL, EVERYTHING, GRAPHS, PLAIN, PYTORCH
 
 
 @dataclass(frozen=True)
@@ -241,5 +241,8 @@ _SLOW = [
     _slowly(_GRAPHS[0], levels=("sampled", "graph-sampled")),
     _slowly(_GRAPHS[6], levels=("sampled", "graph-sampled")),
 ]
+
+_TORCH = [replace(program, levels=(*program.levels, *PYTORCH)) for program in _TORCH]
+_JAX = [replace(program, levels=(*program.levels, "pytorch")) for program in _JAX]
 
 PROGRAMS = (*_TORCH, *_JAX, *_KERNELS, *_SLOW, *_GRAPHS, *_CALLS, *_ENDINGS)

@@ -84,12 +84,10 @@ _NOT_COLLECTED = {
     ),
     _PYTHON: (
         "dask",
-        "python-backtrace",
         "python-functions-trace",
         "python-nvtx-annotations",
         "python-sampling",
         "python-sampling-frequency",
-        "pytorch",
     ),
     _STORAGE: (
         "gds-libs-path",
