@@ -1,4 +1,6 @@
-"""Warpline for PyTorch programs: callbacks for training libraries, and a benchmark.
+"""Warpline for PyTorch programs: its profiler, callbacks for training libraries, a benchmark.
+
+    from warpline.torch import profile, schedule        # in place of torch.profiler
 
     import warpline.torch
 
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
     from warpline.torch.accelerate import accelerate_profile
     from warpline.torch.benchmarking import benchmark
     from warpline.torch.lightning import LightningCallback
+    from warpline.torch.profiler import (
+        DeviceType,
+        ExecutionTraceObserver,
+        ProfilerAction,
+        ProfilerActivity,
+        kineto_available,
+        profile,
+        record_function,
+        schedule,
+        supported_activities,
+        tensorboard_trace_handler,
+    )
     from warpline.torch.transformers import TransformersCallback
 else:
     __getattr__ = lazy_names(
@@ -29,13 +43,35 @@ else:
             "accelerate": ("accelerate_profile",),
             "benchmarking": ("benchmark",),
             "lightning": ("LightningCallback",),
+            "profiler": (
+                "DeviceType",
+                "ExecutionTraceObserver",
+                "ProfilerAction",
+                "ProfilerActivity",
+                "kineto_available",
+                "profile",
+                "record_function",
+                "schedule",
+                "supported_activities",
+                "tensorboard_trace_handler",
+            ),
             "transformers": ("TransformersCallback",),
         },
     )
 
 __all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
     "LightningCallback",
+    "ProfilerAction",
+    "ProfilerActivity",
     "TransformersCallback",
     "accelerate_profile",
     "benchmark",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
 ]
