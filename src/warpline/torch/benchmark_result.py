@@ -16,9 +16,9 @@ from warpline.capture.in_process.profile import Profile
 from warpline.capture.in_process.run import is_recorded
 from warpline.errors import CaptureError
 from warpline.lazy import lazy
-from warpline.torch.medians import Median, median, percentile
-from warpline.torch.rounds import ratio
-from warpline.torch.stopwatches import Call, Sample
+from warpline.torch.timing.medians import Median, median, percentile
+from warpline.torch.timing.rounds import ratio
+from warpline.torch.timing.stopwatches import Call, Sample
 from warpline.units import format_bytes, format_count, format_mhz, format_ns
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Measurement:
         return (
             self.name,
             format_ns(time_ns.value),
-            f"{format_ns(time_ns.low)} to {format_ns(time_ns.high)}",
+            _span(format_ns(time_ns.low), format_ns(time_ns.high)),
             format_ns(self.p95_ns),
             format_ns(self.min_ns),
             "" if cpu_ns is None else format_ns(cpu_ns.value),
@@ -194,7 +194,8 @@ class Benchmark(Sequence[Measurement]):
         head = [self.device]
         if self.clocks.get("sm_clock_hz"):
             clocks = self.clocks["sm_clock_hz"]
-            head.append(f"SM clock {_span(min(clocks), max(clocks))}")
+            low, high = format_mhz(min(clocks)), format_mhz(max(clocks))
+            head.append(f"SM clock {high if low == high else _span(low, high)}")
         if self._measurements[0].is_on_gpu:
             head.append("L2 cache flushed" if self.is_flushed else "L2 cache warm")
         rows = [
@@ -245,5 +246,7 @@ def _in_words(found: Median) -> str:
     return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
-def _span(low: int, high: int) -> str:
-    return format_mhz(high) if low == high else f"{low / 1e6:,.0f} to {format_mhz(high)}"
+def _span(low: str, high: str) -> str:
+    """Return a span of two formatted numbers, with their unit once: ``12.9 to 14.0 ms``."""
+    number, _, unit = low.partition(" ")
+    return f"{number} to {high}" if high.endswith(f" {unit}") else f"{low} to {high}"

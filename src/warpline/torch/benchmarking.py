@@ -21,9 +21,16 @@ from typing import Any, NamedTuple
 from warpline.capture.in_process.run import is_recorded
 from warpline.errors import UsageError
 from warpline.torch.benchmark_result import Benchmark, Measurement
-from warpline.torch.gpu_clocks import GpuClocks
-from warpline.torch.rounds import is_precise, repeat, warm_up, without_garbage_collection
-from warpline.torch.stopwatches import Call, CpuStopwatch, GpuStopwatch, Now, Sample, Stopwatch
+from warpline.torch.timing.gpu_clocks import GpuClocks
+from warpline.torch.timing.rounds import is_precise, repeat, warm_up, without_garbage_collection
+from warpline.torch.timing.stopwatches import (
+    Call,
+    CpuStopwatch,
+    GpuStopwatch,
+    Now,
+    Sample,
+    Stopwatch,
+)
 from warpline.units import format_ns, format_ratio, plural
 
 _WARM_UP_SHARE = 0.25  # of the budget, for each function
@@ -132,7 +139,7 @@ class _Gpu:
         ]
         clocks = GpuClocks(str(getattr(self._properties, "uuid", "")))
         with contextlib.closing(clocks):
-            samples, notes = _samples(names, stopwatches, limits, clocks.read)
+            samples, notes = _samples(names, stopwatches, limits, clocks.read, self._now_ns)
         found = [
             Measurement(name, own, is_on_gpu=True, peak_bytes=peak)
             for name, own, peak in zip(names, samples, peaks, strict=True)
@@ -152,10 +159,10 @@ class _Gpu:
     def _notes(self, found: Sequence[Measurement]) -> Iterator[str]:
         for item in found:
             if item.is_launch_bound and item.cpu_ns is not None:
+                in_loop = format_ns(item.cpu_ns.value)
                 yield (
-                    f"{item.name}: launch-bound. Called in a loop, it takes"
-                    f" {format_ns(item.cpu_ns.value)}: the CPU launches more slowly than the GPU"
-                    " runs"
+                    f"{item.name}: launch-bound. Called in a loop, it takes {in_loop}, because of"
+                    " the CPU"
                 )
             if item.time_ns.value < _SHORT * self._events_ns:
                 yield (

@@ -6,8 +6,8 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator, Sequence
 
-from warpline.torch.medians import Median, median
-from warpline.torch.stopwatches import Now, Sample, Stopwatch
+from warpline.torch.timing.medians import Median, median
+from warpline.torch.timing.stopwatches import Now, Sample, Stopwatch
 
 _GROUP = 5  # successive samples whose medians are compared
 _STEADY = 0.02
