@@ -113,8 +113,8 @@ for _ in range(3):
 """)
     assert done.stderr.splitlines() == [
         (
-            "warpline: nothing was recorded: training ended after 2 steps, and the first 2 steps are"
-            " skipped; lower wait and warmup"
+            "warpline: nothing was recorded: training ended after 2 steps, and the first 2 steps"
+            " are skipped; lower wait and warmup"
         ),
         "warpline: recorded 1 step; next: warpline analyze fit.warpline",
     ]
