@@ -285,7 +285,9 @@ struct Push {
   static constexpr std::uint8_t kHasValue = 4;
   // the program gave no message; aux is 0
   static constexpr std::uint8_t kHasNoName = 8;
-  static constexpr std::uint8_t kFlags = 15;
+  // of PyTorch's autograd, at the begin
+  static constexpr std::uint8_t kHasSequence = 16;
+  static constexpr std::uint8_t kFlags = 31;
 
   std::uint8_t flags = 0;
   std::uint32_t slot = 0;  // aux
@@ -295,13 +297,14 @@ struct Push {
   std::uint64_t color = 0;  // kHasColor
   std::uint64_t value_type = 0;  // kHasValue
   std::uint64_t value = 0;  // kHasValue
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{slot});
   }
   constexpr std::size_t words() const {
-    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u);
+    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u) + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
@@ -315,6 +318,9 @@ struct Push {
     if (has(kHasValue)) {
       *at++ = value_type;
       *at++ = value;
+    }
+    if (has(kHasSequence)) {
+      *at++ = sequence;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -337,6 +343,10 @@ struct Push {
       value = static_cast<std::uint64_t>(at[1]);
       at += 2;
     }
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };
@@ -345,27 +355,39 @@ struct Push {
 struct Pop {
   static constexpr Kind kKind = Kind::kPop;
   static constexpr bool kIsCounted = false;
-  static constexpr std::uint8_t kFlags = 0;
+  // of PyTorch's autograd, at the end
+  static constexpr std::uint8_t kHasSequence = 1;
+  static constexpr std::uint8_t kFlags = 1;
 
   std::uint8_t flags = 0;
   std::uint32_t domain = 0;  // aux
   std::uint64_t time_ns = 0;
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{domain});
   }
   constexpr std::size_t words() const {
-    return 2u;
+    return 2u + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
+    std::uint64_t* at = room + 2;
+    if (has(kHasSequence)) {
+      *at++ = sequence;
+    }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
     if (size != words()) return false;
     domain = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
     time_ns = static_cast<std::uint64_t>(record[1]);
+    const std::uint64_t* at = record + 2;
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };
@@ -381,7 +403,9 @@ struct Start {
   static constexpr std::uint8_t kHasValue = 4;
   // the program gave no message; aux is 0
   static constexpr std::uint8_t kHasNoName = 8;
-  static constexpr std::uint8_t kFlags = 15;
+  // of PyTorch's autograd, at the begin
+  static constexpr std::uint8_t kHasSequence = 16;
+  static constexpr std::uint8_t kFlags = 31;
 
   std::uint8_t flags = 0;
   std::uint32_t slot = 0;  // aux
@@ -392,13 +416,14 @@ struct Start {
   std::uint64_t color = 0;  // kHasColor
   std::uint64_t value_type = 0;  // kHasValue
   std::uint64_t value = 0;  // kHasValue
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{slot});
   }
   constexpr std::size_t words() const {
-    return 3u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u);
+    return 3u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u) + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
@@ -413,6 +438,9 @@ struct Start {
     if (has(kHasValue)) {
       *at++ = value_type;
       *at++ = value;
+    }
+    if (has(kHasSequence)) {
+      *at++ = sequence;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -435,6 +463,10 @@ struct Start {
       value_type = static_cast<std::uint64_t>(at[0]);
       value = static_cast<std::uint64_t>(at[1]);
       at += 2;
+    }
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
     }
     return true;
   }
@@ -481,7 +513,9 @@ struct Mark {
   static constexpr std::uint8_t kHasValue = 4;
   // the program gave no message; aux is 0
   static constexpr std::uint8_t kHasNoName = 8;
-  static constexpr std::uint8_t kFlags = 15;
+  // of PyTorch's autograd, at the begin
+  static constexpr std::uint8_t kHasSequence = 16;
+  static constexpr std::uint8_t kFlags = 31;
 
   std::uint8_t flags = 0;
   std::uint32_t slot = 0;  // aux
@@ -491,13 +525,14 @@ struct Mark {
   std::uint64_t color = 0;  // kHasColor
   std::uint64_t value_type = 0;  // kHasValue
   std::uint64_t value = 0;  // kHasValue
+  std::uint64_t sequence = 0;  // kHasSequence
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{slot});
   }
   constexpr std::size_t words() const {
-    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u);
+    return 2u + (has(kHasDomain) ? 1u : 0u) + (has(kHasColor) ? 1u : 0u) + (has(kHasValue) ? 2u : 0u) + (has(kHasSequence) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
@@ -511,6 +546,9 @@ struct Mark {
     if (has(kHasValue)) {
       *at++ = value_type;
       *at++ = value;
+    }
+    if (has(kHasSequence)) {
+      *at++ = sequence;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -532,6 +570,10 @@ struct Mark {
       value_type = static_cast<std::uint64_t>(at[0]);
       value = static_cast<std::uint64_t>(at[1]);
       at += 2;
+    }
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
     }
     return true;
   }

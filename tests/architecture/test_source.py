@@ -10,9 +10,17 @@ import pytest
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 
-# Where an unknown error may be caught: plugin load, the analysis runner, the command line, and the
-# process of benchmarks, whose libraries raise errors of any kind.
-BORDERS = {"plugins.py", "documents/failures.py", "cli/__init__.py", "bench/worker.py"}
+# Where an unknown error may be caught: plugin load, the analysis runner, the command line, the
+# process of benchmarks, whose libraries raise errors of any kind, and what is within programs.
+BORDERS = {
+    "plugins.py",
+    "documents/failures.py",
+    "cli/__init__.py",
+    "bench/worker.py",
+    "injected/context.py",
+    "injected/startup/sitecustomize.py",
+    "injected/watch_import.py",
+}
 
 SOURCE = Path(__file__).parents[2] / "src" / "warpline"
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -18,7 +18,8 @@ HEADER_BYTES = 4096
 PAD, THREAD, STRING, DOMAIN, CATEGORY, THREAD_NAME, RESOURCE_NAME = 1, 2, 3, 4, 5, 6, 7
 PUSH, POP, START, STOP, MARK, PAYLOAD, SCHEMA, ENUM, WINDOW, DROPPED = range(8, 18)
 CLOCK, NOTE, CUDA = 18, 19, 64
-HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME = 1, 2, 4, 8
+HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME, HAS_SEQUENCE = 1, 2, 4, 8, 16
+POP_HAS_SEQUENCE = 1
 UINT64, INT64, DOUBLE, UINT32, INT32, FLOAT = 1, 2, 3, 4, 5, 6
 
 STATIC, DYNAMIC, UNION, UNION_WITH_SELECTOR = 1, 2, 3, 4
@@ -46,6 +47,7 @@ def fields(
     category: int = 0,
     color: int | None = None,
     value: tuple[int, bytes] | None = None,
+    sequence: int | None = None,
 ) -> tuple[int, bytes]:
     """Return the flags and the words of what an event may carry."""
     flags, body = 0, b""
@@ -56,6 +58,8 @@ def fields(
     if value is not None:
         flags |= HAS_VALUE
         body += struct.pack("<Q", value[0]) + value[1].ljust(8, b"\0")
+    if sequence is not None:
+        flags, body = flags | HAS_SEQUENCE, body + struct.pack("<Q", sequence)
     return flags, body
 
 
@@ -139,8 +143,12 @@ class Log:
     def push(self, time: int, name: str | bytes | None = "range", **more: Any) -> None:
         self._named(PUSH, name, struct.pack("<Q", ORIGIN_NS + time), more)
 
-    def pop(self, time: int, domain: int = 0) -> None:
-        self.add(POP, domain, body=struct.pack("<Q", ORIGIN_NS + time))
+    def pop(self, time: int, domain: int = 0, sequence: int | None = None) -> None:
+        body = struct.pack("<Q", ORIGIN_NS + time)
+        if sequence is not None:
+            self.add(POP, domain, POP_HAS_SEQUENCE, body + struct.pack("<Q", sequence))
+        else:
+            self.add(POP, domain, body=body)
 
     def start(self, time: int, number: int, name: str | None = "range", **more: Any) -> None:
         self._named(START, name, struct.pack("<QQ", ORIGIN_NS + time, number), more)

@@ -321,3 +321,23 @@ def test_without_nccl_no_call_was_made(tmp_path: Path) -> None:
     trace = read(tmp_path, log)
     assert trace.has("collective")
     assert len(trace["collective"]) == 0
+
+
+def test_numbers_of_pytorch_at_the_ends_of_ranges(tmp_path):
+    log = Log()
+    log.push(10, "outer", sequence=5)
+    log.push(20, "inner", sequence=7, value=(2, struct.pack("<q", -1)))
+    log.pop(30, sequence=9)
+    log.push(40, "cut", sequence=9)
+    log.push(50, "plain")
+    log.pop(60)
+    trace = read(tmp_path, log)
+    names = trace["range"]["name"].to_list()
+    rows = trace["range_payload"].select("range_id", "key", "int_value").rows()
+    assert [(names[number], key, value) for number, key, value in rows] == [
+        ("outer", "sequence", 5),
+        ("inner", "payload", -1),
+        ("inner", "sequence", 7),
+        ("inner", "end_sequence", 9),
+        ("cut", "sequence", 9),
+    ]

@@ -71,6 +71,15 @@ def test_gemms(bench: Bench) -> None:
     assert all(row["idle_ratio"] == max(0, 1 - row["gpu_ns"] / row["launch_ns"]) for row in rows)
 
 
+def test_the_clock_of_gemms_is_saved(bench: Bench, tmp_path: Path) -> None:
+    facts = bench("gemm", "--backend", "ctypes", "--sizes", "512", "--dtype", "bf16")
+    (row,) = facts["rows"]
+    assert row["sm_clock_hz"] == pytest.approx(1.5e9, rel=1e-6)
+    (tmp_path / "gemm.json").write_text(json.dumps(facts))
+    (found,) = measured_ceilings(tmp_path / "gemm.json")
+    assert found.flop_per_cycle["bf16"] == row["flop_per_s"] / row["sm_clock_hz"]
+
+
 def test_shares_are_of_the_peak_of_the_type(bench: Bench) -> None:
     facts = bench("gemm", "--backend", "ctypes", "--sizes", "512", "--dtype", "bf16,fp32,fp64")
     bf16, fp32, fp64 = facts["rows"]

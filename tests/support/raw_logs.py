@@ -27,7 +27,8 @@ PUSH, POP, START, STOP, MARK, PAYLOAD, SCHEMA, ENUM = range(8, 16)
 WINDOW, DROPPED, CLOCK, NOTE, THREAD_END = range(16, 21)
 EVENT_NAMES = {PUSH: "push", POP: "pop", START: "start", STOP: "stop", MARK: "mark"}
 
-HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME = 1, 2, 4, 8
+HAS_DOMAIN, HAS_COLOR, HAS_VALUE, HAS_NO_NAME, HAS_SEQUENCE = 1, 2, 4, 8, 16
+POP_HAS_SEQUENCE = 1
 HAS_TARGETS = 1
 TARGET_IN_SLOT = 0xFFFFFFFF
 
@@ -76,6 +77,7 @@ class Event:
     category: int = 0
     color: int | None = None
     value: int | float | None = None
+    sequence: int | None = None
     range_id: int | None = None
     payloads: list[Payload] = field(default_factory=list)
 
@@ -231,6 +233,8 @@ class _Decoder:
             event.range_id = words.pop(0)
         if record.kind == POP:
             event.domain = self.domains[record.aux]
+            if record.flags & POP_HAS_SEQUENCE:
+                event.sequence = words.pop(0)
         elif record.kind == STOP:
             event.domain = None
         else:
@@ -250,6 +254,8 @@ class _Decoder:
         if flags & HAS_VALUE:
             layout = VALUE_FORMATS[words.pop(0)]
             event.value = struct.unpack_from("<" + layout, struct.pack("<Q", words.pop(0)))[0]
+        if flags & HAS_SEQUENCE:
+            event.sequence = words.pop(0)
 
 
 def _bytes(body: bytes) -> bytes:

@@ -18,6 +18,7 @@ from warpline.bench import ceilings, gemms, libraries, operands, worker
 from warpline.bench.backends import DTYPES, KINDS
 from warpline.bench.driver import SIGNATURES, Driver
 from warpline.bench.refusals import OutOfMemoryError, RefusedError
+from warpline.bench.sm_clock import mean_clock_hz
 from warpline.bench.timing import Batches, Timer
 from warpline.errors import InputError, UnsupportedVersionError
 from warpline.hardware.measured import measured_ceilings
@@ -67,7 +68,7 @@ class Machine:
 
 def test_a_summary_has_the_median_and_the_middle_half() -> None:
     found = Batches.of([10.0, 30.0, 20.0, 50.0, 40.0], 7)
-    assert found == (30.0, (40 - 20) / 30, 5, 7)
+    assert found[:4] == (30.0, (40 - 20) / 30, 5, 7)
     assert found.columns() == {"spread_ratio": 2 / 3, "batches": 5, "batch_calls": 7}
 
 
@@ -77,6 +78,36 @@ def test_short_calls_are_measured_in_batches_of_5_ms() -> None:
     assert found.call_ns == pytest.approx(10_000, rel=1e-2)
     assert found.calls == pytest.approx(500, abs=5)
     assert found.batches * found.calls * found.call_ns >= 50e6
+
+
+def test_the_clock_is_measured_around_each_batch() -> None:
+    machine = Machine(call_cpu_ns=1_000, call_gpu_ns=10_000)
+    calls: list[tuple[str, int]] = []
+
+    class Clock:
+        def begin(self) -> None:
+            calls.append(("begin", machine.calls))
+
+        def end(self) -> None:
+            calls.append(("end", machine.calls))
+
+        def hz(self) -> float | None:
+            return [None, 1.5e9, 1.7e9][len(calls) // 2 % 3]
+
+    found = Timer(
+        machine, c_void_p(7), lambda: machine.cpu_ns, Clock()  # type: ignore[arg-type]
+    ).batches(machine.work)  # fmt: skip
+    assert len(calls) == 2 * found.batches
+    for (first, before), (second, after) in zip(calls[::2], calls[1::2], strict=True):
+        assert (first, second, after - before) == ("begin", "end", found.calls)
+    assert found.sm_clock_hz == pytest.approx(1.6e9, abs=1e8)
+
+
+def test_the_clock_is_that_of_the_sms_with_both_stamps() -> None:
+    before = [1_000, 50, 2_000, 7_000, 0, 0, 500, 90]
+    after = [2_000, 1_750, 3_000, 8_500, 3_000, 9_000, 500, 95]
+    assert mean_clock_hz(before, after) == pytest.approx(1.6e9)  # of 1.7 and 1.5 GHz
+    assert mean_clock_hz(before, [0] * 8) is None
 
 
 def test_launches_limit_the_rate_of_shorter_kernels() -> None:
@@ -380,6 +411,20 @@ def test_the_best_of_several_files_counts_for_each_gpu(tmp_path: Path) -> None:
         {"call": 2.0},
     )
     assert (second.gpu_uuid, second.flop_per_s) == ("GPU-2", {})
+    assert first.flop_per_cycle == {}, "files of older versions have no clock"
+
+
+def test_the_most_flop_per_cycle_may_be_of_another_gemm_than_the_fastest(tmp_path: Path) -> None:
+    rows = [
+        {"dtype": "bf16", "flop_per_s": 600e12, "sm_clock_hz": 1.2e9},
+        {"dtype": "bf16", "flop_per_s": 700e12, "sm_clock_hz": 1.75e9},
+        {"dtype": "bf16", "flop_per_s": 900e12, "sm_clock_hz": None},
+        {"dtype": "fp8", "flop_per_s": None, "sm_clock_hz": None},
+    ]
+    facts = {"schema_version": 1, "benchmark": "gemm", "gpu": {"name": "G", "uuid": "GPU-1"}}
+    (tmp_path / "gemm.json").write_text(json.dumps({**facts, "rows": rows}))
+    (found,) = measured_ceilings(tmp_path / "gemm.json")
+    assert (found.flop_per_s, found.flop_per_cycle) == ({"bf16": 900e12}, {"bf16": 500_000.0})
 
 
 OF_TORCH = type("OutOfMemoryError", (RuntimeError,), {})

@@ -245,6 +245,31 @@ def test_measured_ceilings_of_the_same_gpu(gpu: str, *, is_used: bool) -> None:
     assert point["measured_ratio"] == (pytest.approx(5 / 14) if is_used else None)
 
 
+@pytest.mark.parametrize(
+    "clock",
+    [
+        {"sm__cycles_elapsed.avg.per_second": 1.5e9},
+        {"sm__cycles_elapsed.max": 1_500_000},  # in 1 ms
+    ],
+)
+def test_measured_gemms_are_scaled_to_the_clock_of_the_launch(clock: dict[str, float]) -> None:
+    measured = MeasuredCeilings(H100, "GPU-1", {"fp32": 48e12}, {"d2d": 1.4e12}, {}, {"fp32": 4e4})
+    without = {of: value for of, value in FP32.items() if not of.startswith("sm__cycles")}
+    found = kernel_sections(trace([without | clock, without]), Choice(), measured=[measured])
+    rates = [
+        {
+            (of["name"], of["source"]): of.get("flop_per_s", of.get("bytes_per_s"))
+            for of in sections["roofline"]["ceilings"]
+            if of["source"].startswith("measured")
+        }
+        for sections in found
+    ]
+    assert rates == [
+        {("FP32", "measured_clock"): 60e12, ("DRAM", "measured"): 2.8e12},
+        {("FP32", "measured"): 48e12, ("DRAM", "measured"): 2.8e12},
+    ]
+
+
 def kernel(registers: int, dynamic: int) -> Trace:
     """Return a launch that Warpline counted, of 256 threads on an H100."""
     tables: dict[str, dict[str, list[Any]]] = {

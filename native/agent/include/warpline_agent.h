@@ -59,6 +59,26 @@ void wl_agent_measure(double* ns);
 #define WL_COST_FRAME 3  // one frame of a backtrace
 #define WL_COSTS 4
 
+// What Python code in the program records, with fewer steps than NVTX takes: ranges of this thread in
+// an NVTX domain, beside those of NVTX. None of these waits or calls back, so the caller may hold
+// Python's lock. Any thread.
+
+// Returns the handle of a domain and a name, good until the process ends, also in forks; NULL if out
+// of memory. Each call keeps some memory. Attaches the process to the session that WARPLINE_SESSION
+// names, if it is attached to none.
+void* wl_python_name(const char* domain, const char* text);
+
+// Opens a range; closes the innermost one of the name's domain. A sequence of 0 or more is PyTorch's
+// autograd number of the thread at this time: operators that are called in a range have the numbers
+// from that at its begin to the one before that at its end. NULL does nothing.
+void wl_python_push(void* name, int64_t sequence);
+void wl_python_pop(void* name, int64_t sequence);
+
+// Whether a range would be recorded now, or looked at: it may be the one that a capture range or a step
+// begins with, by the name that the user gave. A range need not be pushed otherwise; one that has been
+// must be popped.
+int wl_python_is_recording(void);
+
 #ifdef __cplusplus
 }
 #endif

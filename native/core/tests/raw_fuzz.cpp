@@ -230,7 +230,12 @@ std::vector<uint64_t> records(Chance &chance, const std::string &code) {
         log.add(Kind::kWindow, static_cast<uint32_t>(chance.below(2)), 0, {now});
         break;
       case 4:
-        log.add(Kind::kPop, static_cast<uint32_t>(chance.below(2)), 0, {now});
+        if (chance.below(2) == 0) {
+          log.add(Kind::kPop, static_cast<uint32_t>(chance.below(2)), 0, {now});
+        } else {
+          log.add(Kind::kPop, static_cast<uint32_t>(chance.below(2)), raw::Pop::kHasSequence,
+                  {now, chance.word()});
+        }
         break;
       default:
         log.add(Kind::kPush, 2, flags, with({now}));

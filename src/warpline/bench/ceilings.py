@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 COLUMNS: Mapping[str, Sequence[str]] = {
     "gemm": (
         *("dtype", "m", "n", "k", "flop_per_s", "share_of_peak", "gpu_ns", "launch_ns"),
-        "idle_ratio",
+        *("idle_ratio", "sm_clock_hz"),
     ),
     "copy": ("kind", "peer", "is_direct", "bytes", "bytes_per_s", "limit", "share_of_peak"),
     "launch": ("mode", "kernels", "launch_ns", "kernel_ns"),

@@ -149,9 +149,9 @@ class Driver:
             "index": self.index,
             "name": name.value.decode("utf-8", "replace"),
             "uuid": "GPU-" + "-".join(parts),
-            "compute_capability": [self._attribute(which) for which in _CAPABILITY],
+            "compute_capability": [self.attribute(which) for which in _CAPABILITY],
             "memory_bytes": self._number(c_size_t, "cuDeviceTotalMem_v2", self.device),
-            "l2_bytes": self._attribute(_L2_BYTES),
+            "l2_bytes": self.attribute(_L2_BYTES),
             "cuda_version": self.cuda_version(),
         }
 
@@ -240,5 +240,6 @@ class Driver:
         self.call(name, *arguments, byref(found))
         return found
 
-    def _attribute(self, which: int) -> int:
+    def attribute(self, which: int) -> int:
+        """Return an attribute of the GPU, by the driver's number of it."""
         return self._number(c_int, "cuDeviceGetAttribute", which, self.device)

@@ -25,7 +25,7 @@ def flop(point: Point) -> int:
 def measure(
     backend: Backend, driver: Driver, timer: Timer, point: Point
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of a point: ``flop_per_s``, its spread, ``gpu_ns`` and ``launch_ns``."""
+    """Yield the row of a point: ``flop_per_s``, its spread, clock, ``gpu_ns`` and ``launch_ns``."""
     call = backend.gemm((point["m"], point["n"], point["k"]), point["dtype"])
     batches = timer.batches(call)
     queued = timer.queued(call, batches.call_ns)
@@ -33,6 +33,7 @@ def measure(
         **point,
         "flop_per_s": flop(point) / batches.call_ns * 1e9,
         **batches.columns(),
+        "sm_clock_hz": batches.sm_clock_hz,
         "gpu_ns": None if queued is None else queued.gpu_ns,
         "launch_ns": None if queued is None else queued.launch_ns,
     }

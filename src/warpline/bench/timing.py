@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from warpline.bench.driver import Driver
 from warpline.bench.refusals import OutOfMemoryError
+from warpline.bench.sm_clock import SmClock
 
 Call = Callable[[], object]
 
@@ -43,19 +44,23 @@ class Batches(NamedTuple):
         spread_ratio: Interquartile range, as a share of the median: the middle half of the batches.
         batches: Number of batches.
         calls: Calls per batch.
+        sm_clock_hz: Median of the clock of the SMs in the batches; None if unknown.
     """
 
     call_ns: float
     spread_ratio: float
     batches: int
     calls: int
+    sm_clock_hz: float | None = None
 
     @classmethod
-    def of(cls, times_ns: Sequence[float], calls: int) -> Batches:
-        """Return the summary of the times per call of two batches or more."""
+    def of(cls, times_ns: Sequence[float], calls: int, clocks_hz: Sequence[float] = ()) -> Batches:
+        """Return the summary of the times per call of two batches or more, and of clocks."""
         median = statistics.median(times_ns)
         low, _, high = statistics.quantiles(times_ns, n=4, method="inclusive")
-        return cls(median, (high - low) / median if median else 0.0, len(times_ns), calls)
+        spread = (high - low) / median if median else 0.0
+        clock = statistics.median(clocks_hz) if clocks_hz else None
+        return cls(median, spread, len(times_ns), calls, clock)
 
     def columns(self) -> dict[str, float | int]:
         """Return what a row shows beside the time."""
@@ -85,6 +90,7 @@ class Timer:
         driver: The driver; its GPU is that of the stream.
         stream: The stream.
         now_ns: The CPU's clock.
+        clock: Measures the clock of the SMs; None if it cannot be measured.
     """
 
     def __init__(
@@ -92,10 +98,12 @@ class Timer:
         driver: Driver,
         stream: c_void_p,
         now_ns: Callable[[], int] = time.perf_counter_ns,
+        clock: SmClock | None = None,
     ) -> None:
         self._driver = driver
         self._stream = stream
         self._now_ns = now_ns
+        self._clock = clock
         self._begin, self._end = driver.event(), driver.event()
         self._fill: tuple[int, int, float] | None = None
 
@@ -113,7 +121,16 @@ class Timer:
         calls = min(max(math.ceil(_BATCH_NS / call_ns), 1), _MOST_CALLS)
         least = _FEWEST_BATCHES if call_ns * _FEWEST_BATCHES > _LEAST_NS else _LEAST_BATCHES
         count = max(least, math.ceil(_LEAST_NS / (call_ns * calls)))
-        return Batches.of([self._of_events(call, calls) / calls for _ in range(count)], calls)
+        clocks: list[float] = []
+        times: list[float] = []
+        for _ in range(count):
+            if self._clock:
+                self._clock.begin()
+            times.append(self._of_events(call, calls, self._clock) / calls)
+            clock_hz = self._clock.hz() if self._clock else None
+            if clock_hz is not None:
+                clocks.append(clock_hz)
+        return Batches.of(times, calls, clocks)
 
     def launches(self, call: Call, calls: int) -> tuple[Batches, Batches]:
         """Return the time of a call on the CPU, and from one to the next on the GPU.
@@ -197,17 +214,19 @@ class Timer:
                 calls = min(calls * 2, _MOST_CALLS)
         return max(took_ns / calls, 1.0)
 
-    def _of_events(self, call: Call, calls: int) -> float:
-        return self._of_both(call, calls)[1]
+    def _of_events(self, call: Call, calls: int, clock: SmClock | None = None) -> float:
+        return self._of_both(call, calls, clock)[1]
 
-    def _of_both(self, call: Call, calls: int) -> tuple[float, float]:
-        """Return the time of calls on the CPU and by events."""
+    def _of_both(self, call: Call, calls: int, clock: SmClock | None = None) -> tuple[float, float]:
+        """Return the time of calls on the CPU and by events; the end of `clock` is behind them."""
         self._record(self._begin)
         begin = self._now_ns()
         for _ in range(calls):
             call()
         cpu_ns = self._now_ns() - begin
         self._record(self._end)
+        if clock:
+            clock.end()
         self.synchronize()
         return cpu_ns, self._driver.elapsed_ns(self._begin, self._end)
 

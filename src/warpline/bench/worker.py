@@ -18,6 +18,7 @@ from warpline.bench import backends, copies, gemms, launches
 from warpline.bench.backends import Backend
 from warpline.bench.driver import Driver
 from warpline.bench.refusals import RefusedError
+from warpline.bench.sm_clock import SmClock
 from warpline.bench.timing import Timer
 
 T = TypeVar("T")
@@ -39,7 +40,8 @@ def answer(request: Mapping[str, Any], write: Write) -> None:
         return
     facts = {"device": driver.describe(), "refused": refused, "launched": backend[1].launched}
     write({**facts, "backend": backend[0]})
-    timer = Timer(driver, backend[1].stream)
+    stream = backend[1].stream
+    timer = Timer(driver, stream, clock=_attempt(lambda: SmClock(driver, stream))[0])
     measure = _MEASURES[request["benchmark"]]
     for number, point in enumerate(request["points"]):
 

@@ -33,6 +33,7 @@ _FIELDS: Mapping[str, tuple[Field, ...]] = {
         Field("flop_per_s", Unit.NONE, "Operations per second.", "TFLOP/s", 1e-12, 2),
         _SPREAD,
         _SHARE,
+        Field("sm_clock_hz", Unit.NONE, "Clock of the SMs, median.", "SM (MHz)", 1e-6, 0),
         Field("gpu_ns", Unit.NONE, "Time on the GPU.", "GPU (us)", 1e-3, 2),
         _LAUNCH,
         Field("idle_ratio", Unit.RATIO, "Share of idle time.", "Idle (%)", 100, 1),

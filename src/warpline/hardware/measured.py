@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from warpline.errors import InputError, UnsupportedVersionError
@@ -30,6 +31,8 @@ class MeasuredCeilings(NamedTuple):
             L2 cache do not count. A device-to-device copy moves twice these bytes.
         launch_ns: Of the fastest launch on the CPU, by mode: ``back-to-back``, ``synchronized``;
             for ``graph``, per kernel on the GPU.
+        flop_per_cycle: Of the GEMM with the most per cycle of the SMs, by type; without types that
+            were measured without the clock. At a higher clock a GPU computes faster in proportion.
     """
 
     gpu_name: str
@@ -37,6 +40,7 @@ class MeasuredCeilings(NamedTuple):
     flop_per_s: Mapping[str, float]
     copy_bytes_per_s: Mapping[str, float]
     launch_ns: Mapping[str, float]
+    flop_per_cycle: Mapping[str, float] = MappingProxyType({})
 
 
 def measured_ceilings(*paths: Path | str) -> tuple[MeasuredCeilings, ...]:
@@ -104,13 +108,14 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _add(by_gpu: dict[str, MeasuredCeilings], facts: Mapping[str, Any]) -> None:
     """Add the rows of a file to the ceilings of its GPU."""
     gpu = facts["gpu"]
-    own = by_gpu.setdefault(gpu["uuid"], MeasuredCeilings(gpu["name"], gpu["uuid"], {}, {}, {}))
-    into, values, better = {
-        "gemm": (own.flop_per_s, _gemms, max),
-        "copy": (own.copy_bytes_per_s, _copies, max),
-        "launch": (own.launch_ns, _launches, min),
-    }[facts["benchmark"]]
-    _keep_best(into, values(facts["rows"]), better)
+    none = MeasuredCeilings(gpu["name"], gpu["uuid"], {}, {}, {}, {})
+    own = by_gpu.setdefault(gpu["uuid"], none)
+    for into, values, better in {
+        "gemm": ((own.flop_per_s, _gemms, max), (own.flop_per_cycle, _gemms_per_cycle, max)),
+        "copy": ((own.copy_bytes_per_s, _copies, max),),
+        "launch": ((own.launch_ns, _launches, min),),
+    }[facts["benchmark"]]:
+        _keep_best(into, values(facts["rows"]), better)
 
 
 def _keep_best(
@@ -126,6 +131,12 @@ def _keep_best(
 
 def _gemms(rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:
     return ((row["dtype"], row["flop_per_s"]) for row in rows)
+
+
+def _gemms_per_cycle(rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:
+    for row in rows:
+        clock = row.get("sm_clock_hz")  # absent in files of older versions
+        yield row["dtype"], row["flop_per_s"] / clock if clock and row["flop_per_s"] else None
 
 
 def _copies(rows: list[Mapping[str, Any]]) -> Iterator[tuple[str, float | None]]:

@@ -28,9 +28,9 @@ def number(name: str, doc: str, *, nullable: bool = False) -> Column:
     return Column(name, DType.INT64, Unit.NONE, doc, nullable=nullable)
 
 
-def flag(name: str, doc: str) -> Column:
+def flag(name: str, doc: str, *, nullable: bool = False) -> Column:
     """Return a column of truth values."""
-    return Column(name, DType.BOOL, Unit.NONE, doc)
+    return Column(name, DType.BOOL, Unit.NONE, doc, nullable=nullable)
 
 
 def ref(name: str, table: str, doc: str, *, nullable: bool = False) -> Column:

@@ -8,6 +8,7 @@ from warpline.schema.declaring import (
     SPAN,
     THREAD_ID,
     enum,
+    flag,
     number,
     ref,
     size,
@@ -111,9 +112,34 @@ COLLECTIVE = TableSpec(
     (*HOST_ORDER, "range_id"),
 )
 
+MODULE = TableSpec(
+    "module",
+    "A module of a PyTorch model that was called, or is in one. Its calls are ranges with the same "
+    "name, in the domain nn.Module.",
+    (
+        ref("process_id", "process", "Process."),
+        text("name", "Path: the class of the root, then names of attributes, as in GPT.blocks.0."),
+        text("class_name", "Class."),
+        number(
+            "parameters",
+            "Number of elements of its own parameters, without those of modules in it; null if "
+            "their shapes were not known yet.",
+            nullable=True,
+        ),
+        size("parameter_bytes", "Size of these parameters.", nullable=True),
+        flag(
+            "is_training",
+            "Whether it was in training mode when it was first called.",
+            nullable=True,
+        ),
+    ),
+    ("process_id", "name_id"),
+)
+
 TABLES = (
     OP,
     PYTHON_FRAME,
     ALLOCATOR_EVENT,
     COLLECTIVE,
+    MODULE,
 )

@@ -142,6 +142,10 @@ bool plain_name_of(const Given& given, std::string_view& name) noexcept {
     name = bounded(static_cast<const char*>(given.data));
     return true;
   }
+  if (given.form == Given::Form::kRegistered) {
+    name = static_cast<const RegisteredText*>(given.data)->view();
+    return true;
+  }
   if (given.form != Given::Form::kAttributes) return false;
   const auto& attributes = *static_cast<const EventAttributes*>(given.data);
   if (attributes.bytes < sizeof attributes || attributes.value_type == kValuePayloads) return false;
@@ -275,6 +279,10 @@ void add_fields(Record& record, const Domain& domain, const Event& event) noexce
     record.value_type = static_cast<std::uint32_t>(event.value_type);
     record.value = event.value;
   }
+  if (event.sequence >= 0) {
+    record.flags |= Record::kHasSequence;
+    record.sequence = static_cast<std::uint64_t>(event.sequence);
+  }
   if (!event.has_name) record.flags |= Record::kHasNoName;
 }
 
@@ -330,6 +338,10 @@ Event::Event(Domain& domain, const Given& given) noexcept {
     case Given::Form::kAttributes:
       if (given.data != nullptr) read(*static_cast<const EventAttributes*>(given.data));
       break;
+    case Given::Form::kRegistered:
+      set_name(static_cast<const RegisteredText*>(given.data));
+      sequence = given.sequence;
+      return;
     case Given::Form::kPayloads:
       payloads = static_cast<const Payload*>(given.data);
       payload_count = payloads == nullptr ? 0 : given.count;
@@ -420,7 +432,12 @@ int pop_range(Domain& domain, const Given& end) noexcept {
   if (!is_placed || open->pop()) {
     LogLease log = recording_log();
     if (log && mine.is_in(*log)) {
-      write_end(static_cast<LogLease&&>(log), mine, domain, raw::Pop{.domain = domain.id}, end);
+      raw::Pop record{.domain = domain.id};
+      if (end.sequence >= 0) {
+        record.flags |= raw::Pop::kHasSequence;
+        record.sequence = static_cast<std::uint64_t>(end.sequence);
+      }
+      write_end(static_cast<LogLease&&>(log), mine, domain, record, end);
     }
   }
   if (!is_placed) return kNotTracked;

@@ -14,16 +14,21 @@ class ThreadLog;
 
 namespace warpline::agent::nvtx {
 
-// The arguments of an NVTX function that opens a range or sets a mark: one of four forms.
+// The arguments of a function that opens a range, ends one or sets a mark: one of five forms. The
+// fifth is not NVTX's.
 struct Given {
-  enum class Form { kText, kWide, kAttributes, kPayloads };
+  enum class Form { kText, kWide, kAttributes, kPayloads, kRegistered };
 
   Form form;
   const void* data;
-  std::size_t count = 0;  // of payloads
+  std::size_t count = 0;       // of payloads
+  std::int64_t sequence = -1;  // 0 or more: PyTorch's number at this time
 
   static Given text(const char* text) noexcept { return {Form::kText, text}; }
   static Given wide(const wchar_t* text) noexcept { return {Form::kWide, text}; }
+  static Given registered(const RegisteredText* text, std::int64_t sequence) noexcept {
+    return {Form::kRegistered, text, 0, sequence};
+  }
   static Given attributes(const EventAttributes* attributes) noexcept {
     return {Form::kAttributes, attributes};
   }
@@ -44,6 +49,7 @@ struct Event {
   std::uint32_t color = 0;
   std::int32_t value_type = kValueNone;
   std::uint64_t value = 0;
+  std::int64_t sequence = -1;
   const Payload* payloads = nullptr;
   std::size_t payload_count = 0;
   Utf8Text converted;

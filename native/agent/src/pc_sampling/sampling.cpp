@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "counters/abi.h"
@@ -55,6 +56,7 @@ struct Sampling {
   std::vector<std::uint32_t> devices;  // CUDA's ordinals; empty: all
   Cubins cubins;
   std::atomic<bool> has_told{false};  // how it is sampled
+  bool has_unsampled = false;  // contexts, and that was told; under `lock`
   std::atomic<bool> has_green{false};  // there are green contexts: sampling is over
 
   // Held while samples are taken. A callback waits for it with patience: who holds it may wait for
@@ -71,6 +73,8 @@ struct Sampling {
 };
 
 constexpr std::uint32_t kMostDriverCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
+constexpr char kContextDoubt[] =
+    "samples are missing: of the contexts of a GPU, one is sampled at a time, because CUPTI fails with several";
 constexpr char kGreenDoubt[] =
     "samples are missing: sampling ended when the program created a green context, where CUPTI fails";
 
@@ -130,20 +134,30 @@ bool is_sampled(const Sampling& s, std::uint32_t device) noexcept {
          std::find(s.devices.begin(), s.devices.end(), device) != s.devices.end();
 }
 
+// Programs that made contexts in several threads crashed in CUPTI 13.0, in half of the runs (H100), while
+// samples of several contexts of a GPU were taken.
+bool is_device_taken(const Sampling& s, std::uint32_t device) noexcept {
+  return std::any_of(s.contexts.begin(), s.contexts.end(),
+                     [device](const auto& each) { return each->device() == device; });
+}
+
 void begin_in_context(Sampling& s, void* context) {
   std::uint32_t device = 0;
   if (s.has_green.load(std::memory_order_acquire)) return;
   if (s.functions.device_id(context, &device) != cupti::kSuccess || !is_sampled(s, device)) return;
+  const TimedLock lock(s.lock, kCallbackPatienceNs);
+  if (!lock) {
+    return note(raw::CudaNote::kSamplingDoubt, "samples of a context are missing: CUPTI was busy");
+  }
+  if (is_device_taken(s, device)) {
+    if (!std::exchange(s.has_unsampled, true)) note(raw::CudaNote::kSamplingDoubt, kContextDoubt);
+    return;
+  }
   const char* function = "";
   cupti::Result result = cupti::kSuccess;
   auto made = ContextSampler::make(s.functions, context, device, s.period_exponent, function, result);
   if (made == nullptr) return tell_no_sampling(refusal_of(s.base, function, result));
   tell_sampling(s, *made);
-  const TimedLock lock(s.lock, kCallbackPatienceNs);
-  if (!lock) {
-    static_cast<void>(made.release());  // CUPTI goes on with it
-    return note(raw::CudaNote::kSamplingDoubt, "samples of a context are missing: CUPTI was busy");
-  }
   s.sums.see_device(device);
   s.contexts.push_back(std::move(made));
 }

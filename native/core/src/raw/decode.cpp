@@ -197,7 +197,8 @@ bool RawDecoder::on_push(const uint64_t *record, std::size_t words) {
 
 bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
   raw::Pop pop;
-  if (!pop.read(record, words) || !see_time(pop.time_ns)) return false;
+  if (!pop.read(record, words) || (pop.flags & ~raw::Pop::kFlags) != 0) return false;
+  if (!see_time(pop.time_ns)) return false;
   event_ns_ = now_ns_;
   Domain &domain = domain_of(pop.domain);
   has_owner_ = !domain.open.empty();
@@ -212,6 +213,7 @@ bool RawDecoder::on_pop(const uint64_t *record, std::size_t words) {
   RawRange &range = tables_.ranges[owner_];
   range.end_at(now_ns_);
   range.close();
+  if (pop.has(raw::Pop::kHasSequence)) add_number("end_sequence", end_sequence_key_, pop.sequence);
   return true;
 }
 
@@ -347,7 +349,15 @@ bool RawDecoder::add_range(const Record &event, bool is_start_end) {
   tables_.ranges.push(RawRange(now_ns_));
   tables_.range_labels.push(label_of(event, is_start_end));
   if (event.has(Record::kHasValue)) add_value(event);
+  if (event.has(Record::kHasSequence)) add_number("sequence", sequence_key_, event.sequence);
   return true;
+}
+
+void RawDecoder::add_number(std::string_view name, int32_t &key, uint64_t number) {
+  if (tables_.values.size() >= kMaxRows) return;
+  if (key < 0) key = tables_.texts.intern(name);
+  tables_.values.push_back(
+      {owner_, owner_kind_, ValueKind::kInt, key, static_cast<int64_t>(number)});
 }
 
 // The types are those that NVTX numbers: unsigned, signed and real of 64 bits, then of 32.

@@ -56,6 +56,7 @@ class RawDecoder {
   bool add_range(const Record &event, bool is_start_end);
   template <typename Record>
   void add_value(const Record &event);
+  void add_number(std::string_view name, int32_t &key, uint64_t number);
   bool see_time(uint64_t word);
   void void_open(int64_t time_ns);
   void truncate_open(int64_t time_ns);
@@ -91,7 +92,10 @@ class RawDecoder {
   std::unordered_map<uint32_t, int32_t> far_slots_;  // those beyond any that a program needs
   std::unordered_map<uint32_t, Domain> domains_;
   std::unordered_map<uint64_t, int32_t> places_;
-  int32_t value_key_ = -1;  // text: what a value without a name is called
+  // Texts: what a value without a name is called, and PyTorch's numbers at both ends of a range.
+  int32_t value_key_ = -1;
+  int32_t sequence_key_ = -1;
+  int32_t end_sequence_key_ = -1;
   uint64_t last_place_key_ = 0;
   int32_t last_place_ = -1;
   uint32_t last_domain_key_ = 0;

@@ -21,6 +21,7 @@ from warpline.capture.finishing import (
     health_tables,
     metric_tables,
     pc_tables,
+    pytorch_tables,
 )
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.draft import Draft, Progress
@@ -126,6 +127,7 @@ def finish(
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)
         made |= metric_tables.make_metrics(folder, session, told, clock.origin_ns)
+        made |= pytorch_tables.make_pytorch(folder, session, facts, told)
         made |= code_tables.make_code(folder, session, facts, told.warnings)
         draft = Draft(session, facts, clock, told, costs or {}, made)
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.finishing.draft import Made, Packed
+from warpline.capture.finishing.processes import Processes
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import Told
 from warpline.capture.session.readings import (
@@ -209,7 +210,7 @@ def _tell_lost(readings: Readings, devices: Mapping[int, int], told: Told, origi
 
 def _host(readings: Readings, session: RawSession, origin_ns: int) -> Made:
     times = ("start_ns", "end_ns")
-    processes = _Processes(session)
+    processes = Processes(session)
     near = _near(readings, _sound(readings, times, None))
     pairs = zip(readings.columns["pid"], readings.columns["start_ns"], strict=True)
     rows = [processes.row(pid, ns) if pid else UNKNOWN for pid, ns in pairs]
@@ -218,26 +219,6 @@ def _host(readings: Readings, session: RawSession, origin_ns: int) -> Made:
     ids = [UNKNOWN if row is None else row for row in compress(rows, kept)]
     column = TABLES["host_health"].column("process_id")
     return Made(table.rows, {**table.columns, "process_id": _packed(column, ids)})
-
-
-class _Processes:
-    """The recording's processes, by pid and time: pids are reused, and an exec begins another."""
-
-    def __init__(self, session: RawSession) -> None:
-        self._rows: dict[int, list[tuple[int, int]]] = {}
-        facts = (session.facts("process", name) for name in ("pid", "incarnation"))
-        for row, (pid, incarnation) in enumerate(zip(*facts, strict=True)):
-            self._rows.setdefault(pid, []).append((incarnation, row))
-        for rows in self._rows.values():
-            rows.sort()
-
-    def row(self, pid: int, time_ns: int) -> int | None:
-        """Return the row of the process with a pid at a time; None if it is not recorded."""
-        found = None
-        for incarnation, row in self._rows.get(pid, ()):
-            if incarnation <= time_ns or found is None:
-                found = row
-        return found
 
 
 def _table(

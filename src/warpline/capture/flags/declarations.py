@@ -25,6 +25,7 @@ from warpline.capture.flags import capabilities, values
 from warpline.capture.flags.call_chains import parse_call_chains
 from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
+from warpline.capture.flags.pytorch import parse_pytorch
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd, Wait
 from warpline.capture.flags.values import split
 from warpline.capture.session.agent_config import GraphTrace, WaitSource
@@ -79,6 +80,10 @@ def _graph_trace(settings: CaptureSettings, flag: Given) -> None:
 
 def _call_chains(settings: CaptureSettings, flag: Given) -> None:
     settings.cudabacktrace = parse_call_chains(flag.value)
+
+
+def _pytorch(settings: CaptureSettings, flag: Given) -> None:
+    settings.pytorch = parse_pytorch(flag.value, name=flag.name)
 
 
 def _milliseconds(settings: CaptureSettings, flag: Given) -> None:
@@ -235,6 +240,9 @@ FLAGS = (
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
+    Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
+         " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
+         " table op (functions-trace, functions-trace-shapes); none (default)", _pytorch),
     Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
          " power, temperature, memory, links, CPU; off for none (default: 1)", _health,
          is_switch=True),

@@ -89,7 +89,6 @@ _NOT_COLLECTED = {
         "python-nvtx-annotations",
         "python-sampling",
         "python-sampling-frequency",
-        "pytorch",
     ),
     _STORAGE: (
         "gds-libs-path",

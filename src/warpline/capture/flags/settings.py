@@ -103,6 +103,7 @@ class CaptureSettings:
     cuda_detach: bool = True
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
+    pytorch: tuple[str, ...] = ()
     gpu_health: float = 1.0
     gpu_metrics_devices: str = NONE
     gpu_metrics_set: str = sampled_sets.DEFAULT

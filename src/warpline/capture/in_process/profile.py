@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from warpline.capture.flags import capabilities
+from warpline.capture.flags.pytorch import parse_pytorch
 from warpline.capture.in_process.agent import Agent
 from warpline.capture.in_process.run import ACTIVE, RangeOfAnother, Run, is_recorded, one_line
 from warpline.capture.in_process.warning import warn
@@ -58,6 +59,8 @@ class Profile:
             explain a profile are stored.
         keep_command: Store the command line unmasked. By default, only the program, the names of
             its flags and values known to be harmless are stored; the rest becomes ``***``.
+        pytorch: What to record of PyTorch, as for ``warpline profile --pytorch``: "all",
+            "modules,optimizer".
 
     Attributes:
         path: Path of the recording; None before `start`, and for a nested profile.
@@ -70,7 +73,7 @@ class Profile:
         "use warpline.annotate(...) to add ranges"
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a command
         self,
         path: str | os.PathLike[str] | None = None,
         *,
@@ -80,9 +83,12 @@ class Profile:
         overwrite: bool = False,
         keep_environment: bool = False,
         keep_command: bool = False,
+        pytorch: str | Iterable[str] = (),
     ) -> None:
         self._pattern = None if path is None else os.fspath(path)
         self._trace = _wanted(trace)
+        words = pytorch if isinstance(pytorch, str) else ",".join(pytorch)
+        self._pytorch = parse_pytorch(words, name="pytorch")
         self._config = AgentConfig(
             nvtx="nvtx" in self._trace,
             domain_include=tuple(nvtx_domain_include),
@@ -175,16 +181,18 @@ class Profile:
                 "trace": list(self._trace),
                 "nvtx_domain_include": list(self._config.domain_include),
                 "nvtx_domain_exclude": list(self._config.domain_exclude),
+                "pytorch": list(self._pytorch),
             },
             environment=redact_environment(os.environ, keep_all=self._keep_environment),
             collected=self._collected(),
+            pytorch=self._pytorch,
         )
 
     def _collected(self) -> list[str]:
         return capabilities.collected(self._trace)
 
 
-def profile(
+def profile(  # noqa: PLR0913 - the options of a command
     path: str | os.PathLike[str] | None = None,
     *,
     trace: str | Iterable[str] = capabilities.DEFAULT,
@@ -193,6 +201,7 @@ def profile(
     overwrite: bool = False,
     keep_environment: bool = False,
     keep_command: bool = False,
+    pytorch: str | Iterable[str] = (),
 ) -> Profile:
     """Record this process: ``with warpline.profile("run.warpline") as run:``, then `run.trace`.
 
@@ -207,6 +216,7 @@ def profile(
         overwrite=overwrite,
         keep_environment=keep_environment,
         keep_command=keep_command,
+        pytorch=pytorch,
     )
 
 

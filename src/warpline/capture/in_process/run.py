@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warpline import injected
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
 from warpline.capture.in_process.agent import Agent
@@ -52,7 +53,7 @@ class Run:
         self._empty = empty
         self._agent = agent
         self._session = session
-        variables = session.variables(agent.path)
+        variables = session.variables(agent.path, os.environ)
         self._before = {name: os.environ.get(name) for name in variables}
         self._pid = os.getpid()
         try:
@@ -67,6 +68,7 @@ class Run:
             )
             session.control.state = State.RECORDING
             agent.attach_cuda()
+            injected.begin()
         except BaseException as error:
             self._leave()
             session.remove()
@@ -102,6 +104,7 @@ class Run:
             sys.stderr.write(f"warpline: {one_line(error)}\n")
 
     def _leave(self) -> None:
+        injected.end()
         LISTENER.forget()
         self._agent.detach()
         for name, value in self._before.items():

@@ -121,7 +121,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            child.start({**environment, **session.variables(agent)})
+            child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
             raise
@@ -257,6 +257,7 @@ def _facts(
         options=settings.plain(),
         environment=kept,
         collected=_collected(settings),
+        pytorch=settings.pytorch,
     )
 
 

@@ -36,6 +36,7 @@ def session_facts(
     options: Facts,
     environment: Mapping[str, str],
     collected: Iterable[str],
+    pytorch: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the initial facts of a session.
 
@@ -45,6 +46,7 @@ def session_facts(
         options: Plain values by option name.
         environment: The environment variables to store, redacted.
         collected: The traced APIs, such as "nvtx".
+        pytorch: What Python programs record of PyTorch: words of ``--pytorch``.
     """
     monotonic_ns, utc_ns = time.monotonic_ns(), time.time_ns()
     driver = driver_version()
@@ -63,6 +65,7 @@ def session_facts(
         "launcher_pid": os.getpid(),
         "notes": [],
         "collected": list(collected),
+        "pytorch": list(pytorch),
     }
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.machine.agent import CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
+from warpline.capture.session import pytorch
 from warpline.capture.session.agent_config import CONFIG_NAME, AgentConfig
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.facts import Facts, write_facts
@@ -85,12 +86,19 @@ class Session:
         self.control.state = State.STOPPED
         self.write_facts(ended_monotonic_ns=time.monotonic_ns(), **changes)
 
-    def variables(self, agent: Path) -> dict[str, str]:
-        """Return the environment variables that make programs record to this session."""
+    def variables(
+        self, agent: Path, environment: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Return the environment variables that make programs record to this session.
+
+        Args:
+            agent: The agent.
+            environment: The environment that they are added to; None for an empty one.
+        """
         found = {INJECTION_VARIABLE: str(agent), SESSION_VARIABLE: str(self.folder)}
         if self._has_cuda:
             found[CUDA_INJECTION_VARIABLE] = str(agent)
-        return found
+        return found | pytorch.python_variables(self.facts.get("pytorch", ()), environment or {})
 
     def close(self) -> None:
         """Unmap the control page; keep the directory."""
@@ -126,6 +134,8 @@ def create_session(
     """
     try:
         write_facts(folder, facts)
+        if facts.get("pytorch"):
+            (folder / pytorch.FOLDER).mkdir()
         (folder / CONFIG_NAME).write_text(config.text(), encoding="ascii")
         control = ControlFile.create(folder, state=state, mode=mode, windows_wanted=windows_wanted)
     except OSError as error:

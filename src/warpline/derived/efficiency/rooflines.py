@@ -32,7 +32,7 @@ from warpline.ops.arrays import F64, BoolArray, Integers
 from warpline.trace import Trace
 
 DURATION = "gpu__time_duration.sum"
-_SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
+SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
 _SMSP_CLOCK = "smsp__cycles_elapsed.avg.per_second"
 
 Counted = Literal["FLOP", "operations", "bytes"]
@@ -220,7 +220,7 @@ def _cuda_core(metrics: _Metrics, of: _CudaCores) -> Roof:
         for operation in ("add", "mul", "fma")
     )
     flop = scaled(total(add, multiply, scaled(fused, 2)), of.numbers)
-    peak = metrics.possible(counter.format("sm", of.letter, "fma"), _SM_CLOCK)
+    peak = metrics.possible(counter.format("sm", of.letter, "fma"), SM_CLOCK)
     possible = scaled(peak, 2 * of.numbers)
     return Roof(of.name, "FLOP", flop, possible, metrics.nominal_of(of.peak))
 
@@ -288,7 +288,7 @@ def _tensor_core(metrics: _Metrics, of: _TensorCores) -> Roof:
     """
     names = [f"sm__ops_path_tensor_{counter}" for counter in of.instructions]
     amounts = [metrics.total(name) for name in names]
-    peaks = [metrics.possible(name, _SM_CLOCK) for name in names]
+    peaks = [metrics.possible(name, SM_CLOCK) for name in names]
     done = total_of_known(*amounts)
     shares = [ratio(amount, peak) for amount, peak in zip(amounts, peaks, strict=True)]
     share = total_of_known(*shares)

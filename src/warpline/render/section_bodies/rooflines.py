@@ -7,7 +7,12 @@ from typing import Any
 
 from warpline.render.section_bodies.drawing import Drawing, table
 
-_SOURCES = {"clock": "At This Clock", "nominal": "Data Sheet", "measured": "Measured"}
+_SOURCES = {
+    "clock": "At This Clock",
+    "nominal": "Data Sheet",
+    "measured": "Measured",
+    "measured_clock": "Measured, At This Clock",
+}
 _TERA = 1e12
 
 

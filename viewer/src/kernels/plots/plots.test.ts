@@ -3,7 +3,7 @@ import type { Code, MemoryEdge, MemoryNode, Roofline } from "../data/document";
 import { chosenMetric, hottestFile, hottestInstructions, hottestLines, isOf, stallsOf } from "./heat";
 import { lineOf, nearestTo } from "./lines";
 import { diagramOf } from "./memory";
-import { rooflinePlot } from "./roofline";
+import { ceilingText, rooflinePlot } from "./roofline";
 import { exactText, underLabel, withUnit } from "./values";
 
 const ROOM = { left: 0, right: 400, top: 0, bottom: 300 };
@@ -63,6 +63,7 @@ describe("the roofline", () => {
 
   it("has one label for the ceilings of a name, and keeps labels apart", () => {
     const labels = rooflinePlot(roofline, ROOM)?.labels ?? [];
+    expect(ceilingText({ kind: "compute", precision: "tensor_bf16", flop_per_s: 712e12, source: "measured_clock" })).toBe("712 TFLOP/s (measured, at this clock)");
     expect(labels.map(({ text }) => text)).toContain("fp32 64.0 TFLOP/s (nominal), 60.0 TFLOP/s (clock)");
     const flat = labels.filter(({ angle }) => angle === 0).map(({ y }) => y).sort((a, b) => a - b);
     expect(flat).toHaveLength(2);

@@ -62,7 +62,11 @@ export function ceilingRate(ceiling: Ceiling): number {
 
 export function ceilingText(ceiling: Ceiling): string {
   const rate = ceiling.kind === "compute" ? withUnit(ceilingRate(ceiling), "flop_per_s") : valueText(ceilingRate(ceiling), "bytes_per_s");
-  return `${rate} (${ceiling.source})`;
+  return `${rate} (${sourceName(ceiling)})`;
+}
+
+export function sourceName(ceiling: Ceiling): string {
+  return ceiling.source === "measured_clock" ? "measured, at this clock" : ceiling.source;
 }
 
 export function precisionName(point: RooflinePoint): string {

@@ -1,7 +1,7 @@
 /** Draws the roofline. */
 
 import type { Roofline as RooflineData } from "../data/document";
-import { ceilingName, ceilingRate, precisionName, rooflinePlot } from "../plots/roofline";
+import { ceilingName, ceilingRate, precisionName, rooflinePlot, sourceName } from "../plots/roofline";
 import { place, type Scale, ticks, tickTexts } from "../../plots/scale";
 import { withUnit } from "../plots/values";
 import { plainText } from "../../base/text";
@@ -51,7 +51,7 @@ function sentence(text: string): string {
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}.`;
 }
 
-const SOURCES: Readonly<Record<string, string>> = { measured: "measured by warpline bench", clock: "at the clock of this launch", nominal: "nominal, of the data sheet" };
+const SOURCES: Readonly<Record<string, string>> = { measured: "measured by warpline bench", measured_clock: "measured by warpline bench, at this clock", clock: "at the clock of this launch", nominal: "nominal, of the data sheet" };
 
 export function Roofline({ roofline }: { roofline: RooflineData }) {
   const plot = rooflinePlot(roofline, ROOM);
@@ -111,7 +111,7 @@ export function Roofline({ roofline }: { roofline: RooflineData }) {
         <Table
           label="Ceilings of the roofline"
           columns={[{ name: "Ceiling", unit: "" }, { name: "Kind", unit: "" }, { name: "Rate", unit: "" }, { name: "Source", unit: "" }]}
-          rows={roofline.ceilings.map((one) => [ceilingName(one), one.kind, withUnit(ceilingRate(one), one.kind === "compute" ? "flop_per_s" : "bytes_per_s"), one.source])}
+          rows={roofline.ceilings.map((one) => [ceilingName(one), one.kind, withUnit(ceilingRate(one), one.kind === "compute" ? "flop_per_s" : "bytes_per_s"), sourceName(one)])}
         />
       </Folded>
       </div>

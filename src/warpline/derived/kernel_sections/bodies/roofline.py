@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from warpline.derived.counters.known import Known, multiplied, ratio
+from warpline.derived.counters.known import Known, first_known, multiplied, ratio
 from warpline.derived.efficiency.roofline_bounds import bound_of, nearest_roof
-from warpline.derived.efficiency.rooflines import Roof, Rooflines, rooflines
+from warpline.derived.efficiency.rooflines import SM_CLOCK, Roof, Rooflines, rooflines
 from warpline.derived.kernel_sections.columns import Item, Shared, Tree, any_of
 from warpline.derived.kernel_sections.metrics import Metrics
 from warpline.derived.kernel_sections.registry import section_body
@@ -29,9 +29,10 @@ _PRECISIONS = {
 }
 _WITHIN_GPU = "d2d"
 _READS_AND_WRITES = 2  # a copy within the GPU moves its bytes twice
+_SM_CYCLES = "sm__cycles_elapsed.{}"
 # Where ceilings come from: the counters' own peaks at the clock of the run, the data sheet, and
-# `warpline bench` on this GPU.
-_CLOCK, _NOMINAL, _MEASURED = "clock", "nominal", "measured"
+# `warpline bench` on this GPU, as measured or at the clock of the run.
+_CLOCK, _NOMINAL, _MEASURED, _MEASURED_CLOCK = "clock", "nominal", "measured", "measured_clock"
 
 
 @section_body("roofline")
@@ -42,7 +43,7 @@ def roofline(metrics: Metrics) -> Item:
     seconds = Known(duration.values / 1e9, duration.is_known & (duration.values > 0))
     flops = [roof for roof in found.roofs if roof.name in _PRECISIONS]
     levels = [roof for roof in found.roofs if roof.is_memory]
-    measured = _measured_of_launches(metrics)
+    measured = _measured_rates(metrics, [*flops, *levels], _sm_clock(metrics, seconds))
     points = [_point(of, level, seconds, measured) for of in flops for level in levels]
     counted = any_of([Item(of.amount.is_known, ()) for of in flops], len(metrics))
     moved = any_of([Item(level.amount.is_known, ()) for level in levels], len(metrics))
@@ -54,14 +55,17 @@ def roofline(metrics: Metrics) -> Item:
     return Item(counted & moved & seconds.is_known, tree)
 
 
-def _point(of: Roof, level: Roof, seconds: Known, measured: _Measured) -> Item:
+def _point(of: Roof, level: Roof, seconds: Known, measured: _MeasuredRates) -> Item:
     has = of.amount.is_known & (of.amount.values > 0) & seconds.is_known
     has &= level.amount.is_known & (level.amount.values > 0)
     intensity, rate = ratio(of.amount, level.amount), ratio(of.amount, seconds)
     peak = ratio(of.ceiling, seconds)
     by_memory = multiplied(intensity, ratio(level.ceiling, seconds))
     ceiling = _lower(peak, by_memory)
-    reached = _lower(_rates(measured, of), multiplied(intensity, _rates(measured, level)))
+    reached = _lower(
+        first_known(*measured[of.name].values()),
+        multiplied(intensity, first_known(*measured[level.name].values())),
+    )
     governing = np.where(ceiling.is_known, 1 + (by_memory.values < peak.values), 0)
     tree: dict[str, Tree] = {
         "precision": _PRECISIONS[of.name][0],
@@ -91,7 +95,7 @@ def _ceilings(
     flops: list[Roof],
     levels: list[Roof],
     seconds: Known,
-    measured: _Measured,
+    measured: _MeasuredRates,
 ) -> list[Item]:
     """Return the ceilings of memory, and of precisions that a launch used, and FP32."""
     items = []
@@ -106,7 +110,7 @@ def _ceilings(
         rates = {
             _CLOCK: ratio(roof.possible, seconds),
             _NOMINAL: ratio(roof.nominal, seconds),
-            _MEASURED: _rates(measured, roof),
+            **measured[roof.name],
         }
         for source, rate in rates.items():
             tree: dict[str, Tree] = {**identity, rate_name: rate, "source": source}
@@ -114,10 +118,41 @@ def _ceilings(
     return items
 
 
-_Measured = Sequence[tuple[MeasuredCeilings, BoolArray]]
+def _sm_clock(metrics: Metrics, seconds: Known) -> Known:
+    """Return the clock of the SMs in each launch, in Hz."""
+    cycles = (metrics.get(_SM_CYCLES.format(rollup)) for rollup in ("avg", "max"))
+    return first_known(metrics.get(SM_CLOCK), *(ratio(of, seconds) for of in cycles))
 
 
-def _measured_of_launches(metrics: Metrics) -> _Measured:
+# By the name of the roof: rates by their source, of which a launch has one at most.
+_MeasuredRates = Mapping[str, Mapping[str, Known]]
+
+
+def _measured_rates(metrics: Metrics, roofs: Sequence[Roof], clock: Known) -> _MeasuredRates:
+    """Return what the GPU of each launch reached in `warpline bench`, per second.
+
+    GEMMs are scaled to the clock of the launch where both clocks are known: `warpline bench` may
+    have run at a lower one, limited by power. Bytes of DRAM do not depend on it.
+    """
+    of_launches = _measured_of_launches(metrics)
+    found = {}
+    for roof in roofs:
+        per_cycle, per_second = np.zeros(len(metrics)), np.zeros(len(metrics))
+        for ceilings, is_on in of_launches:
+            if roof.name == "DRAM":
+                copied = ceilings.copy_bytes_per_s.get(_WITHIN_GPU, 0)
+                per_second[is_on] = _READS_AND_WRITES * copied
+            elif not roof.is_memory:
+                dtype = _PRECISIONS[roof.name][1]
+                per_second[is_on] = ceilings.flop_per_s.get(dtype, 0)
+                per_cycle[is_on] = ceilings.flop_per_cycle.get(dtype, 0)
+        scaled = multiplied(Known(per_cycle, per_cycle > 0), clock)
+        as_measured = Known(per_second, (per_second > 0) & ~scaled.is_known)
+        found[roof.name] = {_MEASURED: as_measured, _MEASURED_CLOCK: scaled}
+    return found
+
+
+def _measured_of_launches(metrics: Metrics) -> Sequence[tuple[MeasuredCeilings, BoolArray]]:
     """Return the measured GPUs, and which launches ran on each: by its UUID, or else its model."""
     trace = metrics.trace
     devices = trace.columns("profiled_kernel", "device_id")["device_id"]
@@ -140,20 +175,6 @@ def _best(metrics: Metrics, uuid: str | None, name: str | None) -> int | None:
     same = [place for place, of in enumerate(metrics.measured) if uuid and of.gpu_uuid == uuid]
     alike = [place for place, of in enumerate(metrics.measured) if name and of.gpu_name == name]
     return next(iter((*same, *alike)), None)
-
-
-def _rates(measured: _Measured, roof: Roof) -> Known:
-    """Return what the GPU of each launch reached in `warpline bench`, per second."""
-    rates = np.zeros(len(roof.amount.values))
-    for ceilings, is_on in measured:
-        if roof.name == "DRAM":
-            rate = _READS_AND_WRITES * ceilings.copy_bytes_per_s.get(_WITHIN_GPU, 0)
-        elif roof.is_memory:
-            rate = 0
-        else:
-            rate = ceilings.flop_per_s.get(_PRECISIONS[roof.name][1], 0)
-        rates[is_on] = rate
-    return Known(rates, rates > 0)
 
 
 def _bounds(found: Rooflines, count: int) -> Shared:

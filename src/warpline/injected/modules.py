@@ -1,0 +1,119 @@
+"""A range for every call of a module, named by its path: GPT.blocks.0.attn.
+
+`torch.nn.Module.__call__` is replaced, which compiled code does not go through. Global module hooks
+are not used: they fire twice on compiled modules, and setting them discards what was compiled.
+
+Each range has autograd's sequence number at its begin and its end: the operators of the call, and
+so its nodes in the backward pass, have the numbers in between.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from .context import Context
+from .module_names import Call, ModuleNames
+from .wrapping import Wrapping, without_dynamo
+
+_wrapping = Wrapping()
+
+
+def start(context: Context) -> None:
+    """Record the calls of modules from now on."""
+    torch = sys.modules["torch"]
+    sequence = getattr(torch._C._autograd, "_get_sequence_nr", None)  # noqa: SLF001
+    if sequence is None:
+        context.note(
+            "--pytorch: this PyTorch has no sequence numbers: no module has a backward pass"
+        )
+        sequence = _no_number
+    names = ModuleNames(context)
+    calls = _Calls(context, names, sequence)
+    _wrapping.replace(torch.nn.Module, "__call__", calls.wrapper)
+
+
+def stop() -> None:
+    """Record no more calls."""
+    _wrapping.restore()
+
+
+def _no_number() -> int:
+    return -1
+
+
+class _Calls:
+    """The calls of modules, as ranges.
+
+    Args:
+        context: Has the agent.
+        names: The names of modules.
+        sequence: Returns autograd's next sequence number of this thread.
+    """
+
+    def __init__(self, context: Context, names: ModuleNames, sequence: Any) -> None:
+        self._context = context
+        self._names = names
+        self._sequence = sequence
+        self._local = threading.local()
+
+    def wrapper(self, call: Any) -> Any:
+        """Return what replaces the function `call` of modules.
+
+        It runs for every call of a module: all that it needs is in local variables.
+        """
+        local, known = self._local, self._names.known
+        find = without_dynamo(
+            self._context.guarded("modules", self._names.find, otherwise=self._names.nameless)
+        )
+        enter_thread = without_dynamo(self._enter_thread)
+        places, visit = self._context.safe_places, without_dynamo(self._visit)
+        agent, sequence = self._context.agent, self._sequence
+        push, pop, is_recording = agent.push, agent.pop, agent.is_recording
+        is_compiling = sys.modules["torch"].compiler.is_compiling
+        nameless = self._names.nameless
+
+        def call_module(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+            # Dynamo comes here only from a program that names __call__, and goes on to `call`.
+            if is_compiling():
+                return call(module, *args, **kwargs)
+            try:
+                open_calls = local.open
+            except AttributeError:
+                open_calls = enter_thread()
+            is_outermost = places and not open_calls
+            if is_outermost:
+                visit(False)  # noqa: FBT003
+            if is_recording():
+                name = known.get(id(module)) or find(module, open_calls)
+                handle = name.handle
+                push(handle, sequence())
+            elif is_outermost:
+                name, handle = nameless, 0
+            else:
+                return call(module, *args, **kwargs)
+            open_calls.append(name)
+            try:
+                return call(module, *args, **kwargs)
+            finally:
+                if open_calls:  # not so if the program switches stacks
+                    open_calls.pop()
+                pop(handle, sequence())
+                if is_outermost:
+                    visit(True)  # noqa: FBT003
+
+        return call_module
+
+    def _visit(self, is_end: bool) -> None:  # noqa: FBT001 - as those that it calls
+        for visit in self._context.safe_places:
+            self._context.guarded("operators", visit)(is_end)
+
+    def _enter_thread(self) -> list[Call]:
+        """Return the open calls of a thread, at the first one."""
+        open_calls: list[Call] = []
+        self._local.open = open_calls
+        observer = self._context.parts.get("observer")
+        if observer is not None:
+            self._context.guarded("observer", observer.enter_thread)()
+        return open_calls
