@@ -146,4 +146,6 @@ def test_kept_recordings(told, folder):
         assert names["first"] == names["second"] == 2
         assert {f"outside_{number}" for number in numbers} <= names.keys()
         steps = [text for text in trace["range"]["name"] if text.startswith("ProfilerStep#")]
-        assert {f"ProfilerStep#{number}" for number in numbers} <= {*steps}
+        assert sorted(steps) == [f"ProfilerStep#{number}" for number in numbers]
+        shapes = Counter(zip(trace["op"]["name"], trace["op"]["input_shapes"], strict=True))
+        assert shapes["fake::launch", "[[4], [], []]"] == 4

@@ -9,8 +9,9 @@ import time
 import weakref
 from pathlib import Path
 
+from warpline import api
 from warpline.capture.in_process.profile import Profile
-from warpline.capture.in_process.run import is_recorded, one_line
+from warpline.capture.in_process.run import one_line
 from warpline.capture.in_process.warning import warn
 from warpline.capture.session.names import ENDING, has_number, with_ending
 from warpline.errors import WarplineError
@@ -104,6 +105,21 @@ class GpuRecording:
             self._trace = whole.window(window.start_ns - zero, window.end_ns - zero)
         return self._trace
 
+    def keep(self, pytorch_trace: Path) -> None:
+        """Write the recording again: its active steps, with PyTorch's operators.
+
+        Args:
+            pytorch_trace: The same steps in Kineto's layout.
+
+        Raises:
+            WarplineError: They cannot be joined or written; the recording stays as it is.
+        """
+        if self.path is None or not self.has_trace:
+            return
+        joined = api.merge(self.trace, pytorch_trace)
+        api.export(joined, self.path, overwrite=True)
+        self._trace = None  # of the file that was replaced
+
 
 def path_of_cycle(path: str | os.PathLike[str] | None, cycle: int) -> str | None:
     """Return the name of a cycle's recording: ``run.warpline``, ``run-2.warpline`` and so on.
@@ -118,8 +134,3 @@ def path_of_cycle(path: str | os.PathLike[str] | None, cycle: int) -> str | None
     if cycle == 1 or has_number(name):
         return name
     return f"{with_ending(name).removesuffix(ENDING)}-{cycle}"
-
-
-def can_record() -> bool:
-    """Return whether this process may have a recording of its own."""
-    return not is_recorded()

@@ -145,6 +145,20 @@ class profile(torch.profiler.profile):  # type: ignore[misc] # noqa: N801 - PyTo
             self.profiler = self._new_cycle(recording)
         self.profiler._prepare_trace()  # noqa: SLF001 - as in PyTorch
 
+    def stop_trace(self) -> None:
+        """End the active steps of a cycle, and write its recording if it is kept."""
+        super().stop_trace()
+        recording = self._recording
+        if self._path is None or recording is None or not recording.has_trace:
+            return
+        try:
+            with tempfile.TemporaryDirectory(prefix="warpline-") as folder:
+                trace = Path(folder, "trace.json")
+                self.export_chrome_trace(str(trace))
+                recording.keep(trace)
+        except WarplineError as error:
+            warn(f"{recording.path} has no operators: {one_line(error)}")
+
     def start(self) -> None:
         """Begin as the schedule says; without one, record."""
         super().start()
