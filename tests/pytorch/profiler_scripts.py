@@ -5,6 +5,7 @@ A script takes the module that the profiler is imported from and a folder for it
 
 import gzip
 import json
+import re
 from collections import Counter
 
 import torch
@@ -163,7 +164,11 @@ def stacks(profiler, folder):
     assert any("profiler_scripts.py" in line for line in lines)
     rows = prof.key_averages(group_by_stack_n=4)
     # Functions are rows, too, and those of the profiler differ.
-    return Counter((row.key, tuple(row.stack)) for row in rows if row.key.startswith("aten::"))
+    return Counter(
+        (row.key, re.sub(" at 0x[0-9a-f]+", "", str(row.stack)))
+        for row in rows
+        if row.key.startswith("aten::")
+    )
 
 
 def trainer(profiler, _):
