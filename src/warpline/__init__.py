@@ -86,6 +86,7 @@ _PUBLIC = {
     "stats": "warpline.api",
     "summary": "warpline.api",
     "timeline": "warpline.api",
+    "torch": "warpline.torch",  # a package
     "Comparison": "warpline.result.comparison",
     "Diagnosis": "warpline.result",
     "Finding": "warpline.result",
