@@ -43,6 +43,7 @@ class Options(TypedDict, total=False):
         repeat: Number of recordings, by default 1; 0: until the loop ends.
         ranks: Ranks to record, by default rank 0: a number, several, or None for all.
         trace: APIs to trace, as for ``warpline profile -t``: "nvtx", "cuda,nvtx".
+        pytorch: What to record of PyTorch, as for ``warpline profile --pytorch``: "all".
         overwrite: Overwrite an existing recording.
     """
 
@@ -52,6 +53,7 @@ class Options(TypedDict, total=False):
     repeat: int
     ranks: int | Iterable[int] | None
     trace: str | Iterable[str]
+    pytorch: str | Iterable[str]
     overwrite: bool
 
 
@@ -65,13 +67,15 @@ class _Settings:
     repeat: int = 1
     ranks: int | Iterable[int] | None = 0
     trace: str | Iterable[str] = capabilities.DEFAULT
+    pytorch: str | Iterable[str] = ()
     overwrite: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("wait", 0), ("warmup", 0), ("active", 1), ("repeat", 0)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: too low", hint=f"use {least}")
-        Profile(trace=self.trace)  # an unknown API is an error now, not in the middle of training
+        # An unknown word is an error now, not in the middle of training.
+        Profile(trace=self.trace, pytorch=self.pytorch)
 
 
 class StepRecorder:
@@ -101,11 +105,8 @@ class StepRecorder:
         ranks = settings.ranks
         self._pattern = None if path is None else os.fspath(path)
         self._skipped = settings.wait + settings.warmup
-        self._active = settings.active
-        self._repeat = settings.repeat
         self._ranks = None if ranks is None else _numbers(ranks)
-        self._trace = settings.trace
-        self._overwrite = settings.overwrite
+        self._settings = settings
         self.paths: list[Path] = []
         self._profile: Profile | None = None
         self._output: str | None = None
@@ -152,7 +153,7 @@ class StepRecorder:
         self._seen += 1
         if self._profile is not None:
             self._recorded += 1
-            if self._recorded == self._active:
+            if self._recorded == self._settings.active:
                 self._stop()
 
     def interrupt(self, why: str) -> None:
@@ -186,12 +187,18 @@ class StepRecorder:
             range_pop(domain=DOMAIN)
 
     def _is_due(self) -> bool:
-        is_left = not self._repeat or len(self.paths) < self._repeat
+        is_left = not self._settings.repeat or len(self.paths) < self._settings.repeat
         return is_left and self._seen >= self._skipped
 
     def _start(self) -> None:
         _synchronize()  # the work of earlier steps ends before
-        profile = Profile(self._output, trace=self._trace, overwrite=self._overwrite)
+        chosen = self._settings
+        profile = Profile(
+            self._output,
+            trace=chosen.trace,
+            pytorch=chosen.pytorch,
+            overwrite=chosen.overwrite,
+        )
         try:
             profile.start()
         except WarplineError as error:  # must not end the training
@@ -220,7 +227,7 @@ class StepRecorder:
         self.paths.append(profile.path)
         count = plural(self._recorded, "step")
         if why is not None:
-            count = f"{self._recorded} of {plural(self._active, 'step')} ({why})"
+            count = f"{self._recorded} of {plural(self._settings.active, 'step')} ({why})"
         _say(f"recorded {count}; next: warpline analyze {_short(profile.path)}")
 
     def _output_of(self, rank: int) -> str | None:
@@ -232,7 +239,7 @@ class StepRecorder:
         stem = with_ending(pattern).removesuffix(ENDING)
         if has_several and not _NAMES_PROCESS.search(stem):
             stem += f"-rank{rank}"
-        return stem if self._repeat == 1 or "%n" in stem else f"{stem}-%n"
+        return stem if self._settings.repeat == 1 or "%n" in stem else f"{stem}-%n"
 
 
 def _numbers(ranks: int | Iterable[int]) -> frozenset[int]:
