@@ -3,6 +3,7 @@
 import json
 import lzma
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,15 @@ def test_code_without_an_id_is_compared_by_its_nodes(gpt):
 
 def test_damaged_lines_are_left_out(gpt):
     whole = compiled_kernels(gpt)
-    damaged = [None, 3, [], {}, {"traced": 1}, {"code": "x"}, {"lowered": "0/0", "nodes": 4}]
+    damaged: list[Any] = [
+        None,
+        3,
+        [],
+        {},
+        {"traced": 1},
+        {"code": "x"},
+        {"lowered": "0/0", "nodes": 4},
+    ]
     damaged += [{"traced": "0/0", "roots": {}, "own": None, "inputs": [], "nodes": {"x": [1]}}]
     assert compiled_kernels([*damaged, *gpt]) == whole
     assert compiled_kernels(damaged) == []

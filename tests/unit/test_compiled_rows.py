@@ -85,7 +85,7 @@ class Made:
     def trace(self):
         owners = {"process_id": [0] * len(self.kernels), "device_id": [0] * len(self.kernels)}
         owners |= {"context_id": owners["device_id"], "stream_id": owners["device_id"]}
-        names = ("start_ns", "end_ns", "correlation_id", "name", "graph_node_id")
+        names: tuple[str, ...] = ("start_ns", "end_ns", "correlation_id", "name", "graph_node_id")
         kernel = dict(zip(names, map(list, zip(*self.kernels, strict=True)), strict=True))
         names = ("start_ns", "end_ns", "thread_id", "correlation_id", "name")
         call = dict(zip(names, map(list, zip(*self.calls, strict=True)), strict=True))
