@@ -18,4 +18,27 @@ struct ModuleText {
   std::uint8_t build_id[24];  // zeros: none
 };
 
+// How a code object of Python says which instruction belongs to which line.
+enum class PythonLines : std::uint32_t {
+  kDeltas = 0,     // 3.9: co_lnotab
+  kRanges = 1,     // 3.10: co_linetable
+  kLocations = 2,  // 3.11 and later: co_linetable
+};
+
+// The text of a kPythonCode: this, then the file, the name and the table of lines.
+struct PythonCodeText {
+  std::uint32_t first_line;
+  PythonLines format;
+  std::uint32_t file_bytes;
+  std::uint32_t name_bytes;
+};
+
+// The second word of a frame of a kPythonChain.
+struct PythonFrame {
+  static constexpr std::uint64_t kBeforeStart = 0xffffffff;  // no instruction has begun
+  static constexpr std::uint64_t kIsEntry = std::uint64_t{1} << 32;
+  // From here on: which frame of the call's Chain the interpreter was entered in, from 1; 0: not known.
+  static constexpr unsigned kNativeShift = 40;
+};
+
 }  // namespace warpline::raw

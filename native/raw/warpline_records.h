@@ -78,6 +78,15 @@ enum class Kind : std::uint8_t {
   kModule = 85,
     // A file that code came from, as ModuleText and its path; the load bias is what the file's own
     // addresses were moved by. words: [bias][bytes][ModuleText, path]
+  kPythonCode = 95,
+    // The code of a Python function, as PythonCodeText, its file, its name, and its table of lines
+    // as CPython has it. Numbers are hashes: the same in every log. words:
+    // [number][bytes][PythonCodeText, file, name, lines]
+  kPythonChain = 97,
+    // The Python frames of a thread, innermost first. Two words each: the number of its code; its
+    // last instruction, in bytes from the start of the code, whether the interpreter was entered
+    // there from C, and where in the call's Chain (PythonFrame). Numbers are hashes: the same in
+    // every log. words: [number][frames...]
   kCounterName = 86,
     // A metric that is collected, and its unit after a space where it has one. The same number in
     // all logs of a process. aux: [metric] words: [zero][bytes][name]
@@ -150,6 +159,8 @@ enum class CudaNote : std::uint32_t {
   kNoSampling = 77,
   // they are, with a known limitation; text: which
   kSamplingDoubt = 78,
+  // Python stacks of calls cannot be recorded; text: why
+  kNoPythonStacks = 79,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -722,7 +733,9 @@ struct Call {
   static constexpr std::uint8_t kHasPlace = 16;
   // the event's handle, as the program has it
   static constexpr std::uint8_t kHasEvent = 32;
-  static constexpr std::uint8_t kFlags = 63;
+  // number of a PythonChain
+  static constexpr std::uint8_t kHasPythonChain = 64;
+  static constexpr std::uint8_t kFlags = 127;
 
   std::uint8_t flags = 0;
   std::uint32_t call = 0;  // aux
@@ -735,13 +748,14 @@ struct Call {
   std::uint32_t stream = 0;  // kHasPlace
   std::uint32_t context = 0;  // kHasPlace
   std::uint64_t event = 0;  // kHasEvent
+  std::uint64_t python_chain = 0;  // kHasPythonChain
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(fitted<16>(call) | fitted<16>(api) << 16);
   }
   constexpr std::size_t words() const {
-    return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPlace) ? 1u : 0u) + (has(kHasEvent) ? 1u : 0u);
+    return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPlace) ? 1u : 0u) + (has(kHasEvent) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = start_ns;
@@ -756,6 +770,9 @@ struct Call {
     }
     if (has(kHasEvent)) {
       *at++ = event;
+    }
+    if (has(kHasPythonChain)) {
+      *at++ = python_chain;
     }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
@@ -779,6 +796,10 @@ struct Call {
     }
     if (has(kHasEvent)) {
       event = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPythonChain)) {
+      python_chain = static_cast<std::uint64_t>(at[0]);
       at += 1;
     }
     return true;

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         export,
+        merge,
         open,  # noqa: A004
         query,
         report,
@@ -72,6 +73,7 @@ _PUBLIC = {
     "end_range": "warpline.annotate",
     "export": "warpline.api",
     "mark": "warpline.annotate",
+    "merge": "warpline.api",
     "kernels": "warpline.capture.in_process.kernels",
     "open": "warpline.api",
     "query": "warpline.api",
@@ -84,6 +86,7 @@ _PUBLIC = {
     "stats": "warpline.api",
     "summary": "warpline.api",
     "timeline": "warpline.api",
+    "torch": "warpline.torch",  # a package
     "Comparison": "warpline.result.comparison",
     "Diagnosis": "warpline.result",
     "Finding": "warpline.result",
@@ -127,6 +130,7 @@ __all__ = [
     "export",
     "kernels",
     "mark",
+    "merge",
     "open",
     "profile",
     "query",

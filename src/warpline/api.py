@@ -13,7 +13,7 @@ from warpline import plugins, progress
 from warpline.documents import summary as summaries
 from warpline.documents import tables
 from warpline.errors import MissingTableError, UsageError
-from warpline.files import check_output
+from warpline.files import check_output, complete_file
 from warpline.lazy import lazy
 from warpline.result import Analysis, Document, Result, Skipped
 from warpline.result.display import DISPLAY
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from warpline.documents import gate as gates
     from warpline.documents import kernel_comparison as of_kernels
     from warpline.documents import kernel_report as kernel_reports
+    from warpline.documents import markdown_report as markdown_reports
     from warpline.documents import report as reports
     from warpline.documents import sides as two
     from warpline.documents.comparison import Measured
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
     from warpline.documents.kernel_report import Shown
     from warpline.hardware.measured import MeasuredCeilings
     from warpline.render import display
+    from warpline.render.diagnosis import markdown as diagnosis_markdown
     from warpline.result import Diagnosis, Finding, rules
     from warpline.result import kernel_comparison as counted
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
     from warpline.result.kernel_comparison import KernelComparison
+    from warpline.trace import framework_records
     from warpline.viewer import chosen as choosing
     from warpline.viewer import kernel_report as kernel_page
     from warpline.viewer import page as html
@@ -70,10 +73,13 @@ else:
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
     kernel_reports = lazy("warpline.documents.kernel_report")
+    markdown_reports = lazy("warpline.documents.markdown_report")
     two = lazy("warpline.documents.sides")
     counted = lazy("warpline.result.kernel_comparison")
     rules = lazy("warpline.result.rules")
     display = lazy("warpline.render.display")
+    framework_records = lazy("warpline.trace.framework_records")
+    diagnosis_markdown = lazy("warpline.render.diagnosis.markdown")
     choosing = lazy("warpline.viewer.chosen")
     pages = lazy("warpline.viewer.report")
     html = lazy("warpline.viewer.page")
@@ -433,6 +439,9 @@ def report(
 ) -> Path:
     """Write a report: one HTML file with verdict, findings, tables and the whole timeline.
 
+    If the name ends in ``.md``, it is one page of Markdown to paste into an issue: environment,
+    verdict, where the time goes, top kernels and operators, findings, and what was not recorded.
+
     Of counters per kernel, such as a report of Nsight Compute, it shows a summary of the kernels,
     the findings and sections of each, and their source.
 
@@ -455,12 +464,32 @@ def report(
         UsageError: The file exists, the report cannot be made that small, or the recording has no
             such page.
         InputError: The file cannot be written.
+        MissingTableError: The recording has no timeline, for Markdown.
     """
     target = Path(path)
     check_output(target, overwrite=overwrite)
+    if target.suffix.lower() == ".md":
+        text = make_markdown_report(trace, steps=steps)
+        with complete_file(target) as unfinished:
+            unfinished.write_text(text, "utf-8")
+        return target
     made = make_report(trace, steps=steps, max_bytes=max_bytes, page=page)
     pages.write(target, made.pieces)
     return target
+
+
+def make_markdown_report(trace: Recordings, *, steps: str | None = None) -> str:
+    """Return the report that `report` writes to a file whose name ends in ``.md``.
+
+    Args:
+        trace: A trace or a part of one, a path, or a list of paths.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+
+    Raises:
+        MissingTableError: The recording has no timeline.
+    """
+    content = markdown_reports.content(Run(opened(trace), steps))
+    return diagnosis_markdown.report_text(*content)
 
 
 def make_picture(
@@ -634,8 +663,9 @@ def summary(trace: Recordings, *, with_layers: bool = False) -> Document:
     """Compute a summary of a trace that fits on one screen.
 
     Its sections are the first rows of the tables process_sum, device_sum, kernel_sum,
-    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum and, for Warpline's own
-    recordings, profiling_cost, followed by the table recording. If rows are omitted, the title
+    nvtx_pushpop_sum (or nvtx_startend_sum), copy_sum, cuda_api_sum, for Warpline's own recordings
+    profiling_cost, and if modules of PyTorch were recorded, step_phases, followed by the table
+    recording. If rows are omitted, the title
     gives their total number.
 
     Args:
@@ -675,6 +705,27 @@ def export(
     exporter, target = exporters.EXPORTERS.get(format), Path(path)
     exporters.export(opened(trace), target, exporter, tables, overwrite=overwrite)
     return target
+
+
+def merge(recording: Recordings, *traces: PathLike) -> Trace:
+    """Return a recording with the operators of PyTorch profiler traces of the same run.
+
+    Added are operators, Python functions, allocations, annotations that the recording does not have
+    as ranges, and collectives where it has none. Everything that the recording has stays as it is.
+    Write the result with `export`.
+
+    Args:
+        recording: A trace, a path, or a list of paths.
+        traces: Files that torch.profiler wrote in that run.
+
+    Raises:
+        UsageError: No trace is given.
+        InputError: A file cannot be read, is of another run, or the recording has operators.
+    """
+    if not traces:
+        raise UsageError("no trace to merge", hint="pass a file that torch.profiler wrote")
+    ours = opened(recording)
+    return framework_records.with_framework_records(ours, [open(path) for path in traces])
 
 
 def query(trace: Recordings, sql: str) -> pl.DataFrame:

@@ -29,18 +29,22 @@ T = TypeVar("T")
 
 _TABLES_OF_NSYS = "warpline.analyses.tables"
 _RULES_OF_KERNELS = "warpline.analyses.kernel_findings"
+_CHECKS = "warpline.analyses.checks"
+# Analyses that ask everything in a package.
+_PARTS = {"checklist": _CHECKS}
 _GROUPS = {
     "readers": ("warpline.readers",),
     "analyses": (
         _TABLES_OF_NSYS,
         "warpline.analyses.overview",
         "warpline.analyses.ranges",
+        "warpline.analyses.modules",
         "warpline.analyses.operators",
         "warpline.analyses.diagnosis",
         "warpline.analyses.series",
         "warpline.analyses.machine",
         "warpline.analyses.kernels",
-        "warpline.analyses.checks",
+        _CHECKS,
         "warpline.analyses.findings",
         _RULES_OF_KERNELS,
     ),
@@ -110,6 +114,8 @@ def _load_built_in(kind: str, name: str, registry: Registry[T]) -> None:
             if error.name != module_name:
                 raise
         if name in registry:
+            if kind == "analyses" and name in _PARTS:
+                _load_package(_PARTS[name])
             return
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -86,6 +87,20 @@ def format_watts(value: float) -> str:
 def format_count(value: int) -> str:
     """Format a count with thousands separators: ``1,000,036``."""
     return f"{value:,}"
+
+
+def format_value(value: Any, unit: Unit) -> str:
+    """Format a value of a table with a readable unit; others are returned as they are."""
+    return _FORMATS.get(unit, str)(value)
+
+
+_FORMATS: Mapping[Unit, Callable[[Any], str]] = {
+    Unit.NS: format_ns,
+    Unit.BYTES: format_bytes,
+    Unit.BYTES_PER_S: format_rate,
+    Unit.RATIO: format_ratio,
+    Unit.COUNT: format_count,
+}
 
 
 def plural(count: int, noun: str, plural_noun: str | None = None) -> str:

@@ -16,11 +16,13 @@ COUNTER_NAME, COUNTED_KERNEL, COUNTER_VALUE, PASS_CLOCK = 86, 87, 88, 89
 DEVICE_ATTRIBUTE = 90
 CPU_FAULT, GPU_FAULT = 91, 92
 PC_SAMPLE, PC_SAMPLING = 93, 94
+PYTHON_CODE, PYTHON_CHAIN = 95, 97
 NOTE = 19
 NOTE_USING, NOTE_UNAVAILABLE, NOTE_OTHER_PROFILER, NOTE_DOUBT, NOTE_KIND_FAILED = range(64, 69)
 NOTE_SHARED, NOTE_COUNTERS, NOTE_NO_COUNTERS, NOTE_COUNTERS_DOUBT = range(69, 73)
 NOTE_NOT_CHOSEN, NOTE_CLOCKS_LOCKED, NOTE_CLOCKS_UNLOCKED = range(73, 76)
 NOTE_SAMPLING, NOTE_NO_SAMPLING, NOTE_SAMPLING_DOUBT = range(76, 79)
+NOTE_NO_PYTHON_STACKS = 79
 NONE = 0xFFFFFFFF
 
 HEADER_BYTES = 4096
@@ -38,7 +40,7 @@ COUNTED_KINDS = (
 )  # with pushes, starts and marks
 
 HAS_NODE, HAS_CLUSTER, HAS_PEER, HAS_COUNT, IS_MIGRATION = 1, 2, 2, 4, 8
-HAS_CHAIN, HAS_PLACE, HAS_EVENT = 8, 16, 32
+HAS_CHAIN, HAS_PLACE, HAS_EVENT, HAS_PYTHON_CHAIN = 8, 16, 32, 64
 NULL_STREAM = 0xFFFFFFFE
 IS_RANGE, IS_FAILED, IS_CLOCK_ASKED, HAS_FIXED_CLOCKS = 1, 2, 4, 8
 
@@ -85,6 +87,7 @@ class _Reader:
         self.names: dict[int, str | None] = {0: None}
         self.call_names: dict[int, str] = {}
         self.chains: dict[int, tuple[int, ...]] = {}
+        self.python_chains: dict[int, tuple[int, ...]] = {}
         self.tid = 0
 
     def read(self, kind: int, flags: int, aux: int, words: list[int], body: bytes) -> None:
@@ -126,10 +129,13 @@ class _Reader:
         chain = words.pop(0) if flags & HAS_CHAIN else None
         place = _pair(words.pop(0)) if flags & HAS_PLACE else None
         event = words.pop(0) if flags & HAS_EVENT else None
+        python_chain = words.pop(0) if flags & HAS_PYTHON_CHAIN else None
+        assert python_chain is None or python_chain in self.python_chains
         assert chain is None or chain in self.chains, "a chain that is not defined in this log"
         return {
             "domain": aux >> 16,
             "chain": chain,
+            "python_chain": python_chain,
             "name": self.call_names[aux],
             "start": start,
             "end": end,
@@ -147,6 +153,28 @@ class _Reader:
         assert 1 <= len(frames) <= 64
         assert self.chains.setdefault(number, frames) == frames
         return {"number": number, "frames": frames}
+
+    def _python_chain(self, _: int, aux: int, words: list[int], __: bytes) -> dict[str, Any]:
+        number, frames = words.pop(0), tuple(words)
+        words.clear()
+        assert aux == 0
+        assert 2 <= len(frames) <= 256
+        assert self.python_chains.setdefault(number, frames) == frames
+        return {"number": number, "frames": frames}
+
+    def _python_code(self, _: int, __: int, words: list[int], body: bytes) -> dict[str, Any]:
+        number = words[0]
+        words.clear()
+        line, form, file, name = struct.unpack_from("4I", body, 16)
+        text = body[32 : 16 + int.from_bytes(body[8:16], "little")]
+        return {
+            "number": number,
+            "first_line": line,
+            "format": form,
+            "file": text[:file].decode(),
+            "name": text[file : file + name].decode(),
+            "lines": text[file + name :],
+        }
 
     def _module(self, _: int, __: int, words: list[int], body: bytes) -> dict[str, Any]:
         bias, begin, end = words[0], words[2], words[3]
@@ -394,6 +422,8 @@ _METHODS = {
     COUNTER_VALUE: "counter_value",
     PASS_CLOCK: "pass_clock",
     CHAIN: "chain",
+    PYTHON_CHAIN: "python_chain",
+    PYTHON_CODE: "python_code",
     MODULE: "module",
     CALL: "call",
     KERNEL: "kernel",

@@ -282,3 +282,28 @@ def test_a_page_of_two_sides_is_named_after_both(run, bad, tmp_path):
     done = run("report", "--before", bad, "--after", str(bad).replace("bad", "fixed"))
     assert (done.status, done.out) == (0, "pageable_h2d.bad-pageable_h2d.fixed.html\n")
     assert [path.name for path in tmp_path.iterdir()] == [done.out.strip()]
+
+
+def test_markdown_is_one_page_to_paste_into_an_issue(run, bad, tmp_path):
+    done = run("report", bad, "-o", "a.md", "-q")
+    assert (done.status, done.out) == (0, "a.md\n")
+    text = (tmp_path / "a.md").read_text("utf-8")
+    assert text.startswith("## pageable\\_h2d.bad.sqlite\n")
+    headings = re.findall(r"^### (\S+)", text, re.MULTILINE)
+    assert headings == [
+        *("Environment", "GPU", "Overlap", "Phases", "Kernels", "F1", "F2", "Checklist", "Not"),
+    ]
+    assert "| GPU | NVIDIA H200, 140 GiB |" in text
+    assert "**GPU busy 98.3% of a 17.4 ms step" in text
+    assert "- GPU time by module: Profile with warpline profile --pytorch=all." in text
+    assert run("report", bad, "-o", "a.md").status == 2, "nothing is replaced unless asked"
+
+
+@pytest.mark.parametrize(
+    "words", [("--max-size", "5MB"), ("--page", "kernels"), ("--side-by-side",)]
+)
+def test_options_of_html_are_refused_for_markdown(run, bad, words):
+    recordings = [bad, bad] if words == ("--side-by-side",) else [bad]
+    done = run("report", *recordings, "-o", "a.md", *words)
+    assert done.status == 2
+    assert "HTML" in done.err

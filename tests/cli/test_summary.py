@@ -215,6 +215,21 @@ def test_real_recordings_fit_with_all_that_is_said(run, bad, fixed):
         assert len((done.out + done.err).splitlines()) <= 40
 
 
+def test_modules_of_a_pytorch_program_are_recommended_until_they_are_recorded(run, recording, bad):
+    told = "      warpline profile --pytorch=all PROGRAM, for time by module\n"
+    assert run(bad).out.endswith(told)
+    kernel = device_work([(0, 1, 0)], name=["void at::native::elementwise_kernel<4>"])
+    range_ = {"start_ns": [0], "end_ns": [1], "domain": ["nn.Module"], "name": ["GPT"]}
+    path = recording({**TABLES_BY_HAND, "kernel": kernel, "range": {**range_, "source_id": [1]}})
+    out = run(path).out
+    assert out.endswith(
+        f"next: warpline analyze {path}\n      warpline stats -r modules,module_sum {path}\n"
+    )
+    alone = recording({"range": TABLES_BY_HAND["range"] | {"domain": ["nn.Module"] * 2}})
+    assert run(alone).out.endswith(f"      warpline stats -r layers {alone}\n"), "no GPU work"
+    assert "--pytorch" not in run(recording(TABLES_BY_HAND)).out, "not PyTorch"
+
+
 def test_without_devices_or_anything_else(run, recording):
     done = run(recording({}))
     assert done.status == 0

@@ -29,6 +29,7 @@ from warpline.result import (
     Skipped,
     StepCandidate,
     StepSummary,
+    TrainingPhase,
 )
 from warpline.result.shares import part_shares, tenths_of_percent
 
@@ -114,6 +115,30 @@ def test_the_screen_line_by_line():
     assert "Excluded: step_0 (first)" in lines
     assert "Skipped: other-rule (no calls)" in lines
     assert "Next: warpline analyze --checklist 'run one.warpline'" in lines
+
+
+def test_the_phases_of_a_training_step_sum_to_it():
+    training = (
+        TrainingPhase("forward", "module calls", 500, PARTS[:2]),
+        TrainingPhase("backward", "autograd's functions", 400, PARTS[2:]),
+        TrainingPhase("data", "waits for batches", 0, ()),
+        TrainingPhase("other", "everything else", 100, PARTS[3:]),
+    )
+    item = replace(EXAMPLE, training=training)
+    lines = text(item, width=84).splitlines()
+    at = next(row for row, line in enumerate(lines) if line.startswith("Training step"))
+    assert [line.split()[:4] for line in lines[at + 1 : at + 4]] == [
+        ["forward", "250", "ns", "50.0%"],
+        ["backward", "200", "ns", "40.0%"],
+        ["other", "50", "ns", "10.0%"],
+    ]
+    assert lines[at + 4] == "", "a phase without time is not shown"
+    page = text(item, as_markdown.render)
+    assert (
+        "### Training step\n\n| phase | per step | share | idle | largest part | meaning |" in page
+    )
+    assert "| forward | 250 ns | 50.0% |" in page
+    assert "Training step" not in text(EXAMPLE)
 
 
 def test_last_steps_of_recorded_periods_are_named_once():

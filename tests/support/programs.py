@@ -118,10 +118,13 @@ class Program:
         """Add a step."""
         self.mark(f"step_{number}", start, end, thread)
 
-    def mark(self, name: str, start: int, end: int, thread: int = 0) -> None:
+    def mark(
+        self, name: str, start: int, end: int, thread: int = 0, domain: str | None = None
+    ) -> None:
         """Add a range."""
         self.add(
             "range",
+            domain=domain,
             name=name,
             start_ns=start,
             end_ns=end,

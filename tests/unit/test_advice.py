@@ -64,6 +64,8 @@ def finding(trace: Trace, rule: str) -> Finding:
         ("triton_poi_fused_add_mul_0", (), "pytorch"),
         (GEMM, ("aten::mm, seq = 12",), "pytorch"),
         (GEMM, ("Optimizer.step#AdamW.step",), "pytorch"),
+        (GEMM, ("torch:Optimizer.step#AdamW.step",), "pytorch"),
+        (GEMM, ("nn.Module:GPT.blocks.0",), "pytorch"),
         (XLA, (), "jax"),
         ("input_reduce_fusion", (), "jax"),
         ("gemm_fusion_dot_12", (), "jax"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import warpline
+
 TABLES = "from warpline.result import ANALYSES; "
 LOOK_UP = (
     "import sys; from warpline import plugins; " + TABLES + "print("
@@ -108,3 +110,10 @@ def test_an_archive_may_have_extensions(tmp_path: Path) -> None:
     archive = tmp_path / "packages.zip"
     archive.write_bytes(b"PK\x05\x06" + bytes(18))
     assert int(look_up("kernel_sum", archive).stdout.split()[1]) > 30
+
+
+def test_the_checklist_alone_has_its_checks() -> None:
+    demo = Path(warpline.__file__).parent / "data" / "pageable_h2d.fixed.sqlite"
+    code = f"import warpline; print(len(warpline.stats({str(demo)!r}, 'checklist')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 12

@@ -75,8 +75,9 @@ extern "C" __attribute__((visibility("default"))) void wl_agent_measure(double* 
   ns[WL_COST_MARK] = time_of([&] { nvtx::mark(domain, name); });
   choose_some_call();
   ns[WL_COST_CALL] = time_of(call_once);
-  std::uint64_t frames[kMaxFrames];
-  const std::size_t count = walk_stack(frames);  // the agent's own are walked too, but not counted
-  const double walk_ns = time_of([&] { walk_stack(frames); });
+  NativeStack stack;
+  walk_stack(stack);  // the agent's own are walked too, but not counted
+  const std::size_t count = stack.count;
+  const double walk_ns = time_of([&] { walk_stack(stack); });
   ns[WL_COST_FRAME] = walk_ns / static_cast<double>(count == 0 ? 1 : count);
 }

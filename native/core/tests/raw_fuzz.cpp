@@ -128,9 +128,10 @@ void add_cuda(Writer &log, Chance &chance, uint64_t now) {
                         : kNames[chance.below(std::size(kNames))]);
     return;
   }
-  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 64 : 16));
+  const auto flags = static_cast<uint8_t>(chance.below(kind == 66 ? 128 : 16));
   std::size_t count = kWords[kind - 64];
-  if (kind == 66) count += (flags >> 3 & 1U) + (flags >> 4 & 1U) + (flags >> 5 & 1U);
+  if (kind == 66) count += (flags >> 3 & 1U) + (flags >> 4 & 1U);
+  if (kind == 66) count += (flags >> 5 & 1U) + (flags >> 6 & 1U);
   if (kind == 67) count += (flags & 1) * 2U + (flags >> 1 & 1U);
   if (kind == 68) count += (flags & 1) * 2U + (flags >> 1 & 1U) * 2 + (flags >> 2 & 1U);
   if (kind == 68) count += (flags >> 3 & 1U) * 2;
@@ -189,6 +190,27 @@ void add_chains(Writer &log, Chance &chance, const std::string &file) {
   }
 }
 
+// Python's chains, and code with tables of lines that may be anything.
+void add_python(Writer &log, Chance &chance) {
+  for (uint64_t number = 0; number < 4; ++number) {
+    const auto length = [&] {
+      return static_cast<uint32_t>(chance.below(chance.below(8) == 0 ? 999 : 9));
+    };
+    const raw::PythonCodeText code{length(), raw::PythonLines{static_cast<uint32_t>(chance.below(4))},
+                                   length(), length()};
+    std::string bytes(reinterpret_cast<const char *>(&code), sizeof code);
+    for (uint64_t more = chance.below(99); more > 0; --more) {
+      bytes += static_cast<char>(chance.below(256));
+    }
+    log.text(Kind::kPythonCode, 0, {number}, bytes);
+    std::vector<uint64_t> body{number};
+    for (uint64_t words = chance.below(300); words > 0; --words) {
+      body.push_back(chance.below(8) == 0 ? chance.word() : chance.below(99));
+    }
+    log.add(Kind::kPythonChain, 0, 0, body);
+  }
+}
+
 std::vector<uint64_t> records(Chance &chance, const std::string &code) {
   Writer log;
   log.add(Kind::kThread, 0, 0, {kOrigin, 7 + chance.below(2)}, "0123456789abcdef");
@@ -201,6 +223,7 @@ std::vector<uint64_t> records(Chance &chance, const std::string &code) {
   }
   log.text(Kind::kEnum, 1, {kSchema + 2}, enum_text());
   if (chance.below(2) == 0) add_chains(log, chance, code);
+  if (chance.below(2) == 0) add_python(log, chance);
   uint64_t now = kOrigin;
   for (int event = 0; event < 40; ++event) {
     now += chance.below(50);

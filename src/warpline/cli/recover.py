@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from warpline.capture.finishing import finish, raw_session
     from warpline.capture.finishing.finish import Finished
     from warpline.capture.session import facts as session_facts
+    from warpline.documents import session_operators
 else:
     finish = lazy("warpline.capture.finishing.finish")
     raw_session = lazy("warpline.capture.finishing.raw_session")
     session_facts = lazy("warpline.capture.session.facts")
+    session_operators = lazy("warpline.documents.session_operators")
 
 NAME = "recover"
 HELP = "recover an unfinished recording from its .raw directory"
@@ -66,6 +68,7 @@ def run(args: Namespace) -> int:
     output = _output(folder, args.output)
     check_output(output, overwrite=args.force)
     finished = finish.finish(folder, output)
+    session_operators.add(output, folder)
     _tell(finished)
     _leave(folder, finished, keep=args.keep)
     return write_text(str(output))

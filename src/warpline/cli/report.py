@@ -1,4 +1,4 @@
-"""``warpline report``: a recording as one HTML file, or a part of its timeline as an image."""
+"""``warpline report``: a recording as an HTML file, as Markdown, or its timeline as an image."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ NAME = "report"
 HELP = "write a self-contained HTML report: timeline and findings, or profiled kernels"
 
 _IMAGES = (".svg", ".png")
-_SUFFIXES = (".html", ".htm", ".zip", *_IMAGES)
+_MARKDOWN = ".md"
+_SUFFIXES = (".html", ".htm", ".zip", _MARKDOWN, *_IMAGES)
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]i?)?b?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -62,9 +63,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="output file: .html, .zip, or an image of the timeline as .svg or .png; - is standard"
-        " output (default: NAME.html in the current"
-        " directory, where NAME is the recording's name without its suffix)",
+        help="output file: .html, .zip, .md (one page of Markdown to paste into an issue), or an"
+        " image of the timeline as .svg or .png; - is standard output, as HTML (default:"
+        " NAME.html in the current directory, where NAME is the recording's name without its"
+        " suffix)",
     )
     parser.add_argument(
         "--max-size",
@@ -110,6 +112,8 @@ def run(args: Namespace) -> int:
     _check_options(args, is_image=suffix in _IMAGES)
     if suffix in _IMAGES:
         return _write_image(args, target, is_png=suffix == ".png")
+    if suffix == _MARKDOWN:
+        return _write_markdown(args, target)
     trace = open_trace(args)
     _check_free(args, target)
     measured = measured_ceilings(trace, args)
@@ -136,8 +140,13 @@ def _side_by_side(args: Namespace, max_bytes: int | None) -> int:
         )
     target = args.output or f"{bare_name(before[0])}-{bare_name(after[0])}.html"
     _check_suffix(target)
-    is_image = Path(target).suffix.lower() in _IMAGES
-    if is_image or args.png or args.select is not None:
+    suffix = Path(target).suffix.lower()
+    if suffix == _MARKDOWN:
+        raise UsageError(
+            "--side-by-side writes HTML",
+            hint="use -o FILE.html, or warpline compare -o FILE.md",
+        )
+    if suffix in _IMAGES or args.png or args.select is not None:
         raise UsageError(
             "there are no images of two sides", hint="report one recording, or use -o FILE.html"
         )
@@ -184,6 +193,22 @@ def _check_options(args: Namespace, *, is_image: bool) -> None:
             "--select is of images of the timeline",
             hint="use -o FILE.svg or --png FILE.png; for a part of the report, --filter-time",
         )
+
+
+def _write_markdown(args: Namespace, target: str) -> int:
+    """Write a page of Markdown and print its path."""
+    if args.page == "kernels" or args.max_size is not None:
+        option = "--max-size" if args.max_size is not None else "--page kernels"
+        raise UsageError(f"{option} is of HTML files", hint="leave it out for Markdown")
+    trace = open_trace(args)
+    _check_free(args, target)
+    text = api.make_markdown_report(trace, steps=args.steps)
+    with complete_file(Path(target)) as unfinished:
+        unfinished.write_text(text, "utf-8")
+    if not args.quiet:
+        warn_if_all_excluded(trace, args)
+        print_trace_warnings(trace)
+    return write_text(target)
 
 
 def _write_image(args: Namespace, target: str, *, is_png: bool) -> int:

@@ -11,6 +11,7 @@ from warpline.derived import derived
 from warpline.derived.ranges.names import range_names
 from warpline.lazy import lazy_pattern
 from warpline.ops.group import distinct_values
+from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import Trace
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _PYTORCH_KERNELS = lazy_pattern(
     r"\b(?:at|c10|at_cuda_detail)::|_ZNK?(?:2at|3c10)|^triton_[a-z]+_fused_"
 )
 _PYTORCH_RANGES = lazy_pattern(
-    r"aten::|autograd::engine::|Optimizer\.(?:step|zero_grad)#|ProfilerStep#"
+    r"aten::|autograd::engine::|(?:torch:)?Optimizer\.(?:step|zero_grad)#|ProfilerStep#"
+    rf"|{re.escape(MODULE_DOMAIN)}:"
     r"|Torch-Compiled Region|DistributedDataParallel\.|nccl:[a-z_]+$"
 )
 _PYTORCH_THREADS = lazy_pattern(r"pt_[a-z]+")
@@ -103,6 +105,16 @@ def is_compiled(trace: Trace) -> bool:
 def has_range(trace: Trace, *texts: str) -> bool:
     """Return whether the name of a range or operator contains one of some texts."""
     return any(text in name for text in texts for name in _labels(trace))
+
+
+@derived
+def has_modules(trace: Trace) -> bool:
+    """Return whether calls of PyTorch modules were recorded."""
+    if not trace.has("range"):
+        return False
+    domains = trace.columns("range", "domain_id")["domain_id"].filled(-1)
+    domain = trace.strings.find(MODULE_DOMAIN)  # known once a column that has it was read
+    return domain is not None and bool((domains == domain).any())
 
 
 @derived

@@ -37,6 +37,8 @@ class Hints(NamedTuple):
         less: Fewer events, so that recording delays the program less.
         ranges: The ranges that a program can mark, as a noun.
         gap: What the CPU does in a gap that does not repeat.
+        modules: The modules of a PyTorch program that launched work.
+        operators: Its operators.
     """
 
     steps: str
@@ -50,6 +52,8 @@ class Hints(NamedTuple):
     less: str
     ranges: str
     gap: str
+    modules: str
+    operators: str
 
 
 _WHOLE_STEPS = (
@@ -83,6 +87,8 @@ _OF_PYTORCH = Hints(
     less="Turn off with_stack, record_shapes, and profile_memory.",
     ranges="torch.profiler.record_function",
     gap=_GAP.format("torch.profiler.record_function"),
+    modules="Use torch.profiler.profile with with_stack=True, or warpline profile --pytorch=all.",
+    operators="Use torch.profiler.profile with ProfilerActivity.CPU.",
 )
 _OF_OPTIONS = Hints(
     steps="",
@@ -98,6 +104,8 @@ _OF_OPTIONS = Hints(
     less="Record fewer kinds of events, such as NVTX domains, OS calls or backtraces.",
     ranges="NVTX ranges",
     gap=_GAP.format("NVTX ranges"),
+    modules="Profile with warpline profile --pytorch=all.",
+    operators="Profile with warpline profile --pytorch=functions-trace.",
 )
 # Around a step, in a program in Python or in C++.
 _MARKS = {

@@ -9,7 +9,13 @@ from typing import Any
 
 from warpline.derived import forget
 from warpline.derived.breakdown.input_waits import input_waits
-from warpline.derived.breakdown.kernel_times import MainKernel, kernel_times, main_kernel
+from warpline.derived.breakdown.kernel_times import (
+    MainKernel,
+    kernel_sums,
+    kernel_times,
+    main_kernel,
+)
+from warpline.derived.breakdown.warm_up import warm_up_causes
 from warpline.derived.efficiency.efficient_work import efficient_work
 from warpline.derived.efficiency.elementwise import elementwise_work
 from warpline.derived.efficiency.product_shapes import least_product_ns, product_shapes
@@ -25,7 +31,7 @@ from warpline.derived.steps.times import steps
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.launches import launch_calls
 from warpline.diagnosis.judgment import Attempt, judge
-from warpline.diagnosis.times import activities, breakdowns, overlaps, phases, pid_of
+from warpline.diagnosis.times import activities, breakdowns, overlaps, phases, pid_of, training
 from warpline.diagnosis.verdict import (
     GRAVE,
     Sampled,
@@ -84,10 +90,10 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
     read_large_tables(run.trace)
     devices, together = breakdowns(run), overlaps(run)
     forget(run.trace, *_FOR_BREAKDOWNS)
-    of_ranges = phases(run)
+    of_ranges, of_training = phases(run), training(run)
     forget(run.trace, *_FOR_PHASES)
     tables = {table: _table(run, table, attempt) for table in _SECTIONS}
-    forget(run.trace, launched_inside, launch_calls, kernel_times)
+    forget(run.trace, launched_inside, launch_calls, kernel_times, kernel_sums)
     judged = judge(run, attempt)
     forget(run.trace, *_FOR_REPLAY)
     counted = _steps(run, judged.replay)
@@ -129,6 +135,7 @@ def diagnose(run: Run, attempt: Attempt) -> Diagnosis:
         checks=tuple(Check(**row) for row in _rows(tables["checklist"])),
         overlaps=together,
         phases=of_ranges,
+        training=of_training,
         counter_candidates=_candidates(tables["counter_candidates"]),
         not_judged=(*judged.not_judged, *failed),
         replay=judged.replay,
@@ -171,12 +178,14 @@ def _unnoticed_kernel(run: Run, findings: Sequence[Finding]) -> MainKernel | Non
 def _steps(run: Run, replay: Replay | None) -> StepSummary:
     run_steps = steps(run)
     times, labels = run_steps.times(), run_steps.label.to_list()
+    causes = warm_up_causes(run)
     excluded = tuple(
         ExcludedStep(
             int(run_steps.index[item.step]),
             labels[item.step],
             pid_of(run.trace, int(run_steps.process[item.step])),
             item.reason,
+            causes.get(item.step),
         )
         for item in run_steps.excluded
     )

@@ -8,14 +8,16 @@ from warpline.derived.breakdown.overlaps import OverlapKind, step_overlaps
 from warpline.derived.breakdown.partition import RankWindows, step_partition, sums_in
 from warpline.derived.breakdown.phases import phases as derived_phases
 from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.breakdown.training_times import StepPhase, training_times
 from warpline.derived.kernels.categories import operation_origins
 from warpline.derived.kernels.rules import Origin
 from warpline.derived.metrics.activity import Activity, gpu_activity
+from warpline.derived.program import has_modules
 from warpline.derived.ranks.waits import waiting_ns
 from warpline.derived.time_parts import TimePart, is_busy
 from warpline.derived.work.owners import owner_of
 from warpline.ops.arrays import I64
-from warpline.result import Breakdown, Overlap, Part, Phase
+from warpline.result import Breakdown, Overlap, Part, Phase, TrainingPhase
 from warpline.trace import Run, Trace
 
 _LEAST_PHASE = 1e-4  # nested phases below this share of the time are omitted
@@ -59,6 +61,23 @@ def phases(run: Run) -> tuple[Phase, ...]:
             _parts(tree_times.total_ns[row]),
         )
         for row in rows.tolist()
+    )
+
+
+def training(run: Run) -> tuple[TrainingPhase, ...]:
+    """Return the time of each phase of training, which sum to that of the breakdown.
+
+    None without recorded calls of modules, or if nothing was trained. Idle time in which the CPU
+    prepared data, and copies to the GPU outside modules, are a phase of their own: data.
+    """
+    if not has_modules(run.trace) or not step_partition(run).ranks:
+        return ()
+    times = training_times(run)
+    if not times[[StepPhase.BACKWARD, StepPhase.OPTIMIZER]].any():
+        return ()
+    return tuple(
+        TrainingPhase(of.label, of.meaning, int(times[of].sum()), _parts(times[of]))
+        for of in StepPhase
     )
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from itertools import chain
 
 from warpline import progress
+from warpline.derived.program import has_modules, program_kind
+from warpline.derived.work.busy import has_device_work
 from warpline.documents.tables import compute
 from warpline.frozen import frozen, replace
 from warpline.result import Document, Result, Skipped, document_of
 from warpline.trace import Trace
+from warpline.trace.recorder import is_of_pytorch
 
 
 @frozen
@@ -84,6 +88,12 @@ _SUMMARY = (
     _Extract(("recording",), "Recording content", ("state", "table", "rows")),
 )
 
+_TRAINING = _Extract(
+    ("step_phases",),
+    "Phases of a step",
+    ("phase", "time_ratio", "step_ns"),
+    is_shown_if_missing=False,
+)
 _LAYERS = _Extract(
     ("layers",),
     "Layers",
@@ -98,8 +108,10 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Return the summary of a trace, with the table layers if it is asked for and has rows."""
     whole = document_of(trace, ())
     parts: tuple[_Extract, ...] = _SUMMARY
+    if has_modules(trace):
+        parts = (*_SUMMARY[:-1], _TRAINING, _SUMMARY[-1])
     if with_layers:
-        parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
+        parts = (*parts[:-1], _LAYERS, parts[-1])
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
@@ -129,7 +141,16 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         for part, section in sections
         if (isinstance(section, Result) and len(section)) or is_shown(part)
     ]
-    return dataclasses.replace(whole, sections=tuple(shown))
+    return dataclasses.replace(whole, sections=tuple(shown), suggestions=tuple(_suggestions(trace)))
+
+
+def _suggestions(trace: Trace) -> Iterator[str]:
+    """Yield how to see the modules of a PyTorch program."""
+    if has_modules(trace):
+        tables = "modules,module_sum" if has_device_work(trace) else "layers"
+        yield f"warpline stats -r {tables} {{files}}"
+    elif not is_of_pytorch(trace) and program_kind(trace) == "pytorch":
+        yield "warpline profile --pytorch=all PROGRAM, for time by module"
 
 
 def _extract(trace: Trace, part: _Extract) -> Result | Skipped:

@@ -33,7 +33,7 @@ def closing(diagnosis: Diagnosis) -> Iterator[Block]:
         Line(f"Skipped: {item.name} ({item.reason})", is_faint=True)
         for item in diagnosis.not_judged
     )
-    yield Section("", (*_excluded(diagnosis), *skipped, Commands(_NEXT, "Next")))
+    yield Section("", (*excluded_steps(diagnosis), *skipped, Commands(_NEXT, "Next")))
 
 
 def findings_command(diagnosis: Diagnosis) -> Iterator[Block]:
@@ -51,7 +51,9 @@ def step_times(diagnosis: Diagnosis, steps: Mapping[str, Any] | None) -> Iterato
     """
     if steps is not None and any(map(lt, steps["start_ns"], steps["end_ns"])):
         command = Commands(("warpline stats -r steps",))
-        yield Section("Step times", (StepTimes(steps), *_excluded(diagnosis), command), "steps")
+        yield Section(
+            "Step times", (StepTimes(steps), *excluded_steps(diagnosis), command), "steps"
+        )
 
 
 def skipped_rules(diagnosis: Diagnosis) -> Iterator[Block]:
@@ -67,6 +69,20 @@ def warnings(diagnosis: Diagnosis) -> Iterator[Block]:
         yield Warnings(tuple(dict.fromkeys(diagnosis.warnings)))
 
 
+def facts_table(title: str, facts: Sequence[tuple[str, str]]) -> Iterator[Block]:
+    """Yield facts, given as names and texts, in a section of their own."""
+    rows = tuple(Row(tuple(map(Cell, pair))) for pair in facts)
+    if rows:
+        yield Section(title, (Table(columns=(Column(""), Column("")), rows=rows),))
+
+
+def unrecorded(items: Sequence[tuple[str, str]]) -> Iterator[Block]:
+    """Yield what was not recorded, each with how to record it."""
+    if items:
+        texts = tuple((Cell(f"{what}: {how}" if how else what),) for what, how in items)
+        yield Section("Not recorded", (Items(texts),), "unrecorded")
+
+
 def environment(facts: Sequence[Sequence[str]]) -> Iterator[Block]:
     """Yield facts about the recording and the machine, given as names and values."""
     rows = tuple(Row(tuple(map(Cell, pair))) for pair in facts)
@@ -74,9 +90,14 @@ def environment(facts: Sequence[Sequence[str]]) -> Iterator[Block]:
     yield Section("Recording", (table,), "environment")
 
 
-def _excluded(diagnosis: Diagnosis) -> Iterator[Line]:
+def excluded_steps(diagnosis: Diagnosis) -> Iterator[Line]:
     """Yield the excluded steps with their reasons; ranks exclude the same steps."""
-    steps = [*dict.fromkeys((s.label or str(s.index), s.reason) for s in diagnosis.steps.excluded)]
+    steps = [
+        *dict.fromkeys(
+            (s.label or str(s.index), f"{s.reason}: {s.cause}" if s.cause else s.reason)
+            for s in diagnosis.steps.excluded
+        )
+    ]
     last = [step for step in steps if step[1] == _LAST]
     named = [step for step in steps if len(last) < _MANY_LAST or step not in last]
     every = [f"{label} ({reason})" for label, reason in named[:_NAMED]]

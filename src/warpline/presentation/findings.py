@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from warpline.presentation.blocks import Block, Cell, FindingBlock, Line, Section
 from warpline.result import Diagnosis, Finding
 from warpline.result.savings import BOUNDS_TEXT, base_text, saving_text
+from warpline.units import plural
 
 _PER_STEP = " per step"
 
@@ -17,6 +18,16 @@ def findings_in_short(diagnosis: Diagnosis) -> Iterator[Block]:
     blocks = tuple(_block(item, step, (("Fix", item.fix),)) for item in diagnosis.findings)
     if blocks:
         yield Section("Findings", (*_base(diagnosis), *blocks))
+
+
+def first_findings(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
+    """Yield the first findings with claim, estimated saving and fix, and the number of others."""
+    step = _step(diagnosis)
+    yield from _base(diagnosis)
+    for item in diagnosis.findings[:most]:
+        yield _block(item, step, (("Fix", item.fix),), has_evidence=False)
+    if len(diagnosis.findings) > most:
+        yield Line(f"{plural(len(diagnosis.findings) - most, 'more finding')} not shown.")
 
 
 def findings(diagnosis: Diagnosis) -> Iterator[Block]:
@@ -46,14 +57,16 @@ def _whole(item: Finding, step: str) -> FindingBlock:
     return _block(item, step, tuple(fact for fact in facts if fact[1]))
 
 
-def _block(item: Finding, step: str, facts: tuple[tuple[str, str], ...]) -> FindingBlock:
+def _block(
+    item: Finding, step: str, facts: tuple[tuple[str, str], ...], *, has_evidence: bool = True
+) -> FindingBlock:
     return FindingBlock(
         id=item.id,
         severity=item.severity,
         title=item.title,
         rule=item.rule,
         claim=item.claim,
-        evidence=tuple(Cell(each.text, each) for each in item.evidence),
+        evidence=tuple(Cell(each.text, each) for each in item.evidence if has_evidence),
         saving=saving_text(item, step),
         facts=facts,
     )

@@ -21,9 +21,12 @@ from warpline.presentation.checks import (
 from warpline.presentation.closing import (
     closing,
     environment,
+    excluded_steps,
+    facts_table,
     findings_command,
     skipped_rules,
     step_times,
+    unrecorded,
     warnings,
 )
 from warpline.presentation.devices import (
@@ -37,12 +40,15 @@ from warpline.presentation.findings import (
     findings_in_notebook,
     findings_in_short,
     findings_on_page,
+    first_findings,
 )
 from warpline.presentation.head import cards, head
 from warpline.presentation.overlaps import overlaps
 from warpline.presentation.phases import all_phases, first_phases, longest_phases
+from warpline.presentation.results import first_rows
 from warpline.presentation.step_source import step_source
-from warpline.result import Diagnosis
+from warpline.presentation.training import training, training_on_screen
+from warpline.result import Diagnosis, Result
 
 
 def screen(diagnosis: Diagnosis) -> Presentation:
@@ -53,6 +59,7 @@ def screen(diagnosis: Diagnosis) -> Presentation:
         *step_source(diagnosis),
         *devices_on_screen(diagnosis, most=2),
         *overlaps(diagnosis, most=6),
+        *training_on_screen(diagnosis),
         *longest_phases(diagnosis, most=8, depth=3),
         *findings_in_short(diagnosis),
         *failed_checks(diagnosis),
@@ -79,10 +86,42 @@ def markdown(diagnosis: Diagnosis) -> Presentation:
         *step_source(diagnosis),
         *devices_in_markdown(diagnosis),
         *overlaps(diagnosis),
+        *training(diagnosis),
         *first_phases(diagnosis, most=12),
         *findings(diagnosis),
         *candidates_table(diagnosis),
         *checklist_table(diagnosis),
+    )
+
+
+def report_markdown(
+    diagnosis: Diagnosis,
+    facts: Sequence[tuple[str, str]],
+    tables: Sequence[Result],
+    missing: Sequence[tuple[str, str]],
+) -> Presentation:
+    """Return what a report in Markdown shows: a page to paste into an issue.
+
+    Args:
+        diagnosis: The diagnosis.
+        facts: Machine, software and recording, as names and texts.
+        tables: Tables of which the first rows are shown, known to `first_rows`.
+        missing: What was not recorded, each with how to record it.
+    """
+    return _presentation(
+        diagnosis,
+        *head(diagnosis, has_warnings=True),
+        *facts_table("Environment", facts),
+        *step_source(diagnosis),
+        *devices_on_screen(diagnosis, most=1),
+        *overlaps(diagnosis, most=4),
+        *training(diagnosis),
+        *first_phases(diagnosis, most=8),
+        *first_rows(tables, most=8),
+        *first_findings(diagnosis, most=5),
+        *failed_checks(diagnosis),
+        *excluded_steps(diagnosis),
+        *unrecorded(missing),
     )
 
 
@@ -128,6 +167,7 @@ def page(
         *devices_on_page(diagnosis, most=16),
         *findings_on_page(diagnosis),
         *step_times(diagnosis, step_lists[0] if step_lists else None),
+        *training(diagnosis),
         *all_phases(diagnosis, least_tenths=5, most=60, depth=4),
         *checklist_on_page(diagnosis),
         *candidates_on_page(diagnosis, most=5),

@@ -17,7 +17,7 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
-from warpline.result import TAIL, Diagnosis, Phase
+from warpline.result import TAIL, Diagnosis, Phase, TrainingPhase
 from warpline.result.shares import counted, percent, tenths
 from warpline.units import format_ns, plural
 
@@ -34,7 +34,7 @@ def longest_phases(diagnosis: Diagnosis, *, most: int, depth: int) -> Iterator[B
     has_steps = _has_steps(diagnosis)
     if not has_steps:
         every = tuple(_without_tail(item) for item in every)
-    per = _count(diagnosis)
+    per = step_count(diagnosis)
     whole_ns = sum(part.ns for item in diagnosis.breakdown for part in counted(item)[0])
     shown = _longest(every, whole_ns, most, depth)
     if not shown:
@@ -50,7 +50,7 @@ def longest_phases(diagnosis: Diagnosis, *, most: int, depth: int) -> Iterator[B
     rows = []
     for item in shown:
         time, share = format_ns(item.total_ns / per), percent(item.total_ns, whole_ns)
-        texts = (_name(item), time, share, _idle(item), _largest_part(item))
+        texts = (_name(item), time, share, idle_share(item), largest_part(item))
         rows.append(Row(tuple(map(Cell, texts)), _depth(item)))
     title = "Phases" + (f", {len(shown)} of {len(every)}" if is_part else "")
     yield Table(columns=columns, rows=tuple(rows), title=title, is_tree=True)
@@ -58,13 +58,13 @@ def longest_phases(diagnosis: Diagnosis, *, most: int, depth: int) -> Iterator[B
 
 def first_phases(diagnosis: Diagnosis, *, most: int) -> Iterator[Block]:
     """Yield the first ranges with their whole paths."""
-    phases, per = diagnosis.phases, _count(diagnosis)
+    phases, per = diagnosis.phases, step_count(diagnosis)
     if not phases:
         return
     rows = []
     for item in phases[:most]:
         name = Cell("/".join(item.path), is_code=True) if item.path else Cell(_OUTSIDE)
-        idle = _idle(item) if item.total_ns else ""
+        idle = idle_share(item) if item.total_ns else ""
         numbers = (f"{item.calls:,}", format_ns(item.total_ns / per), idle)
         rows.append(Row((name, *map(Cell, numbers))))
     heads = (Column(head, is_number=True) for head in ("calls", "per step", "idle"))
@@ -87,7 +87,7 @@ def all_phases(
     ]
     if not any(item.path for item, _ in chosen):
         return
-    per = _count(diagnosis)
+    per = step_count(diagnosis)
     rows = tuple(_full_row(item, share, per) for item, share in chosen[:most])
     numbers = ("calls", "per step" if _has_steps(diagnosis) else "time", "share", "idle")
     columns = (
@@ -107,7 +107,7 @@ def _full_row(item: Phase, share: int, per: int) -> Row:
     name = _name(item)
     label = Cell(name, Link("range", name) if item.path else None)
     time = format_ns(item.total_ns / per)
-    texts = (f"{item.calls:,}", time, tenths(share), _idle(item), _largest_part(item))
+    texts = (f"{item.calls:,}", time, tenths(share), idle_share(item), largest_part(item))
     return Row((label, *map(Cell, texts)), _depth(item))
 
 
@@ -115,7 +115,7 @@ def _has_steps(diagnosis: Diagnosis) -> bool:
     return any(item.count for item in diagnosis.breakdown)
 
 
-def _count(diagnosis: Diagnosis) -> int:
+def step_count(diagnosis: Diagnosis) -> int:
     """Return the number of steps of all GPUs, the divisor of times per step; at least 1."""
     return max(sum(item.count for item in diagnosis.breakdown), 1)
 
@@ -128,11 +128,13 @@ def _depth(item: Phase) -> int:
     return max(len(item.path) - 1, 0)
 
 
-def _idle(item: Phase) -> str:
+def idle_share(item: Phase | TrainingPhase) -> str:
+    """Return the idle share of a phase as text."""
     return percent(sum(part.ns for part in item.parts if part.kind == "idle"), item.total_ns)
 
 
-def _largest_part(item: Phase) -> str:
+def largest_part(item: Phase | TrainingPhase) -> str:
+    """Return the category or idle cause with the most time, empty without time."""
     largest = max(item.parts, key=lambda part: part.ns, default=None)
     return largest.category if largest else ""
 

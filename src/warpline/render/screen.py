@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
@@ -12,14 +12,7 @@ from warpline.presentation.kernel_names import short_names
 from warpline.render import Options
 from warpline.render.escaping import display_width, pad, shorten, visible, wrap
 from warpline.result import Document, Field, Result, Skipped, Texts
-from warpline.units import (
-    Unit,
-    format_bytes,
-    format_count,
-    format_ns,
-    format_rate,
-    format_ratio,
-)
+from warpline.units import Unit, format_ns, format_value
 
 _WIDTH = 100  # without a terminal
 _HEIGHT = 40
@@ -27,14 +20,7 @@ _GAP = "  "
 _LEAST_LABEL = 24
 _FILES = 3  # in the suggested next command
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_FORMATS: Mapping[Unit, Callable[[Any], str]] = {
-    Unit.NS: format_ns,
-    Unit.BYTES: format_bytes,
-    Unit.BYTES_PER_S: format_rate,
-    Unit.RATIO: format_ratio,
-    Unit.COUNT: format_count,
-}
-_SHARES = ("busy_ratio", "span_ratio", "total_ratio")
+_SHARES = ("busy_ratio", "span_ratio", "time_ratio", "total_ratio")
 _OF_KERNELS = ("profiled_kernels", "kernel_samples")  # what warpline kernels prints
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,7 +34,7 @@ def render(document: Document, out: TextIO, options: Options) -> None:
     blocks = [
         list(screen.head(document, processes)),
         *screen.tables(list(sections.values())),
-        [*screen.holdings(holdings), screen.next_step(document)],
+        [*screen.holdings(holdings), *screen.next_steps(document)],
     ]
     is_crowded = sum(len(lines) + 1 for lines in blocks) > _HEIGHT
     out.write(("\n" if is_crowded else "\n\n").join("\n".join(lines) for lines in blocks) + "\n")
@@ -132,8 +118,8 @@ class _Screen:
             if items:
                 yield self._style(self._list(state, items), _DIM)
 
-    def next_step(self, document: Document) -> str:
-        """Return the suggested next command."""
+    def next_steps(self, document: Document) -> Iterator[str]:
+        """Yield the suggested next commands."""
         paths = document.meta["paths"]
         files = [self._clean(shlex.quote(path)) for path in paths[:_FILES]]
         more = ["..."] if len(paths) > _FILES else []
@@ -143,7 +129,10 @@ class _Screen:
         )
         command = "kernels" if _has_counters(document) else "stats"
         command = "analyze" if has_devices else command
-        return f"next: warpline {command} {' '.join(files + more)}"
+        named = " ".join(files + more)
+        yield f"next: warpline {command} {named}"
+        for suggestion in document.suggestions:
+            yield self._fit("      " + suggestion.replace("{files}", named))
 
     def _table(self, section: Result) -> _Table:
         labels = _labels(section)
@@ -234,7 +223,7 @@ def _heading(field: Field) -> str:
 def _cell(field: Field, value: Any) -> str:
     if value is None:
         return "-"
-    return _FORMATS.get(field.unit, str)(value)
+    return format_value(value, field.unit)
 
 
 def _utc(origin_utc_ns: int) -> str:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Severity,
         StepCandidate,
         StepSummary,
+        TrainingPhase,
         severity_rank,
     )
     from warpline.result.rules import RULES, Judge, Rule, rule
@@ -79,6 +80,7 @@ else:
                 "Part",
                 "PartKind",
                 "Phase",
+                "TrainingPhase",
                 "Program",
                 "Replay",
                 "Severity",
@@ -130,6 +132,7 @@ __all__ = [
     "StepCandidate",
     "StepSummary",
     "Texts",
+    "TrainingPhase",
     "Values",
     "analysis",
     "check",

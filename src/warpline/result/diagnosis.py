@@ -197,12 +197,14 @@ class ExcludedStep:
         label: The name of its range, if any.
         process: Process id.
         reason: The reason in a few words.
+        cause: What made it longer, such as ``compilation``, if that is known.
     """
 
     index: int
     label: str | None
     process: int
     reason: str
+    cause: str | None = None
 
 
 @dataclass(frozen=True)
@@ -373,6 +375,23 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class TrainingPhase:
+    """The device time of a phase of training, over the included steps; the phases sum to all.
+
+    Attributes:
+        name: ``forward``, ``backward``, ``optimizer``, ``data`` or ``other``.
+        meaning: What belongs to it, in a few words.
+        total_ns: Time of its work and idle time before that work.
+        parts: The parts of `total_ns`; they sum exactly to it.
+    """
+
+    name: str
+    meaning: str
+    total_ns: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
 class CounterCandidate:
     """A kernel to profile with Nsight Compute.
 
@@ -427,6 +446,8 @@ class Diagnosis(Document):
         checks: The checklist.
         overlaps: Overlap on each device, per process.
         phases: The time of each range's work, in program order.
+        training: The time of each phase of training, if modules or backward functions of PyTorch
+            were recorded.
         counter_candidates: Kernels to profile with Nsight Compute, longest first.
         not_judged: Rules that were skipped, and why.
         replay: Accuracy of the simulation; None if it fails, so that nothing is predicted.
@@ -439,6 +460,7 @@ class Diagnosis(Document):
     checks: tuple[Check, ...] = ()
     overlaps: tuple[Overlap, ...] = ()
     phases: tuple[Phase, ...] = ()
+    training: tuple[TrainingPhase, ...] = ()
     counter_candidates: tuple[CounterCandidate, ...] = ()
     not_judged: tuple[Skipped, ...] = ()
     replay: Replay | None = None
@@ -458,6 +480,7 @@ class Diagnosis(Document):
             "breakdown": [_breakdown_facts(item) for item in self.breakdown],
             "overlap": [asdict(item) for item in self.overlaps],
             "phases": [_phase_facts(item) for item in self.phases],
+            "training": [_phase_facts(item) for item in self.training],
             "findings": [_finding_facts(item) for item in self.findings],
             "checklist": [asdict(item) for item in self.checks],
             "counter_candidates": [asdict(item) for item in self.counter_candidates],
@@ -490,7 +513,7 @@ def _breakdown_facts(item: Breakdown) -> dict[str, Any]:
     return {**facts, "parts": _part_facts(item.parts, item.total_ns)}
 
 
-def _phase_facts(item: Phase) -> dict[str, Any]:
+def _phase_facts(item: Phase | TrainingPhase) -> dict[str, Any]:
     facts = asdict(item)
     return {**facts, "parts": _part_facts(item.parts, item.total_ns)}
 

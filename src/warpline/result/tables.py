@@ -286,12 +286,14 @@ class Document(Displayed):
         meta: Facts about the recording, JSON-ready: paths, producer, span, lost, unread.
         sections: Results and skipped analyses, in order.
         warnings: Sentences about the recording that every reader must see.
+        suggestions: Commands to run next; ``{files}`` stands for those of the document.
     """
 
     title: str
     meta: Mapping[str, Any]
     sections: tuple[Result | Skipped, ...]
     warnings: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         names = ", ".join(section.name for section in self.sections)

@@ -95,10 +95,11 @@ class RangeCollectives:
         spec = TABLES["collective"].column(name)
         if name == "range_id":
             return make_column(spec, self._rows)
-        if name in {"start_ns", "end_ns", "process_id", "thread_id"}:
-            return make_column(spec, self._ranges[name].values[self._rows])
-        if name == "operation_id":
-            return make_column(spec, self._ranges["name_id"].values[self._rows])
+        source = "name_id" if name == "operation_id" else name
+        if source in {"start_ns", "end_ns", "process_id", "thread_id", "name_id"}:
+            if not len(self):  # without names of ranges, there may be no such column
+                return null_column(spec, 0)
+            return make_column(spec, self._ranges[source].values[self._rows])
         if name not in self._values:  # only other formats provide it
             return null_column(spec, len(self))
         intern = self._source.strings.intern_text

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from warpline.frozen import frozen
 from warpline.ops.arrays import is_repeated, repeated, taken
 from warpline.schema import Column
+from warpline.trace.strings import StringPool
 
 Array = npt.NDArray[Any]
 BoolArray = npt.NDArray[np.bool_]
@@ -94,3 +95,14 @@ def concatenate(parts: list[ColumnData]) -> ColumnData:
     if all(part.valid is None for part in parts):
         return ColumnData(values)
     return ColumnData(values, np.concatenate([part.is_valid() for part in parts]))
+
+
+def translated(data: ColumnData, source: StringPool, target: StringPool) -> ColumnData:
+    """Return a column of texts of one pool as one of another, to which missing texts are added."""
+    if source is target or not len(data):
+        return data
+    distinct, codes = np.unique(data.values, return_inverse=True)
+    is_valid = data.is_valid()
+    rows = [target.intern(source.raw(row)) if is_valid.any() else 0 for row in distinct.tolist()]
+    values = np.array(rows, np.int32)[codes]
+    return ColumnData(np.where(is_valid, values, np.int32(0)), data.valid)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +12,9 @@ from warpline.errors import CounterError
 from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.schema import TABLES
-from warpline.trace.column import ColumnData, concatenate, make_column
+from warpline.trace.column import ColumnData, concatenate, make_column, translated
 from warpline.trace.meta import TraceMeta
-from warpline.trace.strings import StringPool
+from warpline.trace.replaced import ReplacedTables
 from warpline.trace.trace import Trace
 from warpline.units import plural
 
@@ -73,7 +73,7 @@ def merge_runs(
     kernels["passes"] = _passes(runs, rows_of_runs)
     tables = {_KERNEL: kernels, _METRIC: _metrics(runs, rows_of_runs, metrics)}
     told = [_deviation(deviating, rows, mode)] if deviating else []
-    return Trace(_MergedSource(runs[0], tables, _meta(runs, [*told, *warnings])))
+    return Trace(ReplacedTables(runs[0], tables, _meta(runs, [*told, *warnings])))
 
 
 def _deviation(deviating: int, rows: I64, mode: str) -> str:
@@ -182,20 +182,9 @@ def _metrics(runs: Sequence[Trace], rows: I64, metrics: Collection[str]) -> dict
             if spec.name == "profiled_kernel_id":
                 part = make_column(spec, owner[chosen])
             elif spec.ref == "string":
-                part = _translated(part, run.strings, strings)
+                part = translated(part, run.strings, strings)
             parts[spec.name].append(part)
     return {name: concatenate(of_runs) for name, of_runs in parts.items()}
-
-
-def _translated(data: ColumnData, source: StringPool, target: StringPool) -> ColumnData:
-    """Return a column of texts of a pool as one of another pool."""
-    if source is target or not len(data):
-        return data
-    distinct, codes = np.unique(data.values, return_inverse=True)
-    is_valid = data.is_valid()
-    rows = [target.intern(source.raw(row)) if is_valid.any() else 0 for row in distinct.tolist()]
-    values = np.array(rows, np.int32)[codes]
-    return ColumnData(np.where(is_valid, values, np.int32(0)), data.valid)
 
 
 def _places(rows: I64, count: int) -> I64:
@@ -256,32 +245,3 @@ def _meta(runs: Sequence[Trace], added: Sequence[str]) -> TraceMeta:
             lost[name] = None if count is None or before is None else before + count
     warnings = dict.fromkeys(text for meta in metas for text in meta.warnings)
     return replace(metas[0], lost=lost, warnings=(*added, *warnings))
-
-
-class _MergedSource:
-    """The first run, with some of its tables replaced."""
-
-    def __init__(
-        self, base: Trace, replaced: Mapping[str, Mapping[str, ColumnData]], meta: TraceMeta
-    ) -> None:
-        self._base = base
-        self._replaced = replaced
-        self.meta = meta
-        self.strings = base.strings
-
-    def tables(self) -> Sequence[str]:
-        """Return the tables of the first run."""
-        return self._base.tables
-
-    def row_count(self, table: str) -> int:
-        """Return the number of rows of a table."""
-        replaced = self._replaced.get(table)
-        return (
-            self._base.row_count(table) if replaced is None else len(next(iter(replaced.values())))
-        )
-
-    def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
-        """Return columns of a table."""
-        if table not in self._replaced:
-            return self._base.columns(table, *columns)
-        return {name: self._replaced[table][name] for name in columns}

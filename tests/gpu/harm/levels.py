@@ -31,6 +31,7 @@ _ALL_THERE_IS = (
     "--cuda-trace-all-apis=true",
     "--cuda-waits=cupti",
     "--cudabacktrace=all:0",
+    "--python-backtrace=cuda",
 )
 _FAULTS = ("--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true")
 _RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")

@@ -13,6 +13,8 @@
 #include "session/process.h"
 #include "session/thread_log.h"
 #include "stack/call_chain.h"
+#include "stack/python_chain.h"
+#include "stack/walk.h"
 #include "steps/steps.h"
 #include "warpline_cuda.h"
 
@@ -41,6 +43,7 @@ struct Call {
   bool is_profilers() const { return role == Role::kProfilerStart || role == Role::kProfilerStop; }
 
   std::int64_t chain_from_ns = kNoChains;
+  std::int64_t python_chain_from_ns = kNoChains;
 };
 Call g_calls[2][kMaxCalls];  // [domain - 1]; written before any callback is on
 cupti::Functions g_functions;  // likewise
@@ -126,7 +129,9 @@ Call describe(const char* full_name, Domain domain, const CudaConfig& config) {
   const bool is_work = begins_with_any(name, kWorkStarts);
   Call call;
   call.name = full_name;
-  call.chain_from_ns = config.chains_from_ns[static_cast<std::size_t>(kind_of(name))];
+  const auto kind = static_cast<std::size_t>(kind_of(name));
+  call.chain_from_ns = config.chains_from_ns[kind];
+  call.python_chain_from_ns = config.python_chains_from_ns[kind];
   call.is_chosen = calls == CudaCalls::kAll ||
                    (calls == CudaCalls::kTelling &&
                     (is_work || begins_with_any(name, kTellingStarts)));
@@ -173,11 +178,14 @@ bool define_name(ThreadLog& log, std::uint32_t key, const Call& call) noexcept {
   return true;
 }
 
+bool lasts(std::int64_t duration, std::int64_t from_ns) noexcept {
+  return from_ns >= 0 && duration >= from_ns;
+}
+
 void record(std::uint32_t key, const Call& call, const cupti::CallData& data) noexcept {
   const std::int64_t end = now_ns();
   LogLease log = recording_log();
   if (!log || !define_name(*log, key, call)) return;
-  const bool wants_chain = call.chain_from_ns >= 0 && end - t_calls.start >= call.chain_from_ns;
   raw::Call record{
       .flags = call.flags,
       .call = key & 0xffff,
@@ -186,8 +194,13 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
       .end_ns = static_cast<std::uint64_t>(end),
       .correlation = written_correlation(data.correlation),
       .status = data.status == nullptr ? 0 : *static_cast<const std::uint32_t*>(data.status)};
-  if (wants_chain) record.chain = write_chain(*log);
+  NativeStack stack;
+  if (lasts(end - t_calls.start, call.chain_from_ns)) record.chain = write_chain(*log, stack);
   if (record.chain != 0) record.flags |= raw::Call::kHasChain;
+  if (lasts(end - t_calls.start, call.python_chain_from_ns)) {
+    record.python_chain = write_python_chain(*log, stack);
+    if (record.python_chain != 0) record.flags |= raw::Call::kHasPythonChain;
+  }
   if (call.parameters.concerns != Concerns::kNothing) {
     add_target(g_functions, call.parameters, data, record);
   }

@@ -59,24 +59,28 @@ constexpr CudaSwitch kCudaSwitches[] = {
     {"cuda_gpu_faults", &CudaConfig::gpu_faults},
 };
 
-constexpr std::string_view kChainKeys[kCallKinds] = {
-    "cuda_chains_kernel", "cuda_chains_memory", "cuda_chains_sync", "cuda_chains_other"};
+constexpr std::string_view kCallKindNames[kCallKinds] = {"kernel", "memory", "sync", "other"};
 
-void set_chains(CudaConfig& config, std::string_view key, const std::string& value) {
+void set_chains(std::int64_t (&from_ns)[kCallKinds], std::string_view kind,
+                const std::string& value) {
   constexpr std::uint64_t longest = std::uint64_t{1} << 60;
-  const std::uint64_t from_ns = number(value, longest + 1);
-  for (std::size_t kind = 0; kind < kCallKinds; ++kind) {
-    if (key != kChainKeys[kind] || from_ns > longest) continue;
-    config.chains_from_ns[kind] = static_cast<std::int64_t>(from_ns);
+  const std::uint64_t given = number(value, longest + 1);
+  for (std::size_t i = 0; i < kCallKinds; ++i) {
+    if (kind == kCallKindNames[i] && given <= longest) from_ns[i] = static_cast<std::int64_t>(given);
   }
 }
+
+constexpr std::string_view kChainKey = "cuda_chains_", kPythonChainKey = "cuda_python_chains_";
 
 void set_cuda(CudaConfig& config, std::string_view key, const std::string& value) {
   for (const CudaSwitch& known : kCudaSwitches) {
     if (key == known.key) config.*known.field = value != "0";
   }
-  set_chains(config, key, value);
-  if (key == "cupti_path") {
+  if (key.starts_with(kChainKey)) {
+    set_chains(config.chains_from_ns, key.substr(kChainKey.size()), value);
+  } else if (key.starts_with(kPythonChainKey)) {
+    set_chains(config.python_chains_from_ns, key.substr(kPythonChainKey.size()), value);
+  } else if (key == "cupti_path") {
     config.library_paths.push_back(value);
   } else if (key == "cuda_api") {
     config.calls = value == "none"  ? CudaCalls::kNone

@@ -38,6 +38,8 @@ struct CudaConfig {
   // By CallKind, cuda_chains_kernel|memory|sync|other=NS: calls with at least this duration have a
   // call chain.
   std::int64_t chains_from_ns[kCallKinds] = {kNoChains, kNoChains, kNoChains, kNoChains};
+  // The same for Python's stacks, cuda_python_chains_KIND=NS.
+  std::int64_t python_chains_from_ns[kCallKinds] = {kNoChains, kNoChains, kNoChains, kNoChains};
   std::uint64_t flush_ms = 1000;           // at most this much is missing if the program is killed
   // CUPTI is detached in pauses expected to last at least this long (see cupti/detach.h); 0: never.
   std::uint64_t detach_ms = 0;

@@ -12,29 +12,13 @@
 #include "session/process.h"
 #include "session/thread_log.h"
 #include "stack/walk.h"
+#include "stack/written_chains.h"
 #include "warpline_cuda.h"
 
 namespace warpline::agent {
 namespace {
 
-constexpr std::size_t kKnownChains = 1024;
-
-// The chains that this thread's log has, by their number; of two that share a place the later.
-struct WrittenChains {
-  std::uint64_t generation;
-  const ThreadLog* log;
-  std::uint64_t numbers[kKnownChains];
-};
 thread_local constinit WrittenChains t_written{0, nullptr, {}};
-
-std::uint64_t number_of(const std::uint64_t* frames, std::size_t count) noexcept {
-  std::uint64_t hash = count;
-  for (std::size_t i = 0; i < count; ++i) {
-    hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return hash == 0 ? 1 : hash;
-}
 
 // ---- modules
 
@@ -154,16 +138,6 @@ int read_loads(dl_phdr_info* module, std::size_t, void* data) noexcept {
   return 1;
 }
 
-bool write_frames(ThreadLog& log, std::uint64_t number, const std::uint64_t* frames,
-                  std::size_t count) noexcept {
-  std::uint64_t* room = log.reserve(2 + count);
-  if (room == nullptr) return false;
-  room[1] = number;
-  std::memcpy(room + 2, frames, count * sizeof *frames);
-  log.commit(room, raw::Kind::kChain, 0, 2 + count, 0, false);
-  return true;
-}
-
 }  // namespace
 
 void write_modules(ThreadLog& log) noexcept {
@@ -185,20 +159,14 @@ void write_modules(ThreadLog& log) noexcept {
   g_seen_generation.store(generation, std::memory_order_release);
 }
 
-std::uint64_t write_chain(ThreadLog& log) noexcept {
-  std::uint64_t frames[kMaxFrames];
-  const std::size_t count = walk_stack(frames);
-  if (count == 0) return 0;
-  const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
-  WrittenChains& written = t_written;
-  if (written.generation != generation || written.log != &log) [[unlikely]] {
-    written = {generation, &log, {}};
-  }
-  const std::uint64_t number = number_of(frames, count);
-  std::uint64_t& known = written.numbers[number % kKnownChains];
+std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept {
+  walk_stack(stack);
+  if (stack.count == 0) return 0;
+  const std::uint64_t number = chain_number(stack.frames, stack.count);
+  std::uint64_t& known = t_written.place_of(number, log);
   if (known == number) [[likely]] return number;
   write_modules(log);
-  if (!write_frames(log, number, frames, count)) return 0;
+  if (!write_words(log, raw::Kind::kChain, number, stack.frames, stack.count)) return 0;
   known = number;
   return number;
 }

@@ -6,11 +6,12 @@
 namespace warpline::agent {
 
 class ThreadLog;
+struct NativeStack;
 
-// Walks the calling thread's stack and writes its chain to the log, unless the log already has it,
+// Walks the calling thread's stack into `stack` and writes its chain to the log, unless the log already has it,
 // together with newly loaded modules of the process. Returns the chain's number, or 0
 // if there is none. The caller holds a lease of the log.
-std::uint64_t write_chain(ThreadLog& log) noexcept;
+std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept;
 
 // Writes the modules of the process that no log of it has yet: without them addresses have no names.
 // The caller holds a lease of the log.

@@ -154,19 +154,26 @@ bool is_own(std::uint64_t address) noexcept {
 
 }  // namespace
 
-[[gnu::noinline]] std::size_t walk_stack(std::uint64_t* frames) noexcept {
+[[gnu::noinline]] void walk_stack(NativeStack& found) noexcept {
+  found.count = 0;
   ThreadStack& stack = t_stack;
   if (stack.top == 0) [[unlikely]] find_stack(stack);
   Registers now = registers_here();
-  if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return 0;
-  std::size_t count = 0;
+  if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return;
   bool is_return = false;
-  while (count < kMaxFrames && go_up(stack, now, is_return)) {
+  while (found.count < kMaxFrames && go_up(stack, now, is_return)) {
     is_return = true;
-    if (count == 0 && is_own(now.instruction)) continue;
-    frames[count++] = now.instruction;
+    if (found.count == 0 && is_own(now.instruction)) continue;
+    found.frames[found.count] = now.instruction;
+    found.bottoms[found.count++] = now.stack_pointer;
   }
-  return count;
+}
+
+bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept {
+  ThreadStack& stack = t_stack;
+  if (stack.top == 0) [[unlikely]] find_stack(stack);
+  const auto low = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
+  return low >= stack.bottom && address >= low && address < stack.top && stack.top - address >= bytes;
 }
 
 }  // namespace warpline::agent

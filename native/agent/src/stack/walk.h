@@ -14,10 +14,18 @@ namespace warpline::agent {
 
 inline constexpr std::size_t kMaxFrames = 64;
 
-// Writes the return addresses of the calling thread, innermost first, into `frames`, which has room
-// for kMaxFrames; those of the agent itself are left out. Returns how many there are: none on a
-// stack that is not the thread's own, such as a coroutine's. Any thread; the first call of a
-// thread, and a return address that is new, may allocate.
-std::size_t walk_stack(std::uint64_t* frames) noexcept;
+struct NativeStack {
+  std::size_t count = 0;
+  std::uint64_t frames[kMaxFrames];   // return addresses, innermost first
+  std::uint64_t bottoms[kMaxFrames];  // where the stack of each function begins: it ends at the next
+};
+
+// Fills the stack of the calling thread; frames of the agent itself are left out. There are none on a
+// stack that is not the thread's own, such as a coroutine's. Any thread; the first call of a thread,
+// and a return address that is new, may allocate.
+void walk_stack(NativeStack& found) noexcept;
+
+// Whether bytes lie in the used part of the calling thread's stack, and so can be read.
+bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept;
 
 }  // namespace warpline::agent

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "raw/demangle.h"
+#include "raw/python_lines.h"
 #include "raw/texts.h"
 #include "warpline_cuda.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMaxChains = 1U << 20;
 constexpr std::size_t kMaxFrames = 64;
+constexpr std::size_t kMaxPythonFrames = 128;
 constexpr std::size_t kMaxModules = 1U << 16;  // of a process
 
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -128,6 +130,14 @@ class CodeNames {
     return warpline::is_profiler(modules_.at(process, instruction));
   }
 
+  // Whether an instruction is one of CPython's interpreter.
+  bool is_interpreter(int32_t process, uint64_t instruction) {
+    const CodeModule *module = modules_.at(process, instruction);
+    if (module == nullptr) return false;
+    const std::string_view name = names_[place_in(*module, instruction)];
+    return name.starts_with("_PyEval_EvalFrameDefault") || name.starts_with("_TAIL_CALL_");
+  }
+
   // The frame of an instruction that was added, shown as `address` where it has no name.
   CodeFrame frame(int32_t process, uint64_t instruction, uint64_t address, RawTexts &texts) {
     const CodeModule *module = modules_.at(process, instruction);
@@ -135,12 +145,88 @@ class CodeNames {
         module == nullptr ? std::string() : names_[place_in(*module, instruction)];
     const std::string shown = name.empty() ? hexadecimal(address) : demangle_kernel(name).full;
     const std::string_view path = module == nullptr ? "[unknown]" : std::string_view(module->path);
-    return {texts.intern(shown), texts.intern(path), name.empty(), address};
+    return {.symbol = texts.intern(shown),
+            .module = texts.intern(path),
+            .is_unresolved = name.empty(),
+            .address = address};
   }
 
  private:
   Modules modules_;
   std::map<Place, std::string> names_;
+};
+
+CodeFrame python_frame(const CallChains &chains, int32_t process, const uint64_t *words,
+                       RawTexts &texts) {
+  const auto found = chains.python_code.find({process, words[0]});
+  CodeFrame frame{.kind = CodeKind::kPython};
+  frame.is_unresolved = found == chains.python_code.end();
+  if (frame.is_unresolved) {
+    frame.symbol = frame.module = texts.intern("[unknown]");
+    return frame;
+  }
+  const PythonCode &code = found->second;
+  frame.symbol = texts.intern(code.name);
+  frame.module = texts.intern(code.file);
+  const uint64_t offset = words[1] & raw::PythonFrame::kBeforeStart;
+  frame.line = python_line(code.format, code.lines, code.first_line, offset);
+  return frame;
+}
+
+// Takes the frames of a chain together, innermost first. A frame of the interpreter stands for all frames of
+// Python that it ran, to the one where it was entered.
+class Merged {
+ public:
+  Merged(CallChains &chains, CodeNames &names, RawTexts &texts)
+      : chains_(chains), names_(names), texts_(texts) {}
+
+  const std::vector<CodeFrame> &frames_of(const CallChain &chain) {
+    frames_.clear();
+    python_ = chains_.python_words.data() + chain.python.first;
+    python_end_ = python_ + chain.python.count;
+    const uint64_t *native = chains_.addresses.data() + chain.native.first;
+    uint32_t inner = 0;
+    while (inner < chain.native.count && names_.is_profiler(chain.process, call_of(native[inner]))) {
+      ++inner;
+    }
+    for (uint32_t i = inner; i < chain.native.count; ++i) {
+      const uint64_t call = call_of(native[i]);
+      if (runs_python(chain.process, i, call)) {
+        add_python(chain.process);
+      } else {
+        frames_.push_back(names_.frame(chain.process, call, native[i], texts_));
+      }
+    }
+    while (python_ != python_end_) add_python(chain.process);
+    return frames_;
+  }
+
+ private:
+  // Whether the native frame is the one in which the next frames of Python were run: where the agent
+  // does not know that, the interpreter has a name.
+  bool runs_python(int32_t process, uint32_t number, uint64_t call) {
+    const uint64_t *end = python_;
+    while (end != python_end_ && (end[1] & raw::PythonFrame::kIsEntry) == 0) end += 2;
+    if (end == python_end_) return python_ != end && names_.is_interpreter(process, call);
+    const uint64_t native = end[1] >> raw::PythonFrame::kNativeShift;
+    return native == 0 ? names_.is_interpreter(process, call) : native == number + 1;
+  }
+
+  void add_python(int32_t process) {
+    bool is_entry = false;
+    while (python_ != python_end_ && !is_entry) {
+      frames_.push_back(python_frame(chains_, process, python_, texts_));
+      is_entry = (python_[1] & raw::PythonFrame::kIsEntry) != 0;
+      python_ += 2;
+    }
+  }
+
+  CallChains &chains_;
+  CodeNames &names_;
+  RawTexts &texts_;
+  std::vector<CodeFrame> frames_;
+  const uint64_t *python_ = nullptr;
+  const uint64_t *python_end_ = nullptr;
 };
 
 }  // namespace
@@ -150,8 +236,10 @@ bool CallChains::add_chain(int32_t process, const uint64_t *record, std::size_t 
   if (chains.size() >= kMaxChains) return true;
   const auto number = static_cast<uint32_t>(chains.size() + 1);
   if (!chain_of.try_emplace({process, record[1]}, number).second) return true;
-  chains.push_back({process, static_cast<uint32_t>(addresses.size()),
-                    static_cast<uint32_t>(words - 2), -1});
+  CallChain chain;
+  chain.process = process;
+  chain.native = {static_cast<uint32_t>(addresses.size()), static_cast<uint32_t>(words - 2)};
+  chains.push_back(chain);
   addresses.insert(addresses.end(), record + 2, record + words);
   return true;
 }
@@ -170,6 +258,49 @@ bool CallChains::add_module(int32_t process, const uint64_t *record, std::size_t
   module.path.assign(path, strnlen(path, bytes - sizeof text));
   all.push_back(std::move(module));
   return true;
+}
+
+bool CallChains::add_python_chain(int32_t process, const uint64_t *record, std::size_t words) {
+  if (words < 4 || words % 2 != 0 || words > 2 + 2 * kMaxPythonFrames) return false;
+  if (python_chains.size() >= kMaxChains) return true;
+  const ChainWords chain{static_cast<uint32_t>(python_words.size()),
+                         static_cast<uint32_t>(words - 2)};
+  if (!python_chains.try_emplace({process, record[1]}, chain).second) return true;
+  python_words.insert(python_words.end(), record + 2, record + words);
+  return true;
+}
+
+bool CallChains::add_python_code(int32_t process, const uint64_t *record, std::size_t words) {
+  if (words < 3 || record[2] > words * 8) return false;
+  const std::size_t bytes = record[2];
+  raw::PythonCodeText text;
+  if (3 + raw::words_for(bytes) != words || bytes < sizeof text) return false;
+  std::memcpy(&text, record + 3, sizeof text);
+  std::string_view rest(reinterpret_cast<const char *>(record + 3) + sizeof text,
+                        bytes - sizeof text);
+  if (text.file_bytes > rest.size() || text.name_bytes > rest.size() - text.file_bytes) return false;
+  PythonCode &code = python_code[{process, record[1]}];
+  code.file = rest.substr(0, text.file_bytes);
+  code.name = rest.substr(text.file_bytes, text.name_bytes);
+  code.lines = rest.substr(std::size_t{text.file_bytes} + text.name_bytes);
+  code.format = text.format;
+  code.first_line = text.first_line;
+  return true;
+}
+
+uint32_t CallChains::add_python(int32_t process, uint32_t native, uint64_t python_number) {
+  const auto python = python_chains.find({process, python_number});
+  if (python == python_chains.end()) return native;
+  const auto [found, is_new] = with_python.try_emplace(
+      {native, python->second.first}, static_cast<uint32_t>(chains.size() + 1));
+  if (is_new) {
+    CallChain chain;
+    chain.process = process;
+    if (native != 0) chain.native = chains[native - 1].native;
+    chain.python = python->second;
+    chains.push_back(chain);
+  }
+  return found->second;
 }
 
 uint32_t CallChains::find(int32_t process, uint64_t number) const {
@@ -194,22 +325,17 @@ std::vector<CodePlace> places_of(const CallChains &chains,
 void seal_chains(CallChains &chains, RawTexts &texts) {
   CodeNames names(chains);
   for (const CallChain &chain : chains.chains) {
-    for (uint32_t i = 0; i < chain.count; ++i) {
-      names.add(chain.process, call_of(chains.addresses[chain.first + i]));
+    for (uint32_t i = 0; i < chain.native.count; ++i) {
+      names.add(chain.process, call_of(chains.addresses[chain.native.first + i]));
     }
   }
   names.name();
+  Merged merged(chains, names, texts);
   Interned interned(chains);
   for (CallChain &chain : chains.chains) {
-    const uint64_t *addresses = chains.addresses.data() + chain.first;
-    uint32_t inner = 0;
-    while (inner < chain.count && names.is_profiler(chain.process, call_of(addresses[inner]))) {
-      ++inner;
-    }
-    for (uint32_t i = chain.count; i > inner; --i) {  // outermost first
-      const uint64_t address = addresses[i - 1];
-      chain.stack = interned.stack(
-          chain.stack, names.frame(chain.process, call_of(address), address, texts));
+    const std::vector<CodeFrame> &frames = merged.frames_of(chain);
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {  // outermost first
+      chain.stack = interned.stack(chain.stack, *frame);
     }
   }
 }

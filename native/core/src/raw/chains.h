@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "raw/symbols.h"
+#include "warpline_cuda.h"
 
 namespace warpline {
 
@@ -24,18 +25,39 @@ struct CodeModule {
   std::string path;
 };
 
+// Words of a record that was read.
+struct ChainWords {
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+// What a call has: a native chain, one of Python, or both.
 struct CallChain {
   int32_t process = 0;
-  uint32_t first = 0;  // of its addresses
-  uint32_t count = 0;
+  ChainWords native;   // of `addresses`
+  ChainWords python;   // of `python_words`, two for each frame
   int32_t stack = -1;  // once sealed; -1 for a chain without frames
 };
+
+// The code of a Python function.
+struct PythonCode {
+  std::string file;
+  std::string name;
+  std::string lines;  // the table of them
+  raw::PythonLines format{};
+  uint32_t first_line = 0;
+};
+
+// Kinds of code, as the schema numbers them.
+enum class CodeKind : int32_t { kNative = 1, kPython = 3 };
 
 struct CodeFrame {
   int32_t symbol = 0;  // texts
   int32_t module = 0;
   bool is_unresolved = false;
-  uint64_t address = 0;
+  uint64_t address = 0;  // native code
+  int64_t line = 0;      // 0: not known
+  CodeKind kind = CodeKind::kNative;
 
   auto operator<=>(const CodeFrame &) const = default;
 };
@@ -48,9 +70,17 @@ struct Stack {
 };
 
 struct CallChains {
+  // Of a process, by the agent's number.
+  template <class Item>
+  using ByNumber = std::map<std::pair<int32_t, uint64_t>, Item>;
+
   std::vector<CallChain> chains;
   std::vector<uint64_t> addresses;
-  std::map<std::pair<int32_t, uint64_t>, uint32_t> chain_of;  // process, the agent's number
+  std::vector<uint64_t> python_words;
+  ByNumber<uint32_t> chain_of;  // native alone
+  ByNumber<ChainWords> python_chains;
+  ByNumber<PythonCode> python_code;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> with_python;  // native or 0, first word of Python
   std::map<int32_t, std::vector<CodeModule>> modules;         // by process
   std::vector<Stack> stacks;                                  // once sealed
   std::vector<CodeFrame> frames;
@@ -58,9 +88,13 @@ struct CallChains {
   // Each takes the whole record and returns whether it is sound.
   bool add_chain(int32_t process, const uint64_t *record, std::size_t words);
   bool add_module(int32_t process, const uint64_t *record, std::size_t words);
+  bool add_python_chain(int32_t process, const uint64_t *record, std::size_t words);
+  bool add_python_code(int32_t process, const uint64_t *record, std::size_t words);
 
   // Returns the chain of a number, counted from 1, or 0 if there is none.
   uint32_t find(int32_t process, uint64_t number) const;
+  // Returns the chain that has the frames of Python as well; `native` is what `find` returned.
+  uint32_t add_python(int32_t process, uint32_t native, uint64_t python_number);
   // Returns the stack of a chain, -1 if it has none.
   int32_t stack_of(uint32_t chain) const { return chain == 0 ? -1 : chains[chain - 1].stack; }
 };
@@ -77,7 +111,8 @@ std::vector<CodePlace> places_of(const CallChains &chains,
                                  const std::vector<std::pair<int32_t, uint64_t>> &instructions,
                                  RawTexts &texts);
 
-// Makes functions of addresses; equal frames, and stacks of equal callers, share a row. Frames of the profiler at a chain's inner end are left out.
+// Makes functions of addresses; equal frames, and stacks of equal callers, share a row. Frames of the
+// profiler at a chain's inner end are left out. Python's frames take the place of the interpreter's.
 void seal_chains(CallChains &chains, RawTexts &texts);
 
 }  // namespace warpline

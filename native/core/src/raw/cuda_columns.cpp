@@ -14,7 +14,6 @@ const CudaTables &cuda(const RawTables &t) { return t.cuda; }
 // Zero is how CUDA writes "none".
 Maybe some(uint64_t value) { return {static_cast<int64_t>(value), value != 0}; }
 Maybe when(bool is_there, uint64_t value) { return {static_cast<int64_t>(value), is_there}; }
-Maybe whole(uint64_t value) { return {static_cast<int64_t>(value), true}; }
 
 const CudaDevice &device(const RawTables &t, std::size_t row) { return cuda(t).devices[row]; }
 const CudaDeviceAttribute &attribute(const RawTables &t, std::size_t row) {
@@ -33,9 +32,11 @@ const Column kCudaColumns[] = {
 
     WL_COLUMN("frame/symbol_id", int32_t, known(frame(t, row).symbol)),
     WL_COLUMN("frame/module_id", int32_t, known(frame(t, row).module)),
-    WL_COLUMN("frame/kind", int32_t, known(1)),  // native code
+    WL_COLUMN("frame/line", int64_t, (Maybe{frame(t, row).line, frame(t, row).line != 0})),
+    WL_COLUMN("frame/kind", int32_t, known(static_cast<int64_t>(frame(t, row).kind))),
     WL_COLUMN("frame/is_unresolved", uint8_t, known(frame(t, row).is_unresolved)),
-    WL_COLUMN("frame/address", int64_t, whole(frame(t, row).address)),
+    WL_COLUMN("frame/address", int64_t,
+              when(frame(t, row).kind == CodeKind::kNative, frame(t, row).address)),
 
     WL_COLUMN("device/gpu_index", int64_t, known(device(t, row).index)),
     WL_COLUMN("device/name_id", int32_t, row_or_null(device(t, row).name)),

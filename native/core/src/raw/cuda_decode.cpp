@@ -112,6 +112,10 @@ Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
     case Kind::kDeviceAttribute: return {.is_sound = on_device_attribute(record, words)};
     case Kind::kChain: return {.is_sound = cuda_.chains.add_chain(process_, record, words)};
     case Kind::kModule: return {.is_sound = cuda_.chains.add_module(process_, record, words)};
+    case Kind::kPythonChain:
+      return {.is_sound = cuda_.chains.add_python_chain(process_, record, words)};
+    case Kind::kPythonCode:
+      return {.is_sound = cuda_.chains.add_python_code(process_, record, words)};
     case Kind::kCall: return take<raw::Call>(record, words);
     case Kind::kWait: return take<raw::Wait>(record, words);
     case Kind::kEvent: return take<raw::Event>(record, words);
@@ -187,6 +191,10 @@ bool CudaDecoder::on(const raw::Call &record) {
   call.thread = *thread_;
   if (record.has(raw::Call::kHasChain)) {
     call.chain_number = cuda_.chains.find(process_, record.chain);
+  }
+  if (record.has(raw::Call::kHasPythonChain)) {
+    call.chain_number =
+        cuda_.chains.add_python(process_, call.chain_number, record.python_chain);
   }
   call.call_name = call_names_[api].get(record.call);
   if (call.call_name < 0) {

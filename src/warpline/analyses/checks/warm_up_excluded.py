@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from warpline.derived.breakdown.measured_time import measured_time
+from warpline.derived.breakdown.warm_up import excluded_steps
 from warpline.result.checks import Outcome, check
 from warpline.trace import Run
-from warpline.units import plural
 
 
 @check(
@@ -22,11 +22,9 @@ def warm_up_excluded(run: Run) -> Outcome:
     if not len(measured.steps):
         return Outcome("unknown", "no steps found", unit="count")
     excluded = len(measured.steps) - int(measured.steps.included.sum())
-    reasons = ", ".join(dict.fromkeys(item.reason for item in measured.steps.excluded))
-    why = f" ({reasons})" if reasons else ""
     return Outcome(
         "pass" if measured.has_steps else "fail",
-        f"{excluded} of {plural(len(measured.steps), 'step')} excluded{why}",
+        excluded_steps(run),
         float(excluded),
         "count",
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from warpline.derived.breakdown.kernel_times import kernel_times
+from warpline.derived.breakdown.kernel_times import kernel_sums, kernel_times
 from warpline.derived.efficiency.profiler import NSIGHT_COMPUTE, counter_profiler
 from warpline.derived.kernels.categories import operation_categories
 from warpline.derived.steps import STEP_ARGUMENT
@@ -17,7 +17,6 @@ from warpline.derived.time_parts import TimePart
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize
 from warpline.redaction import run_as_typed
 from warpline.result import Arguments, Field, Result, Skipped, analysis, column_of
 from warpline.trace import Trace
@@ -68,20 +67,13 @@ def counter_candidates(trace: Trace, arguments: Arguments) -> Result | Skipped:
     if (profiler := counter_profiler(trace)) != NSIGHT_COMPUTE:
         return Skipped(NAME, "Nsight Compute does not profile AMD GPUs", f"use {profiler}")
     run = run_of(trace, arguments)
-    rows, times, _ = kernel_times(run)
+    rows, sums = kernel_times(run).kernel, kernel_sums(run)
     windows = measure_windows(run)
     whole_ns = max(int((windows.end_ns - windows.start_ns).sum()), 1)
-    ids = trace.columns("kernel", "name_id")["name_id"].values
-    names = factorize(ids[operations(trace).row[rows]])
-    sums = np.zeros(names.n_groups, np.int64)
-    np.add.at(sums, names.codes, times)
-    texts = trace.strings.texts(names.uniques.tolist())
-    # Order kernels of equal time by name: the numbers of strings depend on the file.
-    order = sorted(range(names.n_groups), key=lambda code: (-int(sums[code]), texts[code]))[:_MOST]
     candidates = [
-        _candidate(trace, rows[names.codes == code], int(sums[code]), whole_ns)
-        for code in order
-        if sums[code] >= _LEAST_SHARE * whole_ns
+        _candidate(trace, rows[sums.group == place], total_ns, whole_ns)
+        for place, total_ns in enumerate(sums.ns[:_MOST].tolist())
+        if total_ns >= _LEAST_SHARE * whole_ns
     ]
     columns = {field.name: column_of([row[field.name] for row in candidates]) for field in FIELDS}
     return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("name",))

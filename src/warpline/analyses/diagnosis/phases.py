@@ -7,8 +7,10 @@ import numpy as np
 from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
+from warpline.derived.breakdown.warm_up import excluded_steps
 from warpline.derived.steps import STEP_ARGUMENT
 from warpline.derived.steps.ranges import run_of
+from warpline.derived.steps.times import steps
 from warpline.derived.time_parts import BUSY, IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
@@ -82,7 +84,8 @@ def phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
     tree_times = find_phases(run)
     rows = np.flatnonzero(tree_times.total_ns.any(axis=1) | (tree_times.calls > 0))
     columns = _values(tree_times, rows)
-    return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("path",))
+    notes = (excluded_steps(run),) if steps(run).included.any() else ()
+    return Result(":".join((NAME, *arguments)), TITLE, FIELDS, columns, ("path",), notes)
 
 
 def _values(tree_times: Phases, rows: I64) -> dict[str, Values]:

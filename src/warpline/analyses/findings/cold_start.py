@@ -9,7 +9,13 @@ import numpy as np
 
 from warpline.derived.breakdown.partition import RankWindows, step_partition
 from warpline.derived.breakdown.step_scope import step_scope
-from warpline.derived.idle.code_loading import ThreadSpans, code_loading, compiling, timings
+from warpline.derived.idle.code_loading import (
+    ThreadSpans,
+    code_loading,
+    compiling,
+    is_tuning,
+    timings,
+)
 from warpline.derived.idle.host_calls import device_of_thread
 from warpline.derived.recorder import calls_hint, hints
 from warpline.derived.severity import severity_of
@@ -29,10 +35,6 @@ TITLE = "Code is loaded or compiled during the analyzed steps"
 
 _LEAST_SHARE = 0.05
 _MOST_STEPS = 0.5  # of the steps: what happens in fewer does not affect the median step
-# Reads of event times in a step: this many, and this many times those of the usual step, show that
-# a library compares kernels.
-_LEAST_TIMINGS = 8
-_MORE_TIMINGS = 4
 _SHOWN = 5
 # Of a CPU gap before code is loaded: part of it may be other work.
 _LOADED, _COMPILED = Estimate(0.0, 0.0, 0.0), Estimate(0.0, 0.0, 0.5)
@@ -236,7 +238,7 @@ def _tuned(timed: ThreadSpans, step: I64, count: int) -> ThreadSpans:
     """
     number = np.bincount(step, minlength=count)
     usual = float(np.median(number)) if count > 1 else 0.0
-    many = np.flatnonzero((number >= _LEAST_TIMINGS) & (number >= _MORE_TIMINGS * usual))
+    many = np.flatnonzero(is_tuning(number, usual))
     first = group_stats(step, timed.start_ns, len(number)).min[many]
     last = group_stats(step, timed.end_ns, len(number)).max[many]
     at = np.array([np.flatnonzero(step == place)[0] for place in many.tolist()], np.int64)

@@ -7,6 +7,7 @@ import numpy as np
 from warpline.derived.breakdown.jax_advice import launch_less
 from warpline.derived.breakdown.partition import RankWindows, step_partition
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.efficiency.tiny_work import tiny_work
 from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.program import is_compiled, program_kind
@@ -42,7 +43,10 @@ def graph_opportunity(run: Run) -> list[Finding]:
     Why it matters: A CUDA graph launches all of them with one call, without framework overhead.
     How it is found: By kernel names in launch order. At least three steps and 90% of all steps
         must be equal.
-    What to do: Capture the step, or its forward and backward passes, as a CUDA graph.
+    What to do: Capture the step, or its forward and backward passes, as a CUDA graph. If at least
+        80% of the kernels have blocks for less than half of the SMs, and take at most 10 us and no
+        longer than a launch, the GPU has little to do: larger batches hardly take longer. `warpline
+        bench gemm` shows from which size on a GEMM takes longer than its launch.
     Limits: Captured code must not synchronize, allocate with cudaMalloc, or branch on tensor
         values. Each set of shapes needs its own graph. A recording does not show whether kernel
         arguments are equal.
@@ -70,6 +74,7 @@ def graph_opportunity(run: Run) -> list[Finding]:
             f" The CPU reads back {plural(number, 'result')}{scope.each}: read results after the"
             f" {'step' if is_jax else 'graph'}, or every few steps."
         )
+    tiny = tiny_work(run)
     to_do = "compile it as one function" if is_jax else "capture a CUDA graph"
     return [
         Finding(
@@ -77,19 +82,20 @@ def graph_opportunity(run: Run) -> list[Finding]:
             severity_of(share),
             f"Launch-bound: {many}{scope.each} leave the GPU idle {idle}; {to_do}",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({idle}): the CPU launches {count:,}"
-            f" operations individually, the same in every step.{before}",
+            f" operations individually, the same in every step.{before}{tiny.claim}",
             (
                 scope.show_calls(
                     f"{many}{scope.each} with the same kernel names and order",
                     np.concatenate(groups),
                 ),
+                *tiny.evidence,
             ),
-            _FIX_COMPILED if is_compiled(run.trace) else _FIX,
+            (_FIX_COMPILED if is_compiled(run.trace) else _FIX) + tiny.fix,
             "Profile again with --cuda-graph-trace=graph: one graph launch per step, and little"
             " launch-bound time in `warpline stats -r breakdown`.",
             fix_cuda="Capture the step once (cudaStreamBeginCapture, cudaStreamEndCapture,"
-            " cudaGraphInstantiate). Call cudaGraphLaunch in each step.",
-            fix_in={"jax": launch_less(run, reads=number > 0)},
+            f" cudaGraphInstantiate). Call cudaGraphLaunch in each step.{tiny.fix_cuda}",
+            fix_in={"jax": launch_less(run, reads=number > 0) + tiny.fix_jax},
             is_generic=True,
             follows=("allocator", "host-sync"),
             changes=(LaunchAsGraph(groups),),

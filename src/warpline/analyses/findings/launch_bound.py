@@ -10,6 +10,7 @@ from warpline.derived.breakdown.jax_advice import launch_less
 from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
 from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
+from warpline.derived.efficiency.tiny_work import tiny_work
 from warpline.derived.idle.result_reads import result_reads
 from warpline.derived.program import is_compiled, is_training
 from warpline.derived.recorder import hints
@@ -62,7 +63,8 @@ def launch_bound(run: Run) -> list[Finding]:
     How it is found: Idle time without a synchronization, copy, allocation, wait for data, or wait
         in the operating system as its cause, before the launch call of the next operation has
         returned.
-    What to do: Launch fewer and larger operations, or reduce CPU work.
+    What to do: Launch fewer and larger operations, or reduce CPU work. Where nearly all kernels are
+        too small for the GPU (see graph-opportunity), raise the batch size.
     Limits: Profiling overhead adds CPU time: the severity is for the estimated share without
         profiling. The saving from fewer launches is not estimated, as it depends on how much CPU
         work can be removed.
@@ -85,6 +87,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
     share, trace = scope.share(idle_ns), scope.run.trace
     without = max(share - overhead, 0) / (1 - overhead) if overhead < 1 else 0.0
     profiled = f" Without profiling, about {format_ratio(without)}." if overhead > _TOLD else ""
+    tiny = tiny_work(scope.run)
     aside = _ASIDE_TRAINING if is_training(trace) else _ASIDE
     reads = _reads(scope)
     obstacle = (
@@ -96,12 +99,12 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        f" launch.{profiled}{obstacle if reads else ''}",
-        (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"),),
-        f"{_FIX_COMPILED if is_compiled(trace) else _FIX} {aside}",
+        f" launch.{profiled}{obstacle if reads else ''}{tiny.claim}",
+        (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"), *tiny.evidence),
+        f"{_FIX_COMPILED if is_compiled(trace) else _FIX}{tiny.fix} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
-        fix_cuda=_FIX_CUDA_READS if reads else _FIX_CUDA,
-        fix_in={"jax": f"{launch_less(scope.run, reads=reads > 0)} {_ASIDE_JAX}"},
+        fix_cuda=(_FIX_CUDA_READS if reads else _FIX_CUDA) + tiny.fix_cuda,
+        fix_in={"jax": f"{launch_less(scope.run, reads=reads > 0)}{tiny.fix_jax} {_ASIDE_JAX}"},
         is_generic=True,
         follows=("host-sync",),
         # What launches wait for comes first: reads of results, or what happens once at start-up.

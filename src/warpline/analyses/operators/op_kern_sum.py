@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.operators.annotated import (
+    OPERATOR_TABLES,
+    has_operators,
+    operator_trace,
+)
 from warpline.derived.operators.calls import CALL_KINDS, operator_calls, work_of_calls
 from warpline.derived.summaries.kernel_names import (
     KERNEL_NAME_ARGUMENTS,
@@ -22,7 +27,7 @@ from warpline.units import Unit
 
 NAME = "op_kern_sum"
 TITLE = "Operator kernel summary"
-HINT = "profile with torch.profiler and both CPU and CUDA activities"
+HINT = "profile with --pytorch=functions-trace, or open a trace of torch.profiler"
 FIELDS = (
     Field(
         "time_ratio", Unit.RATIO, "Share of the total time of all kernels.", "Time (%)", 100.0, 1
@@ -50,7 +55,7 @@ FIELDS = (
     name=NAME,
     title=TITLE,
     fields=FIELDS,
-    needs=("op",),
+    needs=OPERATOR_TABLES,
     arguments=KERNEL_NAME_ARGUMENTS,
     missing_hint=HINT,
 )
@@ -73,6 +78,9 @@ def op_kern_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     name = ":".join((NAME, *arguments))
     if not trace.has("kernel") or not trace.row_count("kernel"):
         return Skipped(name, "no kernels were recorded", HINT)
+    if not has_operators(trace):
+        return Skipped(name, "no operators were recorded", HINT)
+    trace = operator_trace(trace)
     calls, work = operator_calls(trace), operations(trace)
     places = work.of_table("kernel")
     owner = work_of_calls(trace)

@@ -7,6 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from warpline.derived.memory.operators import memory_of_calls
+from warpline.derived.operators.annotated import (
+    OPERATOR_TABLES,
+    has_operators,
+    operator_trace,
+)
 from warpline.derived.operators.calls import (
     CALL_KINDS,
     OPERATOR,
@@ -24,13 +29,13 @@ from warpline.derived.operators.labels import (
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import F64, I64
 from warpline.ops.group import RowGroups, factorize_rows
-from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
+from warpline.result import Arguments, Field, Numbers, Result, Skipped, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "op_sum"
 TITLE = "Operator summary"
-HINT = "profile with torch.profiler and open the exported trace"
+HINT = "profile with --pytorch=functions-trace-shapes, or open a trace of torch.profiler"
 _ALLOCATED = "Bytes allocated minus bytes freed, excluding nested calls."
 FIELDS = (
     Field("calls", Unit.COUNT, "Number of calls.", "Calls"),
@@ -78,9 +83,9 @@ LABELS: Mapping[str, tuple[Callable[[Trace], Labels], Field]] = {
     ),
 }
 _NOT_RECORDED = {
-    "shape": "no input shapes were recorded: profile with record_shapes=True",
-    "module": "no modules were recorded: profile with with_stack=True or with_modules=True",
-    "stack": "no source lines were recorded: profile with with_stack=True",
+    "shape": "no input shapes were recorded: profile with --pytorch=functions-trace-shapes",
+    "module": "no modules were recorded: profile with --pytorch=modules",
+    "stack": "no source lines were recorded: profile with --pytorch=functions-trace",
 }
 
 
@@ -88,7 +93,8 @@ _NOT_RECORDED = {
     name=NAME,
     title=TITLE,
     fields=FIELDS,
-    needs=("op",),
+    needs=OPERATOR_TABLES,
+    aliases=("ops",),
     arguments={
         "shape": "group by name and input shapes, if recorded",
         "module": "group by name and module, if recorded",
@@ -96,7 +102,7 @@ _NOT_RECORDED = {
     },
     missing_hint=HINT,
 )
-def op_sum(trace: Trace, arguments: Arguments) -> Result:
+def op_sum(trace: Trace, arguments: Arguments) -> Result | Skipped:
     """CPU time, GPU time and memory by operator, like torch.profiler's key_averages().
 
     What it measures: For each operator, such as aten::addmm, and each annotation: number of calls,
@@ -116,10 +122,17 @@ def op_sum(trace: Trace, arguments: Arguments) -> Result:
         of the same name counts twice there. Concurrent work on several streams is summed. PyTorch
         counts an allocation for the calls open on any thread at that time, Warpline only for
         those of the allocating thread. PyTorch also lists CUDA API calls and kernels: see
-        cuda_api_sum, cuda_gpu_kern_sum and op_kern_sum. Memory requires profile_memory=True,
-        FLOPs with_flops=True, shapes record_shapes=True.
+        cuda_api_sum, cuda_gpu_kern_sum and op_kern_sum. Shapes require
+        --pytorch=functions-trace-shapes, autograd-shapes-nvtx, or torch.profiler with
+        record_shapes=True. Memory requires profile_memory=True and FLOPs with_flops=True of
+        torch.profiler. NVTX ranges name operators like ranges of record_function: those without
+        "::" and without a sequence number or shapes are annotations.
     Source: Columns and definitions of torch.profiler's key_averages().table().
     """
+    name = ":".join((NAME, *arguments))
+    if not has_operators(trace):
+        return Skipped(name, "no operators were recorded", HINT)
+    trace = operator_trace(trace)
     calls = operator_calls(trace)
     by = [argument for argument in LABELS if argument in arguments]
     labels = [LABELS[argument][0](trace) for argument in by]
@@ -144,7 +157,7 @@ def op_sum(trace: Trace, arguments: Arguments) -> Result:
     key = ("kind", "name", *(LABELS[argument][1].name for argument in by))
     ordered = {field.name: shown[field.name] for field in fields}
     notes = (*_notes(trace), *(_NOT_RECORDED[argument] for argument in missing))
-    return Result(":".join((NAME, *arguments)), TITLE, fields, ordered, key, notes)
+    return Result(name, TITLE, fields, ordered, key, notes)
 
 
 def _columns(trace: Trace, calls: OperatorCalls, groups: RowGroups) -> dict[str, Numbers]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -11,12 +12,13 @@ from warpline.derived.ranges.coverage import Coverage
 from warpline.derived.ranges.names import push_pop_ranges
 from warpline.derived.ranges.paths import Numbered, Paths, range_paths, warm_up
 from warpline.derived.ranges.work import has_work, range_work, work_inside, work_timeline
+from warpline.derived.steps.times import steps
 from warpline.errors import UsageError
 from warpline.ops.arrays import I64
 from warpline.ops.group import GroupStats, group_stats, group_sums
 from warpline.ops.tree import Contents
 from warpline.result import Arguments, Field, Numbers, Result, Skipped, Texts, Values, analysis
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 from warpline.units import Unit, plural
 
 NAME = "layers"
@@ -230,9 +232,18 @@ def _labels(trace: Trace, paths: Paths) -> dict[str, Values]:
 def _notes(trace: Trace, options: _Options) -> tuple[str, ...]:
     notes = backward_work(trace).notes if options.autograd else ()
     if not options.skip:
-        return notes
+        return (*notes, *_warm_up_included(trace))
     warm = warm_up(trace, options.numbered, options.skip)
     if not warm.names:
         return (*notes, "no warm-up skipped: no range repeats")
     left_out = plural(len(warm.start_ns), "instance")
     return (*notes, f"warm-up skipped: the first {left_out} of {', '.join(warm.names)}")
+
+
+def _warm_up_included(trace: Trace) -> Iterator[str]:
+    """Yield how to leave out the steps that other tables exclude as warm-up."""
+    run_steps = steps(Run(trace))
+    number = len({run_steps.index[of.step] for of in run_steps.excluded if of.is_warm_up})
+    if number and run_steps.has_ranges:
+        included = plural(number, "warm-up step")
+        yield f"{included} included; {NAME}:skip={number} is without"

@@ -41,6 +41,7 @@ _NOTES: Mapping[int, tuple[int, str]] = {
     CudaNote.USING: (INFO, "CUDA is recorded through {}"),
     CudaNote.DOUBT: (WARNING, "CUDA is recorded, but {}"),
     CudaNote.KIND_FAILED: (WARNING, "CUDA is recorded in part: {}"),
+    CudaNote.NO_PYTHON_STACKS: (WARNING, "Python backtraces are not recorded: {}"),
     CudaNote.SHARED: (INFO, "CUPTI is shared with {}"),
 }
 

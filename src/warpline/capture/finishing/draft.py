@@ -170,7 +170,7 @@ def _write_packed(
     writer: ContainerWriter, place: str, column: Column, rows: int, packed: Packed
 ) -> None:
     values, valid = packed
-    if valid is not None and not any(valid):
+    if rows and valid is not None and not any(valid):
         return
     pieces = [values] if isinstance(values, bytes) else values
     writer.add_array(place, NPY_TYPES[column.dtype], rows, pieces)

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.session.exits import signal_name
+from warpline.capture.session.operators import has_operators
 from warpline.errors import CaptureError
 
 _MODULE = "warpline.capture.finishing"
+_ADDING_OPERATORS = "warpline.documents.session_operators"
 
 Progress = Callable[[float], None]
 
@@ -60,7 +62,39 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
             f"cannot write {output}: {why.removeprefix('error: ')}",
             hint=f"run warpline recover {folder}",
         )
-    return finished
+    return add_operators(folder, output, finished) if has_operators(folder) else finished
+
+
+def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the operators of a session to its recording, in a process of its own.
+
+    Args:
+        folder: The session directory.
+        output: The recording.
+        finished: The counts of finishing.
+
+    Returns:
+        The counts, with a warning and one more damaged log if that failed: the session is kept.
+    """
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", _ADDING_OPERATORS, str(folder), str(output)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=_own_environment(),
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    if done.returncode == 0:
+        return {**finished, "is_empty": False}
+    said = done.stderr.strip().splitlines()
+    why = said[-1] if said else _how_it_ended(done.returncode)
+    return {
+        **finished,
+        "warnings": (*finished.get("warnings", ()), f"operators were not added: {why}"),
+        "damaged_logs": finished.get("damaged_logs", 0) + 1,
+    }
 
 
 def _how_it_ended(status: int) -> str:

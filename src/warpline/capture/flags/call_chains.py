@@ -1,4 +1,4 @@
-"""Which CUDA API calls are recorded with a backtrace: the values of ``--cudabacktrace``."""
+"""Which CUDA API calls are recorded with a backtrace, native or of Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ DEFAULT_NS = 80_000  # nsys's default threshold
 _ALL = "all"
 _NOTHING = "none"
 _OLD_WORDS = {"true": _ALL, "false": _NOTHING}  # of early versions of nsys
-_HINT = "use all, none, kernel, memory, sync or other, optionally with :NS, separated by commas"
+_CUDA = "cuda"  # nsys's word for all calls that get Python backtraces
+_KINDS_HINT = "none, kernel, memory, sync or other, optionally with :NS, separated by commas"
 _MAX_DIGITS = 18
 
 
@@ -24,17 +25,37 @@ def parse_call_chains(text: str) -> dict[str, int]:
     Raises:
         UsageError: The text is invalid.
     """
+    return _parse(text, "--cudabacktrace", _ALL, DEFAULT_NS)
+
+
+def parse_python_chains(text: str) -> dict[str, int]:
+    """Return the minimum duration in ns for each kind of call that gets a Python backtrace.
+
+    Args:
+        text: ``cuda`` for all kinds, ``none``, or kinds as in `parse_call_chains`. The minimum
+            duration is 0 by default: a Python backtrace costs little.
+
+    Raises:
+        UsageError: The text is invalid.
+    """
+    return _parse(text, "--python-backtrace", _CUDA, 0)
+
+
+def _parse(text: str, flag: str, all_kinds: str, default_ns: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in text.lower().split(","):
         kind, colon, number = part.strip().partition(":")
         kind = _OLD_WORDS.get(kind, kind)
+        if kind == _ALL:
+            kind = all_kinds
         is_number = number.isascii() and number.isdigit() and len(number) <= _MAX_DIGITS
-        is_known = kind in (*KINDS, _ALL) or (kind == _NOTHING and not colon)
+        is_known = kind in (*KINDS, all_kinds) or (kind == _NOTHING and not colon)
         if not is_known or (colon and not is_number):
-            raise UsageError(f"--cudabacktrace: unknown kind {part!r}", hint=_HINT)
+            hint = f"use {all_kinds}, {_KINDS_HINT}"
+            raise UsageError(f"{flag}: unknown kind {part!r}", hint=hint)
         if kind == _NOTHING:
             found.clear()
             continue
-        from_ns = int(number) if colon else DEFAULT_NS
-        found.update(dict.fromkeys(KINDS if kind == _ALL else (kind,), from_ns))
+        from_ns = int(number) if colon else default_ns
+        found.update(dict.fromkeys(KINDS if kind == all_kinds else (kind,), from_ns))
     return found

@@ -22,7 +22,7 @@ from warpline.capture.collectors.metrics_request import (
     VISIBLE,
 )
 from warpline.capture.flags import capabilities, values
-from warpline.capture.flags.call_chains import parse_call_chains
+from warpline.capture.flags.call_chains import parse_call_chains, parse_python_chains
 from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.pytorch import parse_pytorch
@@ -84,6 +84,10 @@ def _call_chains(settings: CaptureSettings, flag: Given) -> None:
 
 def _pytorch(settings: CaptureSettings, flag: Given) -> None:
     settings.pytorch = parse_pytorch(flag.value, name=flag.name)
+
+
+def _python_chains(settings: CaptureSettings, flag: Given) -> None:
+    settings.python_backtrace = parse_python_chains(flag.value)
 
 
 def _milliseconds(settings: CaptureSettings, flag: Given) -> None:
@@ -237,6 +241,9 @@ FLAGS = (
          values.boolean, is_switch=True),
     Flag(("--cudabacktrace",), "KINDS", "record backtraces of CUDA API calls: all, kernel, memory,"
          " sync, other; KIND:NS sets the minimum duration (default: 80000)", _call_chains),
+    Flag(("--python-backtrace",), "KINDS", "record Python backtraces of CUDA API calls: cuda (all"
+         " calls), kernel, memory, sync, other; KIND:NS sets the minimum duration (default: 0)",
+         _python_chains),
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),

@@ -84,7 +84,6 @@ _NOT_COLLECTED = {
     ),
     _PYTHON: (
         "dask",
-        "python-backtrace",
         "python-functions-trace",
         "python-nvtx-annotations",
         "python-sampling",

@@ -59,6 +59,8 @@ class Wait(enum.StrEnum):
 
 
 # The supported values of -c besides none.
+# Words of --pytorch with which operators have the Python stack of their first launch.
+_WITH_BACKTRACES = frozenset(("functions-trace", "functions-trace-shapes"))
 _RANGE_MODES = {
     CaptureRange.NVTX: RangeMode.NVTX,
     CaptureRange.CUDA_PROFILER_API: RangeMode.CUDA_PROFILER_API,
@@ -104,6 +106,7 @@ class CaptureSettings:
     cuda_flush_interval: int = 1000
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     pytorch: tuple[str, ...] = ()
+    python_backtrace: dict[str, int] = field(default_factory=dict)
     gpu_health: float = 1.0
     gpu_metrics_devices: str = NONE
     gpu_metrics_set: str = sampled_sets.DEFAULT
@@ -127,6 +130,13 @@ class CaptureSettings:
     def foreign(self, flag: ForeignFlag, name: str) -> None:
         """Warn about a flag of nsys that has no effect."""
         self.warnings.append(f"{name} is {flag.effect} ({flag.reason})")
+
+    @property
+    def python_chains(self) -> dict[str, int]:
+        """Python backtraces: as given, or of kernel launches if operators are recorded."""
+        is_given = "python_backtrace" in self.given
+        records_operators = not _WITH_BACKTRACES.isdisjoint(self.pytorch)
+        return {"kernel": 0} if records_operators and not is_given else self.python_backtrace
 
     @property
     def sampling(self) -> Sampling | None:

@@ -22,7 +22,7 @@ from warpline.capture.machine.agent import INJECTION_VARIABLE
 from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import ControlFile, State
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure, not_writable
-from warpline.errors import CaptureError
+from warpline.errors import CaptureError, WarplineError
 from warpline.lazy import lazy
 
 if TYPE_CHECKING:
@@ -187,6 +187,6 @@ def is_recorded() -> bool:
     return state is not State.STOPPED
 
 
-def one_line(error: CaptureError) -> str:
+def one_line(error: WarplineError) -> str:
     """Return the message and the hint of an error."""
     return f"{error.message}; {error.hint}" if error.hint else error.message

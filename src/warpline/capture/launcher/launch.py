@@ -313,6 +313,7 @@ def _cuda(
         gpu_faults=settings.cuda_um_gpu_page_faults,
         waits=settings.cuda_waits,
         chains=settings.cudabacktrace,
+        python_chains=settings.python_chains,
         flush_ms=settings.cuda_flush_interval,
         detach_ms=_DETACH_MS if is_timeline and settings.sampling and settings.cuda_detach else 0,
         is_silent="cuda" not in settings.trace or not is_timeline,

@@ -57,6 +57,7 @@ class CudaConfig:
         gpu_faults: The same of GPU page faults.
         waits: Source of synchronization and event records.
         chains: Which calls get backtraces: kind of call -> minimum duration in ns.
+        python_chains: The same for Python backtraces.
         flush_ms: Interval between flushes; at most this much is missing when a program is killed.
         detach_ms: Minimum expected pause between samples for detaching CUPTI; 0: never detach.
         is_silent: Record nothing; only detect calls of cudaProfilerStart and -Stop.
@@ -70,6 +71,7 @@ class CudaConfig:
     gpu_faults: bool = False
     waits: WaitSource = WaitSource.CALLS
     chains: Mapping[str, int] = field(default_factory=dict)
+    python_chains: Mapping[str, int] = field(default_factory=dict)
     flush_ms: int = 1000
     detach_ms: int = 0
     is_silent: bool = False
@@ -90,7 +92,8 @@ class CudaConfig:
             ("cuda_cpu_faults", str(int(self.cpu_faults))),
             ("cuda_gpu_faults", str(int(self.gpu_faults))),
             ("cuda_waits", self.waits),
-            *((f"cuda_chains_{kind}", str(from_ns)) for kind, from_ns in self.chains.items()),
+            *((f"cuda_chains_{kind}", str(ns)) for kind, ns in self.chains.items()),
+            *((f"cuda_python_chains_{kind}", str(ns)) for kind, ns in self.python_chains.items()),
         ]
 
 

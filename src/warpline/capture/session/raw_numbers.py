@@ -68,6 +68,8 @@ class CudaNote(enum.IntEnum):
     NO_SAMPLING = 77
     # they are, with a known limitation; text: which
     SAMPLING_DOUBT = 78
+    # Python stacks of calls cannot be recorded; text: why
+    NO_PYTHON_STACKS = 79
 
 
 class CudaCollects(enum.IntFlag):

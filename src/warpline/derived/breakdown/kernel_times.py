@@ -1,4 +1,4 @@
-"""The busy time of each kernel, and the kernel that takes most of it."""
+"""The busy time of each kernel, their sums by name, and the kernel that takes most of it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,20 @@ class KernelTimes(NamedTuple):
     busy_ns: int
 
 
+class KernelSums(NamedTuple):
+    """The kernels by full name, the longest first; those of equal time by name.
+
+    Attributes:
+        names: Shape (m,), the full names.
+        group: Shape (n,), int64, the place of each of the kernels of `kernel_times`.
+        ns: Shape (m,), int64, the time attributed to each.
+    """
+
+    names: list[str]
+    group: I64
+    ns: I64
+
+
 class MainKernel(NamedTuple):
     """The kernel that takes most of the busy time.
 
@@ -62,6 +76,24 @@ def kernel_times(run: Run) -> KernelTimes:
     kernels = operations(trace).of_table("kernel")
     kernels = kernels[sums[kernels] > 0]
     return KernelTimes(kernels, sums[kernels], int(sums.sum()))
+
+
+@derived
+def kernel_sums(run: Run) -> KernelSums:
+    """Return the kernels by name, except collectives, and the time attributed to each."""
+    trace, times = run.trace, kernel_times(run)
+    if not len(times.kernel):
+        return KernelSums([], times.kernel, times.ns)
+    rows = operations(trace).row[times.kernel]
+    names = factorize(trace.columns("kernel", "name_id")["name_id"].values[rows])
+    sums = np.zeros(names.n_groups, np.int64)
+    np.add.at(sums, names.codes, times.ns)
+    texts = trace.strings.texts(names.uniques.tolist())
+    # Order kernels of equal time by name: the numbers of strings depend on the file.
+    order = sorted(range(names.n_groups), key=lambda code: (-int(sums[code]), texts[code]))
+    place = np.zeros(names.n_groups, np.int64)
+    place[order] = np.arange(names.n_groups)
+    return KernelSums([texts[code] for code in order], place[names.codes], sums[order])
 
 
 @derived

@@ -12,6 +12,7 @@ from warpline.derived import derived
 from warpline.derived.efficiency.elementwise import memory_rates
 from warpline.derived.efficiency.peaks import peaks_of_devices
 from warpline.derived.efficiency.products import products
+from warpline.derived.operators.annotated import operator_trace
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.arrays import F64, I64, BoolArray
@@ -43,6 +44,7 @@ class ProductShapes(NamedTuple):
 @derived
 def product_shapes(trace: Trace) -> ProductShapes:
     """Return FLOP and elements of the GEMM kernels that PyTorch's operators launched."""
+    trace = operator_trace(trace)
     work = operations(trace)
     sizes = ProductShapes(np.zeros(len(work)), np.zeros(len(work)))
     rows, flop, elements = _operators(trace)

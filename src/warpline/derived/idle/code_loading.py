@@ -11,7 +11,7 @@ from warpline.derived.idle.host_blocking import blocking
 from warpline.derived.idle.host_calls import HostCalls, host_calls, numbers_of_texts, working_calls
 from warpline.derived.texts import without_version
 from warpline.derived.time_parts import TimePart
-from warpline.ops.arrays import I8, I64
+from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.tiling import by_group
 from warpline.trace import Trace
 
@@ -21,6 +21,10 @@ _LEAST_COMPILED_NS = 1_000_000
 _LOADS = ("cuModuleLoad", "cuLibraryLoad", "hipModuleLoad", "cuLinkComplete")
 _TIMES = ("cudaEventElapsedTime", "cuEventElapsedTime", "hipEventElapsedTime")
 _LOADING, _TIMING = 1, 2
+# Reads of event times in a step: this many, and this many times those of the usual step, show that
+# a library compares kernels.
+_LEAST_TIMINGS = 8
+_MORE_TIMINGS = 4
 
 
 class ThreadSpans(NamedTuple):
@@ -74,6 +78,11 @@ def timings(trace: Trace) -> ThreadSpans:
     return ThreadSpans(
         calls.start_ns[rows], calls.end_ns[rows], calls.thread[rows], calls.process[rows]
     )
+
+
+def is_tuning(reads: I64, usual: float) -> BoolArray:
+    """Return in which steps a library compared kernels, by the times that it read in each."""
+    return (reads >= _LEAST_TIMINGS) & (reads >= _MORE_TIMINGS * usual)
 
 
 @derived

@@ -21,6 +21,7 @@ from warpline.ops.join import Lookup
 from warpline.ops.tree import Nesting, accumulate_up, enclosing, nest
 from warpline.schema.labels import RANGE_STYLES
 from warpline.trace import Trace
+from warpline.trace.annotated_operators import annotation
 
 OPERATOR, ANNOTATION = 0, 1
 CALL_KINDS = ("Operator", "Annotation")
@@ -196,7 +197,18 @@ def _annotations(trace: Trace) -> _Spans:
     )
     is_one = has_operators & ~columns["domain_id"].is_valid() & columns["name_id"].is_valid()
     is_one &= ~columns["end_thread_id"].is_valid() & (columns["style"].values == _PUSH_POP)
-    return _Spans(*(column[is_one] for column in spans))
+    rows = np.flatnonzero(is_one)
+    rows = rows[~_are_operators(trace, columns["name_id"].values[rows])]
+    return _Spans(*(column[rows] for column in spans))
+
+
+def _are_operators(trace: Trace, names: I32) -> BoolArray:
+    """Return which names of ranges are PyTorch's of operators, which are rows of `op`, too."""
+    distinct, codes = np.unique(names, return_inverse=True)
+    said = [annotation(text) for text in trace.strings.texts(distinct.tolist())]
+    are = np.array([one is not None and one.is_operator for one in said], np.bool_)
+    of_rows: BoolArray = are[codes]
+    return of_rows
 
 
 def _cuda_calls(trace: Trace) -> _Spans:

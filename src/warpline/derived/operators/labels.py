@@ -13,6 +13,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.operators.calls import OPERATOR, OperatorCalls, operator_calls, operator_rows
+from warpline.derived.python_stacks import python_stacks
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.group import distinct_values, factorize_rows
@@ -21,6 +22,7 @@ from warpline.ops.tree import enclosing, nest
 from warpline.schema.labels import FRAME_KINDS
 from warpline.schema.ranges import MODULE_DOMAIN
 from warpline.trace import ColumnData, Trace
+from warpline.trace.annotated_operators import is_backward_name
 
 SHOWN_FRAMES = 5
 
@@ -109,12 +111,17 @@ def stacks_of_calls(trace: Trace) -> Labels:
     """Return the Python functions around each call, innermost first, at most `SHOWN_FRAMES`.
 
     They are as recorded with the operator, otherwise the functions, except built-in ones, on its
-    thread's stack at its start.
+    thread's stack at its start, otherwise those of the first CUDA API call in it with a Python
+    backtrace.
     """
-    return _label(trace, "stack_id", _functions(trace), _Shown("; ", SHOWN_FRAMES))
+    shown = _Shown("; ", SHOWN_FRAMES)
+    return _label(trace, "stack_id", _functions(trace), shown, _stacks_of_launches(trace))
 
 
-def _label(trace: Trace, column: str, frames: _Frames, shown: _Shown) -> Labels:
+def _label(
+    trace: Trace, column: str, frames: _Frames, shown: _Shown, others: Labels | None = None
+) -> Labels:
+    """Return labels as recorded, else of the frames around each call, else others."""
     calls = operator_calls(trace)
     recorded = _recorded(trace, column)
     inside = enclosing(
@@ -131,7 +138,30 @@ def _label(trace: Trace, column: str, frames: _Frames, shown: _Shown) -> Labels:
     of_call[inside.found] = places.reshape(-1) + len(recorded.texts)
     texts = (*recorded.texts, *(_text(trace, paths, path, shown) for path in used.tolist()))
     own = np.where(recorded.codes >= 0, recorded.codes, of_call)
+    if others is not None:
+        own = np.where((own < 0) & (others.codes >= 0), others.codes + len(texts), own)
+        texts = (*texts, *others.texts)
     return _distinct(_of_forward(trace, calls, own), texts)
+
+
+def _stacks_of_launches(trace: Trace) -> Labels:
+    """Return the Python stack of the first CUDA API call in each call that has one."""
+    calls, stacks = operator_calls(trace), python_stacks(trace)
+    first = np.full(len(calls), len(stacks.codes))
+    rows = np.flatnonzero(stacks.codes >= 0)
+    if len(rows) and len(calls):
+        columns = trace.columns("api_call", "start_ns", "thread_id")
+        time, thread = (data.values[rows].astype(np.int64) for data in columns.values())
+        around = calls.among(np.arange(len(calls)), time, thread)
+        # Rows are in the order of time.
+        np.minimum.at(first, around.row[around.found], rows[around.found])
+        nesting = calls.nesting
+        for depth in range(int(nesting.depth.max()), 0, -1):
+            inner = np.flatnonzero(nesting.depth == depth)
+            np.minimum.at(first, nesting.parent[inner], first[inner])
+    codes = np.append(stacks.codes, np.int32(_NOTHING))[first]
+    texts = ("; ".join(text.splitlines()[:SHOWN_FRAMES]) for text in stacks.texts)
+    return Labels(codes, tuple(texts))
 
 
 def _distinct(codes: I64 | I32, texts: tuple[str, ...]) -> Labels:
@@ -245,7 +275,7 @@ def forward_operators(trace: Trace) -> ForwardOperators:
     columns = {key: column.take(rows) for key, column in trace.columns("op", *keys).items()}
     known = columns["sequence"].is_valid()
     number, process, thread, start = (columns[n].values for n in (keys[0], *keys[2:]))
-    is_backward = columns["forward_thread"].filled(0) != 0
+    is_backward = (columns["forward_thread"].filled(0) != 0) | _is_named_backward(trace, rows)
     ahead = np.flatnonzero(known & ~is_backward)
     ahead = ahead[np.argsort(thread[ahead], kind="stable")]
     back = np.flatnonzero(known & is_backward)
@@ -256,3 +286,16 @@ def forward_operators(trace: Trace) -> ForwardOperators:
     maker, other, made = ahead[last.row[both]], ahead[first.row[both]], back[both]
     is_sure = (thread[maker] == thread[other]) & (start[maker] < start[made])
     return ForwardOperators(rows[made[is_sure]], rows[maker[is_sure]])
+
+
+def _is_named_backward(trace: Trace, rows: I64) -> BoolArray:
+    """Return which operators are nodes of the backward pass by their names.
+
+    Those that were NVTX ranges do not say which thread ran the forward operator.
+    """
+    columns = trace.columns("op", "name_id", "forward_thread")
+    names, unsaid = columns["name_id"].values[rows], ~columns["forward_thread"].is_valid()[rows]
+    distinct, codes = np.unique(names, return_inverse=True)
+    named = [is_backward_name(text) for text in trace.strings.texts(distinct.tolist())]
+    is_one: BoolArray = np.array(named, np.bool_)[codes] & unsaid
+    return is_one

@@ -49,8 +49,14 @@ class BackwardWork(NamedTuple):
     notes: tuple[str, ...]
 
 
-class _Numbered(NamedTuple):
-    """Ranges with a sequence number."""
+class NumberedRanges(NamedTuple):
+    """Ranges with a sequence number.
+
+    Attributes:
+        row: Shape (n,), int64, rows of the range table, ascending.
+        number: Shape (n,), int64.
+        is_backward: Shape (n,), bool, whether they are functions of the backward pass.
+    """
 
     row: I64
     number: I64
@@ -72,7 +78,14 @@ class ForwardRanges(NamedTuple):
 @derived
 def forward_ranges(trace: Trace) -> ForwardRanges:
     """Return the forward range of each backward range that can be linked."""
-    return _links(trace, _numbered(trace))
+    return _links(trace, numbered_ranges(trace))
+
+
+@derived
+def backward_ranges(trace: Trace) -> NumberedRanges:
+    """Return the backward functions among the ranges with a sequence number."""
+    row, number, chosen = numbered_ranges(trace)
+    return NumberedRanges(row[chosen], number[chosen], chosen[chosen])
 
 
 @derived
@@ -82,7 +95,7 @@ def backward_work(trace: Trace) -> BackwardWork:
     The work belongs to the operator that created the function and to all push/pop ranges around
     that operator. An operation counts for the innermost backward function around its launch call.
     """
-    numbered, nesting = _numbered(trace), range_nesting(trace)
+    numbered, nesting = numbered_ranges(trace), range_nesting(trace)
     links = forward_ranges(trace)
     columns = trace.columns("range", "start_ns", "end_ns", "thread_id")
     start, end, thread = (column.values for column in columns.values())
@@ -116,7 +129,8 @@ def _notes(n_backward: int, links: ForwardRanges) -> tuple[str, ...]:
     return (f"{missing} could not be linked: sequence number missing or not unique",)
 
 
-def _numbered(trace: Trace) -> _Numbered:
+@derived
+def numbered_ranges(trace: Trace) -> NumberedRanges:
     """Return the push/pop ranges with a sequence number."""
     names = range_names(trace)
     matches = [None if text is None else _NUMBERED.search(text) for text in names.texts]
@@ -124,10 +138,10 @@ def _numbered(trace: Trace) -> _Numbered:
     backward = [match is not None and bool(_BACKWARD.search(match["name"])) for match in matches]
     of_row = number[names.codes]
     rows = np.flatnonzero((of_row >= 0) & push_pop_ranges(trace))
-    return _Numbered(rows, of_row[rows], np.array(backward, np.bool_)[names.codes[rows]])
+    return NumberedRanges(rows, of_row[rows], np.array(backward, np.bool_)[names.codes[rows]])
 
 
-def _links(trace: Trace, numbered: _Numbered) -> ForwardRanges:
+def _links(trace: Trace, numbered: NumberedRanges) -> ForwardRanges:
     """Match backward and forward ranges of a process by sequence number.
 
     Counters are per thread: a number used by two threads of a process is not matched.

@@ -37,6 +37,11 @@ class Excluded(NamedTuple):
     step: int
     reason: str
 
+    @property
+    def is_warm_up(self) -> bool:
+        """Whether it is a leading step that took longer, or began before recording."""
+        return self.reason in {FIRST, WARM_UP}
+
 
 @dataclass(frozen=True)
 class StepFacts:

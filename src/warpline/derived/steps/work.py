@@ -10,6 +10,7 @@ from warpline.derived import derived
 from warpline.derived.steps.passes import one_pass
 from warpline.derived.steps.periods import step_periods
 from warpline.derived.steps.ranges import HostSteps, has_ranges_called, step_ranges
+from warpline.derived.steps.training import training_steps
 from warpline.derived.work.launch_order import launch_order
 from warpline.derived.work.operations import operations
 from warpline.errors import UsageError
@@ -50,9 +51,10 @@ class _Streams(NamedTuple):
 def host_steps(run: Run) -> HostSteps | None:
     """Return the steps on the CPU, None if there are none.
 
-    They are step ranges, otherwise repetitions in the launches that are not parts of one pass: see
-    `step_ranges`, `step_periods` and `one_pass`. A run may ask for the repetitions, whatever they
-    are, unless ranges have that name.
+    They are step ranges, otherwise the time between steps of PyTorch's optimizer or between
+    batches, otherwise repetitions in the launches that are not parts of one pass: see
+    `step_ranges`, `training_steps`, `step_periods` and `one_pass`. A run may ask for the
+    repetitions, whatever they are, unless ranges have that name.
     """
     if run.steps == FROM_LAUNCHES and not has_ranges_called(run.trace, run.steps):
         repeated = step_periods(run.trace)
@@ -60,6 +62,8 @@ def host_steps(run: Run) -> HostSteps | None:
             raise UsageError("launches do not repeat", hint="name ranges instead")
         return repeated
     marked = step_ranges(run)
+    if marked is None:
+        marked = training_steps(run.trace)
     if marked is not None:
         return marked
     return None if one_pass(run.trace) is not None else step_periods(run.trace)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import StringIO
 from typing import TextIO
 
 from warpline.presentation import (
@@ -17,10 +18,10 @@ from warpline.presentation import (
     Table,
     Waterfall,
 )
-from warpline.presentation.outlines import checklist_markdown, markdown
+from warpline.presentation.outlines import checklist_markdown, markdown, report_markdown
 from warpline.render import Options
 from warpline.render.markdown import code, plain
-from warpline.result import Diagnosis, Document
+from warpline.result import Diagnosis, Document, Result
 
 
 def render(document: Document, out: TextIO, options: Options) -> None:
@@ -33,6 +34,18 @@ def render_checklist(document: Document, out: TextIO, options: Options) -> None:
     """Write the checklist of a diagnosis; `document` must be a Diagnosis."""
     assert isinstance(document, Diagnosis)
     write(checklist_markdown(document), out, options)
+
+
+def report_text(
+    diagnosis: Diagnosis,
+    facts: Sequence[tuple[str, str]],
+    tables: Sequence[Result],
+    missing: Sequence[tuple[str, str]],
+) -> str:
+    """Return a report as text; see `report_markdown`."""
+    out = StringIO()
+    write(report_markdown(diagnosis, facts, tables, missing), out, Options())
+    return out.getvalue()
 
 
 def write(presentation: Presentation, out: TextIO, options: Options) -> None:
@@ -78,7 +91,9 @@ class _Writer:
     def _table(self, table: Table) -> Iterator[str]:
         yield _row([self._text(column.heading) for column in table.columns])
         yield _row(["---:" if column.is_number else ":---" for column in table.columns])
-        yield from (_row([self._cell(cell) for cell in row.cells]) for row in table.rows)
+        for row in table.rows:
+            label, *cells = map(self._cell, row.cells)
+            yield _row([f"**{label}**" if row.is_sum else label, *cells])
 
     def _waterfall(self, block: Waterfall) -> Iterator[str]:
         yield _row([self._text(block.heading), "before", "after", "difference"])

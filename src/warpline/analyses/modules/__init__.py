@@ -1,0 +1,1 @@
+"""GPU work by module of a PyTorch model, and by phase of training."""
