@@ -89,7 +89,15 @@ def test_code_without_an_id_is_compared_by_its_nodes(gpt):
 
 def test_damaged_lines_are_left_out(gpt):
     whole = compiled_kernels(gpt)
-    damaged: list[object] = [None, 3, [], {}, {"traced": 1}, {"code": "x"}, {"lowered": "0/0", "nodes": 4}]
+    damaged: list[object] = [
+        None,
+        3,
+        [],
+        {},
+        {"traced": 1},
+        {"code": "x"},
+        {"lowered": "0/0", "nodes": 4},
+    ]
     damaged += [{"traced": "0/0", "roots": {}, "own": None, "inputs": [], "nodes": {"x": [1]}}]
     assert compiled_kernels([*damaged, *gpt]) == whole
     assert compiled_kernels(damaged) == []
