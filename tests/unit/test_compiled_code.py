@@ -3,7 +3,6 @@
 import json
 import lzma
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -90,7 +89,7 @@ def test_code_without_an_id_is_compared_by_its_nodes(gpt):
 
 def test_damaged_lines_are_left_out(gpt):
     whole = compiled_kernels(gpt)
-    damaged: list[Any] = [
+    damaged: list[object] = [
         None,
         3,
         [],

@@ -87,10 +87,10 @@ class Made:
         owners |= {"context_id": owners["device_id"], "stream_id": owners["device_id"]}
         names: tuple[str, ...] = ("start_ns", "end_ns", "correlation_id", "name", "graph_node_id")
         kernel = dict(zip(names, map(list, zip(*self.kernels, strict=True)), strict=True))
-        names = ("start_ns", "end_ns", "thread_id", "correlation_id", "name")
-        call = dict(zip(names, map(list, zip(*self.calls, strict=True)), strict=True))
-        names = ("start_ns", "end_ns", "thread_id", "end_thread_id", "domain", "name")
-        pushed = dict(zip(names, map(list, zip(*self.ranges, strict=True)), strict=True))
+        of_calls = ("start_ns", "end_ns", "thread_id", "correlation_id", "name")
+        call = dict(zip(of_calls, map(list, zip(*self.calls, strict=True)), strict=True))
+        of_ranges = ("start_ns", "end_ns", "thread_id", "end_thread_id", "domain", "name")
+        pushed = dict(zip(of_ranges, map(list, zip(*self.ranges, strict=True)), strict=True))
         pushed["end_thread_id"] = [None] * len(self.ranges)
         tables = {
             **self.tables,
@@ -103,8 +103,8 @@ class Made:
             },
         }
         if self.nodes:
-            names = ("time_ns", "graph_node_id", "original_graph_node_id", "thread_id")
-            node = dict(zip(names, map(list, zip(*self.nodes, strict=True)), strict=True))
+            ids = ("time_ns", "graph_node_id", "original_graph_node_id", "thread_id")
+            node = dict(zip(ids, map(list, zip(*self.nodes, strict=True)), strict=True))
             tables["graph_node"] = {**node, "process_id": [0] * len(self.nodes)}
         return Trace(MemorySource(tables))
 

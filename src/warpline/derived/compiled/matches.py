@@ -82,7 +82,7 @@ class _Items(NamedTuple):
     Attributes:
         range: Shape (n,), int64, places in `_Ranges`.
         time_ns: Shape (n,), int64, when it was launched or captured.
-        number: Shape (n,), int64, identifies what was launched at once.
+        number: Shape (n,), int64, which distinguishes what was launched at once.
         operation: Shape (n,), int64, an operation that shows its name.
     """
 
