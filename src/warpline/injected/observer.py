@@ -172,9 +172,9 @@ class Observer:
         config, activities = self._config(mode), self._activities(mode)
         if mode == BACKWARD:
             scopes = {self._torch._C._profiler.RecordScope.BACKWARD_FUNCTION}
-        if mode in _OF_RECORDS:
-            autograd._prepare_profiler(config, activities)  # the first one sets Kineto's level
         with _silent(self._torch):
+            if mode in _OF_RECORDS:
+                autograd._prepare_profiler(config, activities)
             autograd._enable_profiler(config, activities, scopes)
         self._here.mode, self._here.was_on = mode, True
         if mode in _OF_RECORDS and self._taker is not None:
@@ -353,7 +353,8 @@ def _silent(torch: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        level.value = before
+        if level.value == _QUIET:  # the first that prepares to record sets its own
+            level.value = before
 
 
 @functools.cache
