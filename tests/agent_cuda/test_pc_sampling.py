@@ -103,7 +103,7 @@ def test_one_context_of_a_gpu_is_sampled_at_a_time(run):
     wanted = [pcs.of_launch(1, 3), pcs.of_launch(3, device=0)]
     assert pcs.read(folder) == pcs.added(wanted)
     (text,) = told(folder, logs.NOTE_SAMPLING_DOUBT)
-    assert "one is sampled at a time" in text
+    assert "only one context per GPU is sampled" in text
 
 
 def test_a_context_is_sampled_when_the_one_before_has_ended(run):

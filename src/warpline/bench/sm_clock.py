@@ -1,8 +1,8 @@
 """The clock of the SMs while work runs, as the GPU counts it.
 
 Each SM has a counter of its cycles, and all share a timer in ns. A kernel of one thread per block
-writes both down before and after the work. What NVML reports instead is the clock of some moment,
-which changes within milliseconds where power limits it.
+writes both down before and after the work. NVML reports the clock of one moment, which changes
+within milliseconds under a power limit.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ struct Sampling {
 
 constexpr std::uint32_t kMostDriverCalls = 2048;  // ids of the driver's domain; CUDA 13 has 807
 constexpr char kContextDoubt[] =
-    "samples are missing: of the contexts of a GPU, one is sampled at a time, because CUPTI fails with several";
+    "samples are missing: only one context per GPU is sampled at a time, because CUPTI fails with several";
 constexpr char kGreenDoubt[] =
     "samples are missing: sampling ended when the program created a green context, where CUPTI fails";
 
