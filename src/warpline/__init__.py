@@ -142,6 +142,7 @@ __all__ = [
     "stats",
     "summary",
     "timeline",
+    "torch",
 ]
 
 
