@@ -110,11 +110,8 @@ def has_range(trace: Trace, *texts: str) -> bool:
 @derived
 def has_modules(trace: Trace) -> bool:
     """Return whether calls of PyTorch modules were recorded."""
-    if not trace.has("range"):
-        return False
-    domains = trace.columns("range", "domain_id")["domain_id"].filled(-1)
-    domain = trace.strings.find(MODULE_DOMAIN)  # known once a column that has it was read
-    return domain is not None and bool((domains == domain).any())
+    texts = range_names(trace).texts if trace.has("range") else ()
+    return any(text.startswith(f"{MODULE_DOMAIN}:") for text in texts if text)
 
 
 @derived

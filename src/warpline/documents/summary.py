@@ -108,10 +108,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     """Return the summary of a trace, with the table layers if it is asked for and has rows."""
     whole = document_of(trace, ())
     parts: tuple[_Extract, ...] = _SUMMARY
-    if has_modules(trace):
-        parts = (*_SUMMARY[:-1], _TRAINING, _SUMMARY[-1])
     if with_layers:
-        parts = (*parts[:-1], _LAYERS, parts[-1])
+        parts = (*_SUMMARY[:-1], _LAYERS, _SUMMARY[-1])
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
@@ -126,6 +124,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         for part in parts:
             sections.append((part, _extract(trace, part)))
             advance(1)
+    if has_modules(trace):  # asked last: by now, its columns have been read with others
+        sections.insert(-1, (_TRAINING, _extract(trace, _TRAINING)))
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
     # A recording with counters per kernel, or samples, has no timeline.
