@@ -79,10 +79,8 @@ def flop_notes(trace: Trace) -> tuple[str, ...]:
     unknown = int(np.count_nonzero(~counted.is_known))
     if not unknown:
         return ()
-    named = plural(unknown, "operator")
-    return (
-        f"FLOP of {named} are unknown and left out: NVTX annotations lack strides of convolutions",
-    )
+    why = "strides of convolutions, or lengths of sequences in a batch, were not recorded"
+    return (f"FLOP of {plural(unknown, 'operator')} are left out: {why}",)
 
 
 def _longest_kernels(trace: Trace, counted: CountedOperators) -> tuple[I64, I64]:
