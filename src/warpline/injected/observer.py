@@ -175,7 +175,7 @@ class Observer:
         if mode in _OF_RECORDS:
             with _silent(self._torch):
                 autograd._prepare_profiler(config, activities)
-        with _silent(self._torch):  # anew: the first that prepares to record sets a level
+        with _silent(self._torch):  # again: the first one to prepare sets a level
             autograd._enable_profiler(config, activities, scopes)
         self._here.mode, self._here.was_on = mode, True
         if mode in _OF_RECORDS and self._taker is not None:
