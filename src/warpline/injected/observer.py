@@ -174,9 +174,10 @@ class Observer:
         config, activities = self._config(mode), self._activities(mode)
         if mode == BACKWARD:
             scopes = {self._torch._C._profiler.RecordScope.BACKWARD_FUNCTION}
-        with _silent(self._torch):
-            if mode in _OF_RECORDS:
+        if mode in _OF_RECORDS:
+            with _silent(self._torch):
                 autograd._prepare_profiler(config, activities)
+        with _silent(self._torch):  # again: the first one to prepare sets a level
             autograd._enable_profiler(config, activities, scopes)
         self._here.mode, self._here.was_on = mode, True
         if mode in _OF_RECORDS and self._taker is not None:
