@@ -19,7 +19,7 @@ from warpline.derived.graph_safety.launches import (
     enough_steps,
     launches_per_step,
 )
-from warpline.derived.graph_safety.nodes import graph_nodes
+from warpline.derived.graph_safety.nodes import captured_ratio, graph_nodes
 from warpline.derived.graph_safety.places import CodePlace, code_places
 from warpline.derived.graph_safety.scope import checked_steps
 from warpline.derived.graph_safety.streams import stray_streams
@@ -59,6 +59,7 @@ _LAUNCHING = frozenset(
     )
 )
 _SHOWN_PLACES = 3
+_CAPTURED = 0.9  # of the operations: the step is a graph already
 # Why nothing can be decided.
 _NO_CALLS = "the recording has no CUDA API calls."
 _NO_STEPS = (
@@ -105,6 +106,7 @@ def graphcheck(run: Run) -> GraphCheck:
     found = _offending(run) if count else ()
     offenders = tuple(_offenders(run, found))
     verdict, sentence = _verdict(run, offenders)
+    is_to_do = count > 0 and captured_ratio(run) < _CAPTURED
     return GraphCheck(
         title=source_name(trace.meta.paths),
         verdict=verdict,
@@ -114,8 +116,8 @@ def graphcheck(run: Run) -> GraphCheck:
         launches=launches_per_step(run),
         offenders=offenders,
         conditions=tuple(_conditions(run)) if count else (),
-        saving=_saving(run, found) if count else None,
-        how=tuple(_how(run, found)) if count else (),
+        saving=_saving(run, found) if is_to_do else None,
+        how=tuple(_how(run, found)) if is_to_do else (),
         graphs=tuple(_graphs(trace)),
         unseen=tuple(_unseen(trace)),
         warnings=warnings_of(trace),
@@ -156,6 +158,8 @@ def _verdict(run: Run, offenders: Sequence[Offender]) -> tuple[Verdict, str]:
     why = _why_undecided(run)
     if why:
         return "undecided", f"Cannot decide: {why}"
+    if captured_ratio(run) >= _CAPTURED:
+        return "yes", "Yes: the step already runs as a CUDA graph."
     return "yes", "Yes: nothing in this recording prevents the capture of the step."
 
 

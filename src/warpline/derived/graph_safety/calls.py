@@ -4,7 +4,8 @@ A copy and the synchronization directly behind it on its thread are one offender
 ``.to("cuda")`` make both.
 
 PyTorch's caching allocator queries events, and allocates in the first steps. During capture it
-defers the queries, and allocates in the pool of the graph, so neither counts.
+defers the queries, and allocates in the pool of the graph, so neither counts. Nor do waits of
+DistributedDataParallel, which measures its first ten iterations only.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from warpline.derived.idle.host_calls import numbers_of_texts, working_calls, wo
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.program import program_kind
 from warpline.derived.python_stacks import python_stacks
+from warpline.derived.ranges.names import range_names
+from warpline.derived.ranges.stacks import innermost_range
 from warpline.derived.texts import without_version
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -41,6 +44,10 @@ _QUERIES = frozenset({"EventQuery", "StreamQuery"})
 _FREES = ("Free", "MemFree", "HostUnregister", "MemHostUnregister", "MemRelease", "MemUnmap")
 _LOADS = ("ModuleLoad", "ModuleUnload", "LibraryLoad", "LibraryUnload", "Link")
 _UNSUPPORTED = ("StreamAddCallback", "StreamAttachMem", "DeviceReset")
+
+
+_DDP = "/torch/nn/parallel/distributed.py:"
+_DDP_RANGE = "DistributedDataParallel.forward"
 
 
 class _What(Vocabulary):
@@ -94,7 +101,7 @@ def offending_calls(run: Run) -> tuple[OffendingCalls, ...]:
         return ()
     copies, what = step_copies(run), _what(trace)
     rows = np.flatnonzero(_of_steps(run))
-    rows = rows[~np.isin(rows, copies.waits)]
+    rows = rows[~np.isin(rows, copies.waits) & _is_outermost(trace)[rows]]
     done = np.concatenate([copies.waits[:0], *(each.rows for each in copies.offending)])
     kind = what[rows]
     found = list(copies.offending)
@@ -103,7 +110,8 @@ def offending_calls(run: Run) -> tuple[OffendingCalls, ...]:
         if len(chosen):
             found.append(OffendingCalls(which, chosen))
 
-    add(kinds.SYNCHRONIZATION, rows[kind == _What.WAIT])
+    waits = rows[kind == _What.WAIT]
+    add(kinds.SYNCHRONIZATION, waits[~_of_ddp_statistics(trace, waits)])
     synchronous = rows[kind == _What.COPY]
     add(kinds.SYNCHRONOUS_CALL, synchronous[~np.isin(synchronous, done)])
     add(kinds.QUERY, _own_queries(trace, rows[kind == _What.QUERY]))
@@ -174,17 +182,48 @@ def _of_steps(run: Run) -> BoolArray:
 
 @derived
 def _wait_behind(trace: Trace) -> I64:
-    """Return the synchronization directly behind each call on its thread, -1 for none.
+    """Return the synchronization that follows each call on its thread, -1 for none.
 
-    Shape (rows of api_call,). Only of threads that launch work.
+    Shape (rows of api_call,). No other work is launched between. Only of threads that launch work.
     """
-    calls = working_calls(trace)
+    calls, launched = working_calls(trace), operations(trace).call
     behind = np.full(trace.row_count("api_call"), _UNKNOWN, np.int64)
-    order = np.argsort(calls.thread, kind="stable")
-    row, thread, kind = calls.row[order], calls.thread[order], calls.kind[order]
-    is_wait = (thread[1:] == thread[:-1]) & (kind[1:] == CallKind.HOST_SYNC)
-    behind[row[:-1][is_wait]] = row[1:][is_wait]
+    is_wait = (calls.kind == CallKind.HOST_SYNC) & _is_outermost(trace)[calls.row]
+    rows = np.flatnonzero(is_wait | np.isin(calls.row, launched[launched >= 0]))
+    rows = rows[np.argsort(calls.thread[rows], kind="stable")]
+    thread = calls.thread[rows]
+    follows = (thread[1:] == thread[:-1]) & is_wait[rows[1:]]
+    behind[calls.row[rows[:-1][follows]]] = calls.row[rows[1:][follows]]
     return behind
+
+
+@derived
+def _is_outermost(trace: Trace) -> BoolArray:
+    """Return which calls are not inside another one of their thread, shape (rows of api_call,).
+
+    Such as a driver function in its runtime function, or a call that is recorded a second time with
+    its backtrace.
+    """
+    columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id")
+    start, end, thread = (column.values for column in columns.values())
+    outermost = np.ones(len(start), np.bool_)
+    order = np.lexsort((-end, start, thread))
+    for rows in np.split(order, np.flatnonzero(np.diff(thread[order])) + 1):
+        reach = np.maximum.accumulate(end[rows])
+        outermost[rows[1:]] = end[rows[1:]] > reach[:-1]
+    return outermost
+
+
+def _of_ddp_statistics(trace: Trace, rows: I64) -> BoolArray:
+    """Return which waits DistributedDataParallel makes, to measure its first ten iterations."""
+    codes, texts = python_stacks(trace).codes[rows], python_stacks(trace).texts
+    of_stacks = np.array([*(_DDP in text for text in texts), False])
+    found: BoolArray = of_stacks[codes]
+    if trace.has("range") and trace.row_count("range"):
+        around, names = innermost_range(trace, "api_call"), range_names(trace)
+        of_names = np.array([_DDP_RANGE in (text or "") for text in names.texts])
+        found = found | (around.found[rows] & of_names[names.codes[around.row[rows]]])
+    return found
 
 
 def _recurring(run: Run, rows: I64) -> I64:

@@ -12,15 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.graph_safety.scope import NO_STEP, checked_steps
 from warpline.derived.graph_safety.sequences import (
     first_difference,
     occurrences,
     occurs_in_other_order,
 )
+from warpline.derived.idle.host_calls import numbers_of_texts
+from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.kernels.named import names_of_operations
 from warpline.derived.work.operations import operations
 from warpline.ops.arrays import I32, I64
-from warpline.trace import Trace
+from warpline.trace import Run, Trace
 
 
 class GraphNodes(NamedTuple):
@@ -73,6 +76,19 @@ def graph_nodes(trace: Trace) -> tuple[GraphNodes, ...]:
         others = eager[work.process[eager] == work.process[own[0]]]
         found.append(_compared(trace, own, name[others], len(launches)))
     return tuple(sorted(found, key=lambda each: each.first_call))
+
+
+def captured_ratio(run: Run) -> float:
+    """Return the share of the operations of included steps that CUDA graphs launch."""
+    trace = run.trace
+    call = operations(trace).call
+    call = call[call >= 0]
+    if not len(call):
+        return 0.0
+    call = call[checked_steps(run).of_call[call] != NO_STEP]
+    names = trace.columns("api_call", "name_id")["name_id"].values[call]
+    is_graph = numbers_of_texts(trace, names, call_kind) == CallKind.GRAPH_LAUNCH
+    return float(is_graph.mean()) if len(call) else 0.0
 
 
 def _launches(trace: Trace, nodes: I64) -> list[I64]:
