@@ -10,8 +10,11 @@ from warpline.derived.python_stacks import python_stacks
 from warpline.lazy import lazy_pattern
 from warpline.trace import Trace
 
-# Files of installed packages, of Python itself, and code without a file.
-_FOREIGN = lazy_pattern(r"(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3|^<")
+# Files of installed packages, of Python itself, and of what records; code without a file.
+_FOREIGN = lazy_pattern(
+    r"(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3"
+    r"|[/\\]warpline[/\\]injected[/\\]|^<"
+)
 _FRAME = re.compile(r"(?P<file>.*?)(?::(?P<line>\d+))? (?P<name>\S+)$")
 
 

@@ -1,0 +1,107 @@
+"""What `warpline graphcheck` finds in real programs, and what capture then saves.
+
+python -m graphcheck      in tests/gpu, on a machine with a GPU and PyTorch
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+
+from gpu.graphcheck import programs  # noqa: E402 - after the path is set
+
+PROGRAM = str(HERE / "programs.py")
+AT_ONCE = 4
+
+
+def checked(name):
+    """Return the check of a program, and its exit status."""
+    command = [sys.executable, "-m", "warpline", "graphcheck", "-q", "--format", "json", "--"]
+    done = subprocess.run(
+        [*command, sys.executable, PROGRAM, name, "30"],
+        check=False, capture_output=True, text=True, timeout=150,
+    )  # fmt: skip
+    try:
+        return json.loads(done.stdout), done.returncode
+    except ValueError:
+        return {"verdict": f"failed: {done.stderr[-300:]}", "offenders": []}, done.returncode
+
+
+def judged(name, found):
+    """Return whether the planted offender was found, and what was found without being planted."""
+    kinds = next((kinds for each, kinds in programs.PLANTED.items() if each.__name__ == name), ())
+    line = programs.planted_line(name)
+    hits = [
+        item
+        for item in found["offenders"]
+        if item["kind"] in kinds and item["place"].startswith(f"programs.py:{line} ")
+    ]
+    false = [item for item in found["offenders"] if item["kind"] not in kinds]
+    return bool(hits), false
+
+
+def main():
+    planted = [each.__name__ for each in programs.PLANTED]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        checks = dict(zip(planted, pool.map(checked, planted), strict=True))
+    checks |= {name: checked(name) for name in programs.CLEAN}
+    print(f"{'program':14} {'verdict':10} status steps planted  false")
+    for name, (found, status) in checks.items():
+        is_found, false = judged(name, found)
+        is_planted = name not in programs.CLEAN
+        print(
+            f"{name:14} {found['verdict']:10} {status:6} {found.get('steps', {}).get('count')!s:5}"
+            f" {('found' if is_found else 'MISSED') if is_planted else '-':8}"
+            f" {', '.join(item['kind'] + ' ' + item['place'] for item in false) or 'none'}"
+        )
+        for item in found["offenders"] if is_planted and not is_found else ():
+            print("    ", item["kind"], item["place"], item["functions"], item["per_step"])
+    print(
+        f"\n{'captured':14} {'predicted us':>24} {'measured':>9} {'eager: now':>11} {'measured':>9}"
+    )
+    for name in programs.CLEAN:
+        found, _ = checks[name]
+        saving = found.get("saving")
+        done = subprocess.run(
+            [sys.executable, PROGRAM, name, "--captured", "100"],
+            check=False, capture_output=True, text=True, timeout=150,
+        )  # fmt: skip
+        if done.returncode or saving is None:
+            print(name, "failed", done.stderr[-300:])
+            continue
+        measured = json.loads(done.stdout)
+        after = {key: value / 1e3 for key, value in saving["captured_ns"].items()}
+        print(
+            f"{name:14} {after['central']:8.0f} ({after['low']:.0f} to {after['high']:.0f})"
+            f" {measured['captured_ns'] / 1e3:12.0f} {saving['step_ns']['central'] / 1e3:11.0f}"
+            f" {measured['eager_ns'] / 1e3:9.0f}"
+        )
+    in_process()
+
+
+def in_process():
+    """Print what warpline.torch.graphcheck says of steps."""
+    code = f"""
+import sys
+sys.path.insert(0, {str(HERE)!r})
+import programs, warpline.torch
+for name in ("plain", "dropout", "transformer", "item", "masked"):
+    step = programs.PROGRAMS[name]()
+    print(f"-- {{name}}")
+    print(warpline.torch.graphcheck(lambda: step(0)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=150
+    )
+    print(done.stdout + done.stderr[-1500:])
+
+
+if __name__ == "__main__":
+    main()
