@@ -50,8 +50,12 @@ def _blocks(found: GraphCheck) -> Iterator[Block]:
     if found.graphs:
         items = tuple((Cell(graph_text(item)),) for item in found.graphs)
         yield Section("CUDA graphs in this recording", (Items(items),))
-    notes = (*found.unseen, *found.warnings)
-    yield Section("What this recording does not show", (Items(tuple((Cell(t),) for t in notes)),))
+    for title, texts in (
+        ("What this recording does not show", found.unseen),
+        ("Warnings", found.warnings),
+    ):
+        if texts:
+            yield Section(title, (Items(tuple((Cell(text),) for text in texts)),))
 
 
 def _table(offenders: tuple[Offender, ...]) -> Table:
@@ -102,7 +106,7 @@ def _saving(found: GraphCheck) -> str:
     ratio = saving.saving_ns.central / max(saving.step_ns.central, 1.0)
     if ratio < _MEASURABLE:
         return (
-            "Capture saves nothing measurable: launching takes little time that the GPU waits for."
+            "No measurable savings: the GPU hardly waits for launches."
         )
     fixed = "Fixed and captured" if found.offenders else "Captured"
     return (
