@@ -106,7 +106,7 @@ def graphcheck(run: Run) -> GraphCheck:
     found = _offending(run) if count else ()
     offenders = tuple(_offenders(run, found))
     verdict, sentence = _verdict(run, offenders)
-    is_to_do = count > 0 and captured_ratio(run) < _CAPTURED
+    is_to_do = launches_per_step(run) > 0 and captured_ratio(run) < _CAPTURED
     return GraphCheck(
         title=source_name(trace.meta.paths),
         verdict=verdict,

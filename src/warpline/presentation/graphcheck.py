@@ -105,9 +105,7 @@ def _saving(found: GraphCheck) -> str:
         return ""
     ratio = saving.saving_ns.central / max(saving.step_ns.central, 1.0)
     if ratio < _MEASURABLE:
-        return (
-            "No measurable savings: the GPU hardly waits for launches."
-        )
+        return "No measurable savings: the GPU hardly waits for launches."
     fixed = "Fixed and captured" if found.offenders else "Captured"
     return (
         f"{fixed}, a step is estimated to take {_time(saving)} instead of"
