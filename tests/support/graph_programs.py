@@ -22,7 +22,7 @@ PACKAGE = "/opt/venv/lib/python3.12/site-packages/torch"
 
 _PYTHON = next(value for value, label in CODE_KINDS.items() if label == "Python")
 _NULL = next(value for value, label in STREAM_KINDS.items() if label == "Null")
-_BLOCKS = next(value for value, label in STREAM_KINDS.items() if label == "Non-blocking")
+_OWN = next(value for value, label in STREAM_KINDS.items() if label == "Non-blocking")
 
 Step = Callable[["Coded", int], None]
 
@@ -32,6 +32,7 @@ class Coded(Machine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.side_kind = _OWN
         self._frames: dict[tuple[str, str, int], int] = {}
         self._stacks: dict[tuple[int | None, int], int] = {}
         self._line = 0
@@ -53,7 +54,8 @@ class Coded(Machine):
             self.end_step()
         return self
 
-    def recorded(self, main_is_legacy: bool = True) -> Trace:
+    def recorded(self) -> Trace:
+        """Return the recording. No stream is the legacy one, unless stream 1 is by `side_kind`."""
         for row, stack in zip(self.program.rows["api_call"], self._stack_of, strict=True):
             row["stack_id"] = stack
         for symbol, file, line in self._frames:
@@ -64,6 +66,7 @@ class Coded(Machine):
         for (parent, frame), number in self._stacks.items():
             depths[number] = 0 if parent is None else depths[parent] + 1
             self.program.add("stack", parent_id=parent, frame_id=frame, depth=depths[number])
+        self.program.stream_kinds = [_OWN, self.side_kind, _OWN, _OWN]
         return self.trace()
 
     def _note(self) -> None:
@@ -192,6 +195,41 @@ def curand(machine: Coded, number: int) -> None:
         machine.launch(2_000, CURAND)
 
 
+def on_the_legacy_stream(machine: Coded, number: int) -> None:
+    plain(machine, number)
+    machine.side_kind = _NULL
+    with machine.at(72):
+        machine.join(1, 0)
+        machine.launch(4_000, ADD, stream=1)
+        machine.join(0, 1)
+
+
+def synchronous_memset(machine: Coded, number: int) -> None:
+    plain(machine, number)
+    with machine.at(44):
+        machine.call("cudaMemset_v3020", 9_000)
+
+
+def compiling(machine: Coded, number: int) -> None:
+    plain(machine, number)
+    with machine.at(45):
+        machine.call("cuModuleLoadData", 90_000)
+
+
+def capturing(machine: Coded, number: int) -> None:
+    plain(machine, number)
+    with machine.at(46):
+        machine.call("cudaStreamBeginCapture_v10000", 5_000)
+        machine.call("cudaStreamEndCapture_v10000", 5_000)
+        machine.call("cudaGraphInstantiateWithFlags_v11040", 90_000)
+
+
+def callback(machine: Coded, number: int) -> None:
+    plain(machine, number)
+    with machine.at(47):
+        machine.call("cudaStreamAddCallback_v5000", 5_000)
+
+
 def allocator_queries(machine: Coded, number: int) -> None:
     """Query events within an allocation, as PyTorch's allocator does; it does not in a capture."""
     with machine.at(16, "empty"):
@@ -224,6 +262,11 @@ PLANTED: Mapping[str, tuple[Step, dict[str, str]]] = {
     "growing sequence": (growing_sequence, {"changing-shapes": "train.py:61 step"}),
     "branch": (branch, {"changing-work": "train.py:62 step"}),
     "unjoined": (unjoined, {"unjoined-stream": "train.py:71 step"}),
+    "legacy stream": (on_the_legacy_stream, {"legacy-stream": "train.py:72 step"}),
+    "synchronous memset": (synchronous_memset, {"synchronous-call": "train.py:44 step"}),
+    "compiling": (compiling, {"module-load": "train.py:45 step"}),
+    "capturing": (capturing, {"recapture": "train.py:46 step"}),
+    "callback": (callback, {"unsupported-call": "train.py:47 step"}),
     "query": (query, {"query": "train.py:81 step"}),
     "cuRAND": (curand, {"random-numbers": "train.py:91 step"}),
 }

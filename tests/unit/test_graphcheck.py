@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.graph_programs import CLEAN, PLANTED, Coded, Step, plain
-from support.programs import Program
+from support.programs import ALL_REDUCE, Program
 
 from warpline import api
 from warpline.derived.graph_safety.places import code_place
@@ -87,6 +87,11 @@ def test_a_package_function_is_named_with_the_line_that_calls_it() -> None:
             "b.py:2 run",
             "item",
         ),
+        (
+            "/site-packages/c.py:1 clip\n/site-packages/c.py:9 _no_grad_wrapper\n/a/b.py:2 f",
+            "b.py:2 f",
+            "clip",
+        ),
         ("/usr/lib/python3.11/threading.py:5 run", "threading.py:5 run", ""),
         ("/s/warpline/injected/observer.py:5 call\n/a/b.py:2 f", "b.py:2 f", "call"),
         ("<string> f\n/a/b.py:2 g", "b.py:2 g", "f"),
@@ -111,6 +116,31 @@ def test_an_optimizer_that_needs_to_be_capturable_is_a_condition() -> None:
     (condition,) = api.graphcheck(machine.recorded(), steps="step_*").conditions
     assert condition.kind == "optimizer"
     assert "AdamW with capturable=True" in condition.text
+
+
+def test_calls_of_threads_that_launch_nothing_are_a_condition() -> None:
+    machine = Coded()
+    for number in range(8):
+        plain(machine, number)
+        with machine.at(5):
+            at = machine.now - 500
+            machine.program.call("cudaEventQuery_v3020", at, at + 10, thread=1)
+        machine.end_step()
+    found = api.graphcheck(machine.recorded())
+    assert found.verdict == "yes"
+    (condition,) = found.conditions
+    assert condition.kind == "other-threads"
+    assert "cudaEventQuery" in condition.text
+
+
+def test_collectives_and_dropped_events() -> None:
+    def step(machine: Coded, number: int) -> None:
+        plain(machine, number)
+        machine.launch(9_000, ALL_REDUCE)
+
+    assert [item.kind for item in check(step).conditions] == ["collectives"]
+    trace = Coded().run(plain).trace(meta={"lost": {"kernel": 3}})
+    assert api.graphcheck(trace).sentence.endswith("events were dropped while recording.")
 
 
 def test_the_model_alone_when_offenders_are_outside_of_modules() -> None:

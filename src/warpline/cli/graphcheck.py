@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warpline.capture.flags.graphcheck_flags import GraphCheckSettings
     from warpline.capture.launcher.launch import Outcome
     from warpline.render import graphcheck as rendering
+    from warpline.result.graphcheck import GraphCheck
 else:
     tempfile = lazy("tempfile")
     api = lazy("warpline.api")
@@ -71,7 +72,10 @@ def run(args: Namespace) -> int:
     if chosen.recordings:
         memory.reuse_freed_memory()
         with bar.shown(Namespace(quiet=chosen.quiet)):
-            return _check(chosen, chosen.recordings)
+            found = _check(chosen, chosen.recordings)
+        for text in () if chosen.quiet else found.warnings:
+            talk.warning(text)
+        return found.status
     if chosen.output is not None:
         return _run(chosen)
     with tempfile.TemporaryDirectory(prefix="warpline-") as folder:
@@ -86,7 +90,7 @@ def _run(chosen: GraphCheckSettings, *, is_kept: bool = True) -> int:
     def afterwards(outcome: Outcome) -> None:
         with running.keeping_status(_KEEP_HINT):
             if outcome.reason is None:
-                statuses.append(_check(chosen, (str(outcome.output),)))
+                statuses.append(_check(chosen, (str(outcome.output),)).status)
         if not chosen.quiet:
             running.tell(outcome, "nothing was recorded")
             if is_kept:
@@ -95,12 +99,12 @@ def _run(chosen: GraphCheckSettings, *, is_kept: bool = True) -> int:
     return running.run_program(chosen, afterwards) or statuses[-1]
 
 
-def _check(chosen: GraphCheckSettings, recordings: Sequence[str]) -> int:
-    """Print the check of recordings and return its status."""
+def _check(chosen: GraphCheckSettings, recordings: Sequence[str]) -> GraphCheck:
+    """Print the check of recordings, without warnings about them, and return it."""
     found = api.graphcheck(list(recordings), steps=chosen.steps_from)
     if sys.stdout is None:
         raise WarplineError("standard output is closed")
     options = render.detect_options(sys.stdout, os.environ)
     rendering.WRITERS[chosen.format](found, sys.stdout, options)
     sys.stdout.flush()
-    return found.status
+    return found

@@ -50,12 +50,9 @@ def _blocks(found: GraphCheck) -> Iterator[Block]:
     if found.graphs:
         items = tuple((Cell(graph_text(item)),) for item in found.graphs)
         yield Section("CUDA graphs in this recording", (Items(items),))
-    for title, texts in (
-        ("What this recording does not show", found.unseen),
-        ("Warnings", found.warnings),
-    ):
-        if texts:
-            yield Section(title, (Items(tuple((Cell(text),) for text in texts)),))
+    if found.unseen:
+        items = tuple((Cell(text),) for text in found.unseen)
+        yield Section("What this recording does not show", (Items(items),))
 
 
 def _table(offenders: tuple[Offender, ...]) -> Table:

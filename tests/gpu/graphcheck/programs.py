@@ -226,7 +226,7 @@ CLEAN = {each.__name__: each for each in (plain, dropout, transformer, convoluti
 # The kinds of offenders, of which one at least must be found; others of them may be.
 PLANTED = {
     item: ("cpu-read",),
-    masked: ("cpu-read",),
+    masked: ("cpu-read", "changing-shapes", "changing-work"),
     synchronized: ("synchronization",),
     pageable: ("pageable-copy",),
     constant: ("pageable-copy",),

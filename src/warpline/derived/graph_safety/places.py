@@ -15,6 +15,8 @@ _FOREIGN = lazy_pattern(
     r"(?:^|[/\\])(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python3"
     r"|[/\\]warpline[/\\]injected[/\\]|^<"
 )
+# Functions that only call another one: those of decorators, and of nn.Module's calls.
+_WRAPPER = lazy_pattern(r"^_|wrap|decorat")
 _FRAME = re.compile(r"(?P<file>.*?)(?::(?P<line>\d+))? (?P<name>\S+)$")
 
 
@@ -51,7 +53,8 @@ def code_place(stack: str) -> CodePlace:
     """
     frames = stack.split("\n")
     own = next((place for place, frame in enumerate(frames) if not _FOREIGN.search(frame)), 0)
-    via = _parts(frames[own - 1])[1] if own else ""
+    called = [_parts(frame)[1] for frame in reversed(frames[:own])]
+    via = next((name for name in called if not _WRAPPER.search(name)), called[0] if own else "")
     file, name = _parts(frames[own])
     short = file.replace("\\", "/").rpartition("/")[2]
     return CodePlace(f"{short} {name}", via, stack, _parts(frames[0])[1])
