@@ -143,6 +143,24 @@ def test_collectives_and_dropped_events() -> None:
     assert api.graphcheck(trace).sentence.endswith("events were dropped while recording.")
 
 
+def test_a_capture_that_failed_names_the_call_that_was_refused() -> None:
+    machine = Coded().run(plain)
+    with machine.at(63, "item"):
+        machine.call("cudaStreamSynchronize_v3020", 1_000)
+        machine.call("cudaLaunchKernel_v7000", 1_000)
+    for row in machine.program.rows["api_call"]:
+        row["return_value"] = 0
+    machine.program.rows["api_call"][-2]["return_value"] = 900
+    machine.program.rows["api_call"][-1]["return_value"] = 901
+    found = api.graphcheck(machine.recorded())
+    assert (found.verdict, found.offenders) == ("no", ())
+    assert found.sentence == (
+        "No: a capture failed. cudaStreamSynchronize at train.py:63 step returned"
+        " cudaErrorStreamCaptureUnsupported."
+    )
+    assert [item.count for item in found.refused] == [1]
+
+
 def test_the_model_alone_when_offenders_are_outside_of_modules() -> None:
     machine = Coded()
     for number in range(8):

@@ -9,8 +9,10 @@ import numpy as np
 
 from warpline.derived.graph_safety import conditions, kinds
 from warpline.derived.graph_safety.calls import (
+    CAPTURE_ERRORS,
     OffendingCalls,
     offending_calls,
+    refused_calls,
     step_copies,
     unsafe_elsewhere,
 )
@@ -43,6 +45,7 @@ from warpline.result.graphcheck import (
     Condition,
     GraphCheck,
     Offender,
+    RefusedCall,
     Verdict,
 )
 from warpline.schema.ranges import MODULE_DOMAIN
@@ -105,7 +108,8 @@ def graphcheck(run: Run) -> GraphCheck:
     count = int(checked.included.sum())
     found = _offending(run) if count else ()
     offenders = tuple(_offenders(run, found))
-    verdict, sentence = _verdict(run, offenders)
+    refused = tuple(_refused(trace))
+    verdict, sentence = _verdict(run, offenders, refused)
     is_to_do = launches_per_step(run) > 0 and captured_ratio(run) < _CAPTURED
     return GraphCheck(
         title=source_name(trace.meta.paths),
@@ -119,6 +123,7 @@ def graphcheck(run: Run) -> GraphCheck:
         saving=_saving(run, found) if is_to_do else None,
         how=tuple(_how(run, found)) if is_to_do else (),
         graphs=tuple(_graphs(trace)),
+        refused=refused,
         unseen=tuple(_unseen(trace)),
         warnings=warnings_of(trace),
         meta=describe_meta(trace),
@@ -146,7 +151,13 @@ def _without(
             yield OffendingCalls(kind, left)
 
 
-def _verdict(run: Run, offenders: Sequence[Offender]) -> tuple[Verdict, str]:
+def _verdict(
+    run: Run, offenders: Sequence[Offender], refused: Sequence[RefusedCall]
+) -> tuple[Verdict, str]:
+    if refused:
+        first = refused[0]
+        at = f" at {first.place}" if first.place else ""
+        return "no", f"No: a capture failed. {first.function}{at} returned {first.error}."
     if offenders:
         number = len({(item.kind, item.place) for item in offenders})
         titles = list(dict.fromkeys(item.title for item in offenders))
@@ -362,6 +373,18 @@ def _graphs(trace: Trace) -> Iterator[CapturedGraph]:
             node_kernel=item.node_name,
             eager_kernel=item.eager_name,
         )
+
+
+def _refused(trace: Trace) -> Iterator[RefusedCall]:
+    """Yield the calls that failed because of a capture, by function, error and place."""
+    rows = refused_calls(trace)
+    columns = trace.columns("api_call", "return_value", "name_id") if len(rows) else {}
+    found: Counter[tuple[str, str, str]] = Counter()
+    for row in rows.tolist():
+        name = without_version(trace.strings.text(int(columns["name_id"].values[row])))
+        error = CAPTURE_ERRORS[int(columns["return_value"].values[row])]
+        found[name, error, _place(trace, row).text] += 1
+    yield from (RefusedCall(*key, count) for key, count in found.items())
 
 
 def _unseen(trace: Trace) -> Iterator[str]:

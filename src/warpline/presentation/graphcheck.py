@@ -17,7 +17,13 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
-from warpline.result.graphcheck import CapturedGraph, CaptureSaving, GraphCheck, Offender
+from warpline.result.graphcheck import (
+    CapturedGraph,
+    CaptureSaving,
+    GraphCheck,
+    Offender,
+    RefusedCall,
+)
 from warpline.result.profile import steps_in_words
 from warpline.result.savings import format_bounds
 from warpline.units import format_ns, plural
@@ -39,6 +45,9 @@ def _blocks(found: GraphCheck) -> Iterator[Block]:
             f" {plural(round(found.launches), 'GPU operation')} per step.",
             is_faint=True,
         )
+    if found.refused:
+        items = tuple((Cell(_refused_text(item)),) for item in found.refused)
+        yield Section("Calls that failed during capture", (Items(items),))
     if found.offenders:
         yield _table(found.offenders)
         yield Section("Why, and how to fix it", (Items(tuple(_fixes(found.offenders))),))
@@ -136,6 +145,12 @@ def graph_text(item: CapturedGraph) -> str:
     node, eager = item.node_kernel or "nothing", item.eager_kernel or "nothing"
     at = f"node {item.first_difference}"
     return f"{graph}: differs from the eager run at {at}: {node} in place of {eager}."
+
+
+def _refused_text(item: RefusedCall) -> str:
+    where = f" at {item.place}" if item.place else ""
+    often = f", {item.count:,} times" if item.count > 1 else ""
+    return f"{item.function}{where}: {item.error}{often}."
 
 
 def _with_places(text: str, places: tuple[str, ...]) -> str:

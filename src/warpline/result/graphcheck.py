@@ -108,6 +108,23 @@ class CapturedGraph:
 
 
 @dataclass(frozen=True)
+class RefusedCall:
+    """Calls that failed because a stream was being captured.
+
+    Attributes:
+        function: The CUDA function.
+        error: The error that it returned: ``cudaErrorStreamCaptureUnsupported``.
+        place: Where, as for offenders; empty if unknown.
+        count: How often.
+    """
+
+    function: str
+    error: str
+    place: str
+    count: int
+
+
+@dataclass(frozen=True)
 class GraphCheck:
     """Whether the steps of a recording may be captured as a CUDA graph.
 
@@ -124,6 +141,8 @@ class GraphCheck:
         saving: What capture saves; None if unknown.
         how: How to capture, a sentence for each way.
         graphs: The CUDA graphs that the program launches already.
+        refused: Calls that failed because a stream was being captured, in the order in which they
+            did.
         unseen: What this recording cannot show.
         warnings: Warnings about the recording.
         meta: Facts about the recording.
@@ -140,6 +159,7 @@ class GraphCheck:
     saving: CaptureSaving | None
     how: tuple[str, ...]
     graphs: tuple[CapturedGraph, ...]
+    refused: tuple[RefusedCall, ...]
     unseen: tuple[str, ...]
     warnings: tuple[str, ...]
     meta: Mapping[str, Any]
@@ -175,6 +195,7 @@ class GraphCheck:
             },
             "how": list(self.how),
             "graphs": [_listed(item) for item in self.graphs],
+            "refused": [_listed(item) for item in self.refused],
             "unseen": list(self.unseen),
             "warnings": list(self.warnings),
         }

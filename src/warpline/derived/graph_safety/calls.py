@@ -46,6 +46,19 @@ _LOADS = ("ModuleLoad", "ModuleUnload", "LibraryLoad", "LibraryUnload", "Link")
 _UNSUPPORTED = ("StreamAddCallback", "StreamAttachMem", "DeviceReset")
 
 
+# Of the runtime and of the driver.
+CAPTURE_ERRORS = {
+    900: "cudaErrorStreamCaptureUnsupported",
+    901: "cudaErrorStreamCaptureInvalidated",
+    902: "cudaErrorStreamCaptureMerge",
+    903: "cudaErrorStreamCaptureUnmatched",
+    904: "cudaErrorStreamCaptureUnjoined",
+    905: "cudaErrorStreamCaptureIsolation",
+    906: "cudaErrorStreamCaptureImplicit",
+    907: "cudaErrorCapturedEvent",
+    908: "cudaErrorStreamCaptureWrongThread",
+}
+_INVALIDATED = 901
 _DDP = "/torch/nn/parallel/distributed.py:"
 _DDP_RANGE = "DistributedDataParallel.forward"
 
@@ -171,6 +184,20 @@ def unsafe_elsewhere(run: Run) -> I64:
     others = (checked_steps(run).of_call != NO_STEP) & ~working_threads(trace)[thread]
     unsafe = (_What.QUERY, _What.ALLOCATE, _What.FREE, _What.WAIT, _What.LOAD)
     return np.flatnonzero(others & np.isin(_what(trace), unsafe))
+
+
+@derived
+def refused_calls(trace: Trace) -> I64:
+    """Return the calls that failed because of a capture, rows of api_call, in or out of steps.
+
+    Without those that fail because a capture had failed before, unless there are no others.
+    """
+    if not trace.has("api_call") or not trace.row_count("api_call"):
+        return np.zeros(0, np.int64)
+    status = trace.columns("api_call", "return_value")["return_value"].values
+    refused = np.flatnonzero(np.isin(status, list(CAPTURE_ERRORS)))
+    causes = refused[status[refused] != _INVALIDATED]
+    return causes if len(causes) else refused
 
 
 def _of_steps(run: Run) -> BoolArray:
