@@ -34,7 +34,7 @@ else:
     rendering = lazy("warpline.render.graphcheck")
 
 NAME = "graphcheck"
-HELP = "check whether steps may be captured as a CUDA graph: offenders with lines, the saving"
+HELP = "check whether steps may be captured as a CUDA graph: offending lines, saving"
 
 _TEMPORARY = "graphcheck.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
