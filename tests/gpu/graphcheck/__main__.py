@@ -6,6 +6,7 @@ python -m graphcheck      in tests/gpu, on a machine with a GPU and PyTorch
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +20,30 @@ from gpu.graphcheck import programs  # noqa: E402 - after the path is set
 
 PROGRAM = str(HERE / "programs.py")
 AT_ONCE = 4
+FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+
+
+def started(*command):
+    """Run a command to its end."""
+    path = os.pathsep.join(filter(None, (str(ROOT / "src"), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env={**os.environ, "PYTHONPATH": path},
+    )
 
 
 def checked(name):
     """Return the check of a program, and its exit status."""
     command = [sys.executable, "-m", "warpline", "graphcheck", "-q", "--format", "json", "--"]
-    done = subprocess.run(
-        [*command, sys.executable, PROGRAM, name, "30"],
-        check=False, capture_output=True, text=True, timeout=150,
-    )  # fmt: skip
+    if FOLDER is not None:
+        command[-1:] = ["-o", str(FOLDER / f"{name}.warpline"), "-f", "true", "--"]
+    done = started(*command, sys.executable, PROGRAM, name, "30")
+    if FOLDER is not None:
+        (FOLDER / f"{name}.json").write_text(done.stdout, encoding="utf-8")
     try:
         return json.loads(done.stdout), done.returncode
     except ValueError:
@@ -69,10 +85,7 @@ def main():
     for name in programs.CLEAN:
         found, _ = checks[name]
         saving = found.get("saving")
-        done = subprocess.run(
-            [sys.executable, PROGRAM, name, "--captured", "100"],
-            check=False, capture_output=True, text=True, timeout=150,
-        )  # fmt: skip
+        done = started(sys.executable, PROGRAM, name, "--captured", "100")
         if done.returncode or saving is None:
             print(name, "failed", done.stderr[-300:])
             continue
@@ -97,9 +110,7 @@ for name in ("plain", "dropout", "transformer", "item", "masked"):
     print(f"-- {{name}}")
     print(warpline.torch.graphcheck(lambda: step(0)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=150
-    )
+    done = started(sys.executable, "-c", code)
     print(done.stdout + done.stderr[-1500:])
 
 
