@@ -777,12 +777,12 @@ def formats() -> list[dict[str, Any]]:
     ]
 
 
-def _as_text(shown: Document | Finding) -> str:
+def _as_text(shown: Document | Finding | GraphCheck) -> str:
     plugins.load("renderers")
     return display.text(shown)
 
 
-def _as_html(shown: Document | Finding) -> str:
+def _as_html(shown: Document | Finding | GraphCheck) -> str:
     return display.html(shown)
 
 

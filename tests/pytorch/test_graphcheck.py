@@ -144,6 +144,7 @@ def test_a_capture_that_fails_says_why():
     assert found.to_dict()["error"] == text
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile
 def test_owners_are_found_through_functions_and_objects():
     model, step = trained()
 
@@ -157,6 +158,8 @@ def test_owners_are_found_through_functions_and_objects():
     trainer = Trainer()
     assert set(owners_of(torch, step)) == {"model", "optimizer"}
     assert owners_of(torch, lambda x: step(x + 1))["model"] is model
+    assert owners_of(torch, torch.no_grad()(step))["model"] is model
+    assert owners_of(torch, torch.compile(step))["model"] is model
     assert owners_of(torch, trainer.step) == {"net": trainer.net}
     assert set(state_of(torch, {"net": trainer.net})) == {"net.weight", "net.bias"}
 

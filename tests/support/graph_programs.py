@@ -155,6 +155,14 @@ def pinned_blocking(machine: Coded, number: int) -> None:
     plain(machine, number)
 
 
+def copy_then_wait(machine: Coded, number: int) -> None:
+    with machine.at(33):
+        machine.copy(1 << 20, pinned=True)
+    with machine.at(34):
+        machine.wait()
+    plain(machine, number)
+
+
 def empty_cache(machine: Coded, number: int) -> None:
     plain(machine, number)
     with machine.at(51, "empty_cache"):
@@ -255,6 +263,7 @@ PLANTED: Mapping[str, tuple[Step, dict[str, str]]] = {
     "synchronize": (synchronize, {"synchronization": "train.py:43 step"}),
     "pageable input": (pageable_input, {"pageable-copy": "train.py:31 step"}),
     "pinned blocking": (pinned_blocking, {"blocking-copy": "train.py:32 step"}),
+    "copy, then wait": (copy_then_wait, {"synchronization": "train.py:34 step"}),
     "empty cache": (
         empty_cache,
         {"free": "train.py:51 step", "allocation": "train.py:52 step"},

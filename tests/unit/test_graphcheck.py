@@ -219,6 +219,13 @@ def test_graphs_that_are_not_what_the_steps_were() -> None:
     assert graph_text(graph).endswith("no similar eager launches were recorded to compare with.")
 
 
+def test_it_prints_and_shows_in_notebooks() -> None:
+    found = check(PLANTED["item"][0])
+    assert repr(found).startswith("<GraphCheck of memory: No: the step cannot be captured")
+    assert "CPU read of a GPU value" in str(found)
+    assert "train.py:41 step -&gt; item" in str(found._repr_html_())
+
+
 def test_searching_for_sequences() -> None:
     def numbers(*values: int) -> I32:
         return np.array(values, np.int32)

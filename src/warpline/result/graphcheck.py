@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from warpline.estimate import Estimate
+from warpline.result.display import Displayed
 
 SCHEMA_VERSION = 1  # of the JSON that `graphcheck` writes
 
@@ -124,8 +125,8 @@ class RefusedCall:
     count: int
 
 
-@dataclass(frozen=True)
-class GraphCheck:
+@dataclass(frozen=True, repr=False)
+class GraphCheck(Displayed):
     """Whether the steps of a recording may be captured as a CUDA graph.
 
     Attributes:
@@ -163,6 +164,9 @@ class GraphCheck:
     unseen: tuple[str, ...]
     warnings: tuple[str, ...]
     meta: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<GraphCheck of {self.title}: {self.sentence}>"
 
     @property
     def status(self) -> int:

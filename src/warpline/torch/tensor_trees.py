@@ -17,6 +17,7 @@ _TOLERANCES = {
     "torch.float16": (1e-3, 1e-5),
     "torch.bfloat16": (1.6e-2, 1e-5),
 }
+_WRAPPED = ("__wrapped__", "_torchdynamo_orig_callable")
 _MOST_DEPTH = 8  # of nested containers
 _MOST_OWNERS_DEPTH = 5  # of functions and objects that use each other
 
@@ -106,13 +107,16 @@ def _used_by(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, MethodType):
         yield type(value.__self__).__name__, value.__self__
         yield "function", value.__func__
-    elif isinstance(value, FunctionType) and not _is_installed(value.__code__.co_filename):
-        yield from _variables(value)
+    elif isinstance(value, FunctionType):
+        # What torch.compile and other decorators made it from.
+        yield from ((name, vars(value)[name]) for name in _WRAPPED if name in vars(value))
+        if not _is_installed(value.__code__.co_filename):
+            yield from _variables(value)
     elif isinstance(value, dict):
         yield from ((str(key), item) for key, item in value.items())
     elif isinstance(value, list | tuple):
         yield from ((f"[{place}]", item) for place, item in enumerate(value))
-    elif not isinstance(value, type | ModuleType | FunctionType):
+    elif not isinstance(value, type | ModuleType):
         yield from getattr(value, "__dict__", {}).items()
 
 

@@ -1,6 +1,7 @@
 """What `warpline graphcheck` finds in real programs, and what capture then saves.
 
-python -m graphcheck      in tests/gpu, on a machine with a GPU and PyTorch
+In the repository's root, on a machine with a GPU: python -m tests.gpu.graphcheck [FOLDER]
+Recordings and results are kept in the folder.
 """
 
 from __future__ import annotations

@@ -211,7 +211,8 @@ def _of_steps(run: Run) -> BoolArray:
 def _wait_behind(trace: Trace) -> I64:
     """Return the synchronization that follows each call on its thread, -1 for none.
 
-    Shape (rows of api_call,). No other work is launched between. Only of threads that launch work.
+    Shape (rows of api_call,). No other work is launched between, and both are on one line of
+    Python code, if lines were recorded. Only of threads that launch work.
     """
     calls, launched = working_calls(trace), operations(trace).call
     behind = np.full(trace.row_count("api_call"), _UNKNOWN, np.int64)
@@ -220,8 +221,17 @@ def _wait_behind(trace: Trace) -> I64:
     rows = rows[np.argsort(calls.thread[rows], kind="stable")]
     thread = calls.thread[rows]
     follows = (thread[1:] == thread[:-1]) & is_wait[rows[1:]]
+    line = _lines(trace)[calls.row[rows]]
+    follows &= line[1:] == line[:-1]
     behind[calls.row[rows[:-1][follows]]] = calls.row[rows[1:][follows]]
     return behind
+
+
+def _lines(trace: Trace) -> I64:
+    """Return a number for the line of Python code of each call, -1 for none."""
+    numbers: dict[str, int] = {}
+    of_stacks = [numbers.setdefault(place.text, len(numbers)) for place in code_places(trace)]
+    return np.array([*of_stacks, _UNKNOWN], np.int64)[python_stacks(trace).codes]
 
 
 @derived
