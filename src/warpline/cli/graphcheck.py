@@ -18,6 +18,7 @@ from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
 
 if TYPE_CHECKING:
+    import contextlib
     import tempfile
 
     from warpline import api, render
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from warpline.render import graphcheck as rendering
     from warpline.result.graphcheck import GraphCheck
 else:
+    contextlib = lazy("contextlib")
     tempfile = lazy("tempfile")
     api = lazy("warpline.api")
     render = lazy("warpline.render")
@@ -76,19 +78,23 @@ def run(args: Namespace) -> int:
         for text in () if chosen.quiet else found.warnings:
             talk.warning(text)
         return found.status
-    if chosen.output is not None:
-        return _run(chosen)
-    with tempfile.TemporaryDirectory(prefix="warpline-") as folder:
-        chosen.output = str(Path(folder, _TEMPORARY)).replace("%", "%%")
-        return _run(chosen, is_kept=False)
+    is_kept = chosen.output is not None
+    with contextlib.ExitStack() as stack:
+        if not is_kept:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpline-"))
+            chosen.output = str(Path(folder, _TEMPORARY)).replace("%", "%%")
+        return _run(chosen, stack, is_kept=is_kept)
 
 
-def _run(chosen: GraphCheckSettings, *, is_kept: bool = True) -> int:
-    """Record the program and print the check; return its status, or the program's if it failed."""
+def _run(chosen: GraphCheckSettings, stack: contextlib.ExitStack, *, is_kept: bool) -> int:
+    """Record the program and print the check; return its status, or the program's if it failed.
+
+    The stack is closed before this process ends, perhaps by a signal.
+    """
     statuses = [_UNDECIDED]
 
     def afterwards(outcome: Outcome) -> None:
-        with running.keeping_status(_KEEP_HINT):
+        with stack, running.keeping_status(_KEEP_HINT):
             if outcome.reason is None:
                 statuses.append(_check(chosen, (str(outcome.output),)).status)
         if not chosen.quiet:

@@ -92,8 +92,9 @@ _VALIDATE = (
     " results, kernels and addresses."
 )
 _CUDA = (
-    "Capture the step once with cudaStreamBeginCapture and cudaStreamEndCapture on a stream of its"
-    " own, instantiate it with cudaGraphInstantiate, and call cudaGraphLaunch in each step."
+    "Launch all work of the step on a stream of its own (the default stream cannot be captured)."
+    " Capture it once with cudaStreamBeginCapture and cudaStreamEndCapture, instantiate it with"
+    " cudaGraphInstantiate, and call cudaGraphLaunch in each step."
 )
 
 
