@@ -164,25 +164,31 @@ def check(
         try:
             result = graph.capture(call)
         except RuntimeError as error:
-            return CaptureCheck(error=_reason(error), place=_place(error))
-        after = state.tensors()
-        replayed = []
-        for values in inputs:
-            begin(values)
-            graph.replay()
-            replayed.append(_copied(result, after))
+            found = CaptureCheck(error=_reason(error), place=_place(error))
+        else:
+            after = state.tensors()
+            replayed = []
+            for values in inputs:
+                begin(values)
+                graph.replay()
+                replayed.append(_copied(result, after))
+            found = CaptureCheck(
+                replays=len(inputs),
+                differences=_worst(map(_differences, replayed, eager)),
+                noise=_differences(eager[-1], eager[0]),
+                moved=_moved(addresses, after),
+            )
     finally:
         problem = state.reset()
-    return CaptureCheck(
-        replays=len(inputs),
-        differences=_worst(map(_differences, replayed, eager)),
-        noise=_differences(eager[-1], eager[0]),
-        moved=tuple(
-            name
-            for name, address in addresses.items()
-            if name in after and not name.endswith(".grad") and after[name].data_ptr() != address
-        ),
-        notes=tuple(_notes(owners, problem)),
+    return replace(found, notes=tuple(_notes(owners, problem)))
+
+
+def _moved(addresses: Mapping[str, int], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the tensors that have other addresses after capture, without gradients."""
+    return tuple(
+        name
+        for name, address in addresses.items()
+        if name in after and not name.endswith(".grad") and after[name].data_ptr() != address
     )
 
 
