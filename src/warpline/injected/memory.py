@@ -248,7 +248,6 @@ class History:
                 {
                     "name": str(properties.name),
                     "uuid": str(getattr(properties, "uuid", "")),
-                    "bus": getattr(properties, "pci_bus_id", None),
                     "memory_bytes": int(properties.total_memory),
                 }
             )
