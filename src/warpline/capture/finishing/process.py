@@ -67,9 +67,9 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
             f"cannot write {output}: {why.removeprefix('error: ')}",
             hint=f"run warpline recover {folder}",
         )
-    for is_there, module, words in _ADDED:
+    for is_there, module, what in _ADDED:
         if is_there(folder):
-            finished = _add(module, words, folder, output, finished)
+            finished = _add(module, what, folder, output, finished)
     return finished
 
 
