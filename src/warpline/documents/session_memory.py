@@ -119,8 +119,8 @@ def _contiguous(pid: int, files: Sequence[Path], warnings: list[str]) -> list[Pi
         pieces.append(piece)
     if missing:
         warnings.append(
-            f"process {pid}: {missing:,} allocations of GPU memory are missing, and all events"
-            " before them are left out"
+            f"process {pid}: {missing:,} allocations and frees of GPU memory are missing, and all"
+            " events before them are left out"
         )
     return pieces
 

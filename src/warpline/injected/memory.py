@@ -36,6 +36,7 @@ _NOBODY, _OURS, _PROGRAMS = "nobody", "ours", "the program's"
 _RECORD = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy")
 _SNAPSHOT = "_cuda_memorySnapshot"
 _IS_ON = "_cuda_isHistoryEnabled"
+_COUNTED = frozenset(("alloc", "free_requested"))  # entries of events that torch's statistics count
 
 _history: History | None = None
 
@@ -74,7 +75,9 @@ class History:
         self._is_over = False
         self._pieces = 0
         self._entries = 0
-        self._allocations: dict[int, int] = {}  # of a GPU before the next piece, by torch's count
+        self._counts: dict[
+            int, int
+        ] = {}  # of a GPU's events before the next piece, as torch counts
         self._stats: list[dict[str, Any]] = []
         self._clocks: list[list[int]] = []
         self._checked_s = 0.0
@@ -158,7 +161,8 @@ class History:
         self._unwritten.touch()
         self._clocks = [_clocks()]
         self._stats = self._device_stats()
-        self._allocations = dict(enumerate(map(_allocated, self._stats)))
+        if not self._pieces:
+            self._counts = dict(enumerate(map(_events, self._stats)))
 
     def _next_piece(self) -> None:
         """Write a piece, and go on with an empty ring; not during a pause, nor without end."""
@@ -168,7 +172,7 @@ class History:
             self._take()
             self._end_ours()
             if is_recording and self._entries < _MOST_IN_ALL:
-                self._begin_again()
+                self._begin_ours()
                 return
         finally:
             self._context.agent.pop(range_, -1)
@@ -179,12 +183,6 @@ class History:
             f" {self._entries:,} events; record fewer steps"
         )
 
-    def _begin_again(self) -> None:
-        """Begin with an empty ring; what was allocated meanwhile counts as missing."""
-        before = self._allocations
-        self._begin_ours()
-        self._allocations = before
-
     @functools.cached_property
     def _range(self) -> int:
         """The range of the time that a piece takes while the program runs."""
@@ -193,7 +191,7 @@ class History:
     def _take(self) -> None:
         """Write the history to a file of the session."""
         began = self._clocks[0]
-        counted = list(map(_allocated, self._device_stats()))
+        counted = list(map(_events, self._device_stats()))
         snapshot = self._call(self._torch.cuda.memory._snapshot)
         missing = self._missing(snapshot, counted)
         stats = self._device_stats()
@@ -212,25 +210,25 @@ class History:
         self._clocks, self._stats = [_clocks()], stats
 
     def _missing(self, snapshot: Any, counted: list[int]) -> list[int]:
-        """Return how many allocations of each GPU are not in the history, by torch's count.
+        """Return how many allocations and frees of each GPU are not in the history.
 
-        None is missing where the program has reset the count.
+        Torch's statistics count them. None is missing where the program has reset these.
         """
         missing = []
         for device, entries in enumerate(snapshot["device_traces"]):
-            found = sum(entry["action"] == "alloc" for entry in entries)
-            before = self._allocations.get(device, 0)
+            found = sum(entry["action"] in _COUNTED for entry in entries)
+            before = self._counts.get(device, 0)
             count = counted[device] if device < len(counted) else 0
             lost = max(count - before - found, 0)
-            self._allocations[device] = before + found + lost if count >= before else count
+            self._counts[device] = before + found + lost if count >= before else count
             missing.append(lost)
         return missing
 
     def _expected_entries(self) -> int:
         """Return about how many entries the fullest ring has: three for most allocations."""
-        counts = map(_allocated, self._device_stats())
-        pairs = [(count, self._allocations.get(device, 0)) for device, count in enumerate(counts)]
-        return max((3 * (now - before) for now, before in pairs), default=0)
+        counts = enumerate(map(_events, self._device_stats()))
+        events = (count - self._counts.get(device, 0) for device, count in counts)
+        return max(events, default=0) * 3 // 2
 
     def _device_stats(self) -> list[dict[str, Any]]:
         """Return torch's statistics of each GPU; none before CUDA is initialized."""
@@ -346,9 +344,9 @@ def _without_history(snapshot: Any) -> None:
         snapshot["external_annotations"] = []
 
 
-def _allocated(stats: dict[str, Any]) -> int:
-    """Return how many allocations there have been, by torch's statistics of a GPU."""
-    return int(stats.get("allocation.all.allocated", 0))
+def _events(stats: dict[str, Any]) -> int:
+    """Return how many allocations and frees there have been, by torch's statistics of a GPU."""
+    return sum(int(stats.get(f"allocation.all.{what}", 0)) for what in ("allocated", "freed"))
 
 
 def _clocks() -> list[int]:
