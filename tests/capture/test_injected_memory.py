@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import pytest
 from support.torch_memory import FakeAgent, fake_torch
 
 from warpline.capture.session.memory import piece_files, read_piece, unwritten
 from warpline.injected import memory
+from warpline.injected.agent import Agent
 from warpline.injected.context import Context
 
 
@@ -20,7 +22,8 @@ class Program:
         (folder / "pytorch").mkdir()
         self.folder = folder
         self.context = Context(str(folder), "", frozenset(["memory"]))
-        self.context.agent = self.agent = FakeAgent()
+        self.agent = FakeAgent()
+        self.context.agent = cast("Agent", self.agent)
 
     def start(self):
         memory.start(self.context)

@@ -104,7 +104,9 @@ class FakeCuda(SimpleNamespace):
     """torch.cuda before or after its initialization."""
 
     def __init__(self, own: Any, allocator: FakeAllocator) -> None:
-        def record(enabled: Any = "all", context: Any = "all", stacks: Any = "all", **more: Any):
+        def record(
+            enabled: Any = "all", context: Any = "all", stacks: Any = "all", **more: Any
+        ) -> None:
             own._cuda_record_memory_history(enabled, context, stacks, more.get("max_entries", 1000))
 
         memory = SimpleNamespace(
@@ -125,7 +127,7 @@ class FakeCuda(SimpleNamespace):
         return self.is_ready
 
     def is_current_stream_capturing(self) -> bool:
-        return self.is_capturing
+        return bool(self.is_capturing)
 
     def _lazy_call(self, function: Any) -> None:
         if self.is_ready:

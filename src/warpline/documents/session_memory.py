@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from warpline import plugins
 from warpline.capture.session.facts import read_facts, time_of
 from warpline.capture.session.memory import (
     Piece,
@@ -66,6 +67,7 @@ def add(recording: Path, session: Path) -> bool:
     memories = [
         _memory(pid, files, tensors.get(pid), origin_ns, warnings) for pid, files in pieces.items()
     ]
+    plugins.load("readers")
     ours = Trace(read_all([recording])[0])
     write_recording(with_allocator_records(ours, memories, warnings), recording)
     return True
