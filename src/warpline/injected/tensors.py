@@ -242,11 +242,11 @@ class Tensors:
     def _places(self, tensor: Any) -> Iterator[tuple[int, int, int]]:
         """Yield the device, address and bytes of a tensor's memory on a GPU."""
         try:
-            if tensor.is_cuda:
-                address = tensor.data_ptr()
-                if address:
-                    yield tensor.device.index or 0, address, _size(tensor)
-                    return
+            gpu = _gpu(tensor)
+            address = 0 if gpu is None else tensor.data_ptr()
+            if gpu is not None and address:
+                yield gpu, address, _size(tensor)
+                return
             inner = getattr(type(tensor), "__tensor_flatten__", None)  # DTensor and others like it
             names = inner(tensor)[0] if inner is not None else ()
         except _NO_SIZE:  # of a library's own class
@@ -264,6 +264,11 @@ class _Optimizer:
         self.name = name
         self.reference = reference
         self.steps = 0
+
+
+def _gpu(tensor: Any) -> int | None:
+    """Return the number of the GPU that a tensor is on; None if it is elsewhere."""
+    return (tensor.device.index or 0) if tensor.is_cuda else None
 
 
 def _size(tensor: Any) -> int:
