@@ -114,16 +114,6 @@ def test_recording_begins_with_the_first_module_after_a_delay(program):
     assert [len(part["blocks"]) for part in piece.snapshot["segments"]] == [1, 1]
 
 
-def test_nothing_is_begun_while_a_stream_is_captured(program):
-    program.torch.cuda.is_ready = program.torch.cuda.is_capturing = True
-    program.start()
-    program.call_module()
-    assert program.allocator.calls == []
-    program.torch.cuda.is_capturing = False
-    program.call_module()
-    assert len(program.allocator.calls) == 1
-
-
 def test_a_full_ring_is_written_and_nothing_is_lost(program, monkeypatch):
     monkeypatch.setattr(memory, "_NEARLY_FULL", 10)
     monkeypatch.setattr(memory, "_CHECK_S", 0)

@@ -1,18 +1,24 @@
 """Parameters, gradients, optimizer states and inputs are found, to the byte."""
 
+import gc
 import json
+import weakref
+from typing import cast
 
 import pytest
 from support.torch_memory import FakeAgent
 
 from warpline.injected import modules, profiler_ranges, tensors
+from warpline.injected.agent import Agent
 from warpline.injected.context import Context
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+import torch
+
 pytestmark = [pytest.mark.torch]
 
 
-class GPT(torch.nn.Module):
+class GPT(torch.nn.Module):  # type: ignore[misc] # PyTorch is not installed where types are checked
     def __init__(self):
         super().__init__()
         self.embed, self.head = torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16, bias=False)
@@ -30,7 +36,8 @@ class Recorded:
     def __init__(self, folder, monkeypatch):
         (folder / "pytorch").mkdir()
         self.context = Context(str(folder), "", frozenset(["modules", "optimizer", "memory"]))
-        self.context.agent = self.agent = FakeAgent()
+        self.agent = FakeAgent()
+        self.context.agent = cast("Agent", self.agent)
         monkeypatch.setattr(torch._C, "_cuda_record_memory_history", None, raising=False)
         monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
         monkeypatch.setattr(tensors, "_gpu", lambda _: 0)
@@ -164,7 +171,7 @@ def test_nothing_is_looked_at_during_a_pause(recorded):
 def test_inputs_in_lists_and_dictionaries(recorded):
     recorded.start()
 
-    class Sum(torch.nn.Module):
+    class Sum(torch.nn.Module):  # type: ignore[misc]
         def forward(self, batch, *, masks):
             return batch["x"][0] + masks[0]
 
@@ -174,9 +181,6 @@ def test_inputs_in_lists_and_dictionaries(recorded):
 
 
 def test_nothing_is_kept_alive_and_torch_is_left_as_it_was(recorded):
-    import gc
-    import weakref
-
     before = torch.optim.Optimizer.__init__
     recorded.start()
     model = GPT()
@@ -194,7 +198,7 @@ def test_nothing_is_kept_alive_and_torch_is_left_as_it_was(recorded):
 def test_tensors_without_memory_and_of_other_kinds(recorded):
     recorded.start()
 
-    class Odd(torch.Tensor):
+    class Odd(torch.Tensor):  # type: ignore[misc]
         @staticmethod
         def __new__(cls):
             return torch.Tensor._make_wrapper_subclass(cls, (2, 2))
@@ -203,7 +207,7 @@ def test_tensors_without_memory_and_of_other_kinds(recorded):
         def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
             raise TypeError("not this one")
 
-    class Model(torch.nn.Module):
+    class Model(torch.nn.Module):  # type: ignore[misc]
         def __init__(self):
             super().__init__()
             self.lazy = torch.nn.LazyLinear(4)

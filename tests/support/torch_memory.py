@@ -117,7 +117,6 @@ class FakeCuda(SimpleNamespace):
             memory=memory,
             memory_stats=allocator.stats,
             is_ready=False,
-            is_capturing=False,
             _queued_calls=[],
             device_count=lambda: 1,
             get_device_properties=lambda _: properties,
@@ -125,9 +124,6 @@ class FakeCuda(SimpleNamespace):
 
     def is_initialized(self) -> bool:
         return self.is_ready
-
-    def is_current_stream_capturing(self) -> bool:
-        return bool(self.is_capturing)
 
     def _lazy_call(self, function: Any) -> None:
         if self.is_ready:

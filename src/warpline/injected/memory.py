@@ -10,8 +10,8 @@ piece is made of the program's before it is cleared. Programs that ask torch for
 whether there is a history, get the answers that they would get without ours.
 
 Beginning and ending belong on one thread, the main thread: torch has callbacks for it there. CUDA
-is never initialized by us, which would break programs that fork, and nothing is changed while the
-current stream is captured.
+is never initialized by us, which would break programs that fork. Nothing here calls CUDA: a call
+may create a context on a GPU that the program does not use, or spoil a capture.
 """
 
 from __future__ import annotations
@@ -124,14 +124,13 @@ class History:
         if self._holder != _OURS or now_s - self._checked_s < _CHECK_S:
             return
         self._checked_s = now_s
-        if self._expected_entries() > _NEARLY_FULL and not self._is_capturing():
+        if self._expected_entries() > _NEARLY_FULL:
             self._next_piece()
 
     def _begin_if_wanted(self) -> None:
         if self._is_over or self._holder != _NOBODY or not self._context.agent.is_recording():
             return
-        is_main = threading.current_thread() is threading.main_thread()
-        if is_main and not self._is_capturing():
+        if threading.current_thread() is threading.main_thread():
             self._begin_ours()
 
     def _begin_ours(self) -> None:
@@ -250,9 +249,6 @@ class History:
                 }
             )
         return found
-
-    def _is_capturing(self) -> bool:
-        return bool(self._torch.cuda.is_current_stream_capturing())
 
     @property
     def _unwritten(self) -> Any:

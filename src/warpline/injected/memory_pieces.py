@@ -7,8 +7,8 @@
     {"frames": [...]}           frames: file, line, function
     {"stacks": [...]}           stacks: numbers of frames, the innermost first
 
-Frames of entries, segments and blocks are a number of a stack. The last line tells that the file
-is complete. Thousands of entries share a stack, and torch gives each of them a list of its own, of
+Frames of entries, segments and blocks are a number of a stack. A file without the last line is
+incomplete. Thousands of entries share a stack, and torch gives each of them a list of its own, of
 frames that are the same objects.
 """
 
