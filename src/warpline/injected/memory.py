@@ -28,7 +28,7 @@ from .memory_pieces import write_piece
 
 _MOST_ENTRIES = 200_000  # in torch's ring: 150 MB
 _NEARLY_FULL = 140_000
-_MOST_IN_ALL = 3_000_000  # entries of a process: then no more is recorded
+_MOST_IN_ALL = 2_000_000  # entries of a process: then no more is recorded
 _CHECK_S = 0.5  # between looks at how full the ring is
 
 _NOBODY, _OURS, _PROGRAMS = "nobody", "ours", "the program's"
