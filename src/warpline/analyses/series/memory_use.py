@@ -15,7 +15,7 @@ from warpline.units import Unit
 
 NAME = "memory_use"
 TITLE = "Memory in use over time, in intervals"
-HINT = "profile with --pytorch=memory or --cuda-memory-usage=true, or torch.profiler(profile_memory)"
+HINT = "profile with --pytorch=memory, --cuda-memory-usage=true, or torch.profiler(profile_memory)"
 FIELDS = (
     Field("place", Unit.NONE, "GPU index, or Host.", "Place"),
     Field("memory", Unit.NONE, "Memory kind.", "Memory"),
