@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.memory.allocations import Pool, allocations, until_next
+from warpline.derived.memory.allocations import FRAMEWORK, Pool, allocations, until_next
 from warpline.frozen import frozen
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, BoolArray
 from warpline.trace import Trace
 
 NOT_RECORDED = -1
@@ -17,11 +17,12 @@ NOT_RECORDED = -1
 class Lifetimes:
     """The blocks of one pool over its states.
 
-    State 0 is before the first allocation or free of the pool, state n is after the n-th.
+    State 0 is before the first allocation or free that was recorded, state n is after the n-th.
 
     Attributes:
         pool: The pool.
-        event: Shape (states,), int64, positions in `allocations`; -1 for state 0.
+        first: The first state whose bytes in use were recorded: 0 if the blocks that were there
+            before are known, otherwise 1.
         time_ns: Shape (states,), int64, when each state begins; that of state 0 is the next one's.
         allocated_bytes: Shape (states,), int64, bytes in use.
         rest_bytes: Shape (states,), int64, the part of them that is in no block: allocated before
@@ -36,7 +37,7 @@ class Lifetimes:
     """
 
     pool: Pool
-    event: I64
+    first: int
     time_ns: I64
     allocated_bytes: I64
     rest_bytes: I64
@@ -48,8 +49,8 @@ class Lifetimes:
 
     @property
     def peak(self) -> int:
-        """The first state with the most bytes in use; not 0, which nothing was recorded of."""
-        return 1 + int(np.argmax(self.allocated_bytes[1:]))
+        """The first state with the most bytes in use."""
+        return self.first + int(np.argmax(self.allocated_bytes[self.first :]))
 
     def in_use(self, state: int) -> I64:
         """Return the blocks that are in use in a state."""
@@ -61,38 +62,54 @@ def lifetimes(trace: Trace, number: int) -> Lifetimes:
     """Return the blocks of a pool, by its position in `Allocations.pools`."""
     events, until = allocations(trace), until_next(trace)
     own = np.flatnonzero(events.pool == number)
-    count = len(own)
+    is_existing = _were_there(trace)[own]
+    taken = own[~is_existing]
+    count = len(taken)
     state = np.zeros(len(events) + 1, np.int64)  # of each event; the last is of no event
-    state[own] = np.arange(1, count + 1)
+    state[taken] = np.arange(1, count + 1)
     state[-1] = count + 1
-    change = events.change_bytes[own]
-    is_allocation = change > 0
-    made = own[is_allocation]
-    freed = own[~is_allocation & (change < 0)]
+    made = own[events.change_bytes[own] > 0]
+    freed = own[(events.change_bytes[own] < 0) & events.has_address[own]]
     earlier = freed[~np.isin(freed, until[made])]
-    earlier = earlier[events.has_address[earlier]]
     start = np.concatenate((np.zeros(len(earlier), np.int64), state[made]))
     end = np.concatenate((state[earlier], state[until[made]]))
     size = np.concatenate((-events.change_bytes[earlier], events.change_bytes[made]))
-    allocated = events.allocated_bytes[own]
-    if events.is_counted[own].all():  # sums begin at 0, as if nothing had been in use
-        allocated = allocated + int(-events.change_bytes[earlier].sum())
+    event = np.concatenate((np.full(len(earlier), NOT_RECORDED), made))
+    order = np.argsort(start, kind="stable")
+    order = order[start[order] < end[order]]  # others were freed before the recording
+    start, end, size, event = start[order], end[order], size[order], event[order]
     known = _sums(start, end, size, count + 1)
-    rest = allocated - known[1:]
-    has_reserved = events.has_reserved[own]
-    reserved = events.reserved_bytes[own] if len(own) and has_reserved.all() else None
+    allocated = events.allocated_bytes[taken]
+    if events.is_counted[taken].all():  # from 0, as if nothing had been in use
+        rest = np.zeros(count, np.int64)
+    else:
+        rest = allocated - known[1:]
+    rest = np.append(rest[:1] if count else np.zeros(1, np.int64), rest)
+    has_reserved = bool(count and events.has_reserved[own].all())
+    reserved = events.reserved_bytes[taken]
     return Lifetimes(
         pool=events.pools[number],
-        event=np.append(NOT_RECORDED, own),
-        time_ns=events.time_ns[np.append(own[:1], own)],
-        allocated_bytes=np.append(known[0] + rest[0], allocated),
-        rest_bytes=np.append(rest[:1], rest),
-        reserved_bytes=None if reserved is None else np.append(reserved[:1], reserved),
-        allocation=np.concatenate((np.full(len(earlier), NOT_RECORDED), made)),
+        first=0 if is_existing.any() or not count else 1,
+        time_ns=events.time_ns[np.append(taken[:1] if count else own[-1:], taken)],
+        allocated_bytes=known + rest,
+        rest_bytes=rest,
+        reserved_bytes=np.append(reserved[:1], reserved) if has_reserved else None,
+        allocation=event,
         start=start,
         end=end,
         bytes=size,
     )
+
+
+def _were_there(trace: Trace) -> BoolArray:
+    """Return which events of `allocations` stand for blocks that were there before."""
+    events = allocations(trace)
+    found = np.zeros(len(events), np.bool_)
+    if trace.has("allocator_event"):
+        existing = trace.columns("allocator_event", "is_existing")["is_existing"].filled(0)
+        own = np.flatnonzero(events.allocator == FRAMEWORK)
+        found[own] = existing[events.row[own]] > 0
+    return found
 
 
 def _sums(start: I64, end: I64, size: I64, states: int) -> I64:

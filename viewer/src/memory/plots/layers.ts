@@ -34,14 +34,14 @@ export function layerOf(layers: Int32Array, code: number): number {
 
 interface Sum {
   name: string;
-  /** Bytes at the peaks, and bytes times states. */
+  /** Bytes at the peaks, and on average. */
   peak: number;
   whole: number;
 }
 
 /**
- * Returns the layers of pools that share a plot. The largest names at the peaks have their own, and what is in use for
- * long is below.
+ * Returns the layers of pools that share a plot. The names with the most bytes, at the peaks or on average, have their
+ * own, and what is in use for long is below.
  */
 export function layeringOf(pools: readonly Pool[], by: By): Layering {
   const sums = new Map<string, Sum>();
@@ -64,11 +64,13 @@ export function layeringOf(pools: readonly Pool[], by: By): Layering {
     }
     hasEarlier ||= rest.some((bytes) => bytes !== 0);
   }
-  const ranked = [...sums.values()].sort((a, b) => b.peak - a.peak || b.whole - a.whole);
+  const size = ({ peak, whole }: Sum): number => Math.max(peak, whole);
+  const ranked = [...sums.values()].sort((a, b) => size(b) - size(a));
   const own = ranked.slice(0, MOST_LAYERS);
   const stacked = own.toSorted((a, b) => b.whole - a.whole).map(({ name }) => name);
-  const last = [...(ranked.length > own.length ? [OTHERS] : []), ...(hasUnknown ? [UNKNOWN] : []), ...(hasEarlier ? [EARLIER] : [])];
-  return { by, names: [...stacked, ...last], colors: [...stacked.map((_, at) => at), ...last.map(() => null)] };
+  const first = hasEarlier ? [EARLIER] : [];
+  const last = [...(ranked.length > own.length ? [OTHERS] : []), ...(hasUnknown ? [UNKNOWN] : [])];
+  return { by, names: [...first, ...stacked, ...last], colors: [...first.map(() => null), ...stacked.map((_, at) => at), ...last.map(() => null)] };
 }
 
 /** Returns where a state is on the axis. */

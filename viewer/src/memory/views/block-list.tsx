@@ -27,6 +27,7 @@ export function BlockList({ model }: { model: Model }) {
   });
   const columns = BYS.filter((by) => pool.texts[by].length > 0);
   const total = found.value.reduce((sum, at) => sum + (pool.blocks.bytes[at] as number), 0);
+  const earlier = model.layer.value === null && model.filter.value === "" ? (pool.rest[state] as number) : 0;
   return (
     <section id="blocks" aria-label="Blocks">
       <h2>Blocks in use at {momentText(pool, state)}</h2>
@@ -34,7 +35,7 @@ export function BlockList({ model }: { model: Model }) {
         {model.hasTwo && <label>Recording <select value={String(side.value)} onChange={(event) => (side.value = Number(event.currentTarget.value))}><option value="0">Before</option><option value="1">After</option></select></label>}
         <label>Filter <input id="filter" type="search" value={model.filter.value} onInput={(event) => (model.filter.value = event.currentTarget.value)} /></label>
         {model.layer.value !== null && <button onClick={() => (model.layer.value = null)}>All layers, not only {plainText(model.layer.value)}</button>}
-        <span role="status" id="found" data-value={total}>{plural(found.value.length, "block")}, {bytesText(total)}</span>
+        <span role="status" id="found" data-value={total}>{plural(found.value.length, "block")}, {bytesText(total)}{earlier > 0 ? `; ${bytesText(earlier)} from before the recording in none` : ""}</span>
       </div>
       <div class="table-room">
         <table class="blocks">

@@ -31,8 +31,8 @@ export function LayerTable({ model }: { model: Model }) {
           {rows.map(({ name, layer, color }) => (
             <tr key={name} data-layer={name} class={model.layer.value === name ? "chosen" : undefined}>
               <th scope="row">
-                <button class="plain" aria-pressed={model.layer.value === name} title="List only these blocks" onClick={() => (model.layer.value = model.layer.peek() === name ? null : name)}>
-                  <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={colorClass(color)} width={10} height={10} /></svg> {plainText(name)}
+                <button class="plain named" aria-pressed={model.layer.value === name} title="List only these blocks" onClick={() => (model.layer.value = model.layer.peek() === name ? null : name)}>
+                  <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={colorClass(color)} width={10} height={10} /></svg><span>{plainText(name)}</span>
                 </button>
               </th>
               <Cells model={model} bytes={bytes.map((of) => of[layer] as number)} total={total} />

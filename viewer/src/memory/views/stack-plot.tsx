@@ -14,8 +14,8 @@ const LEFT = 64;
 const RIGHT = 8;
 const STRIP = 18;
 const AXIS = 22;
-const HEIGHT = 340;
-const HEIGHT_OF_TWO = 240;
+const HEIGHT = 400;
+const HEIGHT_OF_TWO = 250;
 const LETTER = 6.4; // pixels of one in a label
 const WHEEL = 1.0015;
 
