@@ -1,4 +1,4 @@
-"""The content of the page of memory: blocks and what they are named after, steps, and the tables."""
+"""The content of the page of memory: blocks, what they are named after, steps and phases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from warpline import progress
 from warpline.derived.memory.allocations import DRIVER, Pool, allocations
 from warpline.derived.memory.labels import BYS, labels_of_allocations, stacks_of_allocations
 from warpline.derived.memory.lifetimes import lifetimes
+from warpline.derived.memory.passes import passes_of
 from warpline.derived.memory.places import device_bytes, pids_of, place_names
+from warpline.derived.modules.places import Phase
 from warpline.derived.steps.work import host_steps
 from warpline.errors import MissingTableError
 from warpline.presentation import Block
@@ -19,7 +21,7 @@ from warpline.trace import Run, Trace
 from warpline.viewer.memory_report import MemoryContent, NamedSpan, PoolContent, SideContent
 
 MOST_POOLS = 16
-_MOST_STEPS = 2_000
+_MOST_STEPS, _MOST_PHASES = 2_000, 8_000
 
 
 def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
@@ -68,7 +70,7 @@ def _pool(run: Run, number: int) -> PoolContent:
         {by: labels_of_allocations(trace, by) for by in BYS},
         stacks_of_allocations(trace),
         _steps(run, pool.process),
-        (),
+        _phases(trace, pool.process),
     )
 
 
@@ -78,7 +80,8 @@ def _label(trace: Trace, pool: Pool) -> str:
     if pool.device >= 0:
         name = trace.columns("device", "name_id")["name_id"].to_list()[pool.device]
         place += "" if name is None else f" {trace.strings.text(name)}"
-    parts = [place, f"process {int(pids_of(trace, [pool])[0])}"]
+    pid = int(pids_of(trace, [pool])[0])
+    parts = [place, f"process {pid}"] if pid else [place]
     if pool.allocator == DRIVER:
         parts.append("driver" if pool.memory == "Device" else f"driver, {pool.memory.lower()}")
     return ", ".join(parts)
@@ -100,3 +103,11 @@ def _steps(run: Run, process: int) -> list[NamedSpan]:
             names, found.start_ns[own].tolist(), found.end_ns[own].tolist(), strict=True
         )
     ]
+
+
+def _phases(trace: Trace, process: int) -> list[NamedSpan]:
+    """Return the phases of a process, by start."""
+    found = passes_of(trace, process)
+    names = [Phase(phase).label for phase in found.phase.tolist()]
+    spans = zip(names, found.start_ns.tolist(), found.end_ns.tolist(), strict=True)
+    return list(spans)[:_MOST_PHASES]
