@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from argparse import _ArgumentGroup
 
     from warpline import api, plugins, result, units
-    from warpline.cli import memory
+    from warpline.cli import freed_memory
     from warpline.documents import tables
     from warpline.trace import Trace, selection
 else:
     dataclasses = lazy("dataclasses")
     shlex = lazy("shlex")
     api = lazy("warpline.api")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     plugins = lazy("warpline.plugins")
     result = lazy("warpline.result")
     units = lazy("warpline.units")
@@ -163,7 +163,7 @@ def open_trace(args: Namespace) -> Trace:
     for word in args.recordings:
         if not Path(word).exists():
             _refuse_table(word)
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     return selection.select(
         api.open(*args.recordings), **{name: getattr(args, name) for name in _FILTERS}
     )

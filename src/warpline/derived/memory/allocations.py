@@ -128,7 +128,7 @@ def allocations(trace: Trace) -> Allocations:
 def memory_peaks(trace: Trace) -> tuple[Peak, ...]:
     """Return the peak of each pool in `Allocations.pools`, in that order."""
     events = allocations(trace)
-    until = _released_at(events)
+    until = until_next(trace)
     return tuple(_peak(events, until, number) for number in range(len(events.pools)))
 
 
@@ -147,11 +147,13 @@ def _peak(events: Allocations, until: I64, number: int) -> Peak:
     )
 
 
-def _released_at(events: Allocations) -> I64:
+@derived
+def until_next(trace: Trace) -> I64:
     """Return for each allocation the position of the event that ends it, len(events) if none.
 
     The next event at the same address ends it: a free, or an allocation if the free was dropped.
     """
+    events = allocations(trace)
     until = np.full(len(events), len(events))
     known = np.flatnonzero(events.has_address)
     if not len(known):

@@ -9,7 +9,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 _MOST_KEPT_BYTES = 2**30
 
 
-def reuse_freed_memory() -> None:
+def reuse() -> None:
     """Keep freed memory of arrays for the next ones, instead of returning it to the system.
 
     By default, glibc returns each large array at once, and the system clears its pages again for
