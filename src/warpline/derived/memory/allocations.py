@@ -125,6 +125,16 @@ def allocations(trace: Trace) -> Allocations:
 
 
 @derived
+def place_of_rows(trace: Trace) -> I64:
+    """Return the place in `allocations` of each row of `allocator_event`."""
+    events = allocations(trace)
+    own = np.flatnonzero(events.allocator == FRAMEWORK)
+    place = np.empty(len(own), np.int64)
+    place[events.row[own]] = own
+    return place
+
+
+@derived
 def memory_peaks(trace: Trace) -> tuple[Peak, ...]:
     """Return the peak of each pool in `Allocations.pools`, in that order."""
     events = allocations(trace)

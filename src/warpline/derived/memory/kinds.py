@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.memory.allocations import allocations, place_of_rows
 from warpline.derived.memory.blocks import NEVER, Blocks, replayed
 from warpline.derived.memory.passes import Passes, passes_of
-from warpline.derived.memory.stacks import (
+from warpline.derived.memory.stack_meanings import (
     MAKES_MODULE,
     MOVES_MODULE,
     OPTIMIZER,
-    stacks_of_allocations,
+    stack_meanings,
 )
 from warpline.derived.modules.places import Phase
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -106,6 +107,17 @@ def kinds_of_blocks(trace: Trace) -> I8:
         kind[own] = _confirmed(inferred, recorded[own], found.blocks, own)
     known = recorded != MemoryKind.UNKNOWN
     kind[known] = recorded[known]
+    return kind
+
+
+@derived
+def kinds_of_allocations(trace: Trace) -> I8:
+    """Return the kind of the block of each event of `allocations`; -1 for frees and host memory."""
+    events, blocks = allocations(trace), replayed(trace).blocks
+    kind = np.full(len(events), _NONE, np.int8)
+    if len(blocks):
+        place = place_of_rows(trace)
+        kind[place[blocks.row]] = kinds_of_blocks(trace)
     return kind
 
 
@@ -225,7 +237,7 @@ def _is_saved(passes: Passes, start: I64, freed: I64) -> BoolArray:
 def _origins(trace: Trace, rows: I64) -> tuple[BoolArray, I64]:
     """Return which allocations were there before recording began, and what their stacks mean."""
     existing = trace.columns("allocator_event", "is_existing")["is_existing"].filled(0)[rows] > 0
-    stacks = stacks_of_allocations(trace)
+    stacks = stack_meanings(trace)
     return existing, stacks.means[stacks.code[rows]]
 
 

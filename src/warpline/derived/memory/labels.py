@@ -11,9 +11,9 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.memory.allocations import FRAMEWORK, allocations
-from warpline.derived.memory.operators import calls_of_allocations
+from warpline.derived.memory.kinds import MemoryKind, kinds_of_allocations
+from warpline.derived.memory.modules import modules_of_allocations
 from warpline.derived.memory.places import operators_of_allocations
-from warpline.derived.operators.labels import modules_of_calls
 from warpline.derived.python_stacks import PythonStacks, texts_of_stacks
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64
@@ -94,13 +94,7 @@ def _by_operator(trace: Trace) -> Labels:
 
 
 def _by_module(trace: Trace) -> Labels:
-    events = allocations(trace)
-    codes = np.full(len(events), _NONE, np.int64)
-    if not trace.has("op") or not trace.row_count("op"):
-        return Labels(codes, ())
-    inside, of_calls = calls_of_allocations(trace), modules_of_calls(trace)
-    codes[inside.found] = of_calls.codes[inside.row[inside.found]]
-    return _distinct(codes, of_calls.texts)
+    return _distinct(*modules_of_allocations(trace))
 
 
 def _by_line(trace: Trace) -> Labels:
@@ -112,7 +106,7 @@ def _by_line(trace: Trace) -> Labels:
 
 
 def _by_kind(trace: Trace) -> Labels:
-    return Labels(np.full(len(allocations(trace)), _NONE, np.int64), ())
+    return _distinct(kinds_of_allocations(trace).astype(np.int64), MemoryKind.labels())
 
 
 def _distinct(codes: I64, texts: Sequence[str]) -> Labels:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.memory.stacks import BACKWARD, FORWARD, OPTIMIZER, stacks_of_allocations
+from warpline.derived.memory.stack_meanings import BACKWARD, FORWARD, OPTIMIZER, stack_meanings
 from warpline.derived.modules.places import Phase, spans_of_phases
 from warpline.derived.ranges.optimizer_steps import optimizer_ranges
 from warpline.ops.arrays import I8, I64, BoolArray
@@ -97,7 +97,7 @@ def _of_stacks(trace: Trace, process: int, known: Passes) -> Passes:
     columns = trace.columns("allocator_event", *names)
     is_new = (columns["operation"].values == _ALLOCATION) & ~(columns["is_existing"].filled(0) > 0)
     rows = np.flatnonzero(is_new & (columns["process_id"].values == process))
-    stacks = stacks_of_allocations(trace)
+    stacks = stack_meanings(trace)
     code = stacks.code[rows]
     if not stacks.is_known[code].any():
         return known
