@@ -10,11 +10,10 @@ from warpline import progress
 from warpline.derived.memory.allocations import DRIVER, Pool, allocations
 from warpline.derived.memory.labels import BYS, labels_of_allocations, stacks_of_allocations
 from warpline.derived.memory.lifetimes import lifetimes
-from warpline.derived.memory.passes import passes_of
+from warpline.derived.memory.passes import passes_of, step_starts
 from warpline.derived.memory.places import device_bytes, pids_of, place_names
 from warpline.derived.modules.places import Phase
 from warpline.derived.steps.work import host_steps
-from warpline.errors import MissingTableError
 from warpline.presentation import Block
 from warpline.result import source_name, warnings_of
 from warpline.trace import Run, Trace
@@ -28,11 +27,8 @@ def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
     """Return what the page shows of one recording, or of two.
 
     Args:
-        runs: The recording, or those before and after.
+        runs: The recording, or those before and after; both have allocations.
         tables: What the page has as text.
-
-    Raises:
-        MissingTableError: A recording has no allocations.
     """
     names = [source_name(run.trace.meta.paths) for run in runs]
     sides = [_side(run, name) for run, name in zip(runs, names, strict=True)]
@@ -47,11 +43,6 @@ def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
 def _side(run: Run, name: str) -> SideContent:
     trace = run.trace
     pools = allocations(trace).pools
-    if not pools:
-        raise MissingTableError(
-            f"{name}: no allocations were recorded",
-            hint="profile with --pytorch=memory or with --cuda-memory-usage=true",
-        )
     with progress.task("Following memory blocks", len(pools)) as advance:
         found = []
         for number in range(len(pools)):
@@ -91,7 +82,10 @@ def _steps(run: Run, process: int) -> list[NamedSpan]:
     """Return the steps of a process, by start; without names, they are numbered."""
     found = host_steps(run)
     if found is None:
-        return []
+        starts = step_starts(passes_of(run.trace, process)).tolist()[:_MOST_STEPS]
+        ends = [*starts[1:], run.trace.span()[1]]
+        spans = zip(starts, ends, strict=False)
+        return [(f"step {number}", start, end) for number, (start, end) in enumerate(spans, 1)]
     own = np.flatnonzero(found.process == process)
     own = own[np.argsort(found.start_ns[own], kind="stable")][:_MOST_STEPS]
     names = [found.labels[label] for label in found.label[own].tolist()]
