@@ -1,7 +1,7 @@
 """The page of memory: one self-contained HTML file with who held what, at every moment.
 
-The data are columns: the times of all allocations and frees, and of each block the first and last of
-them between which it is in use. The page adds up what it shows, so nothing is sampled.
+The data are columns: the times of all allocations and frees, and of each block the first and last
+of them between which it is in use. The page adds up what it shows, so nothing is sampled.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -77,16 +76,15 @@ def short_lines(frames: Sequence[str]) -> list[str]:
     """Return frames with the names of files only, or as many directories as tell them apart."""
     parts = [_FRAME.fullmatch(frame) for frame in frames]
     files = {found["file"] for found in parts if found}
-    names = Counter(map(os.path.basename, files))
+    names = Counter(re.split(r"[/\\]", file)[-1] for file in files)
     return [_short(frame, found, names) for frame, found in zip(frames, parts, strict=True)]
 
 
 def _short(frame: str, found: re.Match[str] | None, names: Mapping[str, int]) -> str:
     if found is None:
         return frame
-    folder, name = os.path.split(found["file"])
-    if names[name] > 1:
-        name = f"{os.path.basename(folder)}/{name}"
+    parts = found["file"].replace("\\", "/").rsplit("/", 2)
+    name = parts[-1] if names[parts[-1]] == 1 else "/".join(parts[-2:])
     return f"{name}{found['line'] or ''} {found['function']}"
 
 

@@ -62,7 +62,7 @@ def lifetimes(trace: Trace, number: int) -> Lifetimes:
     """Return the blocks of a pool, by its position in `Allocations.pools`."""
     events, until = allocations(trace), until_next(trace)
     own = np.flatnonzero(events.pool == number)
-    is_existing = _were_there(trace)[own]
+    is_existing = were_there(trace)[own]
     taken = own[~is_existing]
     count = len(taken)
     state = np.zeros(len(events) + 1, np.int64)  # of each event; the last is of no event
@@ -80,10 +80,8 @@ def lifetimes(trace: Trace, number: int) -> Lifetimes:
     start, end, size, event = start[order], end[order], size[order], event[order]
     known = _sums(start, end, size, count + 1)
     allocated = events.allocated_bytes[taken]
-    if events.is_counted[taken].all():  # from 0, as if nothing had been in use
-        rest = np.zeros(count, np.int64)
-    else:
-        rest = allocated - known[1:]
+    is_counted = events.is_counted[taken].all()  # from 0, as if nothing had been in use
+    rest = np.zeros(count, np.int64) if is_counted else allocated - known[1:]
     rest = np.append(rest[:1] if count else np.zeros(1, np.int64), rest)
     has_reserved = bool(count and events.has_reserved[own].all())
     reserved = events.reserved_bytes[taken]
@@ -101,7 +99,8 @@ def lifetimes(trace: Trace, number: int) -> Lifetimes:
     )
 
 
-def _were_there(trace: Trace) -> BoolArray:
+@derived
+def were_there(trace: Trace) -> BoolArray:
     """Return which events of `allocations` stand for blocks that were there before."""
     events = allocations(trace)
     found = np.zeros(len(events), np.bool_)

@@ -30,7 +30,7 @@ export function Page({ model }: { model: Model }) {
       <main>
         {model.store.head.notes.map((note) => <p key={note} class="note">{plainText(note)}</p>)}
         <Controls model={model} />
-        <div class="with-layers">
+        <div class={model.hasTwo ? "with-layers two" : "with-layers"}>
           <Plots model={model} />
           <LayerTable model={model} />
         </div>
