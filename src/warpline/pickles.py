@@ -78,12 +78,13 @@ _KNOWN_ITEMS = re.compile(rb"\x94\(((?:h.|j.{4}){1,999}+)e", re.DOTALL)
 _KNOWN_ITEM = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
 
 
-def load(content: bytes, name: str) -> Any:
+def load(content: bytes, name: str, *, hint: str | None = None) -> Any:
     """Return the value that a pickle of protocol 2 to 5 stands for.
 
     Args:
         content: The pickle. What follows its end is ignored, as pickle does.
         name: What errors call it.
+        hint: What to do if it needs more than plain data.
 
     Returns:
         The value. Lists of which all items occurred before are tuples, and equal ones are the same
@@ -96,7 +97,7 @@ def load(content: bytes, name: str) -> Any:
     if len(content) < 2 or content[0] != 0x80 or content[1] not in _PROTOCOLS:
         raise InputError(f"{name} is not a pickle of protocol 2 to 5")
     try:
-        return _Pickle(content, name).value()
+        return _Pickle(content, name, hint).value()
     except (IndexError, struct.error):  # of the content, the stack or the memo
         raise CorruptTraceError(f"{name} is truncated or damaged", hint="write it again") from None
     except UnicodeDecodeError:
@@ -106,9 +107,10 @@ def load(content: bytes, name: str) -> Any:
 class _Pickle:
     """The stack machine."""
 
-    def __init__(self, content: bytes, name: str) -> None:
+    def __init__(self, content: bytes, name: str, hint: str | None) -> None:
         self._content = content
         self._name = name
+        self._hint = hint
         self._memo: list[Any] = []
         self._known: dict[bytes, tuple[Any, ...]] = {}  # lists by their items, as written
         self._containers = 0
@@ -287,5 +289,5 @@ class _Pickle:
     def _refuse(self, place: int, what: str) -> NoReturn:
         raise InputError(
             f"{self._name}: the pickle has {what} at byte {place - 1}; only plain data is read",
-            hint="pickle the dict itself, as torch.cuda.memory._dump_snapshot does",
+            hint=self._hint,
         )

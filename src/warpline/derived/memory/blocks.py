@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.memory.caching_allocator import NEVER, CachingAllocator, Event
+from warpline.derived.memory.caching_allocator import NEVER, CachingAllocator, Change, Event
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.schema.labels import ALLOCATOR_DEVICES, MEMORY_OPERATIONS, SEGMENT_OPERATIONS
@@ -53,6 +53,7 @@ class Timeline(NamedTuple):
         requested_bytes: What the program requested of active blocks.
         inactive_split_bytes: Free parts of segments that have active blocks, and so cannot be
             returned to the driver. Expandable segments do not count.
+        large_split_bytes: The part of these in the pool of blocks above 1 MiB.
         row: The row of allocator_event of the event, -1 for those of segment_event.
     """
 
@@ -64,6 +65,7 @@ class Timeline(NamedTuple):
     active_bytes: I64 | None
     requested_bytes: I64 | None
     inactive_split_bytes: I64 | None
+    large_split_bytes: I64 | None
     row: I64
 
     @property
@@ -182,10 +184,12 @@ def _replay(trace: Trace, given: _Events, number: int) -> tuple[Timeline, list[I
     allocator = CachingAllocator(rounds=is_history, completes=completes)
     columns = (events.event, events.time, events.address, events.size)
     steps = zip(*(column.tolist() for column in columns), strict=True)
-    changes = np.array([allocator.take(*step) for step in steps], np.int64).reshape(-1, 6)
-    bytes_ = np.cumsum(changes[:, :5], axis=0)
+    changes = np.array([allocator.take(*step) for step in steps], np.int64).reshape(
+        -1, len(Change._fields)
+    )
+    bytes_ = np.cumsum(changes[:, :-1], axis=0)
     timeline = _timeline(trace, events, bytes_, is_history=is_history)
-    blocks = _blocks(allocator, events, changes[:, 5], number)
+    blocks = _blocks(allocator, events, changes[:, -1], number)
     return timeline, blocks, allocator.unknown, is_history
 
 
@@ -204,17 +208,17 @@ def _order(events: _Events) -> I64:
 def _timeline(trace: Trace, events: _Events, bytes_: I64, *, is_history: bool) -> Timeline:
     process, device = int(events.process[0]), int(events.device[0])
     if is_history:
-        allocated, active, requested, reserved, split = np.ascontiguousarray(bytes_.T)
-        return Timeline(
-            process, device, events.time, allocated, reserved, active, requested, split, events.row
-        )
+        allocated, active, requested, reserved, split, large = np.ascontiguousarray(bytes_.T)
+        of_history = (reserved, active, requested, split, large)
+        return Timeline(process, device, events.time, allocated, *of_history, events.row)
     names = ("total_allocated_bytes", "total_reserved_bytes")
     total, reserved = (
         column.take(events.row) for column in trace.columns("allocator_event", *names).values()
     )
     allocated = _plausible(total.values) if total.is_valid().all() else bytes_[:, 0]
     known = _plausible(reserved.values) if reserved.is_valid().all() else None
-    return Timeline(process, device, events.time, allocated, known, None, None, None, events.row)
+    of_profiler = (known, None, None, None, None)
+    return Timeline(process, device, events.time, allocated, *of_profiler, events.row)
 
 
 def _blocks(allocator: CachingAllocator, events: _Events, block: I64, number: int) -> list[I64]:

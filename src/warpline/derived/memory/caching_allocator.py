@@ -18,7 +18,7 @@ NEVER = (1 << 63) - 1  # the end of a block that is not freed
 
 _ROUNDING = 512
 _MOST_UNSPLIT = 1 << 20
-_SMALL_SEGMENT = 2 << 20  # all segments of the pool of small blocks have this size
+SMALL_SEGMENT = 2 << 20  # all segments of the pool of small blocks have this size
 
 
 class Event(Vocabulary):
@@ -42,6 +42,7 @@ class Change(NamedTuple):
         requested: Of what was requested for active blocks.
         reserved: Of segments.
         inactive_split: Of free parts of segments that have active blocks.
+        large_split: The part of these in the pool of large blocks.
         block: The block that is allocated or freed, its place in `CachingAllocator.blocks`; -1 if
             there is none.
     """
@@ -51,6 +52,7 @@ class Change(NamedTuple):
     requested: int = 0
     reserved: int = 0
     inactive_split: int = 0
+    large_split: int = 0
     block: int = -1
 
 
@@ -98,9 +100,14 @@ class _Segment:
         """Its free bytes; 0 if it has no active block, because then it can be released."""
         return self.end - self.start - self.used if self.active else 0
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is for blocks above 1 MiB."""
+        return self.end - self.start > SMALL_SEGMENT
+
     def size_at(self, address: int, size: int) -> int:
         """Return the size of a block at an address for which a rounded size was requested."""
-        if self.end - self.start <= _SMALL_SEGMENT:
+        if not self.is_large:
             return size
         after = bisect_right(self.active, address)
         end = self.active[after] if after < len(self.active) else self.end
@@ -163,7 +170,10 @@ class CachingAllocator:
             self.unknown += 1
             return Change(reserved=-size)
         del self._starts[bisect_left(self._starts, address)]
-        return Change(reserved=-size, inactive_split=-gone.inactive_split)
+        split = -gone.inactive_split
+        return Change(
+            reserved=-size, inactive_split=split, large_split=split if gone.is_large else 0
+        )
 
     def allocate(self, time: int, address: int, size: int) -> Change:
         """Add a block."""
@@ -171,12 +181,13 @@ class CachingAllocator:
         ended = self.complete(time, address, 0) if address in self._active else Change()
         segment = self._segment_at(address)
         rounded = max(-(-size // _ROUNDING) * _ROUNDING, _ROUNDING) if self._rounds else size
-        split = 0
+        split = large = 0
         if segment is not None:
             rounded, split = segment.size_at(address, rounded), segment.inactive_split
             insort(segment.active, address)
             segment.used += rounded
             split = segment.inactive_split - split
+            large = split if segment.is_large else 0
         place = len(self.blocks)
         start = -1 if segment is None else segment.start
         self.blocks.append(Block(address, rounded, size, start, time))
@@ -187,6 +198,7 @@ class CachingAllocator:
             ended.requested + size,
             0,
             ended.inactive_split + split,
+            ended.large_split + large,
             place,
         )
 
@@ -212,13 +224,15 @@ class CachingAllocator:
         if block.freed == NEVER:  # its free was not recorded
             self.unknown += 1
             block.freed, allocated = time, -block.bytes
-        split, segment = 0, self._segments.get(block.segment)
+        split = large = 0
+        segment = self._segments.get(block.segment)
         if segment is not None:
             split = segment.inactive_split
             del segment.active[bisect_left(segment.active, address)]
             segment.used -= block.bytes
             split = segment.inactive_split - split
-        return Change(allocated, -block.bytes, -block.requested, 0, split, place)
+            large = split if segment.is_large else 0
+        return Change(allocated, -block.bytes, -block.requested, 0, split, large, place)
 
     def _segment_at(self, address: int) -> _Segment | None:
         before = bisect_right(self._starts, address) - 1

@@ -62,7 +62,7 @@ _TAKES = (Action.SEGMENT_ALLOCATION, Action.SEGMENT_MAP)
 _RETURNS = (Action.SEGMENT_RELEASE, Action.SEGMENT_UNMAP)
 _GROWS = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)
 
-_UTC_US = range(1_420_000_000 * 10**6, 4_102_000_000 * 10**6)  # other times are of other clocks
+_UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)  # other times are of other clocks
 _CONFIGURATION = "PYTORCH_CUDA_ALLOC_CONF"
 _NO_HISTORY = (
     "no memory history: shown is what was in use when the snapshot was taken; call"
@@ -149,16 +149,17 @@ class _Conversion:
             [self._strings.intern_text(name) for name in records.pools], np.int32
         )
         self._stacks, self._stack_rows = records.stacks.tables(self._strings)
-        origin_us = min(history.time_us.tolist(), default=0)
-        times = to_ns(history.time_us) if to_ns else (history.time_us - origin_us) * 1000
-        self._time_ns = _in_order(times, history.rows.device)
+        times_ns = to_ns(history.time_us) if to_ns else history.time_us * 1000
+        self._time_ns = _in_order(times_ns, history.rows.device)
+        origin_ns = 0 if to_ns else min(self._time_ns.tolist(), default=0)
+        self._time_ns -= origin_ns
         self._start_ns = min(self._time_ns.tolist(), default=0)
         self._end_ns = max(self._time_ns.tolist(), default=0)
         self._devices = np.unique(
             np.concatenate([self._state.segments.device, history.rows.device])
         )
         self._earlier, self._earlier_grows = self._earlier_segments()
-        self._meta = self._with_facts(meta, top, records, None if to_ns else origin_us)
+        self._meta = self._with_facts(meta, top, records, None if to_ns else origin_ns)
 
     def source(self) -> SnapshotTables:
         """Return the tables."""
@@ -353,7 +354,7 @@ class _Conversion:
         return found
 
     def _with_facts(
-        self, meta: TraceMeta, top: Mapping[str, Any], records: Records, origin_us: int | None
+        self, meta: TraceMeta, top: Mapping[str, Any], records: Records, origin_ns: int | None
     ) -> TraceMeta:
         """Return the facts about the recording with those of the snapshot."""
         settings = top.get("allocator_settings")
@@ -374,11 +375,11 @@ class _Conversion:
             unread={**meta.unread, **unread, **records.unread},
             warnings=(*meta.warnings, *warnings),
         )
-        if origin_us is None:
+        if origin_ns is None:
             return meta
         return replace(
             meta,
-            origin_utc_ns=origin_us * 1000 if origin_us in _UTC_US else None,
+            origin_utc_ns=origin_ns if origin_ns in _UTC_NS else None,
             span_ns=(self._start_ns, self._end_ns),
         )
 
