@@ -40,7 +40,7 @@ FIELDS = (
     ),
     Field("free_bytes", Unit.BYTES, "Bytes in free blocks.", "Free (MB)", *_MB),
     Field(
-        "split_bytes",
+        "fragmented_bytes",
         Unit.BYTES,
         "Part of these in segments with other blocks: the allocator cannot return them.",
         "Fragmented (MB)",
@@ -171,7 +171,7 @@ def _of_blocks(trace: Trace, group_of_segment: I64, count: int) -> dict[str, I64
         "rounding_bytes": _sums(group, np.where(is_used, size - requested, 0), count),
         "awaiting_bytes": _sums(group, np.where(state == _STATE["Awaiting free"], size, 0), count),
         "free_bytes": _sums(group, np.where(is_free, size, 0), count),
-        "split_bytes": _sums(group, np.where(is_split, size, 0), count),
+        "fragmented_bytes": _sums(group, np.where(is_split, size, 0), count),
         "largest_free_bytes": largest,
     }
 
