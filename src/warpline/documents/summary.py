@@ -139,7 +139,7 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
-    absent += [] if trace.has("allocator_segment") else [*_OF_SNAPSHOTS]
+    absent += [] if _is_snapshot(trace) else [*_OF_SNAPSHOTS]
     absent += [] if _knows_processes(trace) else [_PROCESSES]
     parts = tuple(part for part in parts if part.tables not in absent)
     if trace.has("kernel") and trace.row_count("kernel"):  # merged with a timeline: one screen
@@ -157,8 +157,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
     # A recording with counters per kernel, samples, or a memory snapshot may have no timeline.
-    other_tables = ("profiled_kernel", "pc_sample", "allocator_segment")
-    has_no_timeline = any(map(trace.has, other_tables)) and not has_cuda
+    has_others = trace.has("profiled_kernel") or trace.has("pc_sample") or _is_snapshot(trace)
+    has_no_timeline = has_others and not has_cuda
 
     def is_shown(part: _Extract) -> bool:
         # Without any CUDA events, the first CUDA table states that for all.
@@ -173,16 +173,19 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     return dataclasses.replace(whole, sections=tuple(shown), suggestions=tuple(_suggestions(trace)))
 
 
+def _is_snapshot(trace: Trace) -> bool:
+    """Return whether a trace has a memory snapshot, and nothing else that happened on GPUs."""
+    others = ("kernel", "memcpy", "api_call", "profiled_kernel", "pc_sample")
+    return trace.has("allocator_segment") and not any(map(trace.has, others))
+
+
 def _knows_processes(trace: Trace) -> bool:
     """Return whether processes have an id: a memory snapshot does not say whose it is."""
     return bool(trace.columns("process", "pid")["pid"].values.any())
 
 
 def _suggestions(trace: Trace) -> Iterator[str]:
-    """Yield how to see the modules of a PyTorch program, or its memory."""
-    if trace.has("allocator_segment"):
-        yield "warpline stats -r memory_segments,memory_peak,memory_timeline {files}"
-        return
+    """Yield how to see the modules of a PyTorch program."""
     if has_modules(trace):
         tables = "modules,module_sum" if has_device_work(trace) else "layers"
         yield f"warpline stats -r {tables} {{files}}"

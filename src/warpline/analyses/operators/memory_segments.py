@@ -57,13 +57,13 @@ FIELDS = (
     Field("blocks", Unit.COUNT, "Number of blocks in use.", "Blocks"),
     Field("place", Unit.NONE, "GPU index.", "Place"),
     Field("pid", Unit.ID, "Process id.", "PID", is_detail=True),
-    Field("sizes", Unit.NONE, "Sizes: blocks up to 1 MiB are Small, others Large.", "Sizes"),
-    Field("pool", Unit.NONE, "Private pool, such as that of a CUDA graph.", "Pool"),
+    Field("sizes", Unit.NONE, "Small blocks, up to 1 MiB, or Large blocks.", "Sizes"),
+    Field("pool", Unit.NONE, "Private pool, such as pool 1.0 of a CUDA graph.", "Pool"),
 )
 KEY = ("place", "pid", "sizes", "pool")
 
 _NOTHING = -1
-_SIZES = ("Small", "Large")
+_SIZES = ("Small blocks", "Large blocks")
 _STATE = {label: value for value, label in BLOCK_STATES.items()}
 
 
@@ -189,6 +189,6 @@ def _places(trace: Trace) -> list[str]:
 
 def _pools(trace: Trace, pool: I64) -> Texts:
     distinct = np.unique(pool[pool >= 0])
-    texts = trace.strings.texts(distinct.tolist())
+    texts = [f"pool {name}" for name in trace.strings.texts(distinct.tolist())]
     codes = np.where(pool >= 0, np.searchsorted(distinct, pool), _NOTHING)
     return Texts(codes.astype(np.int32), texts)
