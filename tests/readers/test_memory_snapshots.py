@@ -30,7 +30,8 @@ def path_of(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Open:
 
 @pytest.fixture(scope="session")
 def sums(data_dir: Path) -> dict[str, Any]:
-    return json.loads((data_dir / "memory" / "sums.json").read_text())
+    read: dict[str, Any] = json.loads((data_dir / "memory" / "sums.json").read_text())
+    return read
 
 
 def segment_sums(trace: Trace) -> dict[str, int]:
@@ -49,15 +50,16 @@ def test_sums_are_those_of_memory_stats(name: str, path_of: Open, sums: dict[str
     stats = sums[name]["memory_stats"]
     trace = warpline.open(path_of(name))
     found = segment_sums(trace)
-    awaiting = trace["allocator_block"].filter(state="Awaiting free")["requested_bytes"].sum()
+    blocks = trace["allocator_block"].filter(state="Awaiting free")
+    awaiting = sum(blocks["requested_bytes"].to_list())
     requested = found["allocated_bytes"] - found["rounding_bytes"] + awaiting
     current = {key: stats[f"{key}.all.current"] for key in ("reserved_bytes", "allocated_bytes")}
     assert {key: found[key] for key in current} == current
     assert found["allocated_bytes"] + found["awaiting_bytes"] == stats["active_bytes.all.current"]
     assert requested == stats["requested_bytes.all.current"]
-    assert found["split_bytes"] == stats["inactive_split_bytes.all.current"]
-    reserved = trace["segment_event"].filter(operation="Segment allocation")["bytes"].sum()
-    reserved += trace["segment_event"].filter(operation="Segment map")["bytes"].sum()
+    assert found["fragmented_bytes"] == stats["inactive_split_bytes.all.current"]
+    taken = trace["segment_event"]["operation"].is_in(["Segment allocation", "Segment map"])
+    reserved = trace["segment_event"].filter(taken)["bytes"].sum()
     assert reserved == stats["reserved_bytes.all.allocated"]
     failures = len(trace["segment_event"].filter(operation="Out of memory"))
     assert failures == stats["num_ooms"]
@@ -200,6 +202,16 @@ def test_a_hostile_snapshot_is_one_line_and_runs_nothing(
     error, hint = output.err.splitlines()
     assert error.startswith(f"error: {path}: the pickle has the opcode STACK_GLOBAL at byte ")
     assert hint == "hint: write snapshots with torch.cuda.memory._dump_snapshot"
+
+
+def test_the_summary_is_about_memory(path_of: Open, capsys: pytest.CaptureFixture[str]) -> None:
+    path = path_of("graph")
+    assert main([str(path)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "GPU 0 67.4 MiB 100.0% 11 32.0 MiB 105 ms" in lines
+    assert "GPU 0, Small blocks, pool 1.0 2.00 MiB 1.02 MiB 1008 KiB 1008 KiB 1 2" in lines
+    assert f"next: warpline memory {path}" in lines
+    assert not any("no kernel" in line or line.startswith("processes") for line in lines)
 
 
 def test_what_torch_save_writes_is_refused_with_a_hint(tmp_path: Path) -> None:

@@ -224,6 +224,29 @@ def test_settings_and_lists_that_are_not_read() -> None:
     assert trace.meta.unread == {"host_traces": 2}
 
 
+def test_annotations_are_ranges() -> None:
+    def note(stage: str, name: str, time_us: int) -> dict[str, Any]:
+        return {"stage": stage, "name": name, "device": 0, "time_us": UTC_US + time_us}
+
+    notes = [
+        note("END", "early", 0),
+        note("START", "step", 1),
+        note("START", "step", 2),
+        note("START", "other", 3),
+        note("END", "step", 4),
+        note("END", "step", 5),
+    ]
+    history = [event("alloc", 0, 512, 1), event("free_requested", 0, 512, 9)]
+    trace = tables_of([], history, external_annotations=notes)
+    assert rows(trace, "range", "name_id", "start_ns", "end_ns", "is_truncated") == [
+        ("step", 0, 4000, False),
+        ("step", 1000, 3000, False),
+        ("other", 2000, 8000, True),
+    ]
+    with pytest.raises(CorruptTraceError, match="external_annotations"):
+        tables_of([], external_annotations=["step"])
+
+
 GOOD = {
     "segments": [segment(0, block(512))],
     "device_traces": [[event("alloc", 0, 512, frames=FRAMES)]],

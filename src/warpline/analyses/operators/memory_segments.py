@@ -40,7 +40,7 @@ FIELDS = (
     ),
     Field("free_bytes", Unit.BYTES, "Bytes in free blocks.", "Free (MB)", *_MB),
     Field(
-        "split_bytes",
+        "fragmented_bytes",
         Unit.BYTES,
         "Part of these in segments with other blocks: the allocator cannot return them.",
         "Fragmented (MB)",
@@ -57,13 +57,13 @@ FIELDS = (
     Field("blocks", Unit.COUNT, "Number of blocks in use.", "Blocks"),
     Field("place", Unit.NONE, "GPU index.", "Place"),
     Field("pid", Unit.ID, "Process id.", "PID", is_detail=True),
-    Field("sizes", Unit.NONE, "Sizes: blocks up to 1 MiB are Small, others Large.", "Sizes"),
-    Field("pool", Unit.NONE, "Private pool, such as that of a CUDA graph.", "Pool"),
+    Field("sizes", Unit.NONE, "Small blocks, up to 1 MiB, or Large blocks.", "Sizes"),
+    Field("pool", Unit.NONE, "Private pool, such as pool 1.0 of a CUDA graph.", "Pool"),
 )
 KEY = ("place", "pid", "sizes", "pool")
 
 _NOTHING = -1
-_SIZES = ("Small", "Large")
+_SIZES = ("Small blocks", "Large blocks")
 _STATE = {label: value for value, label in BLOCK_STATES.items()}
 
 
@@ -171,7 +171,7 @@ def _of_blocks(trace: Trace, group_of_segment: I64, count: int) -> dict[str, I64
         "rounding_bytes": _sums(group, np.where(is_used, size - requested, 0), count),
         "awaiting_bytes": _sums(group, np.where(state == _STATE["Awaiting free"], size, 0), count),
         "free_bytes": _sums(group, np.where(is_free, size, 0), count),
-        "split_bytes": _sums(group, np.where(is_split, size, 0), count),
+        "fragmented_bytes": _sums(group, np.where(is_split, size, 0), count),
         "largest_free_bytes": largest,
     }
 
@@ -189,6 +189,6 @@ def _places(trace: Trace) -> list[str]:
 
 def _pools(trace: Trace, pool: I64) -> Texts:
     distinct = np.unique(pool[pool >= 0])
-    texts = trace.strings.texts(distinct.tolist())
+    texts = [f"pool {name}" for name in trace.strings.texts(distinct.tolist())]
     codes = np.where(pool >= 0, np.searchsorted(distinct, pool), _NOTHING)
     return Texts(codes.astype(np.int32), texts)

@@ -22,6 +22,7 @@ from warpline.schema.labels import (
     MEMORY_OPERATIONS,
     SEGMENT_OPERATIONS,
 )
+from warpline.trace.allocator_snapshots.annotations import read_annotations
 from warpline.trace.allocator_snapshots.earlier import Ranges, first_events, ranges_before
 from warpline.trace.allocator_snapshots.records import (
     Action,
@@ -69,7 +70,7 @@ _NO_HISTORY = (
     " torch.cuda.memory._record_memory_history() first"
 )
 _NO_TIMES = "the memory history has no times: events are 1 ns apart"
-_NOT_READ = ("host_segments", "host_traces", "external_annotations")
+_NOT_READ = ("host_segments", "host_traces")
 
 
 def read_snapshot(
@@ -149,23 +150,24 @@ class _Conversion:
             [self._strings.intern_text(name) for name in records.pools], np.int32
         )
         self._stacks, self._stack_rows = records.stacks.tables(self._strings)
-        times_ns = to_ns(history.time_us) if to_ns else history.time_us * 1000
-        self._time_ns = _in_order(times_ns, history.rows.device)
-        origin_ns = 0 if to_ns else min(self._time_ns.tolist(), default=0)
-        self._time_ns -= origin_ns
+        self._annotations = read_annotations(top.get("external_annotations"))
+        self._to_ns = to_ns or (lambda time_us: time_us * 1000)
+        self._time_ns = _in_order(self._to_ns(history.time_us), history.rows.device)
+        self._origin_ns = 0 if to_ns else min(self._time_ns.tolist(), default=0)
+        self._time_ns -= self._origin_ns
         self._start_ns = min(self._time_ns.tolist(), default=0)
         self._end_ns = max(self._time_ns.tolist(), default=0)
         self._devices = np.unique(
             np.concatenate([self._state.segments.device, history.rows.device])
         )
         self._earlier, self._earlier_grows = self._earlier_segments()
-        self._meta = self._with_facts(meta, top, records, None if to_ns else origin_ns)
+        self._meta = self._with_facts(meta, top, records, None if to_ns else self._origin_ns)
 
     def source(self) -> SnapshotTables:
         """Return the tables."""
         tables = {
             "process": _table("process", 1, {"pid": [self._pid]}),
-            "thread": _table("thread", 0, {}),
+            "thread": _table("thread", 1, {}),
             "device": _table("device", len(self._devices), {"gpu_index": self._devices}),
             "allocator_event": self._allocator_events(),
             "segment_event": self._segment_events(),
@@ -173,6 +175,8 @@ class _Conversion:
             "allocator_block": self._snapshot_blocks(),
             **self._stacks,
         }
+        if self._annotations.names:
+            tables["range"] = self._ranges()
         return SnapshotTables(tables, self._meta, self._strings)
 
     def _allocator_events(self) -> dict[str, ColumnData]:
@@ -265,6 +269,24 @@ class _Conversion:
                 "segment_address": state.segments.address[state.segment],
                 "requested_bytes": (state.requested_bytes, state.state != _INACTIVE),
                 "state": state.state,
+            },
+        )
+
+    def _ranges(self) -> dict[str, ColumnData]:
+        found = self._annotations
+        start_ns, end_ns = (
+            self._to_ns(times) - self._origin_ns for times in (found.start_us, found.end_us)
+        )
+        end_ns = np.where(found.is_open, np.maximum(start_ns, self._end_ns), end_ns)
+        return _table(
+            "range",
+            len(start_ns),
+            {
+                "start_ns": start_ns,
+                "end_ns": end_ns,
+                "name_id": [self._strings.intern_text(name) for name in found.names],
+                "is_truncated": found.is_open,
+                "source_id": np.arange(len(start_ns)),
             },
         )
 

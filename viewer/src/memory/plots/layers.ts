@@ -48,6 +48,7 @@ export function layeringOf(pools: readonly Pool[], by: By): Layering {
   let [hasUnknown, hasEarlier] = [false, false];
   for (const { spec, texts, blocks, rest, time } of pools) {
     const own = texts[by].map((name) => ({ name, peak: 0, whole: 0 }));
+    hasUnknown ||= texts[by].includes(UNKNOWN);
     const codes = blocks.codes[by];
     for (let at = 0; at < codes.length; at++) {
       const code = codes[at] as number;
@@ -65,6 +66,7 @@ export function layeringOf(pools: readonly Pool[], by: By): Layering {
     hasEarlier ||= rest.some((bytes) => bytes !== 0);
   }
   const size = ({ peak, whole }: Sum): number => Math.max(peak, whole);
+  sums.delete(UNKNOWN);
   const ranked = [...sums.values()].sort((a, b) => size(b) - size(a));
   const own = ranked.slice(0, MOST_LAYERS);
   const stacked = own.toSorted((a, b) => b.whole - a.whole).map(({ name }) => name);
@@ -100,8 +102,9 @@ export function statesOfColumns(pool: Pool, axis: Axis, low: number, high: numbe
   const step = (high - low) / width;
   let state = stateAt(pool, axis, low);
   for (let column = 0; column < width; column++) {
-    const until = low + (column + 1) * step;
-    if (until <= xOf(pool, axis, 0) || low + column * step > xOf(pool, axis, last) + (axis === "events" ? 1 : 0)) continue;
+    const [from, until] = [low + column * step, low + (column + 1) * step];
+    if (until <= xOf(pool, axis, 0) || from > xOf(pool, axis, last) + (axis === "events" ? 1 : 0)) continue;
+    while (state < last && xOf(pool, axis, state + 1) <= from) state++;
     let best = state;
     while (state < last && xOf(pool, axis, state + 1) < until) {
       state++;

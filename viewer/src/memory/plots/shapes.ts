@@ -5,7 +5,7 @@ export function areaPath(states: Int32Array, bottom: ArrayLike<number>, top: Arr
   let path = "";
   for (const [from, until] of runs(states)) {
     path += `M${from} ${round(bottom[from] as number)}`;
-    for (let at = from; at < until; at++) path += stepTo(at, top, at === from);
+    for (let at = from; at < until; at++) path += stepTo(at, top, at === from || top[at] !== top[at - 1]);
     path += `V${round(bottom[until - 1] as number)}`;
     for (let at = until - 1; at > from; at--) if (bottom[at] !== bottom[at - 1]) path += `H${at}V${round(bottom[at - 1] as number)}`;
     path += `H${from}Z`;
@@ -18,15 +18,14 @@ export function linePath(states: Int32Array, height: ArrayLike<number>): string 
   let path = "";
   for (const [from, until] of runs(states)) {
     path += `M${from} ${round(height[from] as number)}`;
-    for (let at = from; at < until; at++) path += stepTo(at, height, false);
+    for (let at = from; at < until; at++) path += stepTo(at, height, at > from && height[at] !== height[at - 1]);
   }
   return path;
 }
 
-/** Moves up or down at the beginning of a column, and to its end. */
-function stepTo(at: number, height: ArrayLike<number>, isFirst: boolean): string {
-  const rises = isFirst || height[at] !== height[at - 1];
-  return `${rises ? `V${round(height[at] as number)}` : ""}H${at + 1}`;
+/** Goes to the end of a column, first up or down where the height changes. */
+function stepTo(at: number, height: ArrayLike<number>, changes: boolean): string {
+  return `${changes ? `V${round(height[at] as number)}` : ""}H${at + 1}`;
 }
 
 function runs(states: Int32Array): [from: number, until: number][] {

@@ -9,7 +9,7 @@ import { blocksOfState } from "../plots/layers";
 import type { Model } from "./model";
 import { momentText } from "./stack-plot";
 
-const FIRST = 50;
+const FIRST = 20;
 const MORE = 500;
 
 export function BlockList({ model }: { model: Model }) {

@@ -18,7 +18,7 @@ export function LayerTable({ model }: { model: Model }) {
   const total = (pools[last] as Pool).allocated[states[last] as number] as number;
   return (
     <section class="layer-list" aria-label="Memory at the moment">
-      <h2>{model.pointed.value ? "At the pointer" : model.chosen.value ? "At the chosen moment" : "At the peak"}</h2>
+      <h2>{model.pointed.value ? "At the pointer" : model.chosen.value ? "At the chosen moment" : model.hasTwo ? "At the peaks" : "At the peak"}</h2>
       {pools.map((pool, side) => <p key={side} class="faint">{model.hasTwo && (side === 0 ? "Before: " : "After: ")}{momentText(pool, states[side] as number)}</p>)}
       <table>
         <thead>
