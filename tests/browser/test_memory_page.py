@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from support import memory_snapshots
+from support import memory_histories
 from support.browsing import violations
 
 import warpline
 from warpline.cli import main
 
-MIB = memory_snapshots.MIB
+MIB = memory_histories.MIB
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script>.py"
 
 
@@ -32,7 +32,7 @@ def show(viewer, tmp_path):
 
 @pytest.fixture
 def snapshot(tmp_path):
-    return memory_snapshots.training(tmp_path / "run.pickle")
+    return memory_histories.training(tmp_path / "run.pickle")
 
 
 def layers(viewer):
@@ -118,7 +118,7 @@ def test_pointer_and_keys_choose_zoom_and_filter(show, snapshot):
 
 
 def test_two_recordings_share_axes_and_layers(show, snapshot, tmp_path):
-    other = memory_snapshots.training(
+    other = memory_histories.training(
         tmp_path / "other.pickle", steps=1, files=("model.py", "b.py")
     )
     viewer = show(snapshot, other, address="#by=line")
@@ -131,7 +131,7 @@ def test_two_recordings_share_axes_and_layers(show, snapshot, tmp_path):
 
 
 def test_names_are_text(show, tmp_path):
-    path = memory_snapshots.training(tmp_path / "run.pickle", files=(HOSTILE, "train.py"))
+    path = memory_histories.training(tmp_path / "run.pickle", files=(HOSTILE, "train.py"))
     viewer = show(path, address="#by=line")
     shown = viewer.find(".layer-list tbody th").all_inner_texts()
     assert any("<img src=x onerror=alert(1)>\\u202e" in name for name in shown)

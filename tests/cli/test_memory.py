@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import memory_snapshots
+from support import memory_histories
 
 import warpline
 from warpline.cli import main
 
-MIB = memory_snapshots.MIB
+MIB = memory_histories.MIB
 
 
 @pytest.fixture
 def snapshot(tmp_path):
-    return str(memory_snapshots.training(tmp_path / "before.pickle"))
+    return str(memory_histories.training(tmp_path / "before.pickle"))
 
 
 @pytest.fixture
 def other(tmp_path):
     """The same program with a block that one step leaves."""
-    history = memory_snapshots.History()
+    history = memory_histories.History()
     history.allocate(10, [("/app/model.py", 5, "__init__")])
     history.allocate(6, [("/app/cache.py", 3, "keep")])
     first = history.allocate(8, [("/app/model.py", 20, "forward")])

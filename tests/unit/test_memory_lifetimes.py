@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import caching_allocator, kineto_files, memory_snapshots
+from support import caching_allocator, kineto_files, memory_histories
 from support.kineto_files import PID, event
 
 import warpline
@@ -17,7 +17,7 @@ from warpline.derived.memory.labels import (
 from warpline.derived.memory.lifetimes import lifetimes
 from warpline.trace import MemorySource, Trace
 
-MIB = memory_snapshots.MIB
+MIB = memory_histories.MIB
 
 
 def check(trace):
@@ -80,7 +80,7 @@ def test_blocks_that_were_there_are_known_from_their_frees(tmp_path):
 
 
 def test_lines_are_those_of_the_program(tmp_path):
-    trace = warpline.open(memory_snapshots.training(tmp_path / "run.pickle"))
+    trace = warpline.open(memory_histories.training(tmp_path / "run.pickle"))
     codes, texts = labels_of_allocations(trace, "line")
     events = allocations(trace)
     named = [
