@@ -171,15 +171,16 @@ def _by_time(trace: Trace, blocks: Blocks, own: I64, passes: Passes) -> I8:
     in_step = passes.inside(Phase.OPTIMIZER, start)
     in_backward = passes.inside(Phase.BACKWARD, start) & ~in_step
     elsewhere = ~in_step & ~in_backward
-    end_of_step = _next(step_end, start)
-    # Without a later pass, nothing is known of blocks that are still in use.
-    until = np.where(in_step, end_of_step, np.where(in_backward, next_step, 0))
+    # An optimizer frees what it needs for a step only before the next pass begins.
+    next_pass = np.minimum(next_backward, _next(passes.of(Phase.FORWARD)[0], start))
+    # Without a later pass, nothing is known of blocks that are freed.
+    until = np.where(in_step, next_pass, np.where(in_backward, next_step, 0))
     until[elsewhere] = np.minimum(next_backward, next_step)[elsewhere]
     in_forward = elsewhere & passes.inside(Phase.FORWARD, start)
     soon = freed <= np.where(in_forward, _end_of_pass(passes, Phase.FORWARD, start), _NONE)
     kind[soon | ((until != NEVER) & (freed < until))] = int(MemoryKind.TEMPORARY)
     outlives = (until != NEVER) & (freed > until)
-    kind[outlives & in_step] = int(MemoryKind.OPTIMIZER)
+    kind[(outlives | (freed == NEVER)) & in_step] = int(MemoryKind.OPTIMIZER)
     kind[outlives & in_backward & ~_stays(passes, freed, until, outlives & in_backward)] = int(
         MemoryKind.GRADIENT
     )
