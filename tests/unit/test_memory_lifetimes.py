@@ -76,6 +76,7 @@ def test_blocks_that_were_there_are_known_from_their_frees(tmp_path):
     ]
     assert found.peak == 1
     assert found.in_use(1).tolist() == [0, 1]
+    assert found.reserved_bytes is not None
     assert found.reserved_bytes.tolist() == [4096] * 4
 
 
