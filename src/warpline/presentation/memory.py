@@ -274,7 +274,7 @@ def _fitting(headings: Sequence[str], rows: Sequence[Row]) -> Table:
     for place, heading in enumerate(headings[1:], 1):
         width = max((len(row.cells[place].text) for row in rows), default=0)
         columns.append(Column(heading, width=width, is_number=True))
-    return Table(columns=tuple(columns), rows=tuple(rows))
+    return Table(columns=tuple(columns), rows=tuple(rows), look="numbers")
 
 
 def _cell(field: Field, value: Any) -> Cell:
