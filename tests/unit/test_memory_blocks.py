@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from support import memory_snapshots
 from support.caching_allocator import MIB, Model, run, tables
 
+import warpline
 from warpline.derived.memory.blocks import replayed
+from warpline.derived.memory.timelines import history_notes
 from warpline.trace import MemorySource, Trace
 
 
@@ -90,3 +95,17 @@ def test_sizes_of_the_profiler_are_those_of_blocks():
     assert found.timelines[0].allocated_bytes.tolist() == [1700, 2212, 1512]
     assert found.timelines[0].inactive_split_bytes is None
     assert found.blocks.bytes.tolist() == [700, 512]
+
+
+STATS = ("allocated", "active", "requested", "reserved", "inactive_split")
+
+
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
+def test_real_histories_have_the_statistics_of_torch(name, data_dir, tmp_path):
+    trace = warpline.open(memory_snapshots.unpack(data_dir, name, tmp_path))
+    sums = json.loads((data_dir / "memory" / "sums.json").read_text())[name]["memory_stats"]
+    stats = stats_of(replayed(trace).timelines[0])
+    peaks, last = [max(column) for column in zip(*stats, strict=True)], list(stats[-1])
+    assert peaks == [sums[f"{name}_bytes.all.peak"] for name in STATS]
+    assert last == [sums[f"{name}_bytes.all.current"] for name in STATS]
+    assert history_notes(trace) == ()

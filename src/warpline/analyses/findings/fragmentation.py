@@ -67,7 +67,10 @@ def _findings(trace: Trace, number: int) -> list[Finding]:
     if is_much and worst is not None:
         claims.append(_claim(place, worst))
         time = int(replayed(trace).timelines[number].time_ns[worst.event])
-        text = f"{format_bytes(worst.unused_bytes)} was free when {format_bytes(worst.bytes)} was allocated from the driver"
+        text = (
+            f"{format_bytes(worst.unused_bytes)} was free when {format_bytes(worst.bytes)} was"
+            " allocated from the driver"
+        )
         evidence.append(Evidence(text, windows_ns=((time, time),)))
     severity: Severity = "high" if failed else "medium" if is_tight(trace, number) else "low"
     unused = max(worst.unused_bytes if worst else 0, *(each.unused_bytes for each in failed), 0)

@@ -176,8 +176,9 @@ def _by_time(trace: Trace, blocks: Blocks, own: I64, passes: Passes) -> I8:
     # Without a later pass, nothing is known of blocks that are freed.
     until = np.where(in_step, next_pass, np.where(in_backward, next_step, 0))
     until[elsewhere] = np.minimum(next_backward, next_step)[elsewhere]
-    in_forward = elsewhere & passes.inside(Phase.FORWARD, start)
-    soon = freed <= np.where(in_forward, _end_of_pass(passes, Phase.FORWARD, start), _NONE)
+    soon = np.zeros(len(own), np.bool_)
+    for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER):
+        soon |= passes.inside(phase, start) & (freed <= _end_of_pass(passes, phase, start))
     kind[soon | ((until != NEVER) & (freed < until))] = int(MemoryKind.TEMPORARY)
     outlives = (until != NEVER) & (freed > until)
     kind[(outlives | (freed == NEVER)) & in_step] = int(MemoryKind.OPTIMIZER)
