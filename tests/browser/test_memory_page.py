@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import memory_histories, torch_snapshots
+from support import memory_histories, memory_snapshots
 from support.browsing import violations
 
 import warpline
@@ -70,7 +70,7 @@ def test_the_peak_is_that_of_the_tables(show, snapshot, by):
 
 
 def test_kinds_of_a_real_snapshot_are_those_of_the_tables(show, data_dir, tmp_path):
-    path = torch_snapshots.unpack(data_dir, "train", tmp_path)
+    path = memory_snapshots.unpack(data_dir, "train", tmp_path)
     kinds = warpline.stats(warpline.open(path), "memory_kinds").to_polars().to_dicts()
     found = layers(show(path))
     blocks = {row["kind"]: [row["peak_bytes"]] for row in kinds if row["blocks"] is not None}

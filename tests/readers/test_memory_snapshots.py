@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import torch_snapshots
+from support import memory_snapshots
 
 import warpline
 from warpline.cli import main
+from warpline.derived.memory.allocations import memory_peaks
 from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
 from warpline.trace import Trace
 
@@ -25,7 +26,7 @@ Open = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def path_of(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Open:
     folder = tmp_path_factory.mktemp("memory")
-    return lambda name: torch_snapshots.unpack(data_dir, name, folder)
+    return lambda name: memory_snapshots.unpack(data_dir, name, folder)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +46,7 @@ def segment_sums(trace: Trace) -> dict[str, int]:
     return totals
 
 
-@pytest.mark.parametrize("name", torch_snapshots.NAMES)
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
 def test_sums_are_those_of_memory_stats(name: str, path_of: Open, sums: dict[str, Any]) -> None:
     stats = sums[name]["memory_stats"]
     trace = warpline.open(path_of(name))
@@ -65,7 +66,7 @@ def test_sums_are_those_of_memory_stats(name: str, path_of: Open, sums: dict[str
     assert failures == stats["num_ooms"]
 
 
-@pytest.mark.parametrize("name", torch_snapshots.NAMES)
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
 def test_sums_are_those_of_torchs_viewer(name: str, path_of: Open, sums: dict[str, Any]) -> None:
     viewer = sums[name]["memory_viz"]
     trace = warpline.open(path_of(name))
@@ -102,20 +103,22 @@ def changes(trace: Trace, *, in_use: tuple[str, ...], freed: str) -> np.ndarray:
     return np.array([change for _, change in sorted(every, key=lambda each: each[0])])
 
 
-@pytest.mark.parametrize("name", torch_snapshots.NAMES)
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
 def test_the_timeline_is_that_of_torchs_viewer(
     name: str, path_of: Open, sums: dict[str, Any]
 ) -> None:
     path, stats = path_of(name), sums[name]["memory_stats"]
     trace = warpline.open(path)
     requested = np.cumsum(changes(trace, in_use=("Allocation",), freed="Free completed"))
-    heights = torch_snapshots.active_timeline(torch_snapshots.load(path), 0)
+    heights = memory_snapshots.active_timeline(memory_snapshots.load(path), 0)
     assert [0, *requested.tolist()] == heights
     assert requested.max() == stats["requested_bytes.all.peak"]
     events = trace["allocator_event"]
     last, most = events["total_reserved_bytes"][-1], events["total_reserved_bytes"].max()
     assert last == stats["reserved_bytes.all.current"]
     assert most == stats["reserved_bytes.all.peak"]
+    (peak,) = memory_peaks(trace)
+    assert peak.allocated_bytes == stats["allocated_bytes.all.peak"]
 
 
 def cut(snapshot: dict[str, Any], first: int) -> dict[str, Any]:
@@ -127,8 +130,8 @@ def cut(snapshot: dict[str, Any], first: int) -> dict[str, Any]:
 def test_a_history_that_begins_later_has_the_same_memory(
     name: str, path_of: Open, tmp_path: Path
 ) -> None:
-    snapshot = torch_snapshots.load(path_of(name))
-    whole = torch_snapshots.active_timeline(snapshot, 0)
+    snapshot = memory_snapshots.load(path_of(name))
+    whole = memory_snapshots.active_timeline(snapshot, 0)
     for first in range(0, len(snapshot["device_traces"][0]), 97 if name == "flush" else 331):
         part = cut(snapshot, first)
         path = tmp_path / "part.pickle"
@@ -150,7 +153,7 @@ def test_a_history_that_begins_later_has_the_same_memory(
 
 def test_stacks_are_those_of_the_file(path_of: Open) -> None:
     path = path_of("train")
-    entries = [e for e in torch_snapshots.load(path)["device_traces"][0] if e["action"] == "alloc"]
+    entries = [e for e in memory_snapshots.load(path)["device_traces"][0] if e["action"] == "alloc"]
     trace = warpline.open(path)
     events = trace["allocator_event"].filter(operation="Allocation")
     parents, frames = trace["stack"]["parent_id"].to_list(), trace["stack"]["frame_id"].to_list()

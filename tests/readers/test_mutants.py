@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import kineto_files, torch_snapshots
+from support import kineto_files, memory_snapshots
 
 import warpline
 
@@ -33,7 +33,7 @@ def kineto(_: Callable[[str], Path], folder: Path) -> list[Path]:
 
 def memory(_: Callable[[str], Path], folder: Path) -> list[Path]:
     data = Path(__file__).parents[1] / "data"
-    return [torch_snapshots.unpack(data, name, folder) for name in ("leak", "graph")]
+    return [memory_snapshots.unpack(data, name, folder) for name in ("leak", "graph")]
 
 
 @pytest.mark.parametrize("originals", [recording, nsys, kineto, memory])

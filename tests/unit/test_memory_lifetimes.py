@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import caching_allocator, kineto_files, memory_histories, torch_snapshots
+from support import caching_allocator, kineto_files, memory_histories, memory_snapshots
 from support.kineto_files import PID, event
 
 import warpline
@@ -59,9 +59,9 @@ def test_every_state_of_a_profile_has_its_blocks(name, tmp_path_factory):
     check(warpline.open(kineto_files.unpack(name, tmp_path_factory.getbasetemp())))
 
 
-@pytest.mark.parametrize("name", torch_snapshots.NAMES)
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
 def test_peaks_are_those_of_torch(name, data_dir, tmp_path):
-    trace = warpline.open(torch_snapshots.unpack(data_dir, name, tmp_path))
+    trace = warpline.open(memory_snapshots.unpack(data_dir, name, tmp_path))
     check(trace)
     stats = json.loads((data_dir / "memory" / "sums.json").read_text())[name]["memory_stats"]
     (row,) = warpline.stats(trace, "memory_sum").to_polars().to_dicts()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from support import captures, torch_snapshots
+from support import captures, memory_snapshots
 from support.any_trace import any_traces
 from support.viewer_container import Decoded
 
@@ -431,7 +431,7 @@ def test_memory_is_what_was_allocated_and_not_released():
 
 
 def test_memory_of_a_snapshot_ends_as_it_was_taken(data_dir, tmp_path):
-    found = decoded(warpline.open(torch_snapshots.unpack(data_dir, "flush", tmp_path)))
+    found = decoded(warpline.open(memory_snapshots.unpack(data_dir, "flush", tmp_path)))
     for key, most in (("allocated", 1_574_961_152), ("reserved", 1_660_944_384)):
         values = [event.value for event in found.events(f"gpu0/total_{key}_bytes")]
         assert (max(values), values[-1]) == (most, 1 << 30)
