@@ -602,7 +602,7 @@ def make_memory_report(
     else:
         blocks = memory_blocks.on_page_of_two(compare_memory(*found))
     runs = [Run(trace, steps) for trace in traces]
-    content = memory_pages.content(runs, by or "kind", blocks)
+    content = memory_pages.content(runs, by, blocks)
     with progress.task("Writing the page"):
         return memory_page.make_memory_report(content, html.assets("memory"))
 

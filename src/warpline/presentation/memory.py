@@ -24,7 +24,7 @@ from warpline.units import Unit, format_bytes, format_more_bytes, format_ns, for
 
 _PEAK = "memory_peak:"
 _POOL = ("place", "memory", "allocator", "pid")
-_FRAMEWORK = "Framework"
+_FRAMEWORK, _HOST = "Framework", "Host"
 _MOST, _MOST_CHANGES = 5, 8
 _EARLIER = "Before"
 _NOBODY = {
@@ -67,14 +67,15 @@ _SHOWN = {
 Record = Mapping[str, Any]
 
 
-def screen(document: Document) -> Presentation:
-    """Return what a terminal shows of one recording."""
-    return Presentation(tuple(_blocks(document)), tuple(document.meta["paths"]))
+def screen(document: Document, recordings: Sequence[str]) -> Presentation:
+    """Return what a terminal shows of one recording, or of two.
 
-
-def screen_of_two(document: Document) -> Presentation:
-    """Return what a terminal shows of two recordings."""
-    return Presentation(tuple(_blocks_of_two(document)), tuple(document.meta["paths"]))
+    Args:
+        document: Of `warpline.memory`, or of two of them compared.
+        recordings: The recording, which may be a directory of several files, or the two of them.
+    """
+    blocks = _blocks(document) if len(recordings) == 1 else _blocks_of_two(document)
+    return Presentation(tuple(blocks), tuple(recordings))
 
 
 def on_page(document: Document) -> tuple[Block, ...]:
@@ -167,7 +168,8 @@ def _remainder(pool: Record) -> str:
 
 def _verdict_of_two(pools: Sequence[Record]) -> str:
     sentences = []
-    for pool in pools[:_MOST]:
+    on_gpus = [pool for pool in pools if pool["place"] != _HOST]
+    for pool in (on_gpus or pools)[:_MOST]:
         before, after = pool["before_peak_bytes"], pool["after_peak_bytes"]
         if before is not None and after is not None:
             change = format_more_bytes(after - before)

@@ -14,12 +14,14 @@ export const EARLIER = "Before recording";
 
 export type Axis = "time" | "events";
 
+/** The color of a layer: 0 to `MOST_LAYERS` - 1, and those of what has no name of its own. */
+export type Color = number | "rest" | "earlier";
+
 /** The layers, from the bottom. */
 export interface Layering {
   readonly by: By;
   readonly names: readonly string[];
-  /** Color of each: 0 to `MOST_LAYERS` - 1; null for what has no name of its own. */
-  readonly colors: readonly (number | null)[];
+  readonly colors: readonly Color[];
 }
 
 /** Returns the layer of each text of a pool, and last that of blocks without one. */
@@ -76,7 +78,7 @@ export function layeringOf(pools: readonly Pool[], by: By): Layering {
   const stacked = own.toSorted((a, b) => b.whole - a.whole).map(({ name }) => name);
   const first = hasEarlier ? [EARLIER] : [];
   const last = [...(ranked.length > own.length ? [OTHERS] : []), ...(isNameless ? [nameless] : [])];
-  return { by, names: [...first, ...stacked, ...last], colors: [...first.map(() => null), ...stacked.map((_, at) => at), ...last.map(() => null)] };
+  return { by, names: [...first, ...stacked, ...last], colors: [...first.map(() => "earlier" as const), ...stacked.map((_, at) => at), ...last.map(() => "rest" as const)] };
 }
 
 /** Returns where a state is on the axis. */

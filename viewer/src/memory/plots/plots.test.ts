@@ -109,7 +109,7 @@ describe("layers", () => {
   it("that are named unknown are those without a name", () => {
     const pool = poolOf([{ start: 0, end: 3, bytes: 5, code: 0 }, { start: 0, end: 2, bytes: 2, code: -1 }], [NAMELESS.kind], 3);
     const layering = layeringOf([pool], "kind");
-    expect(layering).toEqual({ by: "kind", names: [NAMELESS.kind], colors: [null] });
+    expect(layering).toEqual({ by: "kind", names: [NAMELESS.kind], colors: ["rest"] });
     expect(bytesOfState(pool, layering, 1)).toEqual([7]);
   });
 });
