@@ -47,6 +47,7 @@ def test_the_smallest_blocks_are_left_out_and_still_counted(run, monkeypatch):
     assert pool["blocks"]["count"] == 4
     # The three blocks of 4 MiB come and go.
     assert pool["rest"]["count"] == 6
+    assert pool["left_out"] == 3
     assert head["notes"] == [
         "run.pickle, GPU 0: the 3 smallest blocks of 7 are not listed. Sums include them."
     ]

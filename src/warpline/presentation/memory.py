@@ -41,7 +41,7 @@ _SHOWN = {
         "Memory by kind",
         (
             *(("kind", "kind"), ("peak_bytes", "at the peak"), ("peak_ratio", "of reserved")),
-            *(("blocks", "blocks"), ("most_bytes", "most"), ("kept_bytes", "after a step")),
+            *(("blocks", "blocks"), ("most_bytes", "most"), ("kept_bytes", "at step end")),
         ),
     ),
     "memory_phases": (

@@ -157,6 +157,7 @@ def _pool(writer: BlockWriter, pool: PoolContent, shown: I64) -> dict[str, Any]:
     return {
         "label": pool.label,
         "device_bytes": pool.device_bytes,
+        "left_out": len(memory.bytes) - len(shown),
         "peak": {
             "state": peak,
             "time_ns": int(memory.time_ns[peak]),

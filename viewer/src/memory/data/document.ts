@@ -29,6 +29,8 @@ export interface PoolSpec {
   readonly label: string;
   readonly device_bytes: number | null;
   readonly peak: Peak;
+  /** Number of blocks that are in `rest` only. */
+  readonly left_out: number;
   /** time: of each state. State 0 is before the first allocation or free, state n after the n-th. */
   readonly states: Part;
   /** state, bytes: changes of the reserved bytes. */
