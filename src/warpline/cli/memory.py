@@ -104,7 +104,7 @@ def _write_page(args: Namespace) -> int:
     target = Path(args.output)
     check_output(target, overwrite=args.force_overwrite)
     traces = _traces(args)
-    report = api.make_memory_report(traces, steps=args.steps)
+    report = api.make_memory_report(traces, by=args.by, steps=args.steps)
     page.write(target, report.pieces)
     if not args.quiet:
         for trace in traces:

@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline import progress
 from warpline.derived.memory.allocations import DRIVER, Pool, allocations
-from warpline.derived.memory.labels import BYS, labels_of_allocations, stacks_of_allocations
+from warpline.derived.memory.labels import BYS, By, labels_of_allocations, stacks_of_allocations
 from warpline.derived.memory.lifetimes import lifetimes
 from warpline.derived.memory.passes import passes_of, step_starts
 from warpline.derived.memory.places import device_bytes, pids_of, place_names
@@ -23,11 +23,12 @@ MOST_POOLS = 16
 _MOST_STEPS, _MOST_PHASES = 2_000, 8_000
 
 
-def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
+def content(runs: Sequence[Run], by: By, tables: Sequence[Block]) -> MemoryContent:
     """Return what the page shows of one recording, or of two.
 
     Args:
         runs: The recording, or those before and after; both have allocations.
+        by: What the layers are named after at first.
         tables: What the page has as text.
     """
     names = [source_name(run.trace.meta.paths) for run in runs]
@@ -37,7 +38,7 @@ def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
         for run, name in zip(runs, names, strict=True)
         for warning in dict.fromkeys(warnings_of(run.trace))
     ]
-    return MemoryContent(" and ".join(names), notes, sides, tables)
+    return MemoryContent(" and ".join(names), notes, sides, by, tables)
 
 
 def _side(run: Run, name: str) -> SideContent:

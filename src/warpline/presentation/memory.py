@@ -226,7 +226,7 @@ def _changes(by: str, value: str, records: Sequence[Record]) -> Section:
     cells = [
         Row(
             (
-                Cell(_label(by, row), is_code=row[by] is not None),
+                Cell(_label(by, row) + _place(row, records), is_code=row[by] is not None),
                 *(_size(row[f"{side}_{value}"]) for side in ("before", "after")),
                 Cell(format_more_bytes(row[f"delta_{value}"])),
             )
@@ -238,6 +238,12 @@ def _changes(by: str, value: str, records: Sequence[Record]) -> Section:
         more = plural(len(rows) - _MOST_CHANGES, "more row")
         blocks.append(Line(f"{more} with smaller differences.", is_faint=True))
     return Section(title, tuple(blocks))
+
+
+def _place(row: Record, rows: Sequence[Record]) -> str:
+    """Return where a row is, if not all are there."""
+    places = {(other["place"], other["pid"]) for other in rows}
+    return f" ({row['place']}, process {row['pid']})" if len(places) > 1 else ""
 
 
 def _size(value: int | None) -> Cell:

@@ -59,6 +59,8 @@ export interface Head {
   readonly schema_version: number;
   readonly title: string;
   readonly notes: readonly string[];
+  /** What the layers are named after at first. */
+  readonly by: By;
   /** One recording, or before and after. */
   readonly sides: readonly Side[];
   readonly blocks: readonly { readonly raw_bytes: number }[];
