@@ -31,8 +31,8 @@ class Program:
 
     def call_module(self):
         for place in self.context.safe_places:
-            place(False, ((), {}))
-            place(True, ((), {}))
+            place(False, None, ((), {}))
+            place(True, None, ((), {}))
 
     def pieces(self):
         memory.stop()

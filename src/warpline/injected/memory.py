@@ -125,7 +125,7 @@ class History:
         """Whether there is a history that will be written."""
         return self._holder != _NOBODY and not self._is_over
 
-    def safe_place(self, _is_end: bool, _inputs: Any = None) -> None:  # noqa: FBT001 - a hot path
+    def safe_place(self, _is_end: bool, _module: Any, _inputs: Any) -> None:  # noqa: FBT001 - a hot path
         """Begin if recording has begun; write a piece if the ring is nearly full."""
         if self._is_over or threading.current_thread() is not threading.main_thread():
             return

@@ -101,7 +101,7 @@ class Tensors:
             if ours in places:
                 places.remove(ours)
 
-    def safe_place(self, is_end: bool, inputs: Any) -> None:  # noqa: FBT001 - a hot path
+    def safe_place(self, is_end: bool, _module: Any, inputs: Any) -> None:  # noqa: FBT001 - a hot path
         """Look at the inputs of a call that begins, or after it at the modules."""
         if not self._is_wanted():
             return

@@ -22,6 +22,7 @@ _DOMAINS = {
     "optimizer": ("torch",),
     "dataloader": ("torch",),
     **dict.fromkeys(OPERATORS, ("default",)),
+    MEMORY: ("warpline",),  # the time that writing its events takes
 }
 
 
