@@ -8,6 +8,7 @@ sizes of blocks, bytes in use and bytes reserved, but no segments.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -223,9 +224,8 @@ def _replay(trace: Trace, given: _Events, number: int) -> tuple[Timeline, list[I
     allocator = CachingAllocator(rounds=is_history, completes=completes)
     columns = (events.event, events.time, events.address, events.size)
     steps = zip(*(column.tolist() for column in columns), strict=True)
-    changes = np.array([allocator.take(*step) for step in steps], np.int64).reshape(
-        -1, len(Change._fields)
-    )
+    numbers = chain.from_iterable(allocator.take(*step) for step in steps)
+    changes = np.fromiter(numbers, np.int64).reshape(-1, len(Change._fields))
     bytes_ = np.cumsum(changes[:, :-1], axis=0)
     timeline = _timeline(trace, events, bytes_, is_history=is_history)
     blocks = _blocks(allocator, events, changes[:, -1], number)
