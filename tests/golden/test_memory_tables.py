@@ -175,7 +175,7 @@ def test_traces_without_memory_events_are_skipped_with_a_hint(tmp_path, table):
     trace = warpline.open(write(tmp_path / "trace.json", [op("aten::add", 0, 1)]))
     with pytest.raises(warpline.MissingTableError, match="memory event") as error:
         warpline.stats(trace, table)
-    assert "profile_memory=True" in str(error.value.hint)
+    assert "profile_memory" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("begin", [0, 200])
@@ -191,3 +191,24 @@ def test_the_peak_of_a_history_is_that_of_the_allocator(seed, begin):
     assert sum(row["in_use_bytes"] for row in rows) == max(allocated)
     assert ("Before" in {row["allocated"] for row in rows}) == (begin > 0)
     assert rows_of(trace, "memory_timeline")[-1]["allocated_bytes"] == allocated[-1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_part_of_a_history_has_the_bytes_of_the_whole(seed):
+    model = caching_allocator.run(seed)
+    whole = Trace(MemorySource(caching_allocator.tables(model)))
+    first, last = 200, 320
+    part = whole.window(first, last)
+    rows = [
+        place
+        for place, entry in enumerate(model.entries)
+        if first <= place < last and entry[0] in ("alloc", "free_requested")
+    ]
+    timeline = rows_of(part, "memory_timeline")
+    assert [row["allocated_bytes"] for row in timeline] == [model.stats[row][0] for row in rows]
+    of_whole = {row["time_ns"]: row["change_bytes"] for row in rows_of(whole, "memory_timeline")}
+    assert all(of_whole[row["time_ns"]] == row["change_bytes"] for row in timeline)
+    peak = max(model.stats[row][0] for row in rows)
+    assert sum(row["in_use_bytes"] for row in rows_of(part, "memory_peak")) == peak
+    kinds = rows_of(part, "memory_kinds")
+    assert sum(row["peak_bytes"] for row in kinds) >= peak

@@ -280,21 +280,19 @@ def _with_history(trace: Trace, events: _Events) -> _Events:
     """Return events with the sizes and sums of PyTorch's allocator, where these were replayed."""
     if not trace.has("segment_event") or not trace.row_count("segment_event"):
         return events
-    found, blocks = replayed(trace), replayed(trace).blocks
+    found = replayed(trace)
     change, total, reserved = events.change.copy(), events.total.copy(), events.reserved.copy()
     is_replayed = np.zeros(len(change), np.bool_)
     existing = trace.columns("allocator_event", "is_existing")["is_existing"].filled(0) > 0
     for number in np.flatnonzero(found.is_history).tolist():
-        timeline, own = found.timelines[number], blocks.of(number)
+        timeline = found.timelines[number]
         known = np.flatnonzero(timeline.row >= 0)
         rows = timeline.row[known]
         is_replayed[rows] = True
         total[rows] = timeline.allocated_bytes[known]
         if timeline.reserved_bytes is not None:
             reserved[rows] = timeline.reserved_bytes[known]
-        change[blocks.row[own]] = blocks.bytes[own]
-        freed = own[blocks.last[own] < len(timeline.row)]
-        change[timeline.row[blocks.last[freed]]] = -blocks.bytes[freed]
+        change[rows] = np.diff(timeline.allocated_bytes, prepend=0)[known]
         before = np.sort(rows[existing[rows]])
         total[before] = np.cumsum(change[before])
     return events._replace(

@@ -8,6 +8,7 @@ sizes of blocks, bytes in use and bytes reserved, but no segments.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,7 +149,13 @@ class _Events(NamedTuple):
 
 @derived
 def replayed(trace: Trace) -> Replayed:
-    """Return what the allocators of GPUs did; no timelines without events of device memory."""
+    """Return what the allocators of GPUs did; no timelines without events of device memory.
+
+    Of a part of a recording, timelines begin with the last event before it, and blocks are those
+    that are allocated in it.
+    """
+    if not trace.is_whole:
+        return _part(trace, replayed(trace.unfiltered()))
     parts = [part for part in (_allocations(trace), _segments(trace)) if part is not None]
     if not parts:
         return _nothing()
@@ -168,6 +175,39 @@ def replayed(trace: Trace) -> Replayed:
     return Replayed(timelines, joined, np.array(unknown), np.array(is_history))
 
 
+def _part(trace: Trace, whole: Replayed) -> Replayed:
+    """Return what the allocators did in a part of the recording."""
+    if not whole.timelines:
+        return whole
+    places = trace.places_of_whole("allocator_event")
+    kept: list[int] = []
+    timelines: list[Timeline] = []
+    columns: list[dict[str, I64]] = []
+    for number, timeline in enumerate(whole.timelines):
+        row = np.where(timeline.row >= 0, places[timeline.row], _NONE)
+        inside = np.flatnonzero(row >= 0)
+        if not len(inside):
+            continue
+        begin, end = max(int(inside[0]) - 1, 0), int(inside[-1]) + 1
+        parts: list[Any] = [
+            part[begin:end] if isinstance(part, np.ndarray) else part for part in timeline
+        ]
+        timelines.append(Timeline(*parts)._replace(row=row[begin:end]))
+        own = whole.blocks.of(number)
+        own = own[places[whole.blocks.row[own]] >= 0]
+        blocks = {name: column[own] for name, column in vars(whole.blocks).items()}
+        blocks["allocator"] = np.full(len(own), len(kept))
+        blocks["first"] = blocks["first"] - begin
+        blocks["last"] = np.minimum(blocks["last"], end) - begin
+        blocks["row"] = places[blocks["row"]]
+        columns.append(blocks)
+        kept.append(number)
+    if not kept:
+        return _nothing()
+    joined = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
+    return Replayed(tuple(timelines), Blocks(**joined), whole.unknown[kept], whole.is_history[kept])
+
+
 def _nothing() -> Replayed:
     none = np.zeros(0, np.int64)
     fields = Blocks.__dataclass_fields__
@@ -184,9 +224,8 @@ def _replay(trace: Trace, given: _Events, number: int) -> tuple[Timeline, list[I
     allocator = CachingAllocator(rounds=is_history, completes=completes)
     columns = (events.event, events.time, events.address, events.size)
     steps = zip(*(column.tolist() for column in columns), strict=True)
-    changes = np.array([allocator.take(*step) for step in steps], np.int64).reshape(
-        -1, len(Change._fields)
-    )
+    numbers = chain.from_iterable(allocator.take(*step) for step in steps)
+    changes = np.fromiter(numbers, np.int64).reshape(-1, len(Change._fields))
     bytes_ = np.cumsum(changes[:, :-1], axis=0)
     timeline = _timeline(trace, events, bytes_, is_history=is_history)
     blocks = _blocks(allocator, events, changes[:, -1], number)

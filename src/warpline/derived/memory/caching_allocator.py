@@ -220,8 +220,9 @@ class CachingAllocator:
             return Change()
         block = self.blocks[place]
         block.freed = time
-        change = Change() if self._completes else self.complete(time, address, size)
-        return change._replace(allocated=-block.bytes, block=place)
+        if self._completes:
+            return Change(-block.bytes, block=place)
+        return self.complete(time, address, size)._replace(allocated=-block.bytes, block=place)
 
     def complete(self, time: int, address: int, size: int) -> Change:
         """Let the memory of a freed block be used again."""
