@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         compare_kernels,
         export,
         graphcheck,
+        memory,
         merge,
         open,  # noqa: A004
         query,
@@ -75,6 +76,7 @@ _PUBLIC = {
     "end_range": "warpline.annotate",
     "export": "warpline.api",
     "mark": "warpline.annotate",
+    "memory": "warpline.api",
     "merge": "warpline.api",
     "kernels": "warpline.capture.in_process.kernels",
     "open": "warpline.api",
@@ -133,6 +135,7 @@ __all__ = [
     "graphcheck",
     "kernels",
     "mark",
+    "memory",
     "merge",
     "open",
     "profile",

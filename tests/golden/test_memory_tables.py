@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import kineto_files
+from support import caching_allocator, kineto_files
 from support.kineto_files import PID, event, write
 
 import warpline
@@ -175,4 +175,40 @@ def test_traces_without_memory_events_are_skipped_with_a_hint(tmp_path, table):
     trace = warpline.open(write(tmp_path / "trace.json", [op("aten::add", 0, 1)]))
     with pytest.raises(warpline.MissingTableError, match="memory event") as error:
         warpline.stats(trace, table)
-    assert "profile_memory=True" in str(error.value.hint)
+    assert "profile_memory" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("begin", [0, 200])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_peak_of_a_history_is_that_of_the_allocator(seed, begin):
+    model = caching_allocator.run(seed)
+    trace = Trace(MemorySource(caching_allocator.tables(model, begin)))
+    allocated = [stats[0] for stats in model.stats[begin:]]
+    (peak,) = memory_peaks(trace)
+    assert peak.allocated_bytes == max(allocated)
+    assert peak.reserved_bytes == model.stats[begin + allocated.index(max(allocated))][3]
+    rows = rows_of(trace, "memory_peak")
+    assert sum(row["in_use_bytes"] for row in rows) == max(allocated)
+    assert ("Before" in {row["allocated"] for row in rows}) == (begin > 0)
+    assert rows_of(trace, "memory_timeline")[-1]["allocated_bytes"] == allocated[-1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_part_of_a_history_has_the_bytes_of_the_whole(seed):
+    model = caching_allocator.run(seed)
+    whole = Trace(MemorySource(caching_allocator.tables(model)))
+    first, last = 200, 320
+    part = whole.window(first, last)
+    rows = [
+        place
+        for place, entry in enumerate(model.entries)
+        if first <= place < last and entry[0] in ("alloc", "free_requested")
+    ]
+    timeline = rows_of(part, "memory_timeline")
+    assert [row["allocated_bytes"] for row in timeline] == [model.stats[row][0] for row in rows]
+    of_whole = {row["time_ns"]: row["change_bytes"] for row in rows_of(whole, "memory_timeline")}
+    assert all(of_whole[row["time_ns"]] == row["change_bytes"] for row in timeline)
+    peak = max(model.stats[row][0] for row in rows)
+    assert sum(row["in_use_bytes"] for row in rows_of(part, "memory_peak")) == peak
+    kinds = rows_of(part, "memory_kinds")
+    assert sum(row["peak_bytes"] for row in kinds) >= peak

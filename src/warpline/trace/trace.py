@@ -264,6 +264,12 @@ class Trace:
         trace._filters, trace._rows, trace._places, trace.memo = (), {}, {}, {}
         return trace
 
+    def places_of_whole(self, table: str) -> I64:
+        """Return the row here of each row of the table in the whole recording, -1 for others."""
+        if self._keeps_all(table):
+            return np.arange(self.row_count(table))
+        return self._place(table)
+
     def _selection(self, table: str) -> Rows:
         """Return the rows of the whole table that this trace contains."""
         if not self._filters:

@@ -13,6 +13,7 @@ from warpline.trace.allocator_snapshots import SnapshotTables, read_snapshot
 from warpline.trace.meta import TraceMeta
 
 _MOST_BYTES = 1 << 32  # it is read into memory
+_HINT = "write snapshots with torch.cuda.memory._dump_snapshot"
 _TORCH_SAVE = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."  # the magic number of older files
 
 
@@ -26,10 +27,9 @@ def read_file(path: Path) -> SnapshotTables:
     content = _content(path)
     if content.startswith(_TORCH_SAVE):
         raise InputError(
-            f"{path} was written by torch.save, which may need code to be read",
-            hint="write snapshots with torch.cuda.memory._dump_snapshot",
+            f"{path} was written by torch.save, which may need code to be read", hint=_HINT
         )
-    value = pickles.load(content, str(path))
+    value = pickles.load(content, str(path), hint=_HINT)
     del content
     try:
         return read_snapshot(value, TraceMeta((path,), FORMAT, producer="PyTorch"))

@@ -22,6 +22,7 @@ from warpline.schema.labels import (
     MEMORY_OPERATIONS,
     SEGMENT_OPERATIONS,
 )
+from warpline.trace.allocator_snapshots.annotations import read_annotations
 from warpline.trace.allocator_snapshots.earlier import Ranges, first_events, ranges_before
 from warpline.trace.allocator_snapshots.records import (
     Action,
@@ -62,14 +63,14 @@ _TAKES = (Action.SEGMENT_ALLOCATION, Action.SEGMENT_MAP)
 _RETURNS = (Action.SEGMENT_RELEASE, Action.SEGMENT_UNMAP)
 _GROWS = (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)
 
-_UTC_US = range(1_420_000_000 * 10**6, 4_102_000_000 * 10**6)  # other times are of other clocks
+_UTC_NS = range(1_420_000_000 * 10**9, 4_102_000_000 * 10**9)  # other times are of other clocks
 _CONFIGURATION = "PYTORCH_CUDA_ALLOC_CONF"
 _NO_HISTORY = (
     "no memory history: shown is what was in use when the snapshot was taken; call"
     " torch.cuda.memory._record_memory_history() first"
 )
 _NO_TIMES = "the memory history has no times: events are 1 ns apart"
-_NOT_READ = ("host_segments", "host_traces", "external_annotations")
+_NOT_READ = ("host_segments", "host_traces")
 
 
 def read_snapshot(
@@ -149,22 +150,24 @@ class _Conversion:
             [self._strings.intern_text(name) for name in records.pools], np.int32
         )
         self._stacks, self._stack_rows = records.stacks.tables(self._strings)
-        origin_us = min(history.time_us.tolist(), default=0)
-        times = to_ns(history.time_us) if to_ns else (history.time_us - origin_us) * 1000
-        self._time_ns = _in_order(times, history.rows.device)
+        self._annotations = read_annotations(top.get("external_annotations"))
+        self._to_ns = to_ns or (lambda time_us: time_us * 1000)
+        self._time_ns = _in_order(self._to_ns(history.time_us), history.rows.device)
+        self._origin_ns = 0 if to_ns else min(self._time_ns.tolist(), default=0)
+        self._time_ns -= self._origin_ns
         self._start_ns = min(self._time_ns.tolist(), default=0)
         self._end_ns = max(self._time_ns.tolist(), default=0)
         self._devices = np.unique(
             np.concatenate([self._state.segments.device, history.rows.device])
         )
         self._earlier, self._earlier_grows = self._earlier_segments()
-        self._meta = self._with_facts(meta, top, records, None if to_ns else origin_us)
+        self._meta = self._with_facts(meta, top, records, None if to_ns else self._origin_ns)
 
     def source(self) -> SnapshotTables:
         """Return the tables."""
         tables = {
             "process": _table("process", 1, {"pid": [self._pid]}),
-            "thread": _table("thread", 0, {}),
+            "thread": _table("thread", 1, {}),
             "device": _table("device", len(self._devices), {"gpu_index": self._devices}),
             "allocator_event": self._allocator_events(),
             "segment_event": self._segment_events(),
@@ -172,6 +175,8 @@ class _Conversion:
             "allocator_block": self._snapshot_blocks(),
             **self._stacks,
         }
+        if self._annotations.names:
+            tables["range"] = self._ranges()
         return SnapshotTables(tables, self._meta, self._strings)
 
     def _allocator_events(self) -> dict[str, ColumnData]:
@@ -267,6 +272,24 @@ class _Conversion:
             },
         )
 
+    def _ranges(self) -> dict[str, ColumnData]:
+        found = self._annotations
+        start_ns, end_ns = (
+            self._to_ns(times) - self._origin_ns for times in (found.start_us, found.end_us)
+        )
+        end_ns = np.where(found.is_open, np.maximum(start_ns, self._end_ns), end_ns)
+        return _table(
+            "range",
+            len(start_ns),
+            {
+                "start_ns": start_ns,
+                "end_ns": end_ns,
+                "name_id": [self._strings.intern_text(name) for name in found.names],
+                "is_truncated": found.is_open,
+                "source_id": np.arange(len(start_ns)),
+            },
+        )
+
     def _shared(self, rows: Rows) -> dict[str, Values]:
         """Return the columns that several tables have."""
         stacks = self._stack_rows[rows.stack]
@@ -353,7 +376,7 @@ class _Conversion:
         return found
 
     def _with_facts(
-        self, meta: TraceMeta, top: Mapping[str, Any], records: Records, origin_us: int | None
+        self, meta: TraceMeta, top: Mapping[str, Any], records: Records, origin_ns: int | None
     ) -> TraceMeta:
         """Return the facts about the recording with those of the snapshot."""
         settings = top.get("allocator_settings")
@@ -374,11 +397,11 @@ class _Conversion:
             unread={**meta.unread, **unread, **records.unread},
             warnings=(*meta.warnings, *warnings),
         )
-        if origin_us is None:
+        if origin_ns is None:
             return meta
         return replace(
             meta,
-            origin_utc_ns=origin_us * 1000 if origin_us in _UTC_US else None,
+            origin_utc_ns=origin_ns if origin_ns in _UTC_NS else None,
             span_ns=(self._start_ns, self._end_ns),
         )
 
