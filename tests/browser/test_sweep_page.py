@@ -6,6 +6,7 @@ import pytest
 from support.browsing import violations
 
 from warpline.render.sweep import page
+from warpline.render.sweep.kernel_look import LOOK
 
 
 @pytest.fixture
@@ -33,7 +34,9 @@ def opened(viewer, tmp_path):
     vary = {"N": [1, 2, 4], "TYPE": ["fp32", "bf16"]}
     path = tmp_path / "sweep.html"
     with path.open("w", encoding="utf-8") as out:
-        page.write({"gpu": "H100", "vary": vary, "zip": False, "points": points}, out, is_page=True)
+        page.write(
+            {"gpu": "H100", "vary": vary, "zip": False, "points": points}, out, LOOK, is_page=True
+        )
     viewer.page.goto(path.as_uri())
     return viewer
 
