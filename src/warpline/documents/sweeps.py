@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from warpline.sweep.state import Attempt, State
 from warpline.units import Unit, plural
 
 SCHEMA_VERSION = 1
+_NUMBER = re.compile(r"\d+")
 FAILURE = Field("failure", Unit.NONE, "Why it was not measured.", "Not Measured", is_optional=True)
 
 
@@ -105,8 +107,11 @@ def run_notes(points: Sequence[Mapping[str, Any]], measured: Sequence[bool]) -> 
         for point, is_measured in zip(points, measured, strict=True)
         if is_measured and point["failure"] is not None
     ]
-    told: dict[str, int] = {}
+    told: dict[str, list[str]] = {}
     for point in points:
         for note in point["notes"]:
-            told[note] = told.get(note, 0) + 1
-    return notes + [f"{plural(count, 'point')}: {note}" for note, count in told.items()]
+            told.setdefault(_NUMBER.sub("#", note), []).append(note)  # pids differ
+    for alike in told.values():
+        such = "" if len({*alike}) == 1 else "such as "
+        notes.append(f"{plural(len(alike), 'point')}: {such}{alike[0]}")
+    return notes

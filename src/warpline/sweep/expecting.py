@@ -75,12 +75,11 @@ def borders(state: State) -> list[Border]:
 
 
 def rounded(border: Border, item: Parameter) -> tuple[str, str, str]:
-    """Return the value of a border and its bounds in words, as values the parameter may have."""
-    step = granularity(item)
+    """Return the value of a border and its bounds in words: whole if all values are whole."""
     values = (border.at, border.low, border.high)
-    if step is None:
-        return tuple(f"{value:.3g}" for value in values)  # type: ignore[return-value] # of three
-    return tuple(str(int(value // step) * step) for value in values)  # type: ignore[return-value]
+    is_whole = granularity(item) is not None
+    at, low, high = (str(int(of)) if is_whole else f"{of:.3g}" for of in values)
+    return at, low, high
 
 
 def is_hopeless(state: State, place: int) -> bool:

@@ -249,7 +249,7 @@ def _state(content: Mapping[str, Any]) -> State:
                 None if run["failure"] is None else str(run["failure"]),
                 float(run["seconds"]),
                 _texts(run["notes"]),
-                run["results"],
+                None if run["results"] is None else dict(run["results"]),
             )
             for run in content["runs"]
         },
