@@ -44,6 +44,35 @@ print(losses)
     assert modules["GPT"]["parameters"] == 0
 
 
+def test_what_generate_does_between_calls_of_the_model_is_in_a_range(tmp_path):
+    pytest.importorskip("transformers")
+    code = """
+from transformers import GPT2Config, GPT2LMHeadModel
+model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=16)).eval()
+made = model.generate(tokens, max_new_tokens=3, min_new_tokens=3, do_sample=False, pad_token_id=0)
+print(made.tolist())
+"""
+    found = recorded.run(tmp_path, code)
+    assert found.out == found.plain
+    assert names(found.trace)[:2] == ["GPT2LMHeadModel.generate", "GPT2LMHeadModel"]
+    assert names(found.trace).count("GPT2LMHeadModel") == 3
+    modules = {row["name"]: row["class_name"] for row in found.trace["module"].to_dicts()}
+    assert modules["GPT2LMHeadModel.generate"] == "GPT2LMHeadModel.generate"
+    assert modules["GPT2LMHeadModel.transformer.wte"] == "Embedding"
+
+
+def test_marks_of_optimizers_are_recorded_beside_operators(tmp_path):
+    code = """
+model = GPT()
+optimizer = torch.optim.AdamW(model.parameters())
+model(tokens).sum().backward()
+optimizer.step()
+"""
+    found = recorded.run(tmp_path, code, words="optimizer,autograd-shapes-nvtx")
+    assert not any("stopped" in warning for warning in found.trace.meta.warnings)
+    assert "Optimizer.step#AdamW.step" in names(found.trace, "torch")
+
+
 def test_numbers_of_backward_nodes_are_in_the_ranges_of_their_modules(tmp_path):
     code = """
 import json

@@ -3,6 +3,7 @@
 import pytest
 
 import warpline
+from warpline.derived.operators.flops import counted_operators
 from warpline.derived.operators.labels import forward_operators
 from warpline.trace import MemorySource, Trace
 from warpline.trace.annotated_operators import annotation, with_annotated_operators
@@ -136,6 +137,21 @@ def test_operators_of_a_repeated_step_have_the_types_of_their_place():
     # After two repetitions, one operator is left, of which nothing tells which one it is.
     pair = ['["float"]', '["half"]']
     assert rows["input_dtypes"].to_list() == [None, *pair, *pair, None, *pair]
+
+
+def test_only_convolutions_have_the_values_of_recorded_ones():
+    shapes = "[[2, 3, 8, 8], [4, 3, 3, 3], [], [], [], [], [], [], []]"
+    values = '["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]'
+    recorded = sample(
+        name=["aten::convolution", "aten::mul"],
+        input_shapes=[shapes, "[[2], []]"],
+        input_values=[values, '["", "0.5"]'],
+    )
+    names = [f"aten::convolution, op_id = 1, sizes = {shapes}", "aten::mul, sizes = [[2], []]"]
+    trace = converted({"range": ranges(names), "op": recorded})
+    assert trace["op"]["input_values"].to_list()[:2] == [values, None]
+    flop = counted_operators(trace).flop.tolist()
+    assert flop == [2 * (4 * 4) * (4 * 3 * 3 * 3) * 2] * 2  # of 4 x 4 points
 
 
 def test_tables_of_operators_read_ranges():

@@ -107,6 +107,17 @@ class ModuleNames:
         self._add_tree(module, found)
         return self.known[id(module)]
 
+    def of_method(self, call: Call, method: str) -> Call:
+        """Return the name of a call of a module's method, in which the module is called."""
+        path = f"{call.path}.{method}"
+        module = call.module()
+        if path not in self._told and module is not None:
+            self._told.add(path)
+            is_training = _row(path, module)[-1]
+            row = [path, f"{class_name(module)}.{method}", 0, 0, is_training]
+            self._context.add_lines("modules.jsonl", [row])
+        return Call(self._handle(path), path, call.inside, call.module)
+
     def _add_root(self, module: Any) -> Call:
         inner = module
         while (wrapped := _wrapped_in(inner)) is not None:
@@ -159,14 +170,18 @@ class ModuleNames:
 
     def _add(self, module: Any, name: str, inside: str) -> None:
         key = id(module)
-        handle = self._handles.get(name)
-        if handle is None:
-            handle = self._handles[name] = self._context.agent.name(DOMAIN, name)
+        handle = self._handle(name)
         before = self.known.get(key)
         self.known[key] = call = Call(handle, name, inside, _Reference(module, self._forget))
         call.module.of = key, call
         if before is not None:
             self._free(before)
+
+    def _handle(self, name: str) -> int:
+        handle = self._handles.get(name)
+        if handle is None:
+            handle = self._handles[name] = self._context.agent.name(DOMAIN, name)
+        return handle
 
     def _forget_module(self, reference: _Reference) -> None:
         """Forget a module that died: at any time, on any thread."""

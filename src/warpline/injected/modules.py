@@ -3,6 +3,9 @@
 `torch.nn.Module.__call__` is replaced, which compiled code does not go through. Global module hooks
 are not used: they fire twice on compiled modules, and setting them discards what was compiled.
 
+Methods that call the module many times, such as `generate` of Transformers, have a range with their
+name, too: what they do between these calls belongs to the model.
+
 Each range has autograd's sequence number at its begin and its end: the operators of the call, and
 so its nodes in the backward pass, have the numbers in between.
 """
@@ -15,9 +18,13 @@ from typing import Any
 
 from .context import Context
 from .module_names import Call, ModuleNames
+from .watch_import import call_after_import, forget
 from .wrapping import Wrapping, unnoticed
 
+_METHODS = {"transformers.generation.utils": ("GenerationMixin", "generate")}  # by their file
+
 _wrapping = Wrapping()
+_waiting: list[Any] = []
 
 
 def start(context: Context) -> None:
@@ -32,11 +39,29 @@ def start(context: Context) -> None:
     names = ModuleNames(context)
     calls = _Calls(context, names, sequence)
     _wrapping.replace(torch.nn.Module, "__call__", calls.wrapper)
+    for file in _METHODS:
+        _waiting.append(context.guarded("modules", _Method(file, calls)))
+        call_after_import(file, _waiting[-1])
 
 
 def stop() -> None:
     """Record no more calls."""
+    while _waiting:
+        forget(_waiting.pop())
     _wrapping.restore()
+
+
+class _Method:
+    """Wraps the method of a file once that is imported."""
+
+    def __init__(self, file: str, calls: _Calls) -> None:
+        self._file = file
+        self._calls = calls
+
+    def __call__(self) -> None:
+        of_class, method = _METHODS[self._file]
+        owner = getattr(sys.modules[self._file], of_class)
+        _wrapping.replace(owner, method, lambda call: self._calls.wrapper(call, method))
 
 
 def _no_number() -> int:
@@ -58,8 +83,8 @@ class _Calls:
         self._sequence = sequence
         self._local = threading.local()
 
-    def wrapper(self, call: Any) -> Any:
-        """Return what replaces the function `call` of modules.
+    def wrapper(self, call: Any, method: str | None = None) -> Any:
+        """Return what replaces the function `call` of modules, a method if it has a name.
 
         It runs for every call of a module: all that it needs is in local variables.
         """
@@ -72,7 +97,7 @@ class _Calls:
         agent, sequence = self._context.agent, self._sequence
         push, pop, is_recording = agent.push, agent.pop, agent.is_recording
         is_compiling = sys.modules["torch"].compiler.is_compiling
-        nameless = self._names.nameless
+        nameless, named = self._names.nameless, unnoticed(self._names.of_method)
 
         def call_module(module: Any, /, *args: Any, **kwargs: Any) -> Any:
             # Dynamo comes here only from a program that names __call__, and goes on to `call`.
@@ -87,6 +112,8 @@ class _Calls:
                 visit(False)  # noqa: FBT003
             if is_recording():
                 name = known.get(id(module)) or find(module, open_calls)
+                if method is not None:
+                    name = named(name, method)
                 handle = name.handle
                 push(handle, sequence())
             elif is_outermost:

@@ -43,10 +43,11 @@ class _Ranges:
         self._prefixes = tuple(_PREFIXES[word] for word in _PREFIXES if word in context.asked)
         self._handles: dict[str, int] = {}
         # Where operators are NVTX ranges, these marks are, too.
-        autograd = torch._C._autograd  # noqa: SLF001
+        own = torch._C  # noqa: SLF001
         with_operators = {"autograd-nvtx", "autograd-shapes-nvtx"} & context.asked
-        self._kind_now = getattr(autograd, "_profiler_type", None)
-        self._doubling = autograd.ActiveProfilerType.NVTX if with_operators else None
+        self._kind_now = getattr(own._autograd, "_profiler_type", None)  # noqa: SLF001
+        kinds = getattr(own._profiler, "ActiveProfilerType", None)  # noqa: SLF001
+        self._doubling = kinds.NVTX if with_operators and kinds else None
 
     def enter(self, original: Any) -> Any:
         """Return what replaces `record_function.__enter__`."""

@@ -3,7 +3,8 @@
 The sample is the rows of `op`: one step of the program. An operator is like one of the sample if it
 comes at the same place in the same sequence of operators on its thread, as in the next step of a
 loop, or else if all of the sample with its name and shapes agree. Values of inputs, such as
-learning rates, may change from step to step and are never taken over.
+learning rates, may change from step to step, so only those of convolutions are taken over: strides,
+padding and the like, without which their FLOP are unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from warpline.schema import TABLES
 from warpline.trace.column import ColumnData, make_column
 from warpline.trace.trace import Trace
 
-_TAKEN_OVER = "input_shapes_id", "input_dtypes_id", "input_strides_id"
+_TAKEN_OVER = "input_shapes_id", "input_dtypes_id", "input_strides_id", "input_values_id"
+_VALUES = _TAKEN_OVER.index("input_values_id")
+_WITH_VALUES = "aten::convolution", "aten::_convolution", "aten::convolution_backward"
 _NONE = -1
 _MOST_BEGINNINGS = 10_000  # of a sequence that are compared
 
@@ -32,7 +35,7 @@ class _Sample(NamedTuple):
     Attributes:
         key: What identifies each.
         thread: Shape (n,), int64.
-        inputs: Shape (n, 3), int64, texts of the columns taken over; -1 for none.
+        inputs: Shape (n, 4), int64, texts of the columns taken over; -1 for none.
     """
 
     key: list[Key]
@@ -57,7 +60,7 @@ def inputs_of(trace: Trace, rows: I64, said: Sequence[Key]) -> dict[str, ColumnD
     by_name, pool = _common(trace, sample), trace.strings
     for key in set(keys) - by_name.keys():
         shapes = _NONE if key[1] is None else pool.intern_text(key[1])
-        by_name[key] = shapes, _NONE, _NONE
+        by_name[key] = (shapes, *(_NONE for _ in _TAKEN_OVER[1:]))
     values = np.array([by_name[key] for key in keys], np.int64).reshape(-1, len(_TAKEN_OVER))
     thread = trace.columns("range", "thread_id")["thread_id"].values[rows]
     like = _at_the_same_place(sample, keys, thread.astype(np.int64))
@@ -85,6 +88,8 @@ def _sample(trace: Trace) -> _Sample:
     columns = trace.columns("op", "name_id", "thread_id", *_TAKEN_OVER)
     inputs = np.stack([columns[name].filled(_NONE) for name in _TAKEN_OVER], axis=1)
     names, shapes = columns["name_id"].values.tolist(), inputs[:, 0].tolist()
+    structural = [trace.strings.find(name) for name in _WITH_VALUES]
+    inputs[~np.isin(names, [row for row in structural if row is not None]), _VALUES] = _NONE
     texts = {row: trace.strings.text(row) for row in {*names, *shapes} - {_NONE}}
     plain = {row: None if row == _NONE else flat(texts[row]) for row in set(shapes)}
     # Torch's records have empty shapes for operators without inputs, NVTX ranges have none.

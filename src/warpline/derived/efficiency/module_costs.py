@@ -43,7 +43,7 @@ class ModuleCosts(NamedTuple):
         host_median_ns: Shape (rows,), float64, median CPU time of these calls per step.
         kernels: Shape (rows,), float64, kernels per step.
         flop: Shape (rows,), float64, per step.
-        has_flop: Shape (rows,), bool.
+        has_flop: Shape (rows,), bool; False if those of an operator are unknown.
         peak_ratio: Shape (rows,), float64, the time that the FLOP take at the peaks of the GPU for
             their precision, as a share of the busy time.
         has_peak: Shape (rows,), bool.
@@ -98,8 +98,9 @@ def module_costs(run: Run, group: I32, n_groups: int, tree: Nesting | None = Non
         medians.append(_medians(busy))
     total_ns = whole.sum(axis=1)
     calls, host = _calls(run, rows)
-    kernels, flop, least_ns, known = _work(run, rows)
-    has_peak = (total_ns > 0) & (flop > 0) & (known >= _LEAST_KNOWN * flop)
+    kernels, flop, least_ns, known, unknown = _work(run, rows)
+    has_flop = (flop > 0) & (unknown == 0)
+    has_peak = (total_ns > 0) & has_flop & (known >= _LEAST_KNOWN * flop)
     return ModuleCosts(
         n_steps=int(np.count_nonzero(slots.steps >= 0)),
         median_ns=_medians(whole),
@@ -110,7 +111,7 @@ def module_costs(run: Run, group: I32, n_groups: int, tree: Nesting | None = Non
         host_median_ns=host,
         kernels=kernels / count,
         flop=flop / count,
-        has_flop=flop > 0,
+        has_flop=has_flop,
         peak_ratio=least_ns / np.maximum(total_ns, 1),
         has_peak=has_peak & (least_ns > 0),
     )
@@ -155,8 +156,8 @@ def _calls(run: Run, rows: _Rows) -> tuple[I64, F64]:
     return count, _medians(host.reshape(n_rows, n_slots))
 
 
-def _work(run: Run, rows: _Rows) -> tuple[I64, I64, F64, I64]:
-    """Return kernels, FLOP, their least time, and FLOP with a known one, in all steps."""
+def _work(run: Run, rows: _Rows) -> tuple[I64, I64, F64, I64, I64]:
+    """Return kernels, FLOP, their least time, FLOP with a known one, and unknown operators."""
     trace = run.trace
     work, placed, counted = operations(trace), attribution(trace), operation_flop(trace)
     row = np.append(rows.group, rows.n_groups + 1)[placed.module]
@@ -173,4 +174,5 @@ def _work(run: Run, rows: _Rows) -> tuple[I64, I64, F64, I64]:
     # Picoseconds, so that sums are exact.
     least = summed(np.rint(counted.least_ns * 1e3).astype(np.int64))
     kernels = summed((work.table == _KERNEL).astype(np.int64))
-    return kernels, summed(counted.flop), least / 1e3, summed(known)
+    unknown = summed(counted.is_unknown.astype(np.int64))
+    return kernels, summed(counted.flop), least / 1e3, summed(known), unknown

@@ -18,7 +18,7 @@ from warpline.derived.operators.flops import CountedOperators, counted_operators
 from warpline.derived.work.operations import operations
 from warpline.hardware import Peaks
 from warpline.lazy import lazy_pattern
-from warpline.ops.arrays import F64, I8, I64
+from warpline.ops.arrays import F64, I8, I64, BoolArray
 from warpline.ops.group import distinct_values
 from warpline.ops.join import Lookup
 from warpline.ops.tree import enclosing
@@ -28,6 +28,7 @@ from warpline.vocabulary import Vocabulary
 
 _HALF = lazy_pattern(r"(?:c10::)?(?:BFloat16|Half)$")
 _FP8 = lazy_pattern(r"(?:c10::)?Float8")
+_HOW = "--pytorch=all,functions-trace-shapes"
 _FIRST_TYPE = lazy_pattern(r"[A-Za-z][A-Za-z0-9_:]+")
 
 
@@ -49,24 +50,31 @@ class OperationFlop(NamedTuple):
         flop: Shape (operations,), int64.
         least_ns: Shape (operations,), float64, the time that these take at the GPU's peak; 0 if
             the precision or the peak is unknown.
+        is_unknown: Shape (operations,), bool, whether the operator's FLOP are unknown.
     """
 
     flop: I64
     least_ns: F64
+    is_unknown: BoolArray
 
 
 @derived
 def operation_flop(trace: Trace) -> OperationFlop:
     """Return the FLOP of each operation, and the least time that they take."""
     count = len(operations(trace))
-    flop, least_ns = np.zeros(count, np.int64), np.zeros(count)
+    flop, least_ns, is_unknown = (
+        np.zeros(count, np.int64),
+        np.zeros(count),
+        np.zeros(count, np.bool_),
+    )
     counted = counted_operators(trace)
     place, operator = _longest_kernels(trace, counted)
     flop[place] = counted.flop[operator]
+    is_unknown[place] = ~counted.is_known[operator]
     precision = _precisions(trace, place, counted.dtype[operator])
     rate = _peaks(trace)[operations(trace).device[place], precision]
     least_ns[place] = np.where(rate > 0, flop[place] * 1e9 / np.maximum(rate, 1), 0.0)
-    return OperationFlop(flop, least_ns)
+    return OperationFlop(flop, least_ns, is_unknown)
 
 
 @derived
@@ -74,15 +82,16 @@ def flop_notes(trace: Trace) -> tuple[str, ...]:
     """Return what keeps FLOP from being complete, one sentence each."""
     counted = counted_operators(trace)
     if not len(counted.flop):
-        how = "profile with --pytorch=autograd-shapes-nvtx, or torch.profiler's record_shapes=True"
+        how = f"profile with {_HOW}, or torch.profiler's record_shapes=True"
         return (f"no FLOP: input shapes were not recorded; {how}",)
     unknown = int(np.count_nonzero(~counted.is_known))
     if not unknown:
         return ()
     named = plural(unknown, "operator")
-    return (
-        f"FLOP of {named} are unknown and left out: NVTX annotations lack strides of convolutions",
+    text = (
+        f"FLOP of {named} are unknown, and so are those of their modules: NVTX ranges lack strides"
     )
+    return (f"{text} of convolutions; profile with {_HOW}",)
 
 
 def _longest_kernels(trace: Trace, counted: CountedOperators) -> tuple[I64, I64]:
