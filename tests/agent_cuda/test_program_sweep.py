@@ -67,7 +67,7 @@ def test_memory_is_predicted_until_it_runs_out(
     found = sweep(*flags, "--gpu-health=off", "--json", script=sweep.script)
     assert found.status == 0, found.err
     known = json.loads(found.out)
-    schema = json.loads((repository / "docs" / "program_sweep.schema.json").read_text())
+    schema = json.loads((repository / "docs" / "sweep.schema.json").read_text())
     assert violations(known, schema) == []
     points = known["points"]
     assert [point["values"]["batch"] for point in points] == [16, 48, 80, 112]

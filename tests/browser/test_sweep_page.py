@@ -7,6 +7,7 @@ from support.browsing import violations
 
 from warpline.render.sweep import page
 from warpline.render.sweep.kernel_look import LOOK
+from warpline.render.sweep.program_look import LOOK as PROGRAM
 
 
 @pytest.fixture
@@ -47,3 +48,35 @@ def test_axe_objects_to_nothing_and_all_points_are_there(opened):
     assert opened.page.locator("tbody tr").count() == 6
     assert opened.page.locator("td:text-is('1.23457e+07')").count() == 4
     assert opened.page.locator("text=Not measured: out of GPU memory").count() == 2
+
+
+def test_the_page_of_a_program_has_maps_of_two_parameters(viewer, tmp_path):
+    measured = {
+        "step_ns": 5e6,
+        "items_per_s": 8e5,
+        "busy_ratio": 0.9,
+        "memory_limit_bytes": 1 << 36,
+    }
+    measured |= {"expected_memory_bytes": None, "expected_error_bytes": None}
+    measured |= {"allocated_bytes": None, "finding": None, "runs": 1}
+    points = [
+        {
+            **measured,
+            "values": {"batch": batch, "context": context},
+            "failure": None if batch * context < 8192 else "out of GPU memory",
+            "is_measured": batch * context < 8192,
+            "peak_memory_bytes": batch * context << 22 if batch * context < 8192 else None,
+        }
+        for batch in (1, 2, 4)
+        for context in (1024, 2048)
+    ]
+    vary = {"batch": [1, 2, 4], "context": [1024, 2048]}
+    path = tmp_path / "sweep.html"
+    with path.open("w", encoding="utf-8") as out:
+        known = {"gpu": "H100", "vary": vary, "zip": False, "points": points}
+        page.write(known, out, PROGRAM, is_page=True)
+    viewer.page.goto(path.as_uri())
+    assert violations(viewer) == []
+    assert viewer.page.locator("tbody tr").count() == 6
+    assert viewer.page.locator("svg text:text-is('OOM')").count() == 1  # of memory
+    assert viewer.page.locator("text=Not measured: out of GPU memory").count() == 1

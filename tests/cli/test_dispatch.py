@@ -46,7 +46,7 @@ MISTAKES = {
         (
             "name a recording or a command: analyze, baseline, bench, compare, completion, demo,"
             " doctor, explain, export, gate, kernels, list, merge, profile, query, recover, report,"
-            " stats, summary, trend, view"
+            " stats, summary, sweep, trend, view"
         ),
     ),
     "--fromat csv": (

@@ -66,7 +66,9 @@ def test_numbers_are_those_of_the_roofline(report: Trace) -> None:
 
 @pytest.mark.parametrize("top", [0, 1])
 def test_json_is_as_its_schema_says(report: Trace, repository: Path, top: int) -> None:
-    schema = json.loads((repository / "docs" / "sweep.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (repository / "docs" / "kernels-sweep.schema.json").read_text(encoding="utf-8")
+    )
     for failed in (False, True):
         assert violations(facts(report, top=top, failed=failed), schema) == []
 

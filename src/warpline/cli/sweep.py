@@ -112,7 +112,7 @@ def _in_words(found: Mapping[str, Any]) -> str:
 
 _COMMAND = Sweep(
     ProgramSweep(),
-    "run a program with varied parameters: step time, throughput, and where memory runs out",
+    "run a program with varied parameters: step time, memory, where it runs out",
 )
 NAME, HELP = _COMMAND.NAME, _COMMAND.HELP
 add_arguments, asks_for_help = _COMMAND.add_arguments, _COMMAND.asks_for_help

@@ -97,7 +97,7 @@ def _metrics(trace: Trace) -> list[str]:
 def facts(
     state: State, folder: Path, open_file: Open, top: int, is_asked: IsAsked = lambda _: False
 ) -> dict[str, Any]:
-    """Return what is known of a sweep, as its JSON: docs/sweep.schema.json.
+    """Return what is known of a sweep, as its JSON: docs/kernels-sweep.schema.json.
 
     Args:
         state: Its runs.

@@ -43,7 +43,7 @@ _ONLY_OF_REPEATS = frozenset({"step_min_ns", "step_max_ns"})
 
 
 def facts(state: State, product: str | None) -> dict[str, Any]:
-    """Return what is known of a sweep, as its JSON: docs/program_sweep.schema.json.
+    """Return what is known of a sweep, as its JSON: docs/sweep.schema.json.
 
     Args:
         state: Its runs.
