@@ -77,7 +77,7 @@ def test_memory_is_predicted_until_it_runs_out(
     mib = [2000 + 1500 * batch for batch in (16, 48, 80)]
     assert [point["peak_memory_bytes"] >> 20 for point in measured] == mib
     assert [point["memory_limit_bytes"] for point in measured] == [_GPU_BYTES] * 3
-    assert last["expected_memory_bytes"] == pytest.approx((2000 + 1500 * 112) << 20, rel=1e-6)
+    assert last["predicted_memory_bytes"] == pytest.approx((2000 + 1500 * 112) << 20, rel=1e-6)
     for point in measured:
         assert point["step_ns"] > 1000 * 100 * point["values"]["batch"]
         items = point["values"]["batch"] * 1024
@@ -86,7 +86,7 @@ def test_memory_is_predicted_until_it_runs_out(
     (border,) = known["borders"]
     assert (border["predicted"], border["largest_that_fits"]) == (94, 80)
     assert border["smallest_that_does_not"] == 112
-    assert "batch=112 (expected peak 166 GiB" in found.err
+    assert "batch=112 (predicted peak 166 GiB" in found.err
     assert "of 140 GiB: will run out of memory)" in found.err
     # What is kept can be shown again, in other formats.
     rows = list(csv.DictReader(io.StringIO(sweep("dir", "--csv").out)))

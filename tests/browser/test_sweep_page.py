@@ -36,7 +36,10 @@ def opened(viewer, tmp_path):
     path = tmp_path / "sweep.html"
     with path.open("w", encoding="utf-8") as out:
         page.write(
-            {"gpu": "H100", "vary": vary, "zip": False, "points": points}, out, LOOK, is_page=True
+            {"gpu": "H100", "vary": vary, "zip": False, "points": points, "notes": []},
+            out,
+            LOOK,
+            is_page=True,
         )
     viewer.page.goto(path.as_uri())
     return viewer
@@ -51,16 +54,12 @@ def test_axe_objects_to_nothing_and_all_points_are_there(opened):
 
 
 def test_the_page_of_a_program_has_maps_of_two_parameters(viewer, tmp_path):
-    measured = {
-        "step_ns": 5e6,
-        "items_per_s": 8e5,
-        "busy_ratio": 0.9,
-        "memory_limit_bytes": 1 << 36,
-    }
-    measured |= {"expected_memory_bytes": None, "expected_error_bytes": None}
-    measured |= {"allocated_bytes": None, "finding": None, "runs": 1}
+    measured = {"step_ns": 5e6, "items_per_s": 8e5, "busy_ratio": 0.9, "memory_limit_bytes": 2**36}
+    names = ("predicted_memory_bytes", "predicted_error_bytes", "allocated_bytes", "finding")
+    unknown = dict.fromkeys(names)
     points = [
         {
+            **unknown,
             **measured,
             "values": {"batch": batch, "context": context},
             "failure": None if batch * context < 8192 else "out of GPU memory",
@@ -73,7 +72,7 @@ def test_the_page_of_a_program_has_maps_of_two_parameters(viewer, tmp_path):
     vary = {"batch": [1, 2, 4], "context": [1024, 2048]}
     path = tmp_path / "sweep.html"
     with path.open("w", encoding="utf-8") as out:
-        known = {"gpu": "H100", "vary": vary, "zip": False, "points": points}
+        known = {"gpu": "H100", "vary": vary, "zip": False, "points": points, "notes": []}
         page.write(known, out, PROGRAM, is_page=True)
     viewer.page.goto(path.as_uri())
     assert violations(viewer) == []

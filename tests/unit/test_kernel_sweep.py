@@ -119,7 +119,7 @@ def plain(values: dict[str, list[Any]], *, names: tuple[str, ...] = ()) -> dict[
         }
         for place, row in enumerate(rows)
     ]
-    return {"gpu": None, "vary": values, "zip": True, "points": points}
+    return {"gpu": None, "vary": values, "zip": True, "points": points, "notes": []}
 
 
 @pytest.mark.parametrize(

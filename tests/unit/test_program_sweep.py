@@ -16,7 +16,7 @@ from warpline.render import Options
 from warpline.render.sweep import bars, heat, page
 from warpline.render.sweep.program_look import LOOK
 from warpline.result import Result
-from warpline.sweep import expecting
+from warpline.sweep import predicting
 from warpline.sweep.failures import OUT_OF_MEMORY
 from warpline.sweep.points import parameter
 from warpline.sweep.state import Attempt, Definition, State
@@ -30,8 +30,8 @@ def made(step_ns: float | None, peak: int | None, **more: Any) -> Attempt:
         "steps": 20,
         "busy_ratio": 0.5,
         "finding": {"rule": "host-sync", "title": "CPU-GPU synchronization", "saving_ns": 1},
-        expecting.PEAK: peak,
-        expecting.LIMIT: 80 * GIB,
+        predicting.PEAK: peak,
+        predicting.LIMIT: 80 * GIB,
         "memory_source": "CUDA allocations, context included",
         "allocated_bytes": None,
         "gpu": "NVIDIA H100",

@@ -208,7 +208,7 @@ RUN |= {"results": None}
         {"runs": [RUN | {"files": [""]}]},
         {"runs": [RUN | {"results": 3}]},
         {"points": [{"N": "1"}]},
-        {"expected": [{"point": 99, "bytes": 1, "error_bytes": 1, "limit_bytes": 1}]},
+        {"predicted": [{"point": 99, "bytes": 1, "error_bytes": 1, "limit_bytes": 1}]},
     ],
 )
 def test_a_damaged_sweep_is_refused(tmp_path: Path, change: dict[str, object]) -> None:

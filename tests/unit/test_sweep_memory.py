@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warpline.errors import UsageError
-from warpline.sweep import expecting, items, memory_model, running, state
+from warpline.sweep import items, memory_model, predicting, running, state
 from warpline.sweep.axes import axis, between, granularity
 from warpline.sweep.failures import OUT_OF_MEMORY
 from warpline.sweep.memory_model import Sample
@@ -41,7 +41,7 @@ class Program:
         return Attempt((name,), None, 1.0) if fits else Attempt((), OUT_OF_MEMORY, 1.0)
 
     def measure(self, _: Attempt) -> tuple[Mapping[str, Any], str]:
-        return {expecting.PEAK: self._last, expecting.LIMIT: self._limit}, "measured"
+        return {predicting.PEAK: self._last, predicting.LIMIT: self._limit}, "measured"
 
     def sweep(self, folder: Path, *vary: str, policy: Policy = PLAIN) -> State:
         names = [word.partition("=")[0] for word in vary]
@@ -148,11 +148,11 @@ def test_a_sweep_goes_on_until_memory_runs_out(tmp_path: Path) -> None:
     assert found.of_point(6)[0].failure == OUT_OF_MEMORY
     assert state.load(tmp_path) == found
     # What a point takes was written down before it was run: 4.7 + 1.5 * 64 GiB.
-    assert found.expected[6].bytes == pytest.approx(100.7 * GIB, rel=1e-6)
-    assert not found.expected[6].fits
-    assert 2 not in found.expected  # two points say nothing
-    assert "expected to fit: batch up to 50, in 80.0 GiB" in program.told[6]
-    assert "run 7: batch=64 (expected peak 101 GiB +/- 2.00 MiB of 80.0 GiB" in program.told[-2]
+    assert found.predicted[6].bytes == pytest.approx(100.7 * GIB, rel=1e-6)
+    assert not found.predicted[6].fits
+    assert 2 not in found.predicted  # two points say nothing
+    assert "predicted to fit: batch up to 50, in 80.0 GiB" in program.told[6]
+    assert "run 7: batch=64 (predicted peak 101 GiB +/- 2.00 MiB of 80.0 GiB" in program.told[-2]
     assert program.told[-2].endswith(": will run out of memory)")
 
 
@@ -161,7 +161,7 @@ def test_expected_failures_are_skipped_and_end_the_sweep(tmp_path: Path) -> None
     found = program.sweep(tmp_path, "batch=1,2,4,...", policy=Policy(skips=True))
     assert program.ran == ["1", "2", "4", "8", "16", "32"]
     (skipped,) = found.of_point(6)
-    assert skipped.failure == "skipped: expected peak 101 GiB +/- 2.00 MiB of 80.0 GiB"
+    assert skipped.failure == "skipped: predicted peak 101 GiB +/- 2.00 MiB of 80.0 GiB"
     assert found.missing() == []
 
 
@@ -210,13 +210,13 @@ def test_each_line_of_a_grid_goes_on_by_itself(tmp_path: Path) -> None:
         *((batch, 128) for batch in (1, 2, 4, 8, 16, 32, 64)),
         *((batch, 512) for batch in (1, 2, 4, 8, 16)),
     ]
-    borders = expecting.borders(found)
+    borders = predicting.borders(found)
     assert [border.others for border in borders] == [{"context": "128"}, {"context": "512"}]
     assert borders[0].at == pytest.approx(78 / 1.28)
     # The other context is predicted from the first one only once it has been measured.
     place = found.points.index({"batch": "1", "context": "512"})
-    assert place not in found.expected
-    assert found.expected[found.points.index({"batch": "16", "context": "512"})].bytes
+    assert place not in found.predicted
+    assert found.predicted[found.points.index({"batch": "16", "context": "512"})].bytes
 
 
 def test_words_have_models_of_their_own(tmp_path: Path) -> None:
@@ -225,9 +225,9 @@ def test_words_have_models_of_their_own(tmp_path: Path) -> None:
     found = State(definition)
     for place, point in enumerate(found.points):
         size = float(point["n"]) * (1 if point["t"] == "a" else 3) * GIB
-        results = {expecting.PEAK: int(size), expecting.LIMIT: LIMIT}
+        results = {predicting.PEAK: int(size), predicting.LIMIT: LIMIT}
         found.attempts[place, 0] = Attempt(("x",), None, 1.0, (), results)
-    assert [border.at for border in expecting.borders(found)] == [
+    assert [border.at for border in predicting.borders(found)] == [
         pytest.approx(80, rel=1e-6),
         pytest.approx(80 / 3, rel=1e-6),
     ]
@@ -239,7 +239,7 @@ def test_a_program_without_memory_is_not_predicted(tmp_path: Path) -> None:
     definition = Definition("program", ("./x",), (parameter("batch=1,2,4,8,16"),))
     found = State(definition)
     assert running.run(found, tmp_path, program.run, program.told.append)
-    assert found.expected == {}
+    assert found.predicted == {}
     assert program.told == [
         *(f"run {k} of 5: batch={b}" for k, b in enumerate((1, 2, 4, 8, 16), 1)),
         "batch=16: out of GPU memory",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warpline.render.sweep import program_look
     from warpline.render.sweep.look import Look
     from warpline.result import Document
-    from warpline.sweep import expecting, points
+    from warpline.sweep import points, predicting
     from warpline.sweep.running import Measure
     from warpline.sweep.state import Attempt, Definition, State
 else:
@@ -34,7 +34,7 @@ else:
     swept = lazy("warpline.capture.launcher.swept")
     documents = lazy("warpline.documents.program_sweep")
     program_look = lazy("warpline.render.sweep.program_look")
-    expecting = lazy("warpline.sweep.expecting")
+    predicting = lazy("warpline.sweep.predicting")
     points = lazy("warpline.sweep.points")
 
 
@@ -104,7 +104,7 @@ class ProgramSweep:
 
 def _in_words(found: Mapping[str, Any]) -> str:
     """Return what was measured of a run in a few words."""
-    step, peak = found.get("step_ns"), found.get(expecting.PEAK)
+    step, peak = found.get("step_ns"), found.get(predicting.PEAK)
     parts = [f"{format_ns(step)} per step"] if step is not None else []
     parts += [f"peak {format_bytes(peak)}"] if peak is not None else []
     return ", ".join(parts) or str(found.get("note") or "nothing was measured")

@@ -124,7 +124,8 @@ def facts(
     short = short_names({kernel["kernel"] for kernel in shown})
     for kernel in shown:
         kernel["short_name"] = short[kernel["kernel"]]
-    return sweeps.facts_of(state, gpus, points)
+    known = sweeps.facts_of(state, gpus, points)
+    return {**known, "notes": _notes(known)}
 
 
 def _gpus(trace: Trace) -> list[str]:
@@ -249,7 +250,7 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
     fields = (*sweeps.axis_fields(names), *(of_name[name] for name in shown))
     columns = {field.name: _column(field, [row[field.name] for row in rows]) for field in fields}
     key = (*names.values(), *(() if is_screen else ("kernel", "grid", "block")))
-    result = Result(NAME, sweeps.heading(known), fields, columns, key, _notes(known))
+    result = Result(NAME, sweeps.heading(known), fields, columns, key, tuple(known["notes"]))
     return Document(known["gpu"] or "sweep", known, (result,))
 
 
@@ -283,7 +284,7 @@ def _column(field: Field, values: Sequence[Any]) -> Values:
     return sweeps.column(values, is_text=is_text)
 
 
-def _notes(known: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(known: Mapping[str, Any]) -> list[str]:
     points = known["points"]
     are_measured = [bool(point["kernels"]) for point in points]
     notes = sweeps.first_notes(points, are_measured.count(False))
@@ -293,4 +294,4 @@ def _notes(known: Mapping[str, Any]) -> tuple[str, ...]:
             f"Kernels with less counted time are not shown (up to {hidden} of a point): --top 0"
             " shows all, -k NAME counts one."
         )
-    return (*notes, *sweeps.run_notes(points, are_measured))
+    return notes + sweeps.run_notes(points, are_measured)

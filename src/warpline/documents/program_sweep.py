@@ -8,11 +8,11 @@ from typing import Any
 
 from warpline.documents import sweeps
 from warpline.result import Document, Field, Result
-from warpline.sweep import expecting, items
+from warpline.sweep import items, predicting
 from warpline.sweep.axes import axis
 from warpline.sweep.failures import OUT_OF_MEMORY
 from warpline.sweep.points import Point, number, title
-from warpline.sweep.state import Attempt, Expected, State
+from warpline.sweep.state import Attempt, Prediction, State
 from warpline.units import Unit, format_bytes
 
 NAME = "program_sweep"
@@ -29,8 +29,8 @@ _NUMBERS = (
     Field("step_max_ns", Unit.NS, "Largest of the runs' medians.", "Max (ms)", 1e-6, 3),
     Field("items_per_s", Unit.NONE, "Items per second.", "Items/s", 1.0, 1, is_optional=True),
     _memory("peak_memory_bytes", "GPU memory that the program takes at its peak.", "Peak (GiB)"),
-    _memory("expected_memory_bytes", "The peak predicted before the run.", "Predicted (GiB)"),
-    _memory("expected_error_bytes", "Error of the predicted peak.", "+/- (GiB)"),
+    _memory("predicted_memory_bytes", "The peak predicted before the run.", "Predicted (GiB)"),
+    _memory("predicted_error_bytes", "Error of the predicted peak.", "+/- (GiB)"),
     _memory("allocated_bytes", "Allocated by the framework at its peak.", "Allocated (GiB)"),
     _memory("memory_limit_bytes", "GPU memory that was free for the program.", "Limit (GiB)"),
     Field("busy_ratio", Unit.RATIO, "GPU busy time.", "Busy (%)", 100.0, 1, is_optional=True),
@@ -50,7 +50,7 @@ def facts(state: State, product: str | None) -> dict[str, Any]:
         product: What a step processes, as a product of parameters; None if that was not said.
     """
     points = [
-        _point(state.of_point(place), state.points[place], product, state.expected.get(place))
+        _point(state.of_point(place), state.points[place], product, state.predicted.get(place))
         for place in state.shown_order()
     ]
     gpus = [
@@ -58,15 +58,16 @@ def facts(state: State, product: str | None) -> dict[str, Any]:
         for made in state.attempts.values()
         if made.results is not None and made.results.get("gpu")
     ]
-    return {
+    known = {
         **sweeps.facts_of(state, gpus, points),
         "items": product,
         "borders": _borders(state),
     }
+    return {**known, "notes": _notes(known)}
 
 
 def _point(
-    made: Sequence[Attempt], values: Point, product: str | None, expected: Expected | None
+    made: Sequence[Attempt], values: Point, product: str | None, predicted: Prediction | None
 ) -> dict[str, Any]:
     """Return what is known of a point: medians of its runs, and the largest peak."""
     results = [one.results for one in made if one.failure is None and one.results is not None]
@@ -87,14 +88,14 @@ def _point(
         "steps": max(_known(results, "steps"), default=None),
         "items_per_s": count / step * 1e9 if count is not None and step else None,
         "busy_ratio": median(busy) if busy else None,
-        "peak_memory_bytes": max(_known(results, expecting.PEAK), default=None),
-        "memory_limit_bytes": min(_known(results, expecting.LIMIT), default=None),
+        "peak_memory_bytes": max(_known(results, predicting.PEAK), default=None),
+        "memory_limit_bytes": min(_known(results, predicting.LIMIT), default=None),
         "memory_source": next((of["memory_source"] for of in results if of["memory_source"]), None)
         if all("memory_source" in of for of in results)
         else None,
         "allocated_bytes": max(_known(results, "allocated_bytes"), default=None),
-        "expected_memory_bytes": expected.bytes if expected else None,
-        "expected_error_bytes": expected.error_bytes if expected else None,
+        "predicted_memory_bytes": predicted.bytes if predicted else None,
+        "predicted_error_bytes": predicted.error_bytes if predicted else None,
         "finding": first,
         "is_out_of_memory": any(one.failure == OUT_OF_MEMORY for one in made),
     }
@@ -108,9 +109,9 @@ def _borders(state: State) -> list[dict[str, Any]]:
     """Return where memory runs out: as predicted, and between which values it did."""
     along = axis(state.definition)
     found = []
-    for border in expecting.borders(state):
+    for border in predicting.borders(state):
         assert along is not None
-        at, low, high = (sweeps.value_of(text) for text in expecting.rounded(border, along))
+        at, low, high = (sweeps.value_of(text) for text in predicting.rounded(border, along))
         fits, fails = _tried(state, border)
         found.append(
             {
@@ -127,7 +128,7 @@ def _borders(state: State) -> list[dict[str, Any]]:
     return found
 
 
-def _tried(state: State, border: expecting.Border) -> tuple[Any, Any]:
+def _tried(state: State, border: predicting.Border) -> tuple[Any, Any]:
     """Return the largest value that was run and fits, and the smallest that ran out of memory."""
     fits, fails = [], []
     for (place, _), made in state.attempts.items():
@@ -161,7 +162,7 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
     }
     fields = (*sweeps.axis_fields(names), *shown)
     result = Result(
-        NAME, sweeps.heading(known), fields, columns, tuple(names.values()), _notes(known)
+        NAME, sweeps.heading(known), fields, columns, tuple(names.values()), tuple(known["notes"])
     )
     return Document(known["gpu"] or "sweep", known, (result,))
 
@@ -180,14 +181,14 @@ def _is_shown(field: Field, rows: Sequence[Mapping[str, Any]], known: Mapping[st
     return field.name == "step_ns" or any(row[field.name] is not None for row in rows)
 
 
-def _notes(known: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(known: Mapping[str, Any]) -> list[str]:
     points = known["points"]
     are_measured = [bool(point["is_measured"]) for point in points]
     notes = sweeps.first_notes(points, are_measured.count(False))
     notes += [_border_note(border) for border in known["borders"]]
     sources = dict.fromkeys(point["memory_source"] for point in points if point["memory_source"])
     notes += [f"Peak memory: {source}." for source in sources]
-    return (*notes, *sweeps.run_notes(points, are_measured))
+    return notes + sweeps.run_notes(points, are_measured)
 
 
 def _border_note(border: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from warpline.derived.memory.device_peaks import DevicePeak, device_peaks
 from warpline.documents.diagnosis import diagnosis
 from warpline.errors import WarplineError
 from warpline.result import Diagnosis
-from warpline.sweep.expecting import LIMIT, PEAK
+from warpline.sweep.predicting import LIMIT, PEAK
 from warpline.trace import Run, Trace
 from warpline.trace.reading import read_all
 

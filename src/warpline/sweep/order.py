@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpline.sweep import expecting
+from warpline.sweep import predicting
 from warpline.sweep.axes import axis, between
 from warpline.sweep.failures import OUT_OF_MEMORY, SKIPPED
 from warpline.sweep.points import MOST_OPEN, MOST_POINTS, Parameter, number, text_of
@@ -75,6 +75,6 @@ def _on_border(state: State, along: Parameter, line: Sequence[int]) -> str | Non
             too_large.append(value)
     if not fits or not too_large or max(fits) >= min(too_large):
         return None
-    guess = expecting.border(state, state.points[line[0]])
+    guess = predicting.border(state, state.points[line[0]])
     found = between(along, max(fits), min(too_large), guess.at if guess else None)
     return text_of(found) if found is not None else None

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from warpline.frozen import frozen, replace
-from warpline.sweep import expecting
+from warpline.sweep import predicting
 from warpline.sweep.axes import axis
-from warpline.sweep.expecting import Border
 from warpline.sweep.failures import SKIPPED
 from warpline.sweep.order import next_run
 from warpline.sweep.points import Point, title
-from warpline.sweep.state import Attempt, Expected, State
+from warpline.sweep.predicting import Border
+from warpline.sweep.state import Attempt, Prediction, State
 from warpline.units import format_bytes
 
 # Runs the program at a point. Recordings are named after the text. None: it was interrupted.
@@ -29,7 +29,7 @@ class Policy:
 
     Attributes:
         finds_border: Whether to add points until it is known where memory runs out.
-        skips: Whether points that are expected to run out of memory are not run.
+        skips: Whether points that are predicted to run out of memory are not run.
     """
 
     finds_border: bool = False
@@ -47,7 +47,7 @@ def run(
     """Make the runs that are missing; return whether all are made.
 
     Each run is saved when it ends, so what was done before an interruption is kept. A run that
-    fails is a result, and the sweep goes on. What memory a point is expected to take is saved
+    fails is a result, and the sweep goes on. What memory a point is predicted to take is saved
     before it is run.
 
     Args:
@@ -63,17 +63,17 @@ def run(
     while (found := next_run(state, finds_border=policy.finds_border)) is not None:
         place, number = found
         point = state.points[place]
-        expected = state.expected.get(place) or expecting.expected(state, place)
-        if expected is not None and number == 0:
-            state.expected[place] = expected
+        predicted = state.predicted.get(place) or predicting.predicted(state, place)
+        if predicted is not None and number == 0:
+            state.predicted[place] = predicted
         state.save(folder)
-        reason = _why_skipped(state, place, expected) if policy.skips else None
+        reason = _why_skipped(state, place, predicted) if policy.skips else None
         if reason is not None:
             state.attempts[place, number] = Attempt((), f"{SKIPPED}{reason}", 0.0)
             tell(f"{title(point)}: {SKIPPED}{reason}")
             continue
         made_now += 1
-        tell(f"run {_count(state, made_now, policy)}: {title(point)}{_expectation(expected)}")
+        tell(f"run {_count(state, made_now, policy)}: {title(point)}{_prediction(predicted)}")
         measured = None
         try:
             made = run_point(point, name_of(state, place, number))
@@ -104,19 +104,19 @@ def has_more(state: State, policy: Policy) -> bool:
 
 
 def border_in_words(state: State, point: Point) -> str | None:
-    """Return where memory is expected to run out; None if that is unknown or far away."""
-    found = expecting.border(state, point)
+    """Return where memory is predicted to run out; None if that is unknown or far away."""
+    found = predicting.border(state, point)
     along = axis(state.definition)
     if found is None or along is None:
         return None
-    return f"expected to fit: {border_range(state, found)}"
+    return f"predicted to fit: {border_range(state, found)}"
 
 
 def border_range(state: State, border: Border) -> str:
     """Return a border in words: ``batch up to 90 (88 to 92) with context=1024``."""
     item = axis(state.definition)
     assert item is not None
-    at, low, high = expecting.rounded(border, item)
+    at, low, high = predicting.rounded(border, item)
     bounds = f" ({low} to {high})" if low != high else ""
     others = f" with {title(border.others)}" if border.others else ""
     return f"{border.name} up to {at}{bounds}{others}, in {format_bytes(border.limit_bytes)}"
@@ -135,26 +135,27 @@ def _count(state: State, made: int, policy: Policy) -> str:
     return str(made) if grows else f"{made} of {made + len(state.missing()) - 1}"
 
 
-def _expectation(expected: Expected | None) -> str:
-    """Return in words what a point is expected to take of a GPU's memory."""
-    if expected is None:
+def _prediction(predicted: Prediction | None) -> str:
+    """Return in words what a point is predicted to take of a GPU's memory."""
+    if predicted is None:
         return ""
-    least = expected.bytes + expected.error_bytes
-    doubt = "" if expected.fits else ": will run out of memory"
-    doubt = doubt or ("" if least <= expected.limit_bytes else ": may run out of memory")
+    least = predicted.bytes + predicted.error_bytes
+    doubt = "" if predicted.fits else ": will run out of memory"
+    doubt = doubt or ("" if least <= predicted.limit_bytes else ": may run out of memory")
+    return f" ({_in_words(predicted)}{doubt})"
+
+
+def _in_words(predicted: Prediction) -> str:
     return (
-        f" (expected peak {format_bytes(expected.bytes)} +/- {format_bytes(expected.error_bytes)}"
-        f" of {format_bytes(expected.limit_bytes)}{doubt})"
+        f"predicted peak {format_bytes(predicted.bytes)} +/-"
+        f" {format_bytes(predicted.error_bytes)} of {format_bytes(predicted.limit_bytes)}"
     )
 
 
-def _why_skipped(state: State, place: int, expected: Expected | None) -> str | None:
+def _why_skipped(state: State, place: int, predicted: Prediction | None) -> str | None:
     """Return why a point is not run; None if it is."""
-    if expecting.is_hopeless(state, place):
+    if predicting.is_hopeless(state, place):
         return "a smaller point ran out of GPU memory"
-    if expected is not None and not expected.fits:
-        return (
-            f"expected peak {format_bytes(expected.bytes)} +/-"
-            f" {format_bytes(expected.error_bytes)} of {format_bytes(expected.limit_bytes)}"
-        )
+    if predicted is not None and not predicted.fits:
+        return _in_words(predicted)
     return None

@@ -64,8 +64,8 @@ class Attempt:
 
 
 @frozen
-class Expected:
-    """What a point was expected to take of a GPU's memory, from the points before it.
+class Prediction:
+    """What a point was predicted to take of a GPU's memory, from the points before it.
 
     Attributes:
         bytes: Memory at the peak.
@@ -79,7 +79,7 @@ class Expected:
 
     @property
     def fits(self) -> bool:
-        """Whether it may fit, if the expectation is too high by as much as its error."""
+        """Whether it may fit, if the prediction is too high by as much as its error."""
         return self.bytes - self.error_bytes <= self.limit_bytes
 
 
@@ -92,13 +92,13 @@ class State:
         attempts: The runs that were made, by the place of their point and their number from 0.
         points: The points, in the order in which they came to be; by default, those that the
             definition has.
-        expected: The memory that a point was expected to take before it was run, by its place.
+        predicted: The memory that a point was predicted to take before it was run, by its place.
     """
 
     definition: Definition
     attempts: dict[tuple[int, int], Attempt] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)
-    expected: dict[int, Expected] = field(default_factory=dict)
+    predicted: dict[int, Prediction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin with the points of the definition."""
@@ -156,8 +156,8 @@ class State:
             "repeat": definition.repeats,
             "options": definition.options,
             "points": self.points,
-            "expected": [
-                {"point": point, **vars(of)} for point, of in sorted(self.expected.items())
+            "predicted": [
+                {"point": point, **vars(of)} for point, of in sorted(self.predicted.items())
             ],
             "runs": [
                 {
@@ -216,7 +216,7 @@ def load(folder: Path) -> State:
     count = len(state.points)
     names = [name for made in state.attempts.values() for name in made.files]
     is_inside = all(name == Path(name).name and name not in {"", ".", ".."} for name in names)
-    places = [*(point for point, _ in state.attempts), *state.expected]
+    places = [*(point for point, _ in state.attempts), *state.predicted]
     if not is_inside or any(not 0 <= point < count for point in places):
         raise _damaged(path)
     return state
@@ -255,10 +255,10 @@ def _state(content: Mapping[str, Any]) -> State:
         },
         points,
         {
-            int(of["point"]): Expected(
+            int(of["point"]): Prediction(
                 int(of["bytes"]), int(of["error_bytes"]), int(of["limit_bytes"])
             )
-            for of in content["expected"]
+            for of in content["predicted"]
         },
     )
 

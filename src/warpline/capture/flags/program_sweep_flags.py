@@ -56,7 +56,7 @@ def _items(settings: ProgramSweepSettings, flag: Given) -> None:
 _OWN = (
     Flag(("--items",), "PRODUCT", "what a step processes, such as '{batch}*{context}': adds items"
          " per second", _items, group=sweep_flags.PRINT),
-    Flag(("--skip-oom",), "", "do not run points that are expected to run out of GPU memory",
+    Flag(("--skip-oom",), "", "do not run points that are predicted to run out of GPU memory",
          values.boolean, is_switch=True, group=sweep_flags.POINTS),
     Flag(("--find-border",), "", "then find where GPU memory runs out, to 5%: also run values"
          " between the largest that fits and the smallest that does not",

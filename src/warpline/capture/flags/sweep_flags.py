@@ -37,7 +37,7 @@ class SweepOptions:
         time_limit: Seconds after which a run is ended; None for no limit.
         resume: Whether to make the runs that are missing in the directory `output`.
         retry_failed: Whether points that failed are run again then.
-        skip_oom: Whether points that are expected to run out of GPU memory are not run.
+        skip_oom: Whether points that are predicted to run out of GPU memory are not run.
         find_border: Whether to add points until it is known where GPU memory runs out.
         format: One of `FORMATS`.
         plot: File for the plot; None for none.

@@ -39,6 +39,7 @@ def write(known: Facts, out: TextIO, look: Look, *, is_page: bool) -> None:
     )
     if known["gpu"]:
         out.write(f"<p>{_text(known['gpu'])}</p>\n")
+    out.writelines(f"<p>{_text(note)}</p>\n" for note in known["notes"])
     out.write(f"<figure>\n{_picture(known, look)}</figure>\n<h2>Points</h2>\n")
     out.writelines(_table(known, look))
     out.write("</main>\n</body>\n</html>\n")

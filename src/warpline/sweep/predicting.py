@@ -1,4 +1,4 @@
-"""What the points of a sweep are expected to take of a GPU's memory, from those that were run."""
+"""What the points of a sweep are predicted to take of a GPU's memory, from those that were run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warpline.sweep.axes import axis, granularity
 from warpline.sweep.failures import OUT_OF_MEMORY
 from warpline.sweep.memory_model import MemoryModel, Sample
 from warpline.sweep.points import Parameter, Point, number
-from warpline.sweep.state import Expected, State
+from warpline.sweep.state import Prediction, State
 
 # Of what was measured of a run: memory at the peak, and what was free for the program before it.
 PEAK, LIMIT = "peak_memory_bytes", "memory_limit_bytes"
@@ -19,11 +19,11 @@ PEAK, LIMIT = "peak_memory_bytes", "memory_limit_bytes"
 
 @frozen
 class Border:
-    """Where memory is expected to run out, along a parameter.
+    """Where memory is predicted to run out, along a parameter.
 
     Attributes:
         name: The parameter.
-        at: The largest value that is expected to fit, not rounded.
+        at: The largest value that is predicted to fit, not rounded.
         low: What it is at least.
         high: What it is at most.
         limit_bytes: The memory that was free for the program.
@@ -38,18 +38,18 @@ class Border:
     others: Mapping[str, str]
 
 
-def expected(state: State, place: int) -> Expected | None:
-    """Return what a point is expected to take; None if too few points were measured to say."""
+def predicted(state: State, place: int) -> Prediction | None:
+    """Return what a point is predicted to take; None if too few points were measured to say."""
     point = state.points[place]
     model, limit = _model(state, point)
     if model is None or limit is None or not _is_covered(model, state, point):
         return None
     numbers = _numbers(state, point)
-    return Expected(round(model.bytes_at(numbers)), round(model.error_at(numbers)), limit)
+    return Prediction(round(model.bytes_at(numbers)), round(model.error_at(numbers)), limit)
 
 
 def border(state: State, point: Point) -> Border | None:
-    """Return where memory is expected to run out along the axis, at the other values of a point."""
+    """Return where memory is predicted to run out, for the other parameters of a point."""
     along = axis(state.definition)
     model, limit = _model(state, point)
     if along is None or model is None or limit is None or not _is_covered(model, state, point):
@@ -64,7 +64,7 @@ def border(state: State, point: Point) -> Border | None:
 
 
 def borders(state: State) -> list[Border]:
-    """Return where memory is expected to run out, for each combination of the other parameters."""
+    """Return where memory is predicted to run out, for each combination of the other parameters."""
     lines: dict[tuple[tuple[str, str], ...], Border | None] = {}
     along = axis(state.definition)
     for point in state.points:
