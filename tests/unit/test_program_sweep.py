@@ -11,7 +11,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from support.json_schema import violations
 
-from warpline.documents import program_sweep
+import warpline
+from warpline.documents import program_sweep, swept_program
 from warpline.render import Options
 from warpline.render.sweep import bars, heat, page
 from warpline.render.sweep.program_look import LOOK
@@ -20,6 +21,7 @@ from warpline.sweep import predicting
 from warpline.sweep.failures import OUT_OF_MEMORY
 from warpline.sweep.points import parameter
 from warpline.sweep.state import Attempt, Definition, State
+from warpline.trace import MemorySource, Trace
 
 GIB = 1 << 30
 
@@ -138,6 +140,52 @@ def test_other_sweeps_have_no_map(vary: tuple[str, ...]) -> None:
     assert heat.heat_maps(known, LOOK) == []
     bars.write_bars(known, out, Options(width=80, unicode=False), LOOK)
     assert "Step time" in out.getvalue()
+
+
+def test_a_recording_is_measured_as_it_is_analyzed(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path, *_) = sorted((repository / "src" / "warpline" / "data").glob("*pageable*"))
+    assert swept_program.main([str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    whole = warpline.analyze(str(path))
+    assert found["step_ns"] == whole.steps.median_ns
+    assert (found["steps"], found["finding"]["rule"]) == (whole.steps.count, whole.findings[0].rule)
+    assert 0 < found["busy_ratio"] < 1
+    assert found["note"] is None
+    assert swept_program.main([str(path), "nothing_*"]) == 0  # ranges that are not there
+    found = json.loads(capsys.readouterr().out)
+    assert found["step_ns"] is None
+    assert "nothing_*" in found["note"]
+    assert swept_program.main([str(path.parent / "missing.warpline")]) == 1
+    assert "missing.warpline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_last"),
+    [
+        ([("cudaMalloc_v3020", 2)], True),
+        ([("cuMemCreate", 2), ("cudaLaunchKernel", 0)], True),
+        ([("cudaMalloc_v3020", 2), ("cudaMalloc_v3020", 0)], False),  # freed a cache meanwhile
+        ([("cudaMalloc_v3020", 1)], False),
+        ([("cudaLaunchKernel", 2)], False),
+        ([], False),
+    ],
+)
+def test_a_failed_allocation_at_the_end_is_lack_of_memory(
+    calls: list[tuple[str, int]], *, is_last: bool
+) -> None:
+    rows = range(len(calls))
+    table: dict[str, list[Any]] = {
+        "start_ns": [10 * row for row in rows],
+        "end_ns": [10 * row + 5 for row in rows],
+        "process_id": [0 for _ in rows],
+        "thread_id": [0 for _ in rows],
+        "name": [name for name, _ in calls],
+        "return_value": [value for _, value in calls],
+    }
+    trace = Trace(MemorySource({"process": {"pid": [7]}, "api_call": table}))
+    assert swept_program.measured(trace)["has_failed_allocation"] is is_last
 
 
 def test_hostile_names_are_texts() -> None:

@@ -165,6 +165,32 @@ def test_expected_failures_are_skipped_and_end_the_sweep(tmp_path: Path) -> None
     assert found.missing() == []
 
 
+def test_values_go_on_after_an_interruption(tmp_path: Path) -> None:
+    program = Program(linear)
+    found = State(Definition("program", ("./x",), (parameter("batch=1,2,4,..."),)))
+
+    def interrupted(point: Point, name: str) -> Attempt | None:
+        return program.run(point, name) if point["batch"] != "16" else None
+
+    assert not running.run(found, tmp_path, interrupted, program.told.append, program.measure)
+    again = state.load(tmp_path)
+    assert [point["batch"] for point in again.points] == ["1", "2", "4", "8", "16"]
+    assert again.predicted[4].bytes == pytest.approx(linear(16))  # as it was before the run
+    assert running.run(again, tmp_path, program.run, program.told.append, program.measure)
+    assert program.ran == ["1", "2", "4", "8", "16", "32", "64"]
+    assert not running.has_more(again, PLAIN)
+    again.forget_failures()
+    assert running.has_more(again, PLAIN)
+
+
+def test_all_points_are_run_once_before_the_second_runs(tmp_path: Path) -> None:
+    program = Program(lambda batch: 30 * GIB * batch)
+    definition = Definition("program", ("./x",), (parameter("batch=1,2,3,..."),), repeats=2)
+    found = State(definition)
+    assert running.run(found, tmp_path, program.run, program.told.append, program.measure)
+    assert program.ran == ["1", "2", "3", "1", "2"]
+
+
 def test_points_larger_than_one_that_failed_are_skipped(tmp_path: Path) -> None:
     program = Program(lambda b, c: GIB * b * c)
     found = program.sweep(tmp_path, "b=1,100", "c=1,2", policy=Policy(skips=True))

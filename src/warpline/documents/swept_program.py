@@ -56,14 +56,15 @@ def _timing(trace: Trace, steps: str | None) -> dict[str, Any]:
         nothing = dict.fromkeys(("step_ns", "steps", "busy_ratio", "finding"))
         return {**nothing, "note": error.message}
     first = found.findings[0] if found.findings else None
-    note = None if found.steps.median_ns is not None else "no steps were detected"
+    on_gpu, on_cpu = found.steps.median_ns, found.steps.host_median_ns
+    note = "no steps were detected" if on_cpu is None else "step times are those on the CPU"
     return {
-        "step_ns": found.steps.median_ns,
+        "step_ns": on_gpu if on_gpu is not None else on_cpu,
         "steps": found.steps.count,
         "busy_ratio": _busy_ratio(found),
         "finding": first
         and {"rule": first.rule, "title": first.title, "saving_ns": first.saving_ns},
-        "note": note,
+        "note": note if on_gpu is None else None,
     }
 
 
