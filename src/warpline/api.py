@@ -31,18 +31,22 @@ if TYPE_CHECKING:
     from warpline.comparison import summary as summaries_of_runs
     from warpline.comparison.limits import Limit
     from warpline.comparison.summary import Summary
+    from warpline.derived.memory.labels import By
     from warpline.derived.ranks import clocks
     from warpline.documents import comparison, diagnosis
     from warpline.documents import gate as gates
     from warpline.documents import kernel_comparison as of_kernels
     from warpline.documents import kernel_report as kernel_reports
     from warpline.documents import markdown_report as markdown_reports
+    from warpline.documents import memory as memory_tables
+    from warpline.documents import memory_page as memory_pages
     from warpline.documents import report as reports
     from warpline.documents import sides as two
     from warpline.documents.comparison import Measured
     from warpline.documents.kernel_comparison import Counted
     from warpline.documents.kernel_report import Shown
     from warpline.hardware.measured import MeasuredCeilings
+    from warpline.presentation import memory as memory_blocks
     from warpline.render import display
     from warpline.render.diagnosis import markdown as diagnosis_markdown
     from warpline.result import Diagnosis, Finding, rules
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from warpline.trace import framework_records
     from warpline.viewer import chosen as choosing
     from warpline.viewer import kernel_report as kernel_page
+    from warpline.viewer import memory_report as memory_page
     from warpline.viewer import page as html
     from warpline.viewer import picture as pictures
     from warpline.viewer import report as pages
@@ -71,12 +76,15 @@ else:
     gates = lazy("warpline.documents.gate")
     of_kernels = lazy("warpline.documents.kernel_comparison")
     diagnosis = lazy("warpline.documents.diagnosis")
+    memory_tables = lazy("warpline.documents.memory")
+    memory_pages = lazy("warpline.documents.memory_page")
     reports = lazy("warpline.documents.report")
     kernel_reports = lazy("warpline.documents.kernel_report")
     markdown_reports = lazy("warpline.documents.markdown_report")
     two = lazy("warpline.documents.sides")
     counted = lazy("warpline.result.kernel_comparison")
     rules = lazy("warpline.result.rules")
+    memory_blocks = lazy("warpline.presentation.memory")
     display = lazy("warpline.render.display")
     framework_records = lazy("warpline.trace.framework_records")
     diagnosis_markdown = lazy("warpline.render.diagnosis.markdown")
@@ -84,6 +92,7 @@ else:
     pages = lazy("warpline.viewer.report")
     html = lazy("warpline.viewer.page")
     kernel_page = lazy("warpline.viewer.kernel_report")
+    memory_page = lazy("warpline.viewer.memory_report")
     pictures = lazy("warpline.viewer.picture")
     screenshots = lazy("warpline.viewer.screenshot")
     serving = lazy("warpline.viewer.serving")
@@ -552,6 +561,46 @@ def make_report(
     judged, shown = reports.content(run)
     with progress.task("Writing the report"):
         return pages.make_report(run, judged, shown, max_bytes=max_bytes, first_page=first_page)
+
+
+def memory(trace: Recordings, *, by: By | None = None, steps: str | None = None) -> Document:
+    """Return who holds the memory of GPUs: at the peak, by phase, from step to step; findings.
+
+    Args:
+        trace: A trace, a path, or a list of paths.
+        by: What holders are named after: ``line``, ``module``, ``operator`` or ``kind``. None takes
+            all of them.
+        steps: Name of the NVTX ranges that are steps, or a pattern. None detects steps.
+
+    Raises:
+        MissingTableError: No allocations were recorded.
+    """
+    return memory_tables.document(Run(opened(trace), steps), by)
+
+
+def compare_memory(before: Document, after: Document) -> Document:
+    """Return the differences of two documents of `memory`, the largest first."""
+    return memory_tables.compared(before, after)
+
+
+def make_memory_report(traces: Sequence[Trace], *, steps: str | None = None) -> Report:
+    """Return a page with all blocks at every moment, of one recording or of two.
+
+    Args:
+        traces: The recording, or those before and after.
+        steps: As for `memory`.
+
+    Raises:
+        MissingTableError: No allocations were recorded.
+    """
+    found = [memory(trace, steps=steps) for trace in traces]
+    if len(found) == 1:
+        blocks = memory_blocks.on_page(found[0])
+    else:
+        blocks = memory_blocks.on_page_of_two(compare_memory(*found))
+    content = memory_pages.content([Run(trace, steps) for trace in traces], blocks)
+    with progress.task("Writing the page"):
+        return memory_page.make_memory_report(content, html.assets("memory"))
 
 
 def make_side_by_side(

@@ -52,6 +52,11 @@ def format_bytes(value: int | float) -> str:
     return _scaled(value, _BYTE_STEPS)
 
 
+def format_more_bytes(value: int) -> str:
+    """Format a difference of sizes with its sign: ``+1.50 GiB``."""
+    return f"+{format_bytes(value)}" if value > 0 else format_bytes(value)
+
+
 def format_rate(value: int | float) -> str:
     """Format bytes per second in decimal units, as vendors quote bandwidth: ``3.35 TB/s``."""
     steps = ((10**12, "TB/s"), (10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s"), (1, "B/s"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support import kineto_files
+from support import caching_allocator, kineto_files
 from support.kineto_files import PID, event, write
 
 import warpline
@@ -176,3 +176,18 @@ def test_traces_without_memory_events_are_skipped_with_a_hint(tmp_path, table):
     with pytest.raises(warpline.MissingTableError, match="memory event") as error:
         warpline.stats(trace, table)
     assert "profile_memory=True" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("begin", [0, 200])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_peak_of_a_history_is_that_of_the_allocator(seed, begin):
+    model = caching_allocator.run(seed)
+    trace = Trace(MemorySource(caching_allocator.tables(model, begin)))
+    allocated = [stats[0] for stats in model.stats[begin:]]
+    (peak,) = memory_peaks(trace)
+    assert peak.allocated_bytes == max(allocated)
+    assert peak.reserved_bytes == model.stats[begin + allocated.index(max(allocated))][3]
+    rows = rows_of(trace, "memory_peak")
+    assert sum(row["in_use_bytes"] for row in rows) == max(allocated)
+    assert ("Before" in {row["allocated"] for row in rows}) == (begin > 0)
+    assert rows_of(trace, "memory_timeline")[-1]["allocated_bytes"] == allocated[-1]

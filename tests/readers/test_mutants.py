@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import kineto_files
+from support import kineto_files, memory_snapshots
 
 import warpline
 
@@ -31,7 +31,12 @@ def kineto(_: Callable[[str], Path], folder: Path) -> list[Path]:
     return [packed, kineto_files.unpack("fp32_matmul.fixed", folder)]
 
 
-@pytest.mark.parametrize("originals", [recording, nsys, kineto])
+def memory(_: Callable[[str], Path], folder: Path) -> list[Path]:
+    data = Path(__file__).parents[1] / "data"
+    return [memory_snapshots.unpack(data, name, folder) for name in ("leak", "graph")]
+
+
+@pytest.mark.parametrize("originals", [recording, nsys, kineto, memory])
 def test_no_damage_ends_in_a_traceback_a_crash_or_a_hang(
     originals: Callable[[Callable[[str], Path], Path], list[Path]],
     capture: Callable[[str], Path],

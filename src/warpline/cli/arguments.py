@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from argparse import _ArgumentGroup
 
     from warpline import api, plugins, result, units
-    from warpline.cli import memory
+    from warpline.cli import freed_memory
     from warpline.documents import tables
     from warpline.trace import Trace, selection
 else:
     dataclasses = lazy("dataclasses")
     shlex = lazy("shlex")
     api = lazy("warpline.api")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     plugins = lazy("warpline.plugins")
     result = lazy("warpline.result")
     units = lazy("warpline.units")
@@ -35,6 +35,11 @@ T = TypeVar("T")
 STDOUT = "-"
 
 _FILTERS = ("filter_time", "filter_nvtx", "exclude", "process", "device", "stream")
+_LISTS = {
+    "process": ("PID|NAME", "keep only these processes"),
+    "device": ("INDEX|UUID", "keep only these GPUs, by index or start of the UUID"),
+    "stream": ("ID", "keep only these CUDA streams"),
+}
 _GPU_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
 
 
@@ -82,26 +87,38 @@ def add_filters(parser: ArgumentParser) -> None:
         metavar="RANGE[@DOMAIN]",
         help="exclude this range, such as warm-up, and the GPU work launched from it (repeatable)",
     )
-    for name, metavar, text in (
-        ("process", "PID|NAME", "keep only these processes"),
-        ("device", "INDEX|UUID", "keep only these GPUs, by index or start of the UUID"),
-        ("stream", "ID", "keep only these CUDA streams"),
-    ):
-        group.add_argument(
-            f"--{name}",
-            action="append",
-            default=[],
-            metavar=metavar,
-            help=f"{text} (comma-separated)",
-        )
+    for name, (metavar, text) in _LISTS.items():
+        _add_list(group, name, metavar, text)
 
 
-def add_output(parser: ArgumentParser, *, formats: str) -> None:
+def add_places(parser: ArgumentParser) -> None:
+    """Declare the options that select processes and GPUs, where a part of the time has no meaning.
+
+    `open_trace` takes them as it takes those of `add_filters`.
+    """
+    group = parser.add_argument_group("filters")
+    for name in ("process", "device"):
+        _add_list(group, name, *_LISTS[name])
+    parser.set_defaults(filter_time=None, filter_nvtx=None, exclude=[], stream=[])
+
+
+def _add_list(group: _ArgumentGroup, name: str, metavar: str, text: str) -> None:
+    group.add_argument(
+        f"--{name}",
+        action="append",
+        default=[],
+        metavar=metavar,
+        help=f"{text} (comma-separated)",
+    )
+
+
+def add_output(parser: ArgumentParser, *, formats: str, page: str | None = None) -> None:
     """Declare where to write and how.
 
     Args:
         parser: The command's parser.
         formats: The formats of the command, for the help.
+        page: What other suffixes mean, for the help.
     """
     group = parser.add_argument_group("output")
     group.add_argument("-f", "--format", metavar="FORMAT", help=f"output format: {formats}")
@@ -110,8 +127,9 @@ def add_output(parser: ArgumentParser, *, formats: str) -> None:
         "--output",
         metavar="FILE",
         default=STDOUT,
-        help="output file; its suffix sets the format: .csv, .json, .md or .txt (default: -,"
-        " standard output)",
+        help="output file; its suffix sets the format: .csv, .json, .md or .txt"
+        + (f"; or {page}" if page else "")
+        + " (default: -, standard output)",
     )
     add_switches(group)
 
@@ -163,7 +181,7 @@ def open_trace(args: Namespace) -> Trace:
     for word in args.recordings:
         if not Path(word).exists():
             _refuse_table(word)
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     return selection.select(
         api.open(*args.recordings), **{name: getattr(args, name) for name in _FILTERS}
     )

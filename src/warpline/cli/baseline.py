@@ -18,13 +18,13 @@ from warpline.units import format_bytes, format_ns, plural
 
 if TYPE_CHECKING:
     from warpline import api
-    from warpline.cli import memory
+    from warpline.cli import freed_memory
     from warpline.comparison import baselines
     from warpline.comparison.summary import Summary
     from warpline.result import profile
 else:
     api = lazy("warpline.api")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     baselines = lazy("warpline.comparison.baselines")
     profile = lazy("warpline.result.profile")
 
@@ -79,7 +79,7 @@ def _save(args: Namespace) -> int:
     folder = Path(args.folder)
     path = baselines.path_of(folder, name)
     check_runs(recordings)
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     summary = api.summarize(recordings, steps=args.steps, keep_going=not args.debug)
     baselines.save(folder, name, summary, overwrite=args.force_overwrite)
     if not args.quiet:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import dataclasses
 
     from warpline import api, result
-    from warpline.cli import memory
+    from warpline.cli import freed_memory
     from warpline.render import comparison as rendering
     from warpline.result import Document
     from warpline.result import kernel_comparison as counted
@@ -27,7 +27,7 @@ else:
     api = lazy("warpline.api")
     result = lazy("warpline.result")
     counted = lazy("warpline.result.kernel_comparison")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     rendering = lazy("warpline.render.comparison")
 
 NAME = "compare"
@@ -80,7 +80,7 @@ def run(args: Namespace) -> int:
             "json": rendering.render_json,
         },
     )
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     compared = api.compared(
         before,
         after,

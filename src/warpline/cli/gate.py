@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import tempfile
 
     from warpline import api, render
-    from warpline.cli import memory, parser
+    from warpline.cli import freed_memory, parser
     from warpline.comparison import baselines, limits, summary
     from warpline.comparison.summary import Summary
     from warpline.render import gate as rendering
@@ -31,7 +31,7 @@ else:
     tempfile = lazy("tempfile")
     api = lazy("warpline.api")
     render = lazy("warpline.render")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     parser = lazy("warpline.cli.parser")
     baselines = lazy("warpline.comparison.baselines")
     limits = lazy("warpline.comparison.limits")
@@ -187,7 +187,7 @@ def run(args: Namespace) -> int:
 def _recorded(args: Namespace) -> tuple[Summary, Summary]:
     """Return both sides from recordings and baselines."""
     before, after = _named(args)
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     saved = None
     if args.baseline is not None:
         saved = _saved(args)
@@ -276,7 +276,7 @@ def _ran(args: Namespace) -> tuple[Summary, Summary]:
             commands, runs, args.warm_up, args.interleave and needed > 1, args.bare, folder
         )
         results = turns.run(plan, _nothing if args.quiet else talk.note)
-        memory.reuse_freed_memory()
+        freed_memory.reuse()
         sides = [_summary(args, own, side) for side, own in enumerate(results)]
     return (saved, sides[0]) if saved is not None else (sides[0], sides[1])
 

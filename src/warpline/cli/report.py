@@ -39,11 +39,11 @@ from warpline.units import format_bytes
 
 if TYPE_CHECKING:
     from warpline import api
-    from warpline.cli import memory
+    from warpline.cli import freed_memory
     from warpline.viewer import report as page
 else:
     api = lazy("warpline.api")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     page = lazy("warpline.viewer.report")
 
 NAME = "report"
@@ -151,7 +151,7 @@ def _side_by_side(args: Namespace, max_bytes: int | None) -> int:
             "there are no images of two sides", hint="report one recording, or use -o FILE.html"
         )
     _check_free(args, target)
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     pieces = api.make_side_by_side(
         before,
         after,

@@ -16,7 +16,7 @@ from warpline.files import check_output, complete_file
 
 if TYPE_CHECKING:
     from warpline import api, render
-    from warpline.cli import memory
+    from warpline.cli import freed_memory
     from warpline.comparison import baselines, limits, summary
     from warpline.comparison import trend as trends
     from warpline.comparison.summary import Summary
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     api = lazy("warpline.api")
     render = lazy("warpline.render")
-    memory = lazy("warpline.cli.memory")
+    freed_memory = lazy("warpline.cli.freed_memory")
     baselines = lazy("warpline.comparison.baselines")
     limits = lazy("warpline.comparison.limits")
     summary = lazy("warpline.comparison.summary")
@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
         raise UsageError("missing FOLDER or FILE argument", hint=f"warpline {NAME} FOLDER")
     if args.output != STDOUT:
         check_output(Path(args.output), overwrite=args.force_overwrite)
-    memory.reuse_freed_memory()
+    freed_memory.reuse()
     files = _files(args.files)
     sides = [(str(path), side) for path in files for side in _read(path, args)]
     if not sides:

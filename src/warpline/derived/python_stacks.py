@@ -10,17 +10,17 @@ from warpline.derived import derived
 from warpline.ops.arrays import I32
 from warpline.ops.stacks import Stacks, ancestors
 from warpline.schema.labels import CODE_KINDS
-from warpline.trace import Trace
+from warpline.trace import ColumnData, Trace
 
 _PYTHON = next(value for value, label in CODE_KINDS.items() if label == "Python")
 _NONE = -1
 
 
 class PythonStacks(NamedTuple):
-    """A Python stack for each row of `api_call`.
+    """A Python stack for each row of a table, such as `api_call`.
 
     Attributes:
-        codes: Shape (calls,), int32, positions in `texts`; -1 for a call without Python frames.
+        codes: Shape (rows,), int32, positions in `texts`; -1 for a row without Python frames.
         texts: The distinct stacks: a line ``file:line function`` per frame, innermost first.
     """
 
@@ -38,7 +38,11 @@ def python_stacks(trace: Trace) -> PythonStacks:
     if not trace.has("api_call") or not trace.has("stack"):
         calls = trace.row_count("api_call") if trace.has("api_call") else 0
         return PythonStacks(np.full(calls, _NONE, np.int32), ())
-    stack_id = trace.columns("api_call", "stack_id")["stack_id"]
+    return texts_of_stacks(trace, trace.columns("api_call", "stack_id")["stack_id"])
+
+
+def texts_of_stacks(trace: Trace, stack_id: ColumnData) -> PythonStacks:
+    """Return the Python stack of each row of a table with stacks, in the order of the column."""
     valid = stack_id.is_valid()
     used = np.unique(stack_id.values[valid])
     texts = _texts(trace, used)

@@ -30,13 +30,15 @@ class _Extract:
 
 
 _FIRST_ABOUT_CUDA = ("device_sum",)
+_PROCESSES = ("process_sum",)
+_OF_SNAPSHOTS = _PEAK, _SEGMENTS = ("memory_peak",), ("memory_segments",)
 _OF_KERNELS = _OF_COUNTERS, _OF_SAMPLES = ("profiled_kernels",), ("kernel_samples",)
 _BESIDE_TIMELINE = 3  # rows of these
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
 _DURATIONS = ("name", "instances", "total_ns", "median_ns", "max_ns")
 _SUMMARY = (
-    _Extract(("process_sum",), "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
+    _Extract(_PROCESSES, "Processes", ("pid", "name", "calls", "kernels", "ranges"), 5),
     _Extract(
         _OF_COUNTERS,
         "Profiled kernels",
@@ -59,6 +61,30 @@ _SUMMARY = (
         "Kernels by samples",
         ("kernel", "samples", "samples_ratio", "stall", "stall_ratio"),
         10,
+        is_shown_if_missing=False,
+    ),
+    _Extract(
+        _PEAK,
+        "Peak memory",
+        ("place", "in_use_bytes", "peak_ratio", "blocks", "largest_bytes", "time_ns"),
+        5,
+        is_shown_if_missing=False,
+    ),
+    _Extract(
+        _SEGMENTS,
+        "Reserved memory",
+        (
+            "place",
+            "sizes",
+            "pool",
+            "reserved_bytes",
+            "allocated_bytes",
+            "free_bytes",
+            "fragmented_bytes",
+            "segments",
+            "blocks",
+        ),
+        6,
         is_shown_if_missing=False,
     ),
     _Extract(_FIRST_ABOUT_CUDA, "GPUs", (*_DEVICE, *_DEVICE_COUNTS), 4, is_about_cuda=True),
@@ -113,6 +139,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
+    absent += [] if _is_snapshot(trace) else [*_OF_SNAPSHOTS]
+    absent += [] if _knows_processes(trace) else [_PROCESSES]
     parts = tuple(part for part in parts if part.tables not in absent)
     if trace.has("kernel") and trace.row_count("kernel"):  # merged with a timeline: one screen
         parts = tuple(
@@ -128,13 +156,14 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         sections.insert(-1, (_TRAINING, _extract(trace, _TRAINING)))
     has_cuda = any(isinstance(item, Result) for part, item in sections if part.is_about_cuda)
 
-    # A recording with counters per kernel, or samples, has no timeline.
-    is_of_counters = (trace.has("profiled_kernel") or trace.has("pc_sample")) and not has_cuda
+    # A recording with counters per kernel, samples, or a memory snapshot may have no timeline.
+    has_others = trace.has("profiled_kernel") or trace.has("pc_sample") or _is_snapshot(trace)
+    has_no_timeline = has_others and not has_cuda
 
     def is_shown(part: _Extract) -> bool:
         # Without any CUDA events, the first CUDA table states that for all.
         is_repeated = part.is_about_cuda and not has_cuda and part.tables != _FIRST_ABOUT_CUDA
-        return part.is_shown_if_missing and not is_repeated and not is_of_counters
+        return part.is_shown_if_missing and not is_repeated and not has_no_timeline
 
     shown = [
         section
@@ -142,6 +171,17 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
         if (isinstance(section, Result) and len(section)) or is_shown(part)
     ]
     return dataclasses.replace(whole, sections=tuple(shown), suggestions=tuple(_suggestions(trace)))
+
+
+def _is_snapshot(trace: Trace) -> bool:
+    """Return whether a trace has a memory snapshot, and nothing else that happened on GPUs."""
+    others = ("kernel", "memcpy", "api_call", "profiled_kernel", "pc_sample")
+    return trace.has("allocator_segment") and not any(map(trace.has, others))
+
+
+def _knows_processes(trace: Trace) -> bool:
+    """Return whether processes have an id: a memory snapshot does not say whose it is."""
+    return bool(trace.columns("process", "pid")["pid"].values.any())
 
 
 def _suggestions(trace: Trace) -> Iterator[str]:

@@ -36,7 +36,7 @@ def start(context: Context) -> None:
             "--pytorch: this PyTorch has no sequence numbers: no module has a backward pass"
         )
         sequence = _no_number
-    names = ModuleNames(context)
+    names = context.module_names = ModuleNames(context)
     calls = _Calls(context, names, sequence)
     _wrapping.replace(torch.nn.Module, "__call__", calls.wrapper)
     for file in _METHODS:
@@ -109,7 +109,7 @@ class _Calls:
                 open_calls = enter_thread()
             is_outermost = places and not open_calls
             if is_outermost:
-                visit(False)  # noqa: FBT003
+                visit(False, (args, kwargs))  # noqa: FBT003
             if is_recording():
                 name = known.get(id(module)) or find(module, open_calls)
                 if method is not None:
@@ -128,13 +128,13 @@ class _Calls:
                     open_calls.pop()
                 pop(handle, sequence())
                 if is_outermost:
-                    visit(True)  # noqa: FBT003
+                    visit(True, (args, kwargs))  # noqa: FBT003
 
         return call_module
 
-    def _visit(self, is_end: bool) -> None:  # noqa: FBT001 - as those that it calls
+    def _visit(self, is_end: bool, inputs: Any) -> None:  # noqa: FBT001 - as those that it calls
         for visit in self._context.safe_places:
-            self._context.guarded("operators", visit)(is_end)
+            self._context.guarded("operators", visit)(is_end, inputs)
 
     def _enter_thread(self) -> list[Call]:
         """Return the open calls of a thread, at the first one."""

@@ -107,7 +107,7 @@ class Observer:
         """Our state on this thread; None if it has none of ours."""
         return getattr(self._here, "mode", None)
 
-    def safe_place(self, is_end: bool) -> None:  # noqa: FBT001 - called in the hot path
+    def safe_place(self, is_end: bool, _inputs: Any = None) -> None:  # noqa: FBT001 - a hot path
         """Begin or end on this thread as the recording has begun or ended.
 
         To be called before a module's call begins and after it has ended, outside all others.

@@ -16,6 +16,8 @@ PARTS = (
     ("profiler_ranges", {"optimizer", "dataloader"}),
     ("operators", {"functions-trace", "functions-trace-shapes"}),
     ("compiled", {"modules"}),
+    ("memory", {"memory"}),
+    ("tensors", {"memory"}),
 )
 
 

@@ -16,6 +16,7 @@ from .wrapping import Wrapping, unnoticed
 
 DOMAIN = "torch"
 
+_STEP = "Optimizer.step#"
 _PREFIXES = {"optimizer": "Optimizer.", "dataloader": "enumerate(DataLoader)#"}
 
 _wrapping = Wrapping()
@@ -40,6 +41,8 @@ class _Ranges:
 
     def __init__(self, context: Context, torch: Any) -> None:
         self._agent = context.agent
+        self._step_ends = context.step_ends
+        self._tell = unnoticed(context.guarded("optimizer", self._tell_of_step))
         self._prefixes = tuple(_PREFIXES[word] for word in _PREFIXES if word in context.asked)
         self._handles: dict[str, int] = {}
         # Where operators are NVTX ranges, these marks are, too.
@@ -71,8 +74,14 @@ class _Ranges:
                 handle = vars(self_).pop("_warpline_range", 0)
                 if handle:
                     self._agent.pop(handle, -1)
+                if self._step_ends and str(self_.name).startswith(_STEP):
+                    self._tell()
 
         return __exit__
+
+    def _tell_of_step(self) -> None:
+        for step_end in self._step_ends:
+            step_end()
 
     def _push(self, name: str) -> int:
         """Open a range and return its handle; 0 for none.

@@ -127,7 +127,8 @@ class _Screen:
             isinstance(section, Result) and section.name == "device_sum" and len(section)
             for section in document.sections
         )
-        command = "kernels" if _has_counters(document) else "stats"
+        command = "memory" if _is_memory_snapshot(document) else "stats"
+        command = "kernels" if _has_counters(document) else command
         command = "analyze" if has_devices else command
         named = " ".join(files + more)
         yield f"next: warpline {command} {named}"
@@ -188,6 +189,10 @@ class _Screen:
 
     def _style(self, text: str, code: str) -> str:
         return f"{code}{text}{_RESET}" if self._options.color else text
+
+
+def _is_memory_snapshot(document: Document) -> bool:
+    return any(section.name == "memory_segments" for section in document.sections)
 
 
 def _has_counters(document: Document) -> bool:

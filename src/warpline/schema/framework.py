@@ -1,4 +1,4 @@
-"""What frameworks record: operators, Python functions, allocations, collectives."""
+"""What frameworks record: operators, Python functions, modules, collectives."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from warpline.schema.declaring import (
     ref,
     size,
     text,
-    time,
 )
 from warpline.schema.labels import (
-    ALLOCATOR_DEVICES,
     COMPILED_KERNEL_KINDS,
     FRAME_KINDS,
-    MEMORY_OPERATIONS,
 )
 
 OP = TableSpec(
@@ -73,24 +70,6 @@ PYTHON_FRAME = TableSpec(
         number("module_number", "Number of the module within its class.", nullable=True),
     ),
     (*HOST_ORDER, "frame_id"),
-)
-
-ALLOCATOR_EVENT = TableSpec(
-    "allocator_event",
-    "One allocation or free of a block by the framework's caching allocator.",
-    (
-        time("time_ns", "Time."),
-        ref("process_id", "process", "Process."),
-        THREAD_ID,
-        enum("memory", ALLOCATOR_DEVICES, "Host or device memory."),
-        ref("device_id", "device", "GPU, for device memory.", nullable=True),
-        enum("operation", MEMORY_OPERATIONS, "Allocation or free."),
-        size("bytes", "Bytes allocated or freed."),
-        number("address", "Address of the block; unsigned 64-bit values wrap.", nullable=True),
-        size("total_allocated_bytes", "Bytes in use afterwards.", nullable=True),
-        size("total_reserved_bytes", "Bytes reserved from the driver.", nullable=True),
-    ),
-    ("time_ns", "thread_id"),
 )
 
 COLLECTIVE = TableSpec(
@@ -170,7 +149,6 @@ COMPILED_KERNEL = TableSpec(
 TABLES = (
     OP,
     PYTHON_FRAME,
-    ALLOCATOR_EVENT,
     COLLECTIVE,
     MODULE,
     COMPILED_KERNEL,

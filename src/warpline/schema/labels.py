@@ -57,6 +57,23 @@ RANGE_STYLES: Mapping[int, str] = {0: "PushPop", 1: "StartEnd"}
 GRAPH_LEVELS: Mapping[int, str] = {0: "Graph", 1: "Node"}
 MEMORY_OPERATIONS: Mapping[int, str] = {0: "Allocation", 1: "Deallocation"}
 ALLOCATOR_DEVICES: Mapping[int, str] = {0: "Host", 1: "Device"}
+SEGMENT_OPERATIONS: Mapping[int, str] = {
+    0: "Segment allocation",
+    1: "Segment release",
+    2: "Segment map",
+    3: "Segment unmap",
+    4: "Free completed",
+    5: "Out of memory",
+    6: "Snapshot",
+}
+BLOCK_STATES: Mapping[int, str] = {0: "Allocated", 1: "Awaiting free", 2: "Inactive"}
+TENSOR_KINDS: Mapping[int, str] = {
+    0: "Parameter",
+    1: "Buffer",
+    2: "Gradient",
+    3: "Optimizer state",
+    4: "Input",
+}
 FRAME_KINDS: Mapping[int, str] = {0: "Function", 1: "Built-in", 2: "Module"}
 CODE_KINDS: Mapping[int, str] = {0: "Unknown", 1: "Native", 2: "Kernel", 3: "Python"}
 SEVERITIES: Mapping[int, str] = {0: "Unknown", 1: "Info", 2: "Warning", 3: "Error", 4: "Verbose"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpline.schema import (
+    allocator,
     counters,
     device_work,
     dimensions,
@@ -30,6 +31,7 @@ SUBJECTS: Mapping[str, tuple[TableSpec, ...]] = {
     "Stacks": stacks.TABLES,
     "Ranges": ranges.TABLES,
     "Frameworks": framework.TABLES,
+    "Memory of frameworks": allocator.TABLES,
     "Counters": counters.TABLES,
     "State of GPUs and machine": health.TABLES,
     "Counters per kernel": profiled_kernels.TABLES,

@@ -65,7 +65,7 @@ class _Builder:
 
     def __init__(self, ours: Trace, warnings: Sequence[str]) -> None:
         self._ours = ours
-        _read_texts(ours)
+        read_texts(ours)
         self._pids = _rows_by_number(ours, "process", "pid")
         self._threads = _threads(ours)
         self._new: dict[str, list[dict[str, int]]] = {"process": [], _THREAD: []}
@@ -270,7 +270,7 @@ class _Builder:
         return NamedSpans(*(data.values[rows].astype(np.int64) for data in columns.values()))
 
 
-def _read_texts(trace: Trace) -> None:
+def read_texts(trace: Trace) -> None:
     """Have the source read its texts: sources do with their first text, before texts are added."""
     for table in trace.tables:
         for column in TABLES[table].columns:

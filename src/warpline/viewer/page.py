@@ -41,11 +41,11 @@ class Assets(NamedTuple):
     styles: tuple[str, ...]
 
 
-def assets(name: Literal["viewer", "kernels"] = "viewer") -> Assets:
+def assets(name: Literal["viewer", "kernels", "memory"] = "viewer") -> Assets:
     """Return the script and style sheets of this package.
 
     Args:
-        name: Which page: that of the timeline, or of profiled kernels.
+        name: Which page: that of the timeline, of profiled kernels, or of memory.
 
     Raises:
         InputError: The package was built without them.

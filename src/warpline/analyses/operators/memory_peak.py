@@ -1,23 +1,17 @@
-"""memory_peak: the allocations in use at peak memory."""
+"""memory_peak: the blocks in use at peak memory, and who allocated them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived.memory.allocations import ALLOCATORS, Peak, allocations, memory_peaks
-from warpline.derived.memory.operators import calls_of_allocations
-from warpline.derived.memory.places import (
-    counting_notes,
-    operators_of_allocations,
-    pids_of,
-    place_names,
-)
-from warpline.derived.operators.labels import modules_of_calls
+from warpline.derived.memory.labels import By, Labels, labels_of_allocations
+from warpline.derived.memory.lifetimes import were_there
+from warpline.derived.memory.places import counting_notes, pids_of, place_names
 from warpline.derived.texts import labelled
-from warpline.ops.arrays import I64
 from warpline.ops.group import factorize_rows
 from warpline.result import Arguments, Field, Numbers, Result, Texts, Values, analysis
 from warpline.trace import Trace
@@ -48,10 +42,17 @@ FIELDS = (
     Field("allocator", Unit.NONE, "Allocator: Framework or Driver.", "Allocator", is_detail=True),
     Field("pid", Unit.ID, "Process id.", "PID", is_detail=True),
     Field("allocated", Unit.NONE, "Allocated while recording, or before.", "Allocated"),
-    Field("module", Unit.NONE, "Enclosing modules, outermost first.", "Module"),
-    Field("operator", Unit.NONE, "Outermost operator that allocated the blocks.", "Operator"),
 )
-KEY = ("place", "memory", "allocator", "pid", "allocated", "module", "operator")
+_NAMES: Mapping[By, Field] = {
+    "kind": Field("kind", Unit.NONE, "What the blocks are for.", "Kind"),
+    "module": Field("module", Unit.NONE, "Enclosing modules, outermost first.", "Module"),
+    "line": Field("line", Unit.NONE, "Line of the program that allocated the blocks.", "Line"),
+    "operator": Field(
+        "operator", Unit.NONE, "Outermost operator that allocated the blocks.", "Operator"
+    ),
+}
+_UNLESS_CHOSEN: tuple[By, ...] = ("module", "operator")
+KEY = ("place", "memory", "allocator", "pid", "allocated")
 
 
 class _Row(NamedTuple):
@@ -63,8 +64,8 @@ class _Row(NamedTuple):
     blocks: int | None
     largest_bytes: int | None
     age_ns: int | None
-    module: str | None
-    operator: str | None
+    names: tuple[str | None, ...]
+    is_earlier: bool
 
 
 @analysis(
@@ -73,6 +74,9 @@ class _Row(NamedTuple):
     fields=FIELDS,
     needs=("allocator_event", "memory_event"),
     missing_hint=HINT,
+    arguments={
+        by: f"group the blocks by {field.heading.lower()} only" for by, field in _NAMES.items()
+    },
 )
 def memory_peak(trace: Trace, arguments: Arguments) -> Result:
     """Memory in use at its peak, by the operator and module that allocated it.
@@ -84,22 +88,24 @@ def memory_peak(trace: Trace, arguments: Arguments) -> Result:
     How it is computed: The peak is the maximum of the bytes in use in memory_timeline. A block is
         in use from its allocation to the next event at its address. Its operator is the outermost
         one open on the allocating thread: aten::linear, not the aten::empty inside it. The module
-        is that of op_sum:module. Memory in use that was allocated before the recording is one
-        row, Before. Largest peak first, and within it, most bytes first.
+        is that of op_sum:module. The line is the innermost frame of the Python stack that is not of
+        an installed package. Memory in use that was allocated before the recording is Before.
+        Largest peak first, and within it, most bytes first.
     Limits: Blocks allocated outside all operators have no operator. For driver memory, only blocks
         are known. Blocks, not tensors, are counted: the allocator rounds sizes up. Memory that
         the framework's allocator gets from the driver counts for both allocators.
     Source: Warpline.
     """
     peaks = memory_peaks(trace)
-    labels = _labels(trace)
+    chosen = [by for by in _NAMES if by in arguments] or _UNLESS_CHOSEN
+    labels = [labels_of_allocations(trace, by) for by in chosen]
     order = sorted(range(len(peaks)), key=lambda place: -peaks[place].allocated_bytes)
     rows = [row for place in order for row in _rows(trace, place, peaks[place], labels)]
     of_peak = np.array([row.peak for row in rows], np.int64)
     pools = [peak.pool for peak in peaks]
     reserved = np.array([peak.reserved_bytes for peak in peaks], np.int64)[of_peak]
     time = np.array([peak.time_ns for peak in peaks], np.int64)[of_peak]
-    before = np.array([row.blocks is None for row in rows], np.int64)
+    before = np.array([row.is_earlier for row in rows], np.int64)
     columns: dict[str, Values] = {
         "in_use_bytes": _integers([row.in_use_bytes for row in rows]),
         "peak_ratio": Numbers(np.array([row.ratio for row in rows], np.float64)),
@@ -113,59 +119,44 @@ def memory_peak(trace: Trace, arguments: Arguments) -> Result:
         "allocator": labelled(of_peak, [ALLOCATORS[pool.allocator] for pool in pools]),
         "pid": Numbers(pids_of(trace, pools)[of_peak]),
         "allocated": labelled(before, (WHILE_RECORDING, EARLIER)),
-        "module": _texts([row.module for row in rows]),
-        "operator": _texts([row.operator for row in rows]),
+        **{by: _texts([row.names[n] for row in rows]) for n, by in enumerate(chosen)},
     }
-    return Result(NAME, TITLE, FIELDS, columns, KEY, counting_notes(trace))
+    fields = (*FIELDS, *(_NAMES[by] for by in chosen))
+    name = ":".join((NAME, *arguments))
+    title = f"Peak memory by {' and '.join(chosen)}" if arguments else TITLE
+    return Result(name, title, fields, columns, (*KEY, *chosen), counting_notes(trace))
 
 
-class _Labels(NamedTuple):
-    """Operator and module of each event of `allocations`, as places in texts; -1 for none."""
-
-    operator: I64
-    operators: tuple[str, ...]
-    module: I64
-    modules: tuple[str, ...]
-
-
-def _labels(trace: Trace) -> _Labels:
-    operators = operators_of_allocations(trace)
-    operator = np.where(operators.found, operators.name, -1)
-    module = np.full(len(operator), -1)
-    texts: tuple[str, ...] = ("",)
-    if trace.has("op") and trace.row_count("op"):
-        inside, of_calls = calls_of_allocations(trace), modules_of_calls(trace)
-        module[inside.found] = of_calls.codes[inside.row[inside.found]]
-        texts = of_calls.texts
-    return _Labels(operator, operators.names, module, texts)
-
-
-def _rows(trace: Trace, place: int, peak: Peak, labels: _Labels) -> list[_Row]:
+def _rows(trace: Trace, place: int, peak: Peak, labels: Sequence[Labels]) -> list[_Row]:
     """Return the rows of one peak, most bytes first."""
     events, blocks = allocations(trace), peak.blocks
-    size = events.change_bytes[blocks]
+    size, earlier = events.change_bytes[blocks], were_there(trace)[blocks]
     known = int(size.sum())
     whole = max(peak.allocated_bytes, known, 1)
-    groups = factorize_rows(labels.operator[blocks], labels.module[blocks])
+    groups = factorize_rows(earlier.astype(np.int64), *(each.codes[blocks] for each in labels))
     rows = []
     for number, first in enumerate(groups.first.tolist()):
         members = groups.codes == number
         bytes_ = int(size[members].sum())
-        operator, module = labels.operator[blocks[first]], labels.module[blocks[first]]
+        codes = [int(each.codes[blocks[first]]) for each in labels]
         row = _Row(
             place,
             bytes_,
             bytes_ / whole,
             int(np.count_nonzero(members)),
             int(size[members].max()),
-            peak.time_ns - int(events.time_ns[blocks[members][0]]),
-            labels.modules[module] if module >= 0 else None,
-            labels.operators[operator] if operator >= 0 else None,
+            None if earlier[first] else peak.time_ns - int(events.time_ns[blocks[members][0]]),
+            tuple(
+                each.texts[code] if code >= 0 else None
+                for each, code in zip(labels, codes, strict=True)
+            ),
+            is_earlier=bool(earlier[first]),
         )
         rows.append(row)
     rest = peak.allocated_bytes - known
     if rest > 0:
-        rows.append(_Row(place, rest, rest / whole, None, None, None, None, None))
+        nothing = (None,) * len(labels)
+        rows.append(_Row(place, rest, rest / whole, None, None, None, nothing, is_earlier=True))
     return sorted(rows, key=lambda row: -row.in_use_bytes)
 
 

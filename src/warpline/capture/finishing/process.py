@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.session.exits import signal_name
+from warpline.capture.session.memory import has_memory
 from warpline.capture.session.operators import has_operators
 from warpline.errors import CaptureError
 
 _MODULE = "warpline.capture.finishing"
-_ADDING_OPERATORS = "warpline.documents.session_operators"
+# What PyTorch recorded in the programs: whether there is some, the module that adds it, and words.
+_ADDED = (
+    (has_operators, "warpline.documents.session_operators", "operators were"),
+    (has_memory, "warpline.documents.session_memory", "GPU memory was"),
+)
 
 Progress = Callable[[float], None]
 
@@ -62,13 +67,20 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
             f"cannot write {output}: {why.removeprefix('error: ')}",
             hint=f"run warpline recover {folder}",
         )
-    return add_operators(folder, output, finished) if has_operators(folder) else finished
+    for is_there, module, what in _ADDED:
+        if is_there(folder):
+            finished = _add(module, what, folder, output, finished)
+    return finished
 
 
-def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the operators of a session to its recording, in a process of its own.
+def _add(
+    module: str, words: str, folder: Path, output: Path, finished: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Add rows to the recording of a session, in a process of its own.
 
     Args:
+        module: The module that does it.
+        words: Subject and verb of the warning if that fails.
         folder: The session directory.
         output: The recording.
         finished: The counts of finishing.
@@ -77,7 +89,7 @@ def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Ma
         The counts, with a warning and one more damaged log if that failed: the session is kept.
     """
     done = subprocess.run(
-        [sys.executable, "-P", "-m", _ADDING_OPERATORS, str(folder), str(output)],
+        [sys.executable, "-P", "-m", module, str(folder), str(output)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -92,7 +104,7 @@ def add_operators(folder: Path, output: Path, finished: Mapping[str, Any]) -> Ma
     why = said[-1] if said else _how_it_ended(done.returncode)
     return {
         **finished,
-        "warnings": (*finished.get("warnings", ()), f"operators were not added: {why}"),
+        "warnings": (*finished.get("warnings", ()), f"{words} not added: {why}"),
         "damaged_logs": finished.get("damaged_logs", 0) + 1,
     }
 

@@ -249,7 +249,8 @@ FLAGS = (
          " calls also trigger a flush", _milliseconds),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
-         " table op (functions-trace, functions-trace-shapes); none (default)", _pytorch),
+         " table op (functions-trace, functions-trace-shapes); the allocations of GPU memory, and"
+         " what they are for (memory); none (default)", _pytorch),
     Flag(("--gpu-health",), "HZ", "readings per second of the state of GPUs and machine: clocks,"
          " power, temperature, memory, links, CPU; off for none (default: 1)", _health,
          is_switch=True),

@@ -11,7 +11,8 @@ NOTHING = "none"
 OF_ALL = ("modules", "optimizer", "dataloader")
 # The operators of autograd-nvtx are ranges; those of functions-trace are rows of the table `op`.
 OPERATORS = ("autograd-nvtx", "autograd-shapes-nvtx", "functions-trace", "functions-trace-shapes")
-WORDS = (*OF_ALL, *OPERATORS)
+MEMORY = "memory"
+WORDS = (*OF_ALL, *OPERATORS, MEMORY)
 
 
 def parse_pytorch(text: str, *, name: str = "--pytorch") -> tuple[str, ...]:
@@ -19,7 +20,7 @@ def parse_pytorch(text: str, *, name: str = "--pytorch") -> tuple[str, ...]:
 
     Args:
         text: Words separated by commas: those of `WORDS`, ``all``, or ``none``, which discards the
-            words before it.
+            words before it. ``memory`` stands for ``all``, too.
         name: The flag, for errors.
 
     Raises:
@@ -32,6 +33,8 @@ def parse_pytorch(text: str, *, name: str = "--pytorch") -> tuple[str, ...]:
             found.clear()
         elif word == ALL:
             found += OF_ALL
+        elif word == MEMORY:  # memory is that of modules, phases and steps
+            found += (*OF_ALL, MEMORY)
         elif word in WORDS:
             found.append(word)
         else:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.memory.blocks import MOST_BYTES, replayed
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize_rows
 from warpline.schema.labels import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
@@ -20,7 +21,6 @@ _ALLOCATION = next(v for v, label in MEMORY_OPERATIONS.items() if label == "Allo
 _ON_DEVICE = next(v for v, label in ALLOCATOR_DEVICES.items() if label == "Device")
 _NOTHING = -1
 _TIME = 3  # position of time_ns in Allocations
-_MOST_BYTES = 1 << 50  # larger sizes are invalid: no machine has this much memory
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,20 @@ def allocations(trace: Trace) -> Allocations:
 
 
 @derived
+def place_of_rows(trace: Trace) -> I64:
+    """Return the place in `allocations` of each row of `allocator_event`."""
+    events = allocations(trace)
+    own = np.flatnonzero(events.allocator == FRAMEWORK)
+    place = np.empty(len(own), np.int64)
+    place[events.row[own]] = own
+    return place
+
+
+@derived
 def memory_peaks(trace: Trace) -> tuple[Peak, ...]:
     """Return the peak of each pool in `Allocations.pools`, in that order."""
     events = allocations(trace)
-    until = _released_at(events)
+    until = until_next(trace)
     return tuple(_peak(events, until, number) for number in range(len(events.pools)))
 
 
@@ -147,11 +157,13 @@ def _peak(events: Allocations, until: I64, number: int) -> Peak:
     )
 
 
-def _released_at(events: Allocations) -> I64:
+@derived
+def until_next(trace: Trace) -> I64:
     """Return for each allocation the position of the event that ends it, len(events) if none.
 
     The next event at the same address ends it: a free, or an allocation if the free was dropped.
     """
+    events = allocations(trace)
     until = np.full(len(events), len(events))
     known = np.flatnonzero(events.has_address)
     if not len(known):
@@ -207,7 +219,7 @@ def _running(group: I64, change: I64) -> I64:
 
 def _plausible(bytes_: I64) -> I64:
     """Return sizes, with 0 for invalid ones from damaged files, whose sums would overflow."""
-    return np.where(np.abs(bytes_) <= _MOST_BYTES, bytes_, 0)
+    return np.where(np.abs(bytes_) <= MOST_BYTES, bytes_, 0)
 
 
 def _no_events() -> _Events:
@@ -246,7 +258,7 @@ def _of_framework(trace: Trace) -> _Events:
     on_device = columns["memory"].values == _ON_DEVICE
     knows_host = bool((total.filled(0)[~on_device] > 0).any())
     size = _plausible(columns["bytes"].values)
-    return _Events(
+    events = _Events(
         pool_keys=(
             columns["process_id"].values.astype(np.int64),
             columns["device_id"].filled(_NOTHING).astype(np.int64),
@@ -260,6 +272,37 @@ def _of_framework(trace: Trace) -> _Events:
         has_total=total.is_valid() & (on_device | knows_host),
         reserved=_plausible(reserved.filled(0)),
         has_reserved=reserved.is_valid() & on_device,
+    )
+    return _with_history(trace, events)
+
+
+def _with_history(trace: Trace, events: _Events) -> _Events:
+    """Return events with the sizes and sums of PyTorch's allocator, where these were replayed."""
+    if not trace.has("segment_event") or not trace.row_count("segment_event"):
+        return events
+    found, blocks = replayed(trace), replayed(trace).blocks
+    change, total, reserved = events.change.copy(), events.total.copy(), events.reserved.copy()
+    is_replayed = np.zeros(len(change), np.bool_)
+    existing = trace.columns("allocator_event", "is_existing")["is_existing"].filled(0) > 0
+    for number in np.flatnonzero(found.is_history).tolist():
+        timeline, own = found.timelines[number], blocks.of(number)
+        known = np.flatnonzero(timeline.row >= 0)
+        rows = timeline.row[known]
+        is_replayed[rows] = True
+        total[rows] = timeline.allocated_bytes[known]
+        if timeline.reserved_bytes is not None:
+            reserved[rows] = timeline.reserved_bytes[known]
+        change[blocks.row[own]] = blocks.bytes[own]
+        freed = own[blocks.last[own] < len(timeline.row)]
+        change[timeline.row[blocks.last[freed]]] = -blocks.bytes[freed]
+        before = np.sort(rows[existing[rows]])
+        total[before] = np.cumsum(change[before])
+    return events._replace(
+        change=change,
+        total=total,
+        has_total=events.has_total | is_replayed,
+        reserved=reserved,
+        has_reserved=events.has_reserved | is_replayed,
     )
 
 

@@ -13,6 +13,8 @@ from warpline.ops.arrays import I64
 from warpline.ops.join import Lookup
 from warpline.trace import Trace
 
+_NO_THREAD = -1
+
 
 class MemoryOfCalls(NamedTuple):
     """Bytes allocated minus bytes freed by each call, excluding nested calls.
@@ -78,7 +80,7 @@ def _around(trace: Trace, calls: OperatorCalls, events: Allocations, chosen: I64
     row, found = np.zeros(len(events), np.int64), np.zeros(len(events), np.bool_)
     own = np.flatnonzero(events.allocator == FRAMEWORK)
     if len(own) and len(chosen):
-        thread = trace.columns("allocator_event", "thread_id")["thread_id"].values
+        thread = trace.columns("allocator_event", "thread_id")["thread_id"].filled(_NO_THREAD)
         inside = calls.among(chosen, events.time_ns[own], thread[events.row[own]].astype(np.int64))
         row[own], found[own] = inside
     return Lookup(row, found)

@@ -16,6 +16,8 @@ from warpline.ops.group import distinct_values
 from warpline.trace import Trace
 
 HOST = "Host"
+ON_GPU = frozenset({"Device", "Device Static", "Array"})
+"""Kinds of memory that are parts of a GPU's memory."""
 
 
 class Operators(NamedTuple):
@@ -76,3 +78,13 @@ def counting_notes(trace: Trace) -> tuple[str, ...]:
         return ()
     what = ", ".join(named)
     return (f"bytes in use of {what} are summed from the start of the recording",)
+
+
+def device_bytes(trace: Trace, pool: Pool) -> int | None:
+    """Return the size of the memory of the GPU that a pool is on; None for the host, or unknown."""
+    if pool.memory not in ON_GPU or pool.device < 0:
+        return None
+    known: int | None = trace.columns("device", "memory_bytes")["memory_bytes"].to_list()[
+        pool.device
+    ]
+    return known or None

@@ -132,6 +132,32 @@ def _place_between(trace: Trace, time_ns: I64, thread: I64, rest: I64, found: Pl
         found.is_between[at] = True
 
 
+class Spans(NamedTuple):
+    """Outermost intervals of CPU threads with a phase.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        phase: Shape (n,), int8, members of `Phase`.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    phase: I8
+
+
+@derived
+def spans_of_phases(trace: Trace) -> Spans:
+    """Return the outermost calls of modules, functions of autograd, and ranges of optimizers."""
+    scopes = _scopes(trace)
+    outer = np.flatnonzero(scopes.is_outermost)
+    return Spans(
+        scopes.start_ns[outer], scopes.end_ns[outer], scopes.thread[outer], scopes.phase[outer]
+    )
+
+
 @derived
 def has_places(trace: Trace) -> bool:
     """Return whether modules, backward functions or optimizers were recorded."""

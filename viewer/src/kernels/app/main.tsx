@@ -2,32 +2,13 @@
 
 import { effect } from "@preact/signals";
 import { render } from "preact";
+import { startTheme } from "../../base/theme-switch";
 import { readHead } from "../data/document";
 import { blocksOf, Store } from "../data/store";
 import { parseAddress } from "../views/address";
 import { onKey } from "../views/keys";
 import { Model } from "../views/model";
 import { Page } from "../views/page";
-
-function startTheme(model: Model): void {
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const follow = (): void => {
-    model.theme.value = dark.matches ? "dark" : "light";
-  };
-  follow();
-  dark.addEventListener("change", follow);
-  let isPaper = false; // paper is white, and browsers print no backgrounds
-  const show = (): void => {
-    document.documentElement.dataset["theme"] = isPaper ? "light" : model.theme.value;
-  };
-  const print = (is: boolean): void => {
-    isPaper = is;
-    show();
-  };
-  window.addEventListener("beforeprint", () => print(true));
-  window.addEventListener("afterprint", () => print(false));
-  effect(show);
-}
 
 /** Synchronizes the URL fragment and the page in both directions. */
 function startAddress(model: Model): void {
@@ -64,7 +45,7 @@ function start(): void {
   try {
     const model = new Model(new Store(readHead(text), blocksOf(document)));
     Object.assign(window, { warpline: { model } });
-    startTheme(model);
+    startTheme(model.theme);
     startAddress(model);
     const run = async (): Promise<void> => {
       await model.start();
