@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from warpline import progress
 from warpline.errors import CorruptTraceError, InputError
 
 # Names of opcodes, as in pickletools, of those that are refused.
@@ -71,6 +72,7 @@ _MOST_DEPTH = 64  # of containers whose items are under way
 _MOST_INTEGER_BYTES = 9  # 64 bits without a sign
 _BYTES_PER_CONTAINER = 6  # real files have more: each item of a container has a key or a value
 _FREE_CONTAINERS = 1 << 12
+_BYTES_PER_REPORT = 1 << 20
 
 # The rest of a list of which all items are known already, such as a stack of frames that were met
 # before. Python writes longer lists in several parts.
@@ -97,7 +99,8 @@ def load(content: bytes, name: str, *, hint: str | None = None) -> Any:
     if len(content) < 2 or content[0] != 0x80 or content[1] not in _PROTOCOLS:
         raise InputError(f"{name} is not a pickle of protocol 2 to 5")
     try:
-        return _Pickle(content, name, hint).value()
+        with progress.task("Reading", len(content)) as advance:
+            return _Pickle(content, name, hint, advance).value()
     except (IndexError, struct.error):  # of the content, the stack or the memo
         raise CorruptTraceError(f"{name} is truncated or damaged", hint="write it again") from None
     except UnicodeDecodeError:
@@ -107,10 +110,14 @@ def load(content: bytes, name: str, *, hint: str | None = None) -> Any:
 class _Pickle:
     """The stack machine."""
 
-    def __init__(self, content: bytes, name: str, hint: str | None) -> None:
+    def __init__(
+        self, content: bytes, name: str, hint: str | None, advance: Callable[[int], None]
+    ) -> None:
         self._content = content
         self._name = name
         self._hint = hint
+        self._advance = advance
+        self._reported = 0  # bytes
         self._memo: list[Any] = []
         self._known: dict[bytes, tuple[Any, ...]] = {}  # lists by their items, as written
         self._containers = 0
@@ -238,6 +245,9 @@ class _Pickle:
         return place + 8  # how much may be read ahead
 
     def _mark(self, place: int) -> None:
+        if place - self._reported > _BYTES_PER_REPORT:
+            self._advance(place - self._reported)
+            self._reported = place
         if len(self._below) == _MOST_DEPTH:
             self._refuse(place, f"data nested more than {_MOST_DEPTH} deep")
         self._below.append(self._stack)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support import memory_histories
+from support import memory_histories, memory_snapshots
 from support.browsing import violations
 
 import warpline
@@ -67,6 +67,22 @@ def test_the_peak_is_that_of_the_tables(show, snapshot, by):
     assert sizes == [10 * MIB, 8 * MIB, 4 * MIB]
     assert total == pool[0]
     assert "3.000 ms, after 3 of 13" in viewer.find(".layer-list").inner_text()
+
+
+def test_kinds_of_a_real_snapshot_are_those_of_the_tables(show, data_dir, tmp_path):
+    path = memory_snapshots.unpack(data_dir, "train", tmp_path)
+    kinds = warpline.stats(warpline.open(path), "memory_kinds").to_polars().to_dicts()
+    found = layers(show(path))
+    blocks = {row["kind"]: [row["peak_bytes"]] for row in kinds if row["blocks"] is not None}
+    assert {name: found[name] for name in blocks} == blocks
+    assert sum(map(sum, blocks.values())) == found["allocated"][0]
+    assert sum(row["peak_bytes"] for row in kinds) == kinds_reserved(path)
+
+
+def kinds_reserved(path):
+    """Return the bytes reserved at the peak, as the table of it has them."""
+    rows = warpline.stats(warpline.open(path), "memory_peak").to_polars()
+    return rows["reserved_bytes"][0]
 
 
 def test_every_moment_has_its_blocks(show, snapshot):

@@ -19,6 +19,7 @@ class Program:
 
     def __init__(self, folder, monkeypatch):
         self.torch, self.allocator = fake_torch(monkeypatch)
+        monkeypatch.setattr(memory, "_LEAST_PAUSE_S", 10**9)
         (folder / "pytorch").mkdir()
         self.folder = folder
         self.context = Context(str(folder), "", frozenset(["memory"]))
@@ -136,6 +137,26 @@ def test_a_full_ring_is_written_and_nothing_is_lost(program, monkeypatch):
     assert program.agent.ranges == ["warpline:write memory events"] * 3
 
 
+def test_events_are_written_from_time_to_time(program, monkeypatch):
+    for name in ("_LEAST_PAUSE_S", "_PAUSES", "_CHECK_S"):
+        monkeypatch.setattr(memory, name, 0)
+    program.start()
+    program.torch.cuda.init()
+    for _ in range(3):
+        program.allocator.free(program.allocator.allocate(10))
+        program.call_module()
+        program.call_module()  # nothing new
+        assert len(unwritten(program.folder)) == 1
+    (files,) = piece_files(program.folder).values()
+    assert len(files) == 3
+    program.allocator.allocate(20)
+    pieces = program.pieces()
+    assert [actions(piece).count("alloc") for piece in pieces] == [1] * 4
+    assert [piece.head["missing"] for piece in pieces] == [[0]] * 4
+    clocks = [piece.head["clocks"] for piece in pieces]
+    assert sorted(clocks) == clocks
+
+
 def test_entries_that_the_ring_has_dropped_are_counted(program, monkeypatch):
     monkeypatch.setattr(memory, "_MOST_ENTRIES", 20)
     program.start()
@@ -157,8 +178,8 @@ def test_a_long_pause_and_too_many_events_end_it(program, monkeypatch):
         program.allocator.allocate(10)
         program.call_module()
     assert program.allocator.enabled is None
-    assert len(program.pieces()) == 1
-    assert ["while recording paused" in note for note in program.notes()] == [True]
+    assert len(program.pieces()) == 2  # what was there when the pause began, and then
+    assert ["in a long pause" in note for note in program.notes()] == [True]
 
 
 # What the program itself asks of torch

@@ -219,3 +219,29 @@ def test_tensors_without_memory_and_of_other_kinds(recorded):
     Model()(torch.ones(2, 3), Odd())
     found = recorded.bytes_by_name("Parameter")
     assert found == {"Model.lazy.weight": 48, "Model.lazy.bias": 16, "Model.strided": 52}
+
+
+def test_tensors_that_hold_others(recorded):
+    recorded.start()
+
+    class Pair(torch.Tensor):  # type: ignore[misc]
+        @staticmethod
+        def __new__(cls, first, second):
+            made = torch.Tensor._make_wrapper_subclass(cls, first.shape)
+            made.first, made.second = first, second
+            return made
+
+        def __tensor_flatten__(self):
+            return ["first", "second"], None
+
+        @classmethod
+        def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+            raise TypeError("not this one")
+
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x):
+            return x.first
+
+    Model()(Pair(torch.ones(2), torch.ones(4)))
+    (seen,) = [line[3] for line in recorded.lines() if line[0] == "seen"]
+    assert [size for *_, size in seen] == [8, 16]

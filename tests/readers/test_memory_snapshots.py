@@ -16,6 +16,7 @@ from support import memory_snapshots
 
 import warpline
 from warpline.cli import main
+from warpline.derived.memory.allocations import memory_peaks
 from warpline.errors import CorruptTraceError, InputError, UnknownFormatError
 from warpline.trace import Trace
 
@@ -116,6 +117,8 @@ def test_the_timeline_is_that_of_torchs_viewer(
     last, most = events["total_reserved_bytes"][-1], events["total_reserved_bytes"].max()
     assert last == stats["reserved_bytes.all.current"]
     assert most == stats["reserved_bytes.all.peak"]
+    (peak,) = memory_peaks(trace)
+    assert peak.allocated_bytes == stats["allocated_bytes.all.peak"]
 
 
 def cut(snapshot: dict[str, Any], first: int) -> dict[str, Any]:

@@ -138,18 +138,23 @@ class FakeCuda(SimpleNamespace):
         self.is_ready = True
 
 
-def fake_torch(monkeypatch: Any) -> tuple[Any, FakeAllocator]:
-    """Return a stand-in that is sys.modules["torch"] during the test, and its allocator."""
-    allocator, torch = FakeAllocator(), ModuleType("torch")
-    own = SimpleNamespace(
+def make_torch(torch: Any) -> FakeAllocator:
+    """Make a module a stand-in; return its allocator."""
+    allocator = FakeAllocator()
+    torch._C = SimpleNamespace(
         _cuda_record_memory_history=allocator.record,
         _cuda_memorySnapshot=allocator.snapshot,
         _cuda_isHistoryEnabled=lambda: allocator.enabled is not None,
     )
-    monkeypatch.setattr(torch, "_C", own, raising=False)
-    monkeypatch.setattr(torch, "cuda", FakeCuda(own, allocator), raising=False)
+    torch.cuda = FakeCuda(torch._C, allocator)
+    return allocator
+
+
+def fake_torch(monkeypatch: Any) -> tuple[Any, FakeAllocator]:
+    """Return a stand-in that is sys.modules["torch"] during the test, and its allocator."""
+    torch = ModuleType("torch")
     monkeypatch.setitem(sys.modules, "torch", torch)
-    return torch, allocator
+    return torch, make_torch(torch)
 
 
 class FakeAgent:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+from support import memory_snapshots
+
+import warpline
 from warpline.derived.memory.device_peaks import DevicePeak, device_peaks
 from warpline.trace import MemorySource, Trace
 
@@ -53,6 +59,7 @@ def test_readings_alone_give_what_was_not_there_before() -> None:
         source="readings",
         has_readings=True,
         limit_bytes=900 * MIB,
+        taken_bytes=600 * MIB,
         allocated_bytes=None,
     )
 
@@ -82,9 +89,26 @@ def test_the_framework_says_what_it_had_allocated() -> None:
         "device_id": [0, 0],
         "operation": [ALLOCATION, ALLOCATION],
         "bytes": [10 * MIB, 20 * MIB],
+        "address": [1 << 30, 1 << 31],
         "total_allocated_bytes": [10 * MIB, 30 * MIB],
         "total_reserved_bytes": [20 * MIB, 40 * MIB],
     }
     (peak,) = device_peaks(trace(allocator_event=events))
     assert (peak.peak_bytes, peak.allocated_bytes) == (40 * MIB, 30 * MIB)
     assert peak.source == "the framework's allocator"
+
+
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
+def test_memory_that_pytorch_can_return_is_not_needed(
+    data_dir: Path, tmp_path: Path, name: str
+) -> None:
+    sums = json.loads((data_dir / "memory" / "sums.json").read_text())[name]["memory_stats"]
+    (peak,) = device_peaks(warpline.open(memory_snapshots.unpack(data_dir, name, tmp_path)))
+    active, reserved = (sums[f"{of}_bytes.all.peak"] for of in ("active", "reserved"))
+    split = sums["inactive_split_bytes.all.peak"]
+    assert peak.taken_bytes == reserved
+    assert peak.allocated_bytes == sums["allocated_bytes.all.peak"]
+    assert peak.source == "the framework's allocator, less what PyTorch can return"
+    # At the peak, free parts of segments in use are at most as large as ever.
+    assert active <= peak.peak_bytes <= min(active + split, reserved)
+    assert peak.peak_bytes == active or split

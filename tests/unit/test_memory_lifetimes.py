@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from support import caching_allocator, kineto_files, memory_histories
+from support import caching_allocator, kineto_files, memory_histories, memory_snapshots
 from support.kineto_files import PID, event
 
 import warpline
 from warpline.derived.memory.allocations import allocations, memory_peaks
 from warpline.derived.memory.labels import (
+    BYS,
     labels_of_allocations,
     line_of_stack,
     short_lines,
@@ -56,6 +59,20 @@ def test_every_state_of_a_profile_has_its_blocks(name, tmp_path_factory):
     check(warpline.open(kineto_files.unpack(name, tmp_path_factory.getbasetemp())))
 
 
+@pytest.mark.parametrize("name", memory_snapshots.NAMES)
+def test_peaks_are_those_of_torch(name, data_dir, tmp_path):
+    trace = warpline.open(memory_snapshots.unpack(data_dir, name, tmp_path))
+    check(trace)
+    stats = json.loads((data_dir / "memory" / "sums.json").read_text())[name]["memory_stats"]
+    (row,) = warpline.stats(trace, "memory_sum").to_polars().to_dicts()
+    assert row["peak_bytes"] == stats["allocated_bytes.all.peak"]
+    assert row["end_bytes"] == stats["allocated_bytes.all.current"]
+    assert row["reserved_bytes"] == stats["reserved_bytes.all.peak"]
+    for table in ("memory_peak", *(f"memory_peak:{by}" for by in BYS)):
+        rows = warpline.stats(trace, table).columns["in_use_bytes"].to_list()
+        assert sum(rows) == row["peak_bytes"]
+
+
 def memory(ts, size, address, total):
     args = {"Bytes": size, "Addr": address, "Device Type": 1, "Device Id": 0}
     args |= {"Total Allocated": total, "Total Reserved": 4096}
@@ -76,6 +93,7 @@ def test_blocks_that_were_there_are_known_from_their_frees(tmp_path):
     ]
     assert found.peak == 1
     assert found.in_use(1).tolist() == [0, 1]
+    assert found.reserved_bytes is not None
     assert found.reserved_bytes.tolist() == [4096] * 4
 
 

@@ -35,6 +35,7 @@ def made(step_ns: float | None, peak: int | None, **more: Any) -> Attempt:
         predicting.PEAK: peak,
         predicting.LIMIT: 80 * GIB,
         "memory_source": "CUDA allocations, context included",
+        "taken_memory_bytes": peak,
         "allocated_bytes": None,
         "gpu": "NVIDIA H100",
         "note": None,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from support import captures
+from support import captures, memory_snapshots
 from support.any_trace import any_traces
 from support.viewer_container import Decoded
 
@@ -428,6 +428,13 @@ def test_memory_is_what_was_allocated_and_not_released():
     values = [(event.start_ns, event.value) for event in found.events("gpu0/memory")]
     # 80 bytes allocated before the recording are freed in it: they count from its start.
     assert values == [(10, 130), (20, 180), (30, 80), (40, 0)]
+
+
+def test_memory_of_a_snapshot_ends_as_it_was_taken(data_dir, tmp_path):
+    found = decoded(warpline.open(memory_snapshots.unpack(data_dir, "flush", tmp_path)))
+    for key, most in (("allocated", 1_574_961_152), ("reserved", 1_660_944_384)):
+        values = [event.value for event in found.events(f"gpu0/total_{key}_bytes")]
+        assert (max(values), values[-1]) == (most, 1 << 30)
 
 
 def test_the_longest_events_of_each_row_are_the_last_to_go(capture, make):

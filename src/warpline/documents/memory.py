@@ -8,7 +8,6 @@ from warpline.derived.memory.labels import By
 from warpline.documents.tables import compute
 from warpline.errors import MissingTableError
 from warpline.result import (
-    ANALYSES,
     RULES,
     Document,
     Field,
@@ -25,14 +24,11 @@ from warpline.units import Unit
 
 FINDINGS = "memory_findings"
 PEAK = "memory_peak"
-SUM, PHASES, LEAKS = "memory_sum", "memory_phases", "memory_leaks"
-_FIRST = (SUM,)
-_LAST = tuple(name for name in (PHASES, LEAKS) if name in ANALYSES)  # TODO
+_FIRST, _LAST = ("memory_sum", "memory_kinds"), ("memory_phases", "memory_leaks")
 _RULES = (
     *("memory-growth", "fragmentation", "cache-flush", "activation-memory"),
     *("optimizer-state-memory", "gpu-memory-full", "allocator"),
 )
-KINDS: By = "kind"
 _HOLDERS: tuple[By, ...] = ("line", "module", "operator")  # the most telling first
 _NEEDS = ("allocator_event", "memory_event")
 _HINT = "profile with --pytorch=memory or with --cuda-memory-usage=true"
@@ -58,8 +54,8 @@ def document(run: Run, by: By | None = None) -> Document:
     trace = run.trace
     require_allocations(trace)
     plugins.load("analyses")
-    named = [f"{PEAK}:{each}" for each in (KINDS, *((by,) if by else _HOLDERS))]
-    tables = [*_FIRST, *dict.fromkeys(named), *_LAST]
+    named = (f"{PEAK}:{each}" for each in ((by,) if by else _HOLDERS))
+    tables = [*_FIRST, *named, *_LAST]
     sections: list[Result | Skipped] = []
     with progress.task("Computing tables", len(tables) + 1) as advance:
         for table in tables:
@@ -99,7 +95,7 @@ def require_allocations(trace: Trace) -> None:
 def _findings(run: Run) -> Result:
     """Return what the rules about memory found, the most severe first."""
     found: list[Finding] = []
-    for name in filter(RULES.__contains__, _RULES):  # TODO
+    for name in _RULES:
         judged = RULES.get(name).judge(run)
         found += [] if isinstance(judged, Skipped) else judged
     found.sort(key=lambda item: severity_rank(item.severity))

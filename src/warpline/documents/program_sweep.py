@@ -28,9 +28,10 @@ _NUMBERS = (
     Field("step_min_ns", Unit.NS, "Least of the runs' medians.", "Min (ms)", 1e-6, 3),
     Field("step_max_ns", Unit.NS, "Largest of the runs' medians.", "Max (ms)", 1e-6, 3),
     Field("items_per_s", Unit.NONE, "Items per second.", "Items/s", 1.0, 1, is_optional=True),
-    _memory("peak_memory_bytes", "GPU memory that the program takes at its peak.", "Peak (GiB)"),
+    _memory("peak_memory_bytes", "GPU memory that the program needs at its peak.", "Peak (GiB)"),
     _memory("predicted_memory_bytes", "The peak predicted before the run.", "Predicted (GiB)"),
     _memory("predicted_error_bytes", "Error of the predicted peak.", "+/- (GiB)"),
+    _memory("taken_memory_bytes", "Most GPU memory taken, caches included.", "Taken (GiB)"),
     _memory("allocated_bytes", "Allocated by the framework at its peak.", "Allocated (GiB)"),
     _memory("memory_limit_bytes", "GPU memory that was free for the program.", "Limit (GiB)"),
     Field("busy_ratio", Unit.RATIO, "GPU busy time.", "Busy (%)", 100.0, 1, is_optional=True),
@@ -93,6 +94,7 @@ def _point(
         "memory_source": next((of["memory_source"] for of in results if of["memory_source"]), None)
         if all("memory_source" in of for of in results)
         else None,
+        "taken_memory_bytes": max(_known(results, "taken_memory_bytes"), default=None),
         "allocated_bytes": max(_known(results, "allocated_bytes"), default=None),
         "predicted_memory_bytes": predicted.bytes if predicted else None,
         "predicted_error_bytes": predicted.error_bytes if predicted else None,
@@ -178,6 +180,8 @@ def _row(point: Mapping[str, Any], names: Mapping[str, str], *, is_screen: bool)
 def _is_shown(field: Field, rows: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> bool:
     if field.name in _HIDDEN_ON_SCREEN or (field.name in _ONLY_OF_REPEATS and known["repeat"] == 1):
         return False
+    if field.name == "taken_memory_bytes":  # where it differs from the peak
+        return any(row[field.name] != row["peak_memory_bytes"] for row in rows)
     return field.name == "step_ns" or any(row[field.name] is not None for row in rows)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from warpline import plugins
-from warpline.derived.memory.device_peaks import DevicePeak, device_peaks
+from warpline.derived.memory.device_peaks import READINGS, DevicePeak, device_peaks
 from warpline.documents.diagnosis import diagnosis
 from warpline.errors import WarplineError
 from warpline.result import Diagnosis
@@ -42,6 +42,7 @@ def measured(trace: Trace, steps: str | None = None) -> dict[str, Any]:
         PEAK: fullest.peak_bytes if fullest else None,
         LIMIT: fullest.limit_bytes if fullest else None,
         "memory_source": _source(fullest) if fullest else None,
+        "taken_memory_bytes": fullest.taken_bytes if fullest else None,
         "allocated_bytes": fullest.allocated_bytes if fullest else None,
         "gpu": _name(trace, fullest.device if fullest else 0),
         "has_failed_allocation": _ends_without_memory(trace),
@@ -78,7 +79,7 @@ def _fullness(peak: DevicePeak) -> float:
 
 
 def _source(peak: DevicePeak) -> str:
-    if peak.source == "readings":
+    if peak.source == READINGS:
         return "readings of the driver, which may miss short peaks"
     return f"{peak.source}{', context included' if peak.has_readings else ', without the context'}"
 

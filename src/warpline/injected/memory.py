@@ -1,9 +1,9 @@
 """The memory of GPUs: the history of torch's caching allocator.
 
 Torch records it itself: an entry for each allocation and free, with Python's stack, in a ring per
-GPU. The ring is written to the session, as a piece, when it is nearly full and when the program
-ends; the pieces follow each other without a gap. A piece has the segments and blocks at its end,
-so all that was there at its beginning follows from it.
+GPU. The ring is written to the session, as a piece, from time to time, when it is nearly full and
+when the program ends; the pieces follow each other without a gap. A piece has the segments and
+blocks at its end, so all that was there at its beginning follows from it.
 
 Torch has one history. It is the program's as soon as that asks for it: ours ends before, and a
 piece is made of the program's before it is cleared. Programs that ask torch for a snapshot, or
@@ -28,8 +28,10 @@ from .memory_pieces import write_piece
 
 _MOST_ENTRIES = 200_000  # in torch's ring: 150 MB
 _NEARLY_FULL = 140_000
-_MOST_IN_ALL = 3_000_000  # entries of a process: then no more is recorded
+_MOST_IN_ALL = 2_000_000  # entries of a process: then no more is recorded
 _CHECK_S = 0.5  # between looks at how full the ring is
+_LEAST_PAUSE_S = 2.0  # between pieces; a program that is killed loses as much
+_PAUSES = 50  # as long as writing a piece: the program waits for that
 
 _NOBODY, _OURS, _PROGRAMS = "nobody", "ours", "the program's"
 
@@ -75,12 +77,13 @@ class History:
         self._is_over = False
         self._pieces = 0
         self._entries = 0
-        self._counts: dict[
-            int, int
-        ] = {}  # of a GPU's events before the next piece, as torch counts
+        # The events of each GPU before the next piece, as torch counts them; None before the first.
+        self._counts: dict[int, int] | None = None
         self._stats: list[dict[str, Any]] = []
-        self._clocks: list[list[int]] = []
+        self._clocks: list[int] = []
         self._checked_s = 0.0
+        self._due_s = 0.0  # when to write the next piece
+        self._was_recording = True
         self._place = context.guarded("memory", self.safe_place)
         self._when_ready = context.guarded("memory", self._begin_if_wanted)
 
@@ -124,8 +127,12 @@ class History:
         if self._holder != _OURS or now_s - self._checked_s < _CHECK_S:
             return
         self._checked_s = now_s
-        if self._expected_entries() > _NEARLY_FULL:
-            self._next_piece()
+        is_recording = bool(self._context.agent.is_recording())
+        entries = self._expected_entries()
+        is_full, is_due = entries > _NEARLY_FULL, now_s > self._due_s and entries > 0
+        begins_pause, self._was_recording = self._was_recording and not is_recording, is_recording
+        if is_full or begins_pause or (is_recording and is_due):
+            self._next_piece(goes_on=is_recording or not is_full)
 
     def _begin_if_wanted(self) -> None:
         if self._is_over or self._holder != _NOBODY or not self._context.agent.is_recording():
@@ -158,75 +165,88 @@ class History:
         """Take note that a history has begun."""
         self._holder = holder
         self._unwritten.touch()
-        self._clocks = [_clocks()]
+        self._due_s = time.monotonic() + _LEAST_PAUSE_S
+        self._clocks = _clocks()
         self._stats = self._device_stats()
-        if not self._pieces:
+        if self._counts is None:
             self._counts = dict(enumerate(map(_events, self._stats)))
 
-    def _next_piece(self) -> None:
-        """Write a piece, and go on with an empty ring; not during a pause, nor without end."""
-        is_recording, range_ = self._context.agent.is_recording(), self._range
+    def _next_piece(self, *, goes_on: bool) -> None:
+        """Write a piece while the program runs.
+
+        Args:
+            goes_on: Whether recording goes on, if it has not become too much.
+        """
+        goes_on &= self._entries < _MOST_IN_ALL
+        began_s, range_ = time.monotonic(), self._range
         self._context.agent.push(range_, -1)
         try:
-            self._take()
-            self._end_ours()
-            if is_recording and self._entries < _MOST_IN_ALL:
-                self._begin_ours()
-                return
+            self._take(goes_on=goes_on)
         finally:
             self._context.agent.pop(range_, -1)
-        self._is_over = True
-        why = "while recording paused" if not is_recording else "after many events"
-        self._context.note(
-            f"--pytorch=memory: process {os.getpid()} stopped recording GPU memory {why}, with"
-            f" {self._entries:,} events; record fewer steps"
-        )
+        now_s = time.monotonic()
+        self._due_s = now_s + max(_LEAST_PAUSE_S, _PAUSES * (now_s - began_s))
+        if not goes_on:
+            self._end_ours()
+            self._is_over = True
+            why = "after many events" if self._entries >= _MOST_IN_ALL else "in a long pause"
+            self._context.note(
+                f"--pytorch=memory: process {os.getpid()} stopped recording GPU memory {why}:"
+                f" {self._entries:,} events are recorded"
+            )
 
     @functools.cached_property
     def _range(self) -> int:
         """The range of the time that a piece takes while the program runs."""
         return int(self._context.agent.name("warpline", "write memory events"))
 
-    def _take(self) -> None:
-        """Write the history to a file of the session."""
-        began = self._clocks[0]
+    def _take(self, *, goes_on: bool = False) -> None:
+        """Write the history to a file of the session.
+
+        Args:
+            goes_on: Whether to go on with an empty ring: at once, other threads may be allocating.
+        """
+        holder, began, stats = self._holder, self._clocks, self._stats
         counted = list(map(_events, self._device_stats()))
         snapshot = self._call(self._torch.cuda.memory._snapshot)
-        missing = self._missing(snapshot, counted)
-        stats = self._device_stats()
+        ended = _clocks()
+        if goes_on:
+            self._end_ours()
+            self._begin_ours()
         head = {
-            "holder": self._holder,
-            "clocks": [began, _clocks()],
-            "missing": missing,
-            "most_entries": _MOST_ENTRIES if self._holder == _OURS else None,
+            "holder": holder,
+            "clocks": [began, ended],
+            "missing": self._missing(snapshot, counted),
             "devices": self._devices(len(snapshot["device_traces"])),
-            "stats": [self._stats, stats],
+            "stats": [stats, self._device_stats()],
         }
         path = self._context.file(f"{self._pieces}.memory.jsonl.gz")
-        self._entries += write_piece(path, head, snapshot)
         self._pieces += 1
-        self._unwritten.unlink(missing_ok=True)
-        self._clocks, self._stats = [_clocks()], stats
+        self._entries += write_piece(path, head, snapshot)
+        if not goes_on:
+            self._unwritten.unlink(missing_ok=True)
 
     def _missing(self, snapshot: Any, counted: list[int]) -> list[int]:
         """Return how many allocations and frees of each GPU are not in the history.
 
         Torch's statistics count them. None is missing where the program has reset these.
         """
-        missing = []
+        missing, counts = [], self._counts or {}
         for device, entries in enumerate(snapshot["device_traces"]):
             found = sum(entry["action"] in _COUNTED for entry in entries)
-            before = self._counts.get(device, 0)
+            before = counts.get(device, 0)
             count = counted[device] if device < len(counted) else 0
             lost = max(count - before - found, 0)
-            self._counts[device] = before + found + lost if count >= before else count
+            counts[device] = before + found + lost if count >= before else count
             missing.append(lost)
+        self._counts = counts
         return missing
 
     def _expected_entries(self) -> int:
         """Return about how many entries the fullest ring has: three for most allocations."""
+        before = self._counts or {}
         counts = enumerate(map(_events, self._device_stats()))
-        events = (count - self._counts.get(device, 0) for device, count in counts)
+        events = (count - before.get(device, 0) for device, count in counts)
         return max(events, default=0) * 3 // 2
 
     def _device_stats(self) -> list[dict[str, Any]]:

@@ -77,9 +77,14 @@ class _Stacks:
         self._kept: list[Any] = []
 
     def number(self, parts: Iterable[dict[str, Any]]) -> None:
-        """Replace the frames of entries, segments or blocks by the number of their stack."""
+        """Replace the frames of entries, segments or blocks by the number of their stack.
+
+        What nothing is made of is left out, too.
+        """
         lists, add = self._lists, self._add
         for part in parts:
+            part.pop("compile_context", None)
+            part.pop("user_metadata", None)
             frames = part.get("frames")
             if frames is not None:
                 number = lists.get(id(frames))

@@ -241,18 +241,22 @@ class Tensors:
 
     def _places(self, tensor: Any) -> Iterator[tuple[int, int, int]]:
         """Yield the device, address and bytes of a tensor's memory on a GPU."""
+        flatten = getattr(type(tensor), "__tensor_flatten__", None)
         try:
-            gpu = _gpu(tensor)
-            address = 0 if gpu is None else tensor.data_ptr()
-            if gpu is not None and address:
-                yield gpu, address, _size(tensor)
-                return
-            inner = getattr(type(tensor), "__tensor_flatten__", None)  # DTensor and others like it
-            names = inner(tensor)[0] if inner is not None else ()
+            if (
+                flatten is not None
+            ):  # DTensor and others that hold tensors have no memory themselves
+                inner = [getattr(tensor, name) for name in flatten(tensor)[0]]
+            else:
+                inner = []
+                gpu = _gpu(tensor)
+                address = 0 if gpu is None else tensor.data_ptr()
+                if gpu is not None and address:
+                    yield gpu, address, _size(tensor)
         except _NO_SIZE:  # of a library's own class
             return
-        for name in names:
-            yield from self._places(getattr(tensor, name))
+        for part in inner:
+            yield from self._places(part)
 
 
 class _Optimizer:

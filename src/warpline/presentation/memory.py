@@ -24,11 +24,9 @@ from warpline.units import Unit, format_bytes, format_more_bytes, format_ns, for
 
 _PEAK = "memory_peak:"
 _POOL = ("place", "memory", "allocator", "pid")
-_MOST = 5
-_MOST_KINDS = 12
-_MOST_CHANGES = 8
+_FRAMEWORK = "Framework"
+_MOST, _MOST_CHANGES = 5, 8
 _EARLIER = "Before"
-_TITLES = {"kind": "kind", "line": "line", "module": "module", "operator": "operator"}
 _NOBODY = {
     "kind": "unknown",
     "line": "without a Python stack",
@@ -37,6 +35,34 @@ _NOBODY = {
 }
 _UNNAMED = (None, "Unknown")
 _BEFORE = "allocated before recording"
+# What is shown of tables: the title, and columns with their headings. The first one is a name.
+_SHOWN = {
+    "memory_kinds": (
+        "Memory by kind",
+        (
+            *(("kind", "kind"), ("peak_bytes", "at the peak"), ("peak_ratio", "of reserved")),
+            *(("blocks", "blocks"), ("most_bytes", "most"), ("kept_bytes", "after a step")),
+        ),
+    ),
+    "memory_phases": (
+        "Peak of each phase",
+        (
+            *(("phase", "phase"), ("peak_bytes", "peak"), ("start_bytes", "at its start")),
+            *(
+                ("end_bytes", "at its end"),
+                ("largest_kind", "largest kind"),
+                ("largest_bytes", "bytes"),
+            ),
+        ),
+    ),
+    "memory_leaks": (
+        "Memory that grows from step to step",
+        (
+            *(("line", "line"), ("step_bytes", "per step"), ("grown_bytes", "in all")),
+            *(("steps", "steps"), ("kind", "kind")),
+        ),
+    ),
+}
 
 Record = Mapping[str, Any]
 
@@ -76,19 +102,14 @@ def _blocks(document: Document) -> Iterator[Block]:
     yield Head(document.title, "", _verdict(pool), _remainder(pool))
     if len(pools) > 1:
         yield _of_pools(tables["memory_sum"], pools)
-    of_pool = {
-        name: [one for one in _records(table) if _is_of(one, pool)]
-        for name, table in tables.items()
-        if set(_POOL) <= set(table.columns)
-    }
-    place = f" of {_name_of(pool)}" if len(pools) > 1 else ""
-    for name, rows in of_pool.items():
+    place = f", {_name_of(pool)}" if len(pools) > 1 else ""
+    for name, table in tables.items():
+        rows = [row for row in _records(table) if _is_of(row, pool)]
         by = name.removeprefix(_PEAK)
-        if name.startswith(_PEAK) and any(row[by] not in _UNNAMED for row in rows):
+        if name in _SHOWN and rows and pool["allocator"] == _FRAMEWORK:
+            yield _chosen(table, rows, place)
+        elif name.startswith(_PEAK) and any(row[by] not in _UNNAMED for row in rows):
             yield _holders(by, rows, place)
-    for name, title in (("memory_phases", "Peak of each phase"), ("memory_leaks", "Growth")):
-        if of_pool.get(name):
-            yield _table(title, tables[name], of_pool[name])
     yield from _findings(tables)
     yield Commands(("warpline memory -o memory.html",), "next")
 
@@ -99,11 +120,12 @@ def _blocks_of_two(document: Document) -> Iterator[Block]:
     yield Head(document.title, "", _verdict_of_two(pools), "")
     for name, table in tables.items():
         by = name.removeprefix(_PEAK).removesuffix(":compared")
-        if name.startswith(_PEAK):
-            rows = [row for row in _records(table) if row["delta_in_use_bytes"]]
-            if any(row[by] not in _UNNAMED for row in _records(table)):
-                yield _changes(by, rows)
-    yield from _findings(tables)
+        rows = _records(table)
+        if name == "memory_kinds:compared":
+            yield _changes("kind", "peak_bytes", rows)
+        elif name.startswith(_PEAK) and any(row[by] not in _UNNAMED for row in rows):
+            yield _changes(by, "in_use_bytes", rows)
+    yield from _findings(tables, "Findings after the change")
     yield Commands(("warpline memory -o memory.html",), "next")
 
 
@@ -118,7 +140,8 @@ def _records(table: Result) -> list[Record]:
 
 
 def _is_of(row: Record, pool: Record) -> bool:
-    return all(row[name] == pool[name] for name in _POOL)
+    """Return whether a row is about this memory; tables of GPUs have no columns for the others."""
+    return all(row[name] == pool[name] for name in _POOL if name in row)
 
 
 def _name_of(pool: Record) -> str:
@@ -167,7 +190,6 @@ def _of_pools(table: Result, pools: Sequence[Record]) -> Section:
 
 def _holders(by: str, rows: Sequence[Record], place: str) -> Section:
     """Return the largest rows of a table of the peak."""
-    most = _MOST_KINDS if by == "kind" else _MOST
     labels = [_label(by, row) for row in rows]
     cells = [
         Row(
@@ -178,14 +200,14 @@ def _holders(by: str, rows: Sequence[Record], place: str) -> Section:
                 Cell("-" if row["blocks"] is None else f"{row['blocks']:,}"),
             )
         )
-        for row, label in zip(rows[:most], labels, strict=False)
+        for row, label in zip(rows[:_MOST], labels, strict=False)
     ]
     blocks: list[Block] = [_fitting((by, "bytes", "share", "blocks"), cells)]
-    if len(rows) > most:
-        rest = sum(row["in_use_bytes"] for row in rows[most:])
-        more = f"{plural(len(rows) - most, 'more row')}: {format_bytes(rest)}."
+    if len(rows) > _MOST:
+        rest = sum(row["in_use_bytes"] for row in rows[_MOST:])
+        more = f"{plural(len(rows) - _MOST, 'more row')}: {format_bytes(rest)}."
         blocks.append(Line(more, is_faint=True))
-    return Section(f"At the peak{place}, by {_TITLES[by]}", tuple(blocks))
+    return Section(f"At the peak, by {by}{place}", tuple(blocks))
 
 
 def _label(by: str, row: Record) -> str:
@@ -195,16 +217,18 @@ def _label(by: str, row: Record) -> str:
     return f"{row[by]} (before recording)" if is_earlier and by != "kind" else str(row[by])
 
 
-def _changes(by: str, rows: Sequence[Record]) -> Section:
-    title = f"At the peak, by {_TITLES[by]}"
+def _changes(by: str, value: str, records: Sequence[Record]) -> Section:
+    """Return the rows of a comparison that differ, the largest differences first."""
+    title = f"At the peak, by {by}"
+    rows = [row for row in records if row[f"delta_{value}"]]
     if not rows:
         return Section(title, (Line("No differences."),))
     cells = [
         Row(
             (
                 Cell(_label(by, row), is_code=row[by] is not None),
-                *(_size(row[f"{side}_in_use_bytes"]) for side in ("before", "after")),
-                Cell(format_more_bytes(row["delta_in_use_bytes"])),
+                *(_size(row[f"{side}_{value}"]) for side in ("before", "after")),
+                Cell(format_more_bytes(row[f"delta_{value}"])),
             )
         )
         for row in rows[:_MOST_CHANGES]
@@ -220,18 +244,15 @@ def _size(value: int | None) -> Cell:
     return Cell("-" if value is None else format_bytes(value))
 
 
-def _table(title: str, table: Result, rows: Sequence[Record]) -> Section:
-    """Return the first rows of a table, all columns but those that say which memory it is."""
-    fields = [field for field in table.without_empty().fields if field.name not in _POOL]
-    columns = [_Shown(field.name, _heading(field)) for field in fields]
-    blocks: list[Block] = [_shown(table, columns, rows[:_MOST])]
-    if len(rows) > _MOST:
-        blocks.append(Line(f"{plural(len(rows) - _MOST, 'more row')} not shown.", is_faint=True))
-    return Section(title, tuple(blocks))
-
-
-def _heading(field: Field) -> str:
-    return field.name.removesuffix(f"_{field.unit.value}").replace("_", " ")
+def _chosen(table: Result, rows: Sequence[Record], place: str) -> Section:
+    """Return some columns of a table; of growth, the first rows."""
+    title, names = _SHOWN[table.name]
+    most = _MOST if table.name == "memory_leaks" else len(rows)
+    columns = [_Shown(name, heading) for name, heading in names]
+    blocks: list[Block] = [_shown(table, columns, rows[:most])]
+    if len(rows) > most:
+        blocks.append(Line(f"{plural(len(rows) - most, 'more row')} not shown.", is_faint=True))
+    return Section(f"{title}{place}", tuple(blocks))
 
 
 def _shown(table: Result, columns: Sequence[_Shown], rows: Sequence[Record]) -> Table:
@@ -253,14 +274,14 @@ def _fitting(headings: Sequence[str], rows: Sequence[Row]) -> Table:
     for place, heading in enumerate(headings[1:], 1):
         width = max((len(row.cells[place].text) for row in rows), default=0)
         columns.append(Column(heading, width=width, is_number=True))
-    return Table(columns=tuple(columns), rows=tuple(rows))
+    return Table(columns=tuple(columns), rows=tuple(rows), look="numbers")
 
 
 def _cell(field: Field, value: Any) -> Cell:
     return Cell("-" if value is None else format_value(value, field.unit))
 
 
-def _findings(tables: Mapping[str, Result]) -> Iterator[Block]:
+def _findings(tables: Mapping[str, Result], title: str = "Findings") -> Iterator[Block]:
     rows = _records(tables["memory_findings"]) if "memory_findings" in tables else []
     blocks = tuple(
         FindingBlock(
@@ -276,4 +297,4 @@ def _findings(tables: Mapping[str, Result]) -> Iterator[Block]:
         for number, row in enumerate(rows, 1)
     )
     if blocks:
-        yield Section("Findings", blocks)
+        yield Section(title, blocks)

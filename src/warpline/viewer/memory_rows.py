@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from warpline.derived.memory.allocations import FRAMEWORK, Pool, allocations
 from warpline.ops.arrays import I64, Integers
-from warpline.schema.labels import ALLOCATOR_DEVICES, MEMORY_KINDS, MEMORY_OPERATIONS
+from warpline.schema.labels import MEMORY_KINDS, MEMORY_OPERATIONS
 from warpline.trace import Trace
 from warpline.viewer.names import Names, category
 from warpline.viewer.rows import Events, Row
 
 _ALLOCATION = next(key for key, label in MEMORY_OPERATIONS.items() if label == "Allocation")
-_ON_DEVICE = next(key for key, label in ALLOCATOR_DEVICES.items() if label == "Device")
+_DEVICE = "Device"
 _DEVICE_MEMORY = {
     key for key, label in MEMORY_KINDS.items() if label in {"Device", "Device Static", "Array"}
 }
@@ -48,18 +49,22 @@ def _framework_memory(trace: Trace, names: Names) -> Iterator[Row]:
     """Yield the allocated and the reserved memory of the framework's allocator."""
     if not trace.has("allocator_event") or not trace.row_count("allocator_event"):
         return
-    keys = ("time_ns", "memory", "device_id", "total_allocated_bytes", "total_reserved_bytes")
-    columns = trace.columns("allocator_event", *keys)
-    on_device = (columns["memory"].values == _ON_DEVICE) & columns["device_id"].is_valid()
-    device, time = columns["device_id"].values, columns["time_ns"].values
-    labels = ("allocated memory", "reserved memory")
-    for key, label in zip(keys[3:], labels, strict=True):
-        valid = on_device & columns[key].is_valid()
-        for one in np.unique(device[valid]).tolist():
-            rows = np.flatnonzero(valid & (device == one))
-            rows = rows[np.argsort(time[rows], kind="stable")]
-            values = columns[key].values[rows]
-            yield _row(names, one, key, label, "bytes", time[rows], values)
+    events = allocations(trace)
+    device = np.array([_device_of(pool) for pool in events.pools], np.int64)[events.pool]
+    series = (
+        ("total_allocated_bytes", "allocated memory", events.allocated_bytes, device >= 0),
+        ("total_reserved_bytes", "reserved memory", events.reserved_bytes, events.has_reserved),
+    )
+    for key, label, values, is_known in series:
+        for one in np.unique(device[is_known & (device >= 0)]).tolist():
+            rows = np.flatnonzero(is_known & (device == one))
+            yield _row(names, one, key, label, "bytes", events.time_ns[rows], values[rows])
+
+
+def _device_of(pool: Pool) -> int:
+    """Return the device of a framework's pool; -1 for any other."""
+    is_shown = pool.allocator == FRAMEWORK and pool.memory == _DEVICE
+    return pool.device if is_shown else -1
 
 
 def _row(

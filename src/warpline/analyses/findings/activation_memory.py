@@ -9,7 +9,7 @@ from warpline.derived.memory.kind_sums import kind_sums
 from warpline.derived.memory.kinds import MemoryKind
 from warpline.derived.memory.pressure import severity_of_memory
 from warpline.derived.memory.timelines import timeline_places
-from warpline.result import Evidence, Finding, Skipped, rule
+from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
 from warpline.units import format_bytes, format_ns, format_ratio, plural
 
@@ -20,7 +20,7 @@ _LEAST_RATIO = 0.4  # of the allocated memory at the peak
 
 
 @rule(name=NAME, title=TITLE)
-def activation_memory(run: Run) -> list[Finding] | Skipped:
+def activation_memory(run: Run) -> list[Finding]:
     """Activations that take at least 40% of the memory in use at the peak.
 
     What it finds: GPUs on which at least 40% of the allocated memory at the peak was allocated in
@@ -39,11 +39,8 @@ def activation_memory(run: Run) -> list[Finding] | Skipped:
         2016.
     """
     trace = run.trace
-    timelines = replayed(trace).timelines
-    if not timelines:
-        return Skipped(NAME, "no allocations were recorded", "profile with --pytorch=memory")
     found = []
-    for number, timeline in enumerate(timelines):
+    for number, timeline in enumerate(replayed(trace).timelines):
         peak = timeline.peak
         kinds = kind_sums(trace, number, (peak,))
         size, whole = int(kinds.bytes[int(MemoryKind.ACTIVATION), 0]), timeline.allocated_bytes

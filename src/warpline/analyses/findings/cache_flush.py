@@ -9,7 +9,7 @@ from warpline.derived.memory.fragmentation import Flush, flushes
 from warpline.derived.memory.labels import line_of_stack, short_lines
 from warpline.derived.memory.timelines import timeline_places
 from warpline.derived.python_stacks import texts_of_stacks
-from warpline.result import Evidence, Finding, Skipped, rule
+from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, plural
 
@@ -23,7 +23,7 @@ _EMPTIES = " empty_cache"
 
 
 @rule(name=NAME, title=TITLE)
-def cache_flush(run: Run) -> list[Finding] | Skipped:
+def cache_flush(run: Run) -> list[Finding]:
     """Memory that PyTorch's allocator returns to the driver and gets again.
 
     What it finds: Flushes of the allocator's cache after which at least 10% of the returned memory,
@@ -40,8 +40,6 @@ def cache_flush(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     found = replayed(trace)
-    if not found.is_history.any():
-        return Skipped(NAME, "no memory history was recorded", "profile with --pytorch=memory")
     findings = []
     for number in range(len(found.timelines)):
         costly = [each for each in flushes(trace, number) if _is_costly(each)]

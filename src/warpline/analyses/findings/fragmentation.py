@@ -6,7 +6,7 @@ from warpline.derived.memory.blocks import replayed
 from warpline.derived.memory.fragmentation import Growth, failures, wasteful_growth
 from warpline.derived.memory.pressure import is_tight
 from warpline.derived.memory.timelines import timeline_places
-from warpline.result import Evidence, Finding, Severity, Skipped, rule
+from warpline.result import Evidence, Finding, Severity, rule
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, format_ratio, plural
 
@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 @rule(name=NAME, title=TITLE)
-def fragmentation(run: Run) -> list[Finding] | Skipped:
+def fragmentation(run: Run) -> list[Finding]:
     """Free memory of PyTorch's allocator that was unusable when it needed more.
 
     What it finds: Moments at which the allocator got memory from the driver, or failed to, although
@@ -36,8 +36,6 @@ def fragmentation(run: Run) -> list[Finding] | Skipped:
     """
     trace = run.trace
     found = replayed(trace)
-    if not found.is_history.any():
-        return Skipped(NAME, "no memory history was recorded", "profile with --pytorch=memory")
     return [
         finding for number in range(len(found.timelines)) for finding in _findings(trace, number)
     ]

@@ -7,7 +7,7 @@ from warpline.derived.memory.kind_sums import KindSums, kind_sums
 from warpline.derived.memory.kinds import MemoryKind
 from warpline.derived.memory.pressure import severity_of_memory
 from warpline.derived.memory.timelines import timeline_places
-from warpline.result import Evidence, Finding, Skipped, rule
+from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run, Trace
 from warpline.units import format_bytes, format_ratio, plural
 
@@ -20,7 +20,7 @@ _BITS_RATIO = 0.25  # 8 instead of 32 bits
 
 
 @rule(name=NAME, title=TITLE)
-def optimizer_state_memory(run: Run) -> list[Finding] | Skipped:
+def optimizer_state_memory(run: Run) -> list[Finding]:
     """Optimizer state that takes at least 25% of the memory in use at the peak.
 
     What it finds: GPUs on which the optimizer keeps at least 25% of the allocated memory at the
@@ -34,11 +34,8 @@ def optimizer_state_memory(run: Run) -> list[Finding] | Skipped:
     Source: Rajbhandari et al., ZeRO, 2020; Dettmers et al., 8-bit Optimizers, 2022.
     """
     trace = run.trace
-    timelines = replayed(trace).timelines
-    if not timelines:
-        return Skipped(NAME, "no allocations were recorded", "profile with --pytorch=memory")
     found = []
-    for number, timeline in enumerate(timelines):
+    for number, timeline in enumerate(replayed(trace).timelines):
         peak = timeline.peak
         kinds = kind_sums(trace, number, (peak,))
         size = int(kinds.bytes[int(MemoryKind.OPTIMIZER), 0])

@@ -79,8 +79,8 @@ def memory_kinds(trace: Trace, arguments: Arguments) -> Result:
         torch.cuda.memory_stats). Cached is other reserved memory. All kinds sum to the reserved
         bytes.
     Limits: What neither roles nor passes decide is Unknown: inputs in snapshots, workspaces of
-        libraries, results that the program keeps. Without roles, parameters and buffers cannot be
-        told apart. Free parts of expandable segments count as cached, as in PyTorch.
+        libraries, results that the program keeps. Without roles, parameters and buffers are one
+        kind. Free parts of expandable segments count as cached, as in PyTorch.
     Source: torch.cuda.memory_stats; categories of torch.profiler's memory timeline.
     """
     run, by_step = run_of(trace, arguments), _BY_STEP in arguments
@@ -92,7 +92,7 @@ def memory_kinds(trace: Trace, arguments: Arguments) -> Result:
         rows += _of_steps(run, number) if by_step else _of_peak(run, number)
     columns = _columns(trace, rows)
     columns["step"] = Numbers(np.array([row.step for row in rows], np.int64))
-    fields = (_STEP, *FIELDS) if by_step else FIELDS
+    fields = (*FIELDS, _STEP) if by_step else FIELDS
     key = (*KEY, "step") if by_step else KEY
     ordered = {field.name: columns[field.name] for field in fields}
     return Result(":".join((NAME, *arguments)), TITLE, fields, ordered, key, history_notes(trace))

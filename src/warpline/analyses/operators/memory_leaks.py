@@ -30,7 +30,7 @@ TITLE = "GPU memory that grows from step to step"
 HINT = "profile at least 4 steps with --pytorch=modules,memory"
 FIELDS = (
     Field("step_bytes", Unit.BYTES, "Growth per step.", "Per Step (MB)", 1e-6, 3),
-    Field("step_blocks", Unit.RATIO, "Blocks per step.", "Blocks/Step", digits=1),
+    Field("step_blocks", Unit.COUNT, "Blocks per step.", "Blocks/Step", digits=1),
     Field("grown_bytes", Unit.BYTES, "Growth over these steps.", "Growth (MB)", 1e-6, 3),
     Field("grown_blocks", Unit.COUNT, "The same, in blocks.", "Blocks"),
     Field("steps", Unit.COUNT, "Number of steps in which it grows.", "Steps"),

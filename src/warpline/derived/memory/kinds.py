@@ -136,7 +136,7 @@ def _confirmed(kind: I8, recorded: I8, blocks: Blocks, own: I64) -> I8:
     """Return kinds without those that recorded roles do not confirm.
 
     Where gradients or optimizer state were recorded, a block without a role has that kind only if
-    one of the same size at the same address had: such a block is allocated anew in each step.
+    one of the same size at the same address had: such a block is allocated again in each step.
     """
     places = factorize_rows(blocks.address[own], blocks.bytes[own])
     kind = kind.copy()

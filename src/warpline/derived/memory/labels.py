@@ -73,7 +73,7 @@ def line_of_stack(stack: str) -> str:
 
 
 def short_lines(frames: Sequence[str]) -> list[str]:
-    """Return frames with the names of files only, or as many directories as tell them apart."""
+    """Return frames with the names of files only, or with a directory where names repeat."""
     parts = [_FRAME.fullmatch(frame) for frame in frames]
     files = {found["file"] for found in parts if found}
     names = Counter(re.split(r"[/\\]", file)[-1] for file in files)

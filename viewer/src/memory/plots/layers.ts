@@ -6,7 +6,10 @@ import type { Pool } from "../data/pool";
 /** Names with a layer of their own; the others share one. */
 export const MOST_LAYERS = 11;
 export const OTHERS = "Others";
-export const UNKNOWN = "Unknown";
+/** Blocks without a name. */
+export const NAMELESS: Readonly<Record<By, string>> = {
+  kind: "Unknown", module: "Outside modules", line: "Without a Python stack", operator: "Outside operators",
+};
 export const EARLIER = "Before recording";
 
 export type Axis = "time" | "events";
@@ -24,7 +27,7 @@ export function layersOfTexts(pool: Pool, layering: Layering): Int32Array {
   const place = new Map(layering.names.map((name, at) => [name, at]));
   const others = place.get(OTHERS) ?? -1;
   const found = pool.texts[layering.by].map((text) => place.get(text) ?? others);
-  return Int32Array.from([...found, place.get(UNKNOWN) ?? others]);
+  return Int32Array.from([...found, place.get(NAMELESS[layering.by]) ?? others]);
 }
 
 /** Returns the layer of a block. */
@@ -45,14 +48,15 @@ interface Sum {
  */
 export function layeringOf(pools: readonly Pool[], by: By): Layering {
   const sums = new Map<string, Sum>();
-  let [hasUnknown, hasEarlier] = [false, false];
+  const nameless = NAMELESS[by];
+  let [isNameless, hasEarlier] = [false, false];
   for (const { spec, texts, blocks, rest, time } of pools) {
     const own = texts[by].map((name) => ({ name, peak: 0, whole: 0 }));
-    hasUnknown ||= texts[by].includes(UNKNOWN);
+    isNameless ||= texts[by].includes(nameless);
     const codes = blocks.codes[by];
     for (let at = 0; at < codes.length; at++) {
       const code = codes[at] as number;
-      if (code < 0) hasUnknown = true;
+      if (code < 0) isNameless = true;
       const sum = own[code];
       if (!sum) continue;
       const [start, end, bytes] = [blocks.start[at] as number, blocks.end[at] as number, blocks.bytes[at] as number];
@@ -66,12 +70,12 @@ export function layeringOf(pools: readonly Pool[], by: By): Layering {
     hasEarlier ||= rest.some((bytes) => bytes !== 0);
   }
   const size = ({ peak, whole }: Sum): number => Math.max(peak, whole);
-  sums.delete(UNKNOWN);
+  sums.delete(nameless);
   const ranked = [...sums.values()].sort((a, b) => size(b) - size(a));
   const own = ranked.slice(0, MOST_LAYERS);
   const stacked = own.toSorted((a, b) => b.whole - a.whole).map(({ name }) => name);
   const first = hasEarlier ? [EARLIER] : [];
-  const last = [...(ranked.length > own.length ? [OTHERS] : []), ...(hasUnknown ? [UNKNOWN] : [])];
+  const last = [...(ranked.length > own.length ? [OTHERS] : []), ...(isNameless ? [nameless] : [])];
   return { by, names: [...first, ...stacked, ...last], colors: [...first.map(() => null), ...stacked.map((_, at) => at), ...last.map(() => null)] };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { BYS, type PoolSpec, type Texts } from "../data/document";
 import { allocatedOf, inSteps, type Pool } from "../data/pool";
-import { blocksOfState, bytesOfColumns, bytesOfState, EARLIER, layeringOf, MOST_LAYERS, OTHERS, stateAt, statesOfColumns, UNKNOWN } from "./layers";
+import { blocksOfState, bytesOfColumns, bytesOfState, EARLIER, layeringOf, MOST_LAYERS, NAMELESS, OTHERS, stateAt, statesOfColumns } from "./layers";
 import { areaPath, linePath } from "./shapes";
 
 interface Given {
@@ -86,7 +86,7 @@ describe("layers", () => {
     const layering = layeringOf([pool], "kind");
     expect(layering.names.includes(OTHERS)).toBe(names > MOST_LAYERS);
     expect(layering.names.slice(0, 1)).toEqual([EARLIER]);
-    expect(layering.names.includes(UNKNOWN)).toBe(true);
+    expect(layering.names.includes(NAMELESS.kind)).toBe(true);
     const states = statesOfColumns(pool, "events", 0, 200, 50);
     const layers = bytesOfColumns(pool, layering, states);
     states.forEach((state, column) => {
@@ -107,9 +107,9 @@ describe("layers", () => {
   });
 
   it("that are named unknown are those without a name", () => {
-    const pool = poolOf([{ start: 0, end: 3, bytes: 5, code: 0 }, { start: 0, end: 2, bytes: 2, code: -1 }], [UNKNOWN], 3);
+    const pool = poolOf([{ start: 0, end: 3, bytes: 5, code: 0 }, { start: 0, end: 2, bytes: 2, code: -1 }], [NAMELESS.kind], 3);
     const layering = layeringOf([pool], "kind");
-    expect(layering).toEqual({ by: "kind", names: [UNKNOWN], colors: [null] });
+    expect(layering).toEqual({ by: "kind", names: [NAMELESS.kind], colors: [null] });
     expect(bytesOfState(pool, layering, 1)).toEqual([7]);
   });
 });

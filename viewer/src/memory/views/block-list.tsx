@@ -5,7 +5,7 @@ import { plainText, searchPattern } from "../../base/text";
 import { bytesText, clockText, plural, timeText } from "../../base/units";
 import { BY_TITLES, BYS } from "../data/document";
 import type { Pool } from "../data/pool";
-import { blocksOfState } from "../plots/layers";
+import { blocksOfState, NAMELESS } from "../plots/layers";
 import type { Model } from "./model";
 import { momentText } from "./stack-plot";
 
@@ -65,7 +65,7 @@ function Row({ pool, at, columns }: { pool: Pool; at: number; columns: readonly 
     <tr data-block={at}>
       <td class="number" data-value={bytes[at]}>{bytesText(bytes[at] as number)}</td>
       {columns.map((by) => {
-        const name = plainText(pool.texts[by][codes[by][at] as number] ?? "–");
+        const name = plainText(pool.texts[by][codes[by][at] as number] ?? NAMELESS[by]);
         return <td key={by} class="name">{by === "line" && stack !== undefined ? <details><summary>{name}</summary><pre>{plainText(stack).replaceAll("\\u000a", "\n")}</pre></details> : name}</td>;
       })}
       <td class="number">{first === 0 ? "before" : clockText(from, 1000, size)}</td>
