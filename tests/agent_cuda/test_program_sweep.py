@@ -87,7 +87,7 @@ def test_memory_is_predicted_until_it_runs_out(
     assert (border["predicted"], border["largest_that_fits"]) == (94, 80)
     assert border["smallest_that_does_not"] == 112
     assert "batch=112 (predicted peak 166 GiB" in found.err
-    assert "of 140 GiB: will run out of memory)" in found.err
+    assert "of 140 GiB: does not fit)" in found.err
     # What is kept can be shown again, in other formats.
     rows = list(csv.DictReader(io.StringIO(sweep("dir", "--csv").out)))
     assert [row["batch"] for row in rows] == ["16", "48", "80", "112"]

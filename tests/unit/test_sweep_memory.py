@@ -153,7 +153,7 @@ def test_a_sweep_goes_on_until_memory_runs_out(tmp_path: Path) -> None:
     assert 2 not in found.predicted  # two points say nothing
     assert "predicted to fit: batch up to 50, in 80.0 GiB" in program.told[6]
     assert "run 7: batch=64 (predicted peak 101 GiB +/- 2.00 MiB of 80.0 GiB" in program.told[-2]
-    assert program.told[-2].endswith(": will run out of memory)")
+    assert program.told[-2].endswith(": does not fit)")
 
 
 def test_expected_failures_are_skipped_and_end_the_sweep(tmp_path: Path) -> None:

@@ -140,8 +140,8 @@ def _prediction(predicted: Prediction | None) -> str:
     if predicted is None:
         return ""
     least = predicted.bytes + predicted.error_bytes
-    doubt = "" if predicted.fits else ": will run out of memory"
-    doubt = doubt or ("" if least <= predicted.limit_bytes else ": may run out of memory")
+    doubt = "" if predicted.fits else ": does not fit"
+    doubt = doubt or ("" if least <= predicted.limit_bytes else ": may not fit")
     return f" ({_in_words(predicted)}{doubt})"
 
 
