@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         export,
+        memory,
         merge,
         open,  # noqa: A004
         query,
@@ -73,6 +74,7 @@ _PUBLIC = {
     "end_range": "warpline.annotate",
     "export": "warpline.api",
     "mark": "warpline.annotate",
+    "memory": "warpline.api",
     "merge": "warpline.api",
     "kernels": "warpline.capture.in_process.kernels",
     "open": "warpline.api",
@@ -130,6 +132,7 @@ __all__ = [
     "export",
     "kernels",
     "mark",
+    "memory",
     "merge",
     "open",
     "profile",

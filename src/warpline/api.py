@@ -583,22 +583,26 @@ def compare_memory(before: Document, after: Document) -> Document:
     return memory_tables.compared(before, after)
 
 
-def make_memory_report(traces: Sequence[Trace], *, steps: str | None = None) -> Report:
+def make_memory_report(
+    traces: Sequence[Trace], *, by: By | None = None, steps: str | None = None
+) -> Report:
     """Return a page with all blocks at every moment, of one recording or of two.
 
     Args:
         traces: The recording, or those before and after.
+        by: As for `memory`; also what the layers are named after at first.
         steps: As for `memory`.
 
     Raises:
         MissingTableError: No allocations were recorded.
     """
-    found = [memory(trace, steps=steps) for trace in traces]
+    found = [memory(trace, by=by, steps=steps) for trace in traces]
     if len(found) == 1:
         blocks = memory_blocks.on_page(found[0])
     else:
         blocks = memory_blocks.on_page_of_two(compare_memory(*found))
-    content = memory_pages.content([Run(trace, steps) for trace in traces], blocks)
+    runs = [Run(trace, steps) for trace in traces]
+    content = memory_pages.content(runs, by, blocks)
     with progress.task("Writing the page"):
         return memory_page.make_memory_report(content, html.assets("memory"))
 

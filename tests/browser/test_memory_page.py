@@ -8,6 +8,7 @@ from support.browsing import violations
 
 import warpline
 from warpline.cli import main
+from warpline.viewer import memory_report
 
 MIB = memory_histories.MIB
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script>.py"
@@ -144,6 +145,17 @@ def test_two_recordings_share_axes_and_layers(show, snapshot, tmp_path):
     assert found["allocated"] == [22 * MIB, 22 * MIB, 0]
     assert found["model.py:5 __init__"] == [10 * MIB, 10 * MIB, 0]
     assert violations(viewer) == []
+
+
+def test_blocks_that_are_not_listed_are_counted(show, snapshot, monkeypatch):
+    monkeypatch.setattr(memory_report, "MOST_BLOCKS", 1)
+    viewer = show(snapshot, address="#by=line")
+    found = layers(viewer)
+    assert found["Not listed"] == [12 * MIB]
+    assert found["allocated"] == [22 * MIB]
+    assert blocks(viewer) == ([10 * MIB], 10 * MIB)
+    assert viewer.find("#found").inner_text() == "1 block, 10.0 MiB; 12.0 MiB are not listed"
+    assert "the 6 smallest blocks of 7 are not listed" in viewer.find("p.note").inner_text()
 
 
 def test_names_are_text(show, tmp_path):

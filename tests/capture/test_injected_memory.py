@@ -60,7 +60,9 @@ def actions(piece):
 def test_what_is_allocated_after_the_initialization_is_recorded(program):
     program.start()
     assert program.allocator.calls == []  # it does not initialize CUDA
+    assert not memory.is_on()
     program.torch.cuda.init()
+    assert memory.is_on()
     kept = program.allocator.allocate(100, line=7)
     program.allocator.free(program.allocator.allocate(50))
     (piece,) = program.pieces()

@@ -91,6 +91,30 @@ def test_calls_and_shapes_are_those_of_key_averages(tmp_path):
     assert trace["op"]["end_ns"].max() <= end
 
 
+def test_a_program_records_its_own_operators(tmp_path):
+    text = """
+import warpline
+run()
+with warpline.profile("run.warpline", trace="nvtx", pytorch="functions-trace-shapes") as profile:
+    run()
+print(profile.trace["op"].height)
+run()
+"""
+    script = tmp_path / "program.py"
+    script.write_text(BODY + text)
+    words = [sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (done.stderr, int(done.stdout) > 100) == ("", True)
+    assert counts(warpline.open(tmp_path / "run.warpline")) == counts_of_torch(
+        run_alone(tmp_path, PROFILED).stdout
+    )
+
+
+def test_kineto_prints_nothing_for_our_records(tmp_path):
+    _, done = record(tmp_path, "run()\n")
+    assert (done.stdout, done.stderr) == ("", run_alone(tmp_path, "run()\n").stderr)
+
+
 def test_the_programs_own_profiler_sees_what_it_sees_alone(tmp_path):
     after = "run()\n"
     trace, done = record(tmp_path, "run()\n" + PROFILED + after)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from support.torch_memory import FakeAgent
 
-from warpline.injected import modules, profiler_ranges, tensors
+from warpline.injected import memory, modules, profiler_ranges, tensors
 from warpline.injected.agent import Agent
 from warpline.injected.context import Context
 
@@ -40,6 +40,7 @@ class Recorded:
         self.context.agent = cast("Agent", self.agent)
         monkeypatch.setattr(torch._C, "_cuda_record_memory_history", None, raising=False)
         monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        monkeypatch.setattr(memory, "is_on", lambda: True)
         monkeypatch.setattr(tensors, "_gpu", lambda _: 0)
         self.parts = (modules, profiler_ranges, tensors)
 
@@ -52,6 +53,7 @@ class Recorded:
             part.stop()
 
     def lines(self):
+        self.stop()
         path = self.context.file("tensors.jsonl")
         return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -162,7 +164,8 @@ def test_nothing_is_looked_at_during_a_pause(recorded):
     model = GPT()
     optimizer = torch.optim.SGD(model.parameters())
     train(model, optimizer)
-    assert not recorded.context.file("tensors.jsonl").exists()
+    assert tensors._tensors is not None
+    assert tensors._tensors._lines == []
     recorded.agent.is_on = True
     train(model, optimizer)
     assert recorded.looks("SGD gradients")[0] == "seen"

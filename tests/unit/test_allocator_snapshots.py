@@ -180,6 +180,7 @@ def test_stacks_pools_and_failures() -> None:
         {"action": "oom", "size": 3 << 60, "device_free": 5, "stream": 7, "time_us": UTC_US},
         event("snapshot", 0, 1536),
         event("annotate", 0, 1),
+        event("from\na later version", 0, 1),
     ]
     used = segment(0, *[block(512)] * 3, segment_pool_id=(0, 1), frames=FRAMES)
     trace = tables_of([used], history)
@@ -203,7 +204,7 @@ def test_stacks_pools_and_failures() -> None:
         ("Out of memory", 3 << 60, None, 5, 7),
         ("Snapshot", 1536, None, None, 0),
     ]
-    assert trace.meta.unread == {"annotate": 1}
+    assert trace.meta.unread == {"annotate": 1, "unknown memory events": 1}
     assert rows(trace, "allocator_segment", "pool_id", "stack_id", "is_large") == [
         ("0.1", same[0], True)
     ]

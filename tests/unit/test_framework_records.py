@@ -174,3 +174,14 @@ def test_processes_of_a_session_that_recorded_nothing_else_are_added():
     assert merged["process"]["pid"].to_list() == [7]
     assert merged["op"]["process_id"].to_list() == [0, 0]
     assert merged["thread"]["tid"].to_list() == [70, 71]
+
+
+def test_calls_of_modules_are_not_added_to_those_that_the_recording_has():
+    def ranges(name, start):
+        return {"start_ns": [start], "end_ns": [start + 9], "name": [name], "domain": ["nn.Module"]}
+
+    trace = torch_trace({"range": {**ranges("Net_0", 5), "thread_id": [0]}})
+    for ours, names in (({}, ["Net_0"]), (ranges("Net", 700), ["Net"])):
+        tables = {"range": {**ours, "thread_id": [0]}} if ours else None
+        merged = with_framework_records(recording(tables), [trace])
+        assert merged["range"]["name"].to_list() == names

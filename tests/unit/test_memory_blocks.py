@@ -79,6 +79,23 @@ def test_a_free_that_was_not_recorded_ends_a_block():
     assert np.count_nonzero(found.blocks.last == len(found.timelines[0].time_ns)) == 1
 
 
+def test_a_release_that_was_not_recorded_ends_a_segment():
+    model = Model()
+    kept = model.malloc(12 * MIB)
+    model.malloc(100)
+    model.entries += [
+        ("segment_alloc", kept.address, 16 * MIB),
+        ("free_requested", kept.address, 0),
+    ]
+    model.entries += [("free_completed", kept.address, 0)]
+    found = replay(model)
+    timeline = found.timelines[0]
+    assert timeline.reserved_bytes.tolist()[-1] == (16 + 2) * MIB
+    assert timeline.allocated_bytes.tolist()[-1] == 512
+    assert timeline.large_split_bytes.tolist()[-1] == 0
+    assert found.unknown.tolist() == [1]
+
+
 def test_sizes_of_the_profiler_are_those_of_blocks():
     events = {
         "time_ns": [1, 2, 3],

@@ -71,6 +71,19 @@ def test_the_table_of_kinds_has_the_bytes_at_the_peak() -> None:
     assert at_first["Optimizer state"] == 0
 
 
+def test_memory_from_before_the_recording_is_unknown() -> None:
+    table = {
+        "time_ns": [1, 2, 3], "device_id": [0] * 3, "memory": [1] * 3, "operation": [0, 0, 1],
+        "bytes": [700, 512, 700], "address": [10, 20, 10],
+        "total_allocated_bytes": [1700, 2212, 1512], "total_reserved_bytes": [4096] * 3,
+    }  # fmt: skip
+    unknown, cached = rows_of(Trace(MemorySource({"allocator_event": table})), "memory_kinds")
+    assert (unknown["peak_bytes"], unknown["most_bytes"], unknown["kept_bytes"]) == (
+        2212, 2212, 1512
+    )  # fmt: skip
+    assert (cached["kind"], cached["peak_bytes"]) == ("Cached", 4096 - 2212)
+
+
 def test_the_table_of_phases_has_the_peak_of_each() -> None:
     rows = {row["phase"]: row for row in rows_of(Training().run(), "memory_phases")}
     assert [*rows] == ["forward", "backward", "optimizer"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import warpline
+from warpline import api
 from warpline.derived.modules.attribution import attribution, coverage_of_modules
 from warpline.derived.modules.places import Phase
 from warpline.derived.modules.tree import merged, modules
@@ -319,6 +320,61 @@ def test_compiled_kernels_belong_to_the_module_that_was_compiled():
         *("GPT", "blocks.0", "attn", "mlp"),
         *("blocks.1", "attn", "mlp"),
     )
+
+
+def test_a_compiled_model_is_inside_the_wrapper_that_was_called():
+    graph = "CompiledFxGraph 0/0 forward"
+    ranges = (
+        module(0, 100, "OptimizedModule", (0, 0)),
+        (15, 35, MAIN, COMPILED_DOMAIN, graph, None, None),
+    )
+    names = ["triton_poi_fused_add_0", "triton_poi_fused_mul_1", "triton_poi_fused_sub_2"]
+    launches = [(20 + place, MAIN, name) for place, name in enumerate(names)]
+    trace = trace_of(
+        ranges,
+        launches,
+        module={
+            "process_id": [0] * 4,
+            "name": ["GPT", "GPT.blocks", "GPT.blocks.0", "GPT.blocks.0.attn"],
+            "class_name": ["GPT", "ModuleList", "Block", "Attention"],
+        },
+        compiled_kernel={
+            "process_id": [0] * 3,
+            "graph": [graph] * 3,
+            "position": [0, 1, 2],
+            "kernel": names,
+            "kind": [KINDS["Triton"]] * 3,
+            "module": ["GPT.blocks.0.attn.q", "GPT.blocks.0.mlp", None],
+        },
+    )
+    table = warpline.stats(trace, "layers")
+    shown = zip(*(table.columns[key].to_list() for key in ("name", "path", "kernels")), strict=True)
+    assert list(shown) == [
+        ("OptimizedModule", "OptimizedModule", 3),
+        ("  GPT", "GPT", 2),
+        ("    blocks.0", "GPT.blocks.0", 2),
+        ("      attn", "GPT.blocks.0.attn", 1),
+        ("        q", "GPT.blocks.0.attn.q", 1),
+        ("      mlp", "GPT.blocks.0.mlp", 1),
+    ]
+
+
+def test_modules_called_by_other_methods_are_inside_the_model():
+    ranges = (module(0, 10, "Net.encoder", (0, 0)), module(20, 30, "Net.decoder", (0, 0)))
+    trace = trace_of(ranges, [(5, MAIN, "k"), (25, MAIN, "k")])
+    assert modules(trace).labels == ("Net", "encoder", "decoder")
+    assert warpline.stats(trace, "modules").columns["calls"].to_list() == [0, 1, 1]
+
+
+def test_layers_are_modules_unless_ranges_are_asked_for():
+    trace = trace_of(TRAINING, [(20, MAIN, "gemm"), (245, WORKER, "gemm")])
+    tree, same = warpline.stats(trace, "modules"), warpline.stats(trace, "layers")
+    assert (same.fields, same.rows()) == (tree.fields, tree.rows())
+    assert warpline.stats(trace, "layers:merged").columns["name"].to_list()[1] == "  blocks.*"
+    for arguments in ("ranges", "skip=1", "apart", "autograd", "ranges:merged"):
+        assert "parent_ratio" in warpline.stats(trace, f"layers:{arguments}").columns
+    shown = api.summary(trace, with_layers=True).sections
+    assert "layers" in [section.name for section in shown]
 
 
 def test_steps_end_with_the_optimizer_if_no_range_names_them():

@@ -21,6 +21,7 @@ from warpline.torch.timing import gpu_clocks
 from warpline.torch.timing.medians import Median, median, percentile
 from warpline.torch.timing.rounds import MOST_ROUNDS, repeat, warm_up
 from warpline.torch.timing.stopwatches import CpuStopwatch, GpuStopwatch, Sample
+from warpline.trace import MemorySource, Trace
 
 LIMITS = benchmarking._Limits(2e9, 0.01)
 
@@ -182,6 +183,19 @@ def test_functions_of_the_cpu_need_no_pytorch(monkeypatch):
     assert len(calls) > len(result[0].samples) >= 5
     assert repr(result).startswith("CPU\n")
     assert gc.isenabled()
+
+
+def test_without_kernels_an_error_says_why(monkeypatch):
+    of_cpu = Benchmark([Measurement("x", [Sample(1.0, 1.0)])], list, device="CPU")
+    with pytest.raises(warpline.MissingTableError, match="x runs on the CPU"):
+        _ = of_cpu.kernels
+    on_gpu = Measurement("x", [Sample(1.0, 1.0)], is_on_gpu=True)
+    for tables, hint in (({}, "doctor"), ({"api_call": {"start_ns": [1]}}, "cuda_gpu_sum")):
+        trace = Trace(MemorySource(tables))
+        monkeypatch.setattr("warpline.torch.benchmark_result._recorded", lambda *_, t=trace: t)
+        with pytest.raises(warpline.MissingTableError, match="no kernels") as failed:
+            _ = Benchmark([on_gpu], list, device="GPU").kernels
+        assert hint in (failed.value.hint or "")
 
 
 def test_wrong_limits_are_refused():

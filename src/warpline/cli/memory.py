@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from warpline.cli.arguments import (
     require_recordings,
 )
 from warpline.cli.messages import print_trace_warnings
-from warpline.cli.output import Output, Render
+from warpline.cli.output import Output
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 from warpline.errors import UsageError
@@ -79,19 +80,12 @@ def run(args: Namespace) -> int:
     require_recordings(args)
     if Path(args.output).suffix.lower() in _PAGES and args.format is None:
         return _write_page(args)
-    output = Output(args, _renders(has_two=len(args.recordings) == _SIDES))
+    renders = {"text": rendering.render_text, "markdown": rendering.render_markdown}
+    named = {name: partial(each, recordings=args.recordings) for name, each in renders.items()}
+    output = Output(args, named)
     found = [api.memory(trace, by=args.by, steps=args.steps) for trace in _traces(args)]
     output.write(found[0] if len(found) == 1 else api.compare_memory(*found))
     return 0
-
-
-def _renders(*, has_two: bool) -> dict[str, Render]:
-    if has_two:
-        return {
-            "text": rendering.render_text_of_two,
-            "markdown": rendering.render_markdown_of_two,
-        }
-    return {"text": rendering.render_text, "markdown": rendering.render_markdown}
 
 
 def _traces(args: Namespace) -> Sequence[Trace]:
@@ -104,7 +98,7 @@ def _write_page(args: Namespace) -> int:
     target = Path(args.output)
     check_output(target, overwrite=args.force_overwrite)
     traces = _traces(args)
-    report = api.make_memory_report(traces, steps=args.steps)
+    report = api.make_memory_report(traces, by=args.by, steps=args.steps)
     page.write(target, report.pieces)
     if not args.quiet:
         for trace in traces:

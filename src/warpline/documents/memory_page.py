@@ -8,7 +8,7 @@ import numpy as np
 
 from warpline import progress
 from warpline.derived.memory.allocations import DRIVER, Pool, allocations
-from warpline.derived.memory.labels import BYS, labels_of_allocations, stacks_of_allocations
+from warpline.derived.memory.labels import BYS, By, labels_of_allocations, stacks_of_allocations
 from warpline.derived.memory.lifetimes import lifetimes
 from warpline.derived.memory.passes import passes_of, step_starts
 from warpline.derived.memory.places import device_bytes, pids_of, place_names
@@ -20,14 +20,17 @@ from warpline.trace import Run, Trace
 from warpline.viewer.memory_report import MemoryContent, NamedSpan, PoolContent, SideContent
 
 MOST_POOLS = 16
+_UNKNOWN = "Unknown"  # the kind of blocks whose kind does not follow from the recording
+_MOST = 0.5
 _MOST_STEPS, _MOST_PHASES = 2_000, 8_000
 
 
-def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
+def content(runs: Sequence[Run], by: By | None, tables: Sequence[Block]) -> MemoryContent:
     """Return what the page shows of one recording, or of two.
 
     Args:
         runs: The recording, or those before and after; both have allocations.
+        by: What the layers are named after at first; None for what names most of the memory.
         tables: What the page has as text.
     """
     names = [source_name(run.trace.meta.paths) for run in runs]
@@ -37,7 +40,9 @@ def content(runs: Sequence[Run], tables: Sequence[Block]) -> MemoryContent:
         for run, name in zip(runs, names, strict=True)
         for warning in dict.fromkeys(warnings_of(run.trace))
     ]
-    return MemoryContent(" and ".join(names), notes, sides, tables)
+    return MemoryContent(
+        " and ".join(names), notes, sides, by or _telling(sides[-1].pools[0]), tables
+    )
 
 
 def _side(run: Run, name: str) -> SideContent:
@@ -63,6 +68,24 @@ def _pool(run: Run, number: int) -> PoolContent:
         _steps(run, pool.process),
         _phases(trace, pool.process),
     )
+
+
+def _telling(pool: PoolContent) -> By:
+    """Return the first of kind, module, line and operator that names most of the bytes at the peak.
+
+    If none does, it is the one that names more than the others.
+    """
+    memory = pool.lifetimes
+    in_use = memory.in_use(memory.peak)
+    event, size = memory.allocation[in_use], memory.bytes[in_use]
+    shares: dict[By, float] = {}
+    for by in BYS:
+        labels = pool.labels[by]
+        named = [code for code, text in enumerate(labels.texts) if text != _UNKNOWN]
+        is_named = (event >= 0) & np.isin(np.append(labels.codes, -1)[event], named)
+        shares[by] = float(size[is_named].sum() / max(size.sum(), 1))
+    most: By = max(shares, key=lambda by: shares[by])
+    return next((by for by, share in shares.items() if share > _MOST), most)
 
 
 def _label(trace: Trace, pool: Pool) -> str:

@@ -128,6 +128,9 @@ _LAYERS = _Extract(
     is_shown_if_missing=False,
     label="name",
 )
+_MODULES = replace(
+    _LAYERS, fields=("name", "calls", "host_ns", "device_ns", "kernels", "total_ratio")
+)
 
 
 def summary(trace: Trace, *, with_layers: bool = False) -> Document:
@@ -150,6 +153,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     sections = []
     with progress.task("Computing the summary", len(parts)) as advance:
         for part in parts:
+            if part is _LAYERS and has_modules(trace):
+                part = _MODULES  # noqa: PLW2901
             sections.append((part, _extract(trace, part)))
             advance(1)
     if has_modules(trace):  # asked last: by now, its columns have been read with others

@@ -24,8 +24,8 @@ class Context:
         agent: The agent; from the import of torch on.
         parts: The parts that have been started, by name.
         safe_places: Functions that are called on a thread, with False before its outermost call of
-            a module, and with True after it, recording or not; and with the arguments of the
-            call. No operator of PyTorch's is open there.
+            a module, and with True after it, recording or not; with the module; and with the
+            arguments of the call. No operator of PyTorch's is open there.
         step_ends: Functions that are called after each step of an optimizer.
         module_names: The names of modules, where these are asked for.
     """
@@ -36,7 +36,7 @@ class Context:
         self.session = Path(session)
         self.asked = asked
         self.parts: dict[str, ModuleType] = {}
-        self.safe_places: list[Callable[[bool, Any], None]] = []
+        self.safe_places: list[Callable[[bool, Any, Any], None]] = []
         self.step_ends: list[Callable[[], None]] = []
         self.module_names: Any = None
         self._noted: set[str] = set()

@@ -61,6 +61,11 @@ def stop() -> None:
         history.stop()
 
 
+def is_on() -> bool:
+    """Return whether there is a history now, ours or the program's."""
+    return _history is not None and _history.is_on
+
+
 class History:
     """Torch's history of allocations, whoever asked for it.
 
@@ -102,7 +107,7 @@ class History:
 
     def stop(self) -> None:
         """Write the last piece, and leave torch as it was."""
-        if self._holder != _NOBODY and not self._is_over:
+        if self.is_on:
             self._context.guarded("memory", self._take)()
         self._context.guarded("memory", self._end_ours)()
         self._is_over = True
@@ -114,6 +119,11 @@ class History:
             if getattr(self._torch._C, name) is ours:
                 setattr(self._torch._C, name, ours.__wrapped__)
         self._replaced.clear()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a history that will be written."""
+        return self._holder != _NOBODY and not self._is_over
 
     def safe_place(self, _is_end: bool, _inputs: Any = None) -> None:  # noqa: FBT001 - a hot path
         """Begin if recording has begun; write a piece if the ring is nearly full."""

@@ -109,7 +109,7 @@ class _Calls:
                 open_calls = enter_thread()
             is_outermost = places and not open_calls
             if is_outermost:
-                visit(False, (args, kwargs))  # noqa: FBT003
+                visit(False, module, (args, kwargs))  # noqa: FBT003
             if is_recording():
                 name = known.get(id(module)) or find(module, open_calls)
                 if method is not None:
@@ -128,13 +128,13 @@ class _Calls:
                     open_calls.pop()
                 pop(handle, sequence())
                 if is_outermost:
-                    visit(True, (args, kwargs))  # noqa: FBT003
+                    visit(True, module, (args, kwargs))  # noqa: FBT003
 
         return call_module
 
-    def _visit(self, is_end: bool, inputs: Any) -> None:  # noqa: FBT001 - as those that it calls
+    def _visit(self, is_end: bool, module: Any, inputs: Any) -> None:  # noqa: FBT001 - as theirs
         for visit in self._context.safe_places:
-            self._context.guarded("operators", visit)(is_end, inputs)
+            self._context.guarded("operators", visit)(is_end, module, inputs)
 
     def _enter_thread(self) -> list[Call]:
         """Return the open calls of a thread, at the first one."""

@@ -17,12 +17,14 @@ Nothing is kept alive: tensors are known by identity and weak references.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from . import memory
 from .context import Context
 from .module_names import class_name
 from .wrapping import Wrapping
@@ -33,6 +35,8 @@ STATE, INPUT = "Optimizer state", "Input"
 _FILE = "tensors.jsonl"
 _MOST_INPUTS = 200  # tensors in the arguments of a call
 _DEEPEST = 4  # lists and dictionaries in each other
+_MOST_LINES = 1000  # before they are written
+_FLUSH_NS = 250_000_000
 _NO_SIZE = (AttributeError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 _tensors: Tensors | None = None
@@ -69,6 +73,8 @@ class Tensors:
         self._owners: dict[tuple[str, str, str | None], int] = {}
         self._last: dict[str, list[tuple[int, int, int, int]]] = {}
         self._names: dict[int, tuple[Any, str, str | None]] = {}  # of parameters, by identity
+        self._lines: list[Any] = []
+        self._written_ns = 0
         self._modules = 0
         self._calls = 0
         self._place = context.guarded("memory", self.safe_place)
@@ -79,11 +85,14 @@ class Tensors:
         if self._torch.cuda.is_initialized():  # the program has been running for a while
             self._find_optimizers()
         self._wrapping.replace(self._torch.optim.Optimizer, "__init__", self._note_optimizers)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
         self._context.safe_places.append(self._place)
         self._context.step_ends.append(self._after_step)
 
     def stop(self) -> None:
-        """Leave torch as it was."""
+        """Write what is left, and leave torch as it was."""
+        self._flush()
         self._wrapping.restore()
         for places, ours in (
             (self._context.safe_places, self._place),
@@ -119,10 +128,10 @@ class Tensors:
                 self._look(f"{one.name} state", self._states(one.name, optimizer))
 
     def _is_wanted(self) -> bool:
-        if not self._context.agent.is_recording():
-            self._last.clear()  # a pause: all is new afterwards
-            return False
-        return bool(self._torch.cuda.is_initialized())
+        if self._context.agent.is_recording() and memory.is_on():
+            return True
+        self._last.clear()  # all is new after a pause
+        return False
 
     def _find_optimizers(self) -> None:
         """Find the optimizers that there are."""
@@ -236,8 +245,22 @@ class Tensors:
         else:
             self._last[look] = seen
             new.append(["seen", now, look, seen])
-        if new:
-            self._context.add_lines(_FILE, new)
+        self._lines += new
+        if len(self._lines) > _MOST_LINES or now - self._written_ns > _FLUSH_NS:
+            self._written_ns = now
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write the lines that have not been written yet, at once: a step may have many looks."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._context.add_lines(_FILE, lines)
+
+    def _forget(self) -> None:
+        """Forget what the parent of a fork has seen."""
+        self._lines.clear()
+        self._last.clear()
+        self._owners.clear()
 
     def _places(self, tensor: Any) -> Iterator[tuple[int, int, int]]:
         """Yield the device, address and bytes of a tensor's memory on a GPU."""

@@ -24,7 +24,7 @@ from warpline.units import Unit, format_bytes, format_more_bytes, format_ns, for
 
 _PEAK = "memory_peak:"
 _POOL = ("place", "memory", "allocator", "pid")
-_FRAMEWORK = "Framework"
+_FRAMEWORK, _HOST = "Framework", "Host"
 _MOST, _MOST_CHANGES = 5, 8
 _EARLIER = "Before"
 _NOBODY = {
@@ -41,7 +41,7 @@ _SHOWN = {
         "Memory by kind",
         (
             *(("kind", "kind"), ("peak_bytes", "at the peak"), ("peak_ratio", "of reserved")),
-            *(("blocks", "blocks"), ("most_bytes", "most"), ("kept_bytes", "after a step")),
+            *(("blocks", "blocks"), ("most_bytes", "most"), ("kept_bytes", "at step end")),
         ),
     ),
     "memory_phases": (
@@ -67,14 +67,15 @@ _SHOWN = {
 Record = Mapping[str, Any]
 
 
-def screen(document: Document) -> Presentation:
-    """Return what a terminal shows of one recording."""
-    return Presentation(tuple(_blocks(document)), tuple(document.meta["paths"]))
+def screen(document: Document, recordings: Sequence[str]) -> Presentation:
+    """Return what a terminal shows of one recording, or of two.
 
-
-def screen_of_two(document: Document) -> Presentation:
-    """Return what a terminal shows of two recordings."""
-    return Presentation(tuple(_blocks_of_two(document)), tuple(document.meta["paths"]))
+    Args:
+        document: Of `warpline.memory`, or of two of them compared.
+        recordings: The recording, which may be a directory of several files, or the two of them.
+    """
+    blocks = _blocks(document) if len(recordings) == 1 else _blocks_of_two(document)
+    return Presentation(tuple(blocks), tuple(recordings))
 
 
 def on_page(document: Document) -> tuple[Block, ...]:
@@ -167,7 +168,8 @@ def _remainder(pool: Record) -> str:
 
 def _verdict_of_two(pools: Sequence[Record]) -> str:
     sentences = []
-    for pool in pools[:_MOST]:
+    on_gpus = [pool for pool in pools if pool["place"] != _HOST]
+    for pool in (on_gpus or pools)[:_MOST]:
         before, after = pool["before_peak_bytes"], pool["after_peak_bytes"]
         if before is not None and after is not None:
             change = format_more_bytes(after - before)
@@ -226,7 +228,7 @@ def _changes(by: str, value: str, records: Sequence[Record]) -> Section:
     cells = [
         Row(
             (
-                Cell(_label(by, row), is_code=row[by] is not None),
+                Cell(_label(by, row) + _place(row, records), is_code=row[by] is not None),
                 *(_size(row[f"{side}_{value}"]) for side in ("before", "after")),
                 Cell(format_more_bytes(row[f"delta_{value}"])),
             )
@@ -238,6 +240,12 @@ def _changes(by: str, value: str, records: Sequence[Record]) -> Section:
         more = plural(len(rows) - _MOST_CHANGES, "more row")
         blocks.append(Line(f"{more} with smaller differences.", is_faint=True))
     return Section(title, tuple(blocks))
+
+
+def _place(row: Record, rows: Sequence[Record]) -> str:
+    """Return where a row is, if not all are there."""
+    places = {(other["place"], other["pid"]) for other in rows}
+    return f" ({row['place']}, process {row['pid']})" if len(places) > 1 else ""
 
 
 def _size(value: int | None) -> Cell:

@@ -1,30 +1,25 @@
-"""Writes who holds the memory of GPUs as text and Markdown."""
+"""Writes who holds the memory of GPUs as text and Markdown, of one recording or of two."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
-from warpline.presentation import memory
+from warpline.presentation.memory import screen
 from warpline.render import Options
 from warpline.render.diagnosis import markdown, text
 from warpline.result import Document
 
 
-def render_text(document: Document, out: TextIO, options: Options) -> None:
-    """Write the document of one recording for a terminal."""
-    text.write(memory.screen(document), out, options)
+def render_text(
+    document: Document, out: TextIO, options: Options, *, recordings: Sequence[str]
+) -> None:
+    """Write the document for a terminal; `recordings` are the one or two that were named."""
+    text.write(screen(document, recordings), out, options)
 
 
-def render_markdown(document: Document, out: TextIO, options: Options) -> None:
-    """Write the document of one recording in Markdown."""
-    markdown.write(memory.screen(document), out, options)
-
-
-def render_text_of_two(document: Document, out: TextIO, options: Options) -> None:
-    """Write the comparison of two recordings for a terminal."""
-    text.write(memory.screen_of_two(document), out, options)
-
-
-def render_markdown_of_two(document: Document, out: TextIO, options: Options) -> None:
-    """Write the comparison of two recordings in Markdown."""
-    markdown.write(memory.screen_of_two(document), out, options)
+def render_markdown(
+    document: Document, out: TextIO, options: Options, *, recordings: Sequence[str]
+) -> None:
+    """Write the document in Markdown; `recordings` are the one or two that were named."""
+    markdown.write(screen(document, recordings), out, options)

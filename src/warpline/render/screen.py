@@ -21,6 +21,7 @@ _LEAST_LABEL = 24
 _FILES = 3  # in the suggested next command
 _BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _SHARES = ("busy_ratio", "span_ratio", "time_ratio", "total_ratio")
+_OF_MEMORY = ("memory_peak", "memory_segments")
 _OF_KERNELS = ("profiled_kernels", "kernel_samples")  # what warpline kernels prints
 _STATES = ("recorded", "empty", "never recorded", "not read", "damaged", "lost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -192,7 +193,7 @@ class _Screen:
 
 
 def _is_memory_snapshot(document: Document) -> bool:
-    return any(section.name == "memory_segments" for section in document.sections)
+    return any(section.name in _OF_MEMORY for section in document.sections)
 
 
 def _has_counters(document: Document) -> bool:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from warpline.annotate import annotate
 from warpline.capture.in_process.profile import Profile
 from warpline.capture.in_process.run import is_recorded
-from warpline.errors import CaptureError
+from warpline.errors import CaptureError, MissingTableError
 from warpline.lazy import lazy
+from warpline.result import Skipped
 from warpline.torch.timing.medians import Median, median, percentile
 from warpline.torch.timing.rounds import ratio
 from warpline.torch.timing.stopwatches import Call, Sample
@@ -172,8 +173,24 @@ class Benchmark(Sequence[Measurement]):
 
     @property
     def kernels(self) -> Result:
-        """The kernels of one run: the table ``cuda_gpu_kern_sum`` of `recording`."""
-        return api.stats(self.recording, "cuda_gpu_kern_sum")
+        """The kernels of one run: the table ``cuda_gpu_kern_sum`` of `recording`.
+
+        Raises:
+            MissingTableError: The function launches none, or they were not recorded.
+            CaptureError: As for `recording`.
+        """
+        first = self._measurements[0]
+        if not first.is_on_gpu:
+            hint = "pass tensors on the GPU"
+            raise MissingTableError(f"{first.name} runs on the CPU: no kernels", hint=hint)
+        found = api.run(self.recording, "cuda_gpu_kern_sum")
+        if isinstance(found, Skipped):
+            hint = "see copies and memsets: warpline.stats(result.recording, 'cuda_gpu_sum')"
+            trace = self.recording
+            if not (trace.has("api_call") and trace.row_count("api_call")):
+                hint = "run warpline doctor: it says what keeps CUDA from being recorded"
+            raise MissingTableError(f"{first.name}: no kernels were recorded", hint=hint)
+        return found
 
     def to_json(self) -> str:
         """Return all results, with the time of each run."""

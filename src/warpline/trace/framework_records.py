@@ -257,9 +257,14 @@ class _Builder:
         )
         is_known: BoolArray = tell_time | are_among(spans, self._ranges())
         of_modules = theirs.strings.find(MODULE_DOMAIN)
-        if of_modules is not None and self._ours.strings.find(MODULE_DOMAIN) is not None:
+        if of_modules is not None and self._has_modules():
             is_known |= domains.is_valid() & (domains.values == of_modules)
         return is_known
+
+    def _has_modules(self) -> bool:
+        if self._ours.has("range"):
+            self._ours.columns("range", "domain_id")  # so that the pool has its texts
+        return self._ours.strings.find(MODULE_DOMAIN) is not None
 
     def _ranges(self) -> NamedSpans:
         """Return the named ranges of the recording."""

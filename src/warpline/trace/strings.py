@@ -58,5 +58,8 @@ class StringPool:
         return [self.text(row) for row in chosen]
 
     def find(self, text: str) -> int | None:
-        """Return the row of a text, or None if it is not in the pool."""
+        """Return the row of a text, or None if it is not in the pool.
+
+        The texts of a column are in the pool once it has been loaded: load it first.
+        """
         return self._row.get(text.encode("utf-8", "surrogatepass"))

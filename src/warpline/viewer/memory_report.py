@@ -83,12 +83,14 @@ class MemoryContent:
         title: Names of the recordings.
         notes: What has to be known of the data.
         sides: One recording, or before and after.
+        by: What the layers are named after at first.
         tables: What the page has as text, with or without its script.
     """
 
     title: str
     notes: Sequence[str]
     sides: Sequence[SideContent]
+    by: By
     tables: Sequence[Shown]
 
 
@@ -119,6 +121,7 @@ def make_memory_report(content: MemoryContent, parts: Assets) -> Report:
         "schema_version": SCHEMA_VERSION,
         "title": content.title,
         "notes": notes,
+        "by": content.by,
         "sides": sides,
         "blocks": [{"raw_bytes": block.raw_bytes} for block in blocks],
     }
@@ -154,6 +157,7 @@ def _pool(writer: BlockWriter, pool: PoolContent, shown: I64) -> dict[str, Any]:
     return {
         "label": pool.label,
         "device_bytes": pool.device_bytes,
+        "left_out": len(memory.bytes) - len(shown),
         "peak": {
             "state": peak,
             "time_ns": int(memory.time_ns[peak]),

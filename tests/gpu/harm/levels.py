@@ -52,6 +52,7 @@ LEVELS = {
         Level("in-process", (), is_in_process=True),
         Level("pytorch", ("--pytorch=all",), "all"),
         Level("pytorch-ops", ("--pytorch=functions-trace-shapes",), "all"),
+        Level("pytorch-memory", ("--pytorch=memory", "--cuda-memory-usage=true"), "all"),
         Level("counted", ("--set=light", "--overhead=100"), command="kernels"),
         Level("replayed", ("--metrics=" + _NINE_PASSES, "--sample=1"), command="kernels"),
         Level("source", ("--source",), command="kernels"),
@@ -59,7 +60,7 @@ LEVELS = {
 }
 
 COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
-PYTORCH = ("pytorch", "pytorch-ops")
+PYTORCH = ("pytorch", "pytorch-ops", "pytorch-memory")
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
 EVERYTHING = (*PLAIN, "everything", "metrics")

@@ -154,7 +154,7 @@ _TORCH = [
     *_python("torch_programs", "loader_fork loader_spawn", runs_on_cpu=True, seconds=20.0),
     *_python("torch_programs", "profiled", compares_stderr=False, runs_on_cpu=True),
     *_python("torch_programs", "forked shared distributed", runs_on_cpu=True),
-    *_python("torch_programs", "threads"),
+    *_python("torch_programs", "history threads"),
     *_python("torch_programs", "exits", status=31, kernels="any", runs_on_cpu=True),
     *_python("torch_programs", "raises", status=1, kernels="any", runs_on_cpu=True),
     *_python("torch_programs", "interrupted", status=1, kernels="any", runs_on_cpu=True),

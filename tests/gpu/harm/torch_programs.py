@@ -6,9 +6,11 @@ are the same in any order; elsewhere PyTorch is asked for deterministic algorith
 
 from __future__ import annotations
 
+import collections
 import os
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -160,6 +162,48 @@ def allocations() -> None:
         if number % 3 == 2:
             torch.cuda.empty_cache()
     tell(f"total {total.item()}")
+
+
+def tell_history(when: str) -> None:
+    """Print what torch's snapshot has of its memory history, and what its statistics count."""
+    snapshot = torch.cuda.memory._snapshot()
+    entries = [entry for trace in snapshot["device_traces"] for entry in trace]
+    actions = collections.Counter(entry["action"] for entry in entries)
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    live = [block for block in blocks if block["state"] == "active_allocated"]
+    stats = torch.cuda.memory_stats()
+    counts = {
+        "entries with frames": sum(bool(entry["frames"]) for entry in entries),
+        "live blocks": len(live),
+        "annotations": len(snapshot.get("external_annotations", ())),
+        "enabled": torch._C._cuda_isHistoryEnabled(),
+        "peak": stats["allocated_bytes.all.peak"],
+        "reserved": stats["reserved_bytes.all.peak"],
+        "allocations": stats["allocation.all.allocated"],
+    }
+    tell(f"{when}: {sorted(actions.items())} {counts}")
+
+
+def history() -> None:
+    """Torch's own memory history: begun, ended, begun again with a small ring, and dumped."""
+    layer = nn.Linear(64, 64).to(DEVICE)
+    tell_history("before")
+    for number, options in enumerate(({"context": "all"}, {"stacks": "python", "max_entries": 7})):
+        layer(whole_numbers(number, 32, 64)).sum().backward()
+        torch.cuda.memory._record_memory_history(**options)  # type: ignore[arg-type]
+        layer(whole_numbers(number, 32, 64))
+        torch.cuda.empty_cache()
+        tell_history(f"history {number}")
+        torch.cuda.memory._record_memory_history(enabled=None)
+        tell_history(f"no history {number}")
+        torch.cuda.reset_peak_memory_stats()
+    with tempfile.TemporaryDirectory() as folder:
+        torch.cuda.memory._dump_snapshot(f"{folder}/snapshot.pickle")
+    try:
+        torch.cuda.memory._record_memory_history("everything")
+    except (RuntimeError, ValueError) as error:
+        tell(f"{type(error).__name__}")
+    tell_history("after")
 
 
 class Numbered(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
@@ -318,8 +362,8 @@ def distributed() -> None:
 
 
 PROGRAMS = (
-    training, compiled, graphed, captured, allocations, loader_fork, loader_spawn, profiled,
-    forked, shared, threads, exits, raises, interrupted, aborted, distributed,
+    training, compiled, graphed, captured, allocations, history, loader_fork, loader_spawn,
+    profiled, forked, shared, threads, exits, raises, interrupted, aborted, distributed,
 )  # fmt: skip
 
 if __name__ == "__main__":

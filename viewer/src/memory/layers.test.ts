@@ -34,7 +34,7 @@ function colorsOf(theme: ThemeName): Map<string, string> {
 describe.each(["dark", "light"] as const)("the colors of the %s page of memory", (theme) => {
   it("differ from the background", () => {
     const colors = colorsOf(theme);
-    expect(colors.size).toBe(14);
+    expect(colors.size).toBe(15);
     for (const [name, value] of colors) {
       const least = name === "severe" || name === "medium" ? 4.5 : LEAST_CONTRAST;
       expect(contrast(fromHex(value), THEMES[theme].background), `${name} ${value}`).toBeGreaterThanOrEqual(least);

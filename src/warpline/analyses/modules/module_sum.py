@@ -31,9 +31,9 @@ TITLE = "GPU time by class of module, per step"
 OPTIMIZERS, OUTSIDE = "(optimizers)", "(outside modules)"
 FIELDS = (
     Field("total_ratio", Unit.RATIO, "Share of all GPU busy time.", "GPU (%)", 100.0, 1),
-    Field("device_ns", Unit.NS, "Median GPU busy time per step.", "GPU Med (ns)"),
-    Field("forward_ns", Unit.NS, "The same in the forward pass.", "Forward (ns)"),
-    Field("backward_ns", Unit.NS, "The same in the backward pass.", "Backward (ns)"),
+    Field("device_ns", Unit.NS, "Median GPU busy time per step.", "GPU Med (ns)", digits=0),
+    Field("forward_ns", Unit.NS, "The same in the forward pass.", "Forward (ns)", digits=0),
+    Field("backward_ns", Unit.NS, "The same in the backward pass.", "Backward (ns)", digits=0),
     Field("modules", Unit.COUNT, "Modules of the class.", "Modules"),
     Field("calls", Unit.NONE, "Mean forward calls per step.", "Calls", digits=1),
     Field("kernels", Unit.NONE, "Mean kernels per step.", "Kernels", digits=1),

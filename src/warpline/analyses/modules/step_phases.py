@@ -30,7 +30,7 @@ FIELDS = (
     Field("phase", Unit.NONE, "Forward, backward, optimizer, data, other.", "Phase"),
     Field("time_ratio", Unit.RATIO, "Share of the GPUs' time.", "Time (%)", 100.0, 1),
     Field("total_ns", Unit.NS, "Busy and idle time in all analyzed steps.", "Total Time (ns)"),
-    Field("step_ns", Unit.NS, "The same, mean per step.", "Per Step (ns)"),
+    Field("step_ns", Unit.NS, "The same, mean per step.", "Per Step (ns)", digits=0),
     Field("busy_ns", Unit.NS, "Time during which its work runs.", "Busy (ns)"),
     Field("idle_ns", Unit.NS, "Idle time before its work.", "Idle (ns)"),
     Field("compute_ns", Unit.NS, "Compute time.", "Compute (ns)"),

@@ -20,7 +20,7 @@ from warpline.units import Unit
 _TOO_LARGE = 1 << 63
 NAME = "memory_peak"
 TITLE = "Peak memory by operator"
-HINT = "profile with torch.profiler and profile_memory=True, or with --cuda-memory-usage=true"
+HINT = "profile with --pytorch=memory, --cuda-memory-usage=true, or torch.profiler(profile_memory)"
 WHILE_RECORDING, EARLIER = "While recording", "Before"
 FIELDS = (
     Field("in_use_bytes", Unit.BYTES, "Bytes in use at the peak.", "In Use (MB)", 1e-6, 3),

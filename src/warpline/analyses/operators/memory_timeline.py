@@ -16,7 +16,7 @@ from warpline.units import Unit
 
 NAME = "memory_timeline"
 TITLE = "Memory in use over time"
-HINT = "profile with torch.profiler and profile_memory=True, or with --cuda-memory-usage=true"
+HINT = "profile with --pytorch=memory, --cuda-memory-usage=true, or torch.profiler(profile_memory)"
 FIELDS = (
     Field("time_ns", Unit.NS, "Time of the allocation or free.", "Time (ns)"),
     Field("allocated_bytes", Unit.BYTES, "Bytes in use afterwards.", "Allocated (MB)", 1e-6, 3),

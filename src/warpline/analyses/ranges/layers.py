@@ -1,4 +1,4 @@
-"""layers: ranges as a tree in model order, with each layer's CPU and GPU time."""
+"""layers: the layers of a model in order, with CPU and GPU time: its modules, or NVTX ranges."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
+from warpline.derived.efficiency.module_table import module_table
+from warpline.derived.modules.calls import module_calls
 from warpline.derived.ranges.autograd import AUTOGRAD_ARGUMENT, backward_work
 from warpline.derived.ranges.coverage import Coverage
 from warpline.derived.ranges.names import push_pop_ranges
@@ -55,6 +57,8 @@ AUTOGRAD_FIELDS = (
 ARGUMENTS = {
     "skip": "skip warm-up: with skip=N, the first N instances of the outermost repeated range"
     " (default: 1)",
+    "ranges": "show the tree of ranges also if PyTorch modules were recorded, as skip, apart and"
+    " autograd do",
     "merged": "merge all sibling ranges whose names differ only in numbers",
     "apart": "do not merge ranges whose names differ only in numbers",
     **AUTOGRAD_ARGUMENT,
@@ -62,7 +66,7 @@ ARGUMENTS = {
 
 
 class _Options(NamedTuple):
-    """The parsed arguments."""
+    """The parsed arguments about ranges."""
 
     numbered: Numbered
     skip: int
@@ -78,11 +82,11 @@ class _Options(NamedTuple):
     missing_hint="mark layers with NVTX ranges and profile with --trace=cuda,nvtx",
 )
 def layers(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """CPU and GPU time of each layer: the tree of ranges, in execution order.
+    """CPU and GPU time of each layer: the tree of PyTorch modules or of ranges, in order.
 
-    What it measures: For each path of nested ranges, such as step, forward, layer_3: number of
-        calls, GPU busy time and CPU time per call, share of the GPU time, GPU idle time, and
-        kernels.
+    What it measures: If PyTorch modules were recorded, the table modules. Otherwise, for each path
+        of nested ranges, such as step, forward, layer_3: number of calls, GPU busy time and CPU
+        time per call, share of the GPU time, GPU idle time, and kernels.
     Why it matters: The table follows the structure of the model: the time of each layer, whether
         equal layers take equal time, and where the GPU waits for the CPU.
     How it is computed: Push/pop ranges of one thread with the same path are calls of one row.
@@ -103,7 +107,10 @@ def layers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         return Skipped(NAME, "no GPU work was launched", "profile with --trace=cuda,nvtx")
     if not push_pop_ranges(trace).any():
         return Skipped(NAME, "all recorded ranges are start/end ranges")
+    name = ":".join((NAME, *arguments))
     options = _options(arguments)
+    if set(arguments) <= {"merged"} and len(module_calls(trace).row):
+        return module_table(Run(trace), name, TITLE, is_merged=bool(arguments))
     paths = range_paths(trace, options.numbered, options.skip)
     fields: tuple[Field, ...] = FIELDS
     columns = {**_costs(trace, paths), **_shares(trace, paths), **_labels(trace, paths)}
@@ -111,7 +118,6 @@ def layers(trace: Trace, arguments: Arguments) -> Result | Skipped:
         fields = (*FIELDS, *AUTOGRAD_FIELDS)
         columns |= _backward(trace, paths)
     ordered = {field.name: columns[field.name] for field in fields}
-    name = ":".join((NAME, *arguments))
     return Result(name, TITLE, fields, ordered, ("pid", "tid", "path"), _notes(trace, options))
 
 

@@ -15,7 +15,7 @@ from warpline.units import Unit
 
 NAME = "memory_use"
 TITLE = "Memory in use over time, in intervals"
-HINT = "profile with torch.profiler and profile_memory=True, or with --cuda-memory-usage=true"
+HINT = "profile with --pytorch=memory, --cuda-memory-usage=true, or torch.profiler(profile_memory)"
 FIELDS = (
     Field("place", Unit.NONE, "GPU index, or Host.", "Place"),
     Field("memory", Unit.NONE, "Memory kind.", "Memory"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import GRAMMAR
+from warpline.capture.flags.pytorch import with_ranges
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.session.agent_config import WaitSource
 from warpline.capture.session.control import RangeMode
@@ -41,6 +42,14 @@ def check(settings: CaptureSettings) -> None:
     _check_sampling(settings)
     _check_metrics(settings)
     warn = settings.warnings.append
+    chosen = with_ranges(
+        settings.pytorch,
+        settings.trace,
+        settings.nvtx_domain_include,
+        settings.nvtx_domain_exclude,
+    )
+    settings.trace, settings.nvtx_domain_include, warnings = chosen
+    settings.warnings += warnings
     if settings.nvtx_capture is not None and settings.capture_range is not CaptureRange.NVTX:
         warn("-p is ignored (it requires -c nvtx)")
     if settings.capture_range is not CaptureRange.NONE and settings.mode is RangeMode.NONE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import NamedTuple
 
 from warpline.errors import UsageError
 
@@ -13,6 +14,60 @@ OF_ALL = ("modules", "optimizer", "dataloader")
 OPERATORS = ("autograd-nvtx", "autograd-shapes-nvtx", "functions-trace", "functions-trace-shapes")
 MEMORY = "memory"
 WORDS = (*OF_ALL, *OPERATORS, MEMORY)
+
+# The NVTX domains of what each word records; "default" is the unnamed one, that of PyTorch's own
+# ranges, such as those of backward passes. `injected` has the names, too.
+_DOMAINS = {
+    "modules": ("nn.Module", "torch.compile", "default"),
+    "optimizer": ("torch",),
+    "dataloader": ("torch",),
+    **dict.fromkeys(OPERATORS, ("default",)),
+}
+
+
+class NvtxChoice(NamedTuple):
+    """Which NVTX ranges are recorded.
+
+    Attributes:
+        trace: The APIs to trace.
+        include: The only domains; empty for all.
+        warnings: What is recorded besides what was asked for, or is not.
+    """
+
+    trace: tuple[str, ...]
+    include: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def with_ranges(
+    words: tuple[str, ...],
+    trace: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+) -> NvtxChoice:
+    """Return a choice of NVTX ranges with those that are asked for by words of ``--pytorch``.
+
+    Args:
+        words: From `parse_pytorch`.
+        trace: The APIs to trace.
+        include: The only NVTX domains to record; empty for all.
+        exclude: NVTX domains to exclude, which wins.
+    """
+    wanted = dict.fromkeys(domain for word in words for domain in _DOMAINS[word])
+    warnings = []
+    if wanted and "nvtx" not in trace:
+        trace = (*trace, "nvtx")
+        include = tuple(wanted) if not exclude else ()
+        warnings.append("NVTX ranges of PyTorch are recorded, too, for --pytorch")
+    elif include:
+        added = [domain for domain in wanted if domain not in include]
+        include = (*include, *added)
+        if added:
+            warnings.append(f"NVTX domains recorded, too, for --pytorch: {', '.join(added)}")
+    lost = [domain for domain in exclude if domain in wanted]
+    if lost:
+        warnings.append(f"--pytorch lacks what is in excluded NVTX domains: {', '.join(lost)}")
+    return NvtxChoice(trace, include, tuple(warnings))
 
 
 def parse_pytorch(text: str, *, name: str = "--pytorch") -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from warpline.capture.flags import capabilities
-from warpline.capture.flags.pytorch import parse_pytorch
+from warpline.capture.flags.pytorch import parse_pytorch, with_ranges
 from warpline.capture.in_process.agent import Agent
 from warpline.capture.in_process.run import ACTIVE, RangeOfAnother, Run, is_recorded, one_line
 from warpline.capture.in_process.warning import warn
@@ -89,10 +89,16 @@ class Profile:
         self._trace = _wanted(trace)
         words = pytorch if isinstance(pytorch, str) else ",".join(pytorch)
         self._pytorch = parse_pytorch(words, name="pytorch")
+        exclude = tuple(nvtx_domain_exclude)
+        self._trace, include, notes = with_ranges(
+            self._pytorch, self._trace, tuple(nvtx_domain_include), exclude
+        )
+        for note in notes:
+            warn(note)
         self._config = AgentConfig(
             nvtx="nvtx" in self._trace,
-            domain_include=tuple(nvtx_domain_include),
-            domain_exclude=tuple(nvtx_domain_exclude),
+            domain_include=include,
+            domain_exclude=exclude,
             cuda=cuda_config() if "cuda" in self._trace else None,
             collect=capabilities.collectors(self._trace),
         )

@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from warpline.capture.in_process.warning import warn
 from warpline.capture.machine.agent import INJECTION_VARIABLE
 from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import ControlFile, State
+from warpline.capture.session.facts import start_times
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure, not_writable
 from warpline.errors import CaptureError, WarplineError
 from warpline.lazy import lazy
@@ -63,9 +63,7 @@ class Run:
             self._warn_of_silent_libraries()
             LISTENER.expect()
             # The recording starts here: all earlier time was our own setup.
-            session.write_facts(
-                started_utc_ns=time.time_ns(), started_monotonic_ns=time.monotonic_ns()
-            )
+            session.write_facts(**start_times())
             session.control.state = State.RECORDING
             agent.attach_cuda()
             injected.begin()
@@ -92,7 +90,8 @@ class Run:
         events = measure(self._session.folder).events
         finished = process.run_finishing(self._session.folder, self.output, lambda _: None)
         self._session.remove()
-        if not events and self._empty:
+        # Operators of PyTorch are not among the agent's events.
+        if not events and finished.get("is_empty", True) and self._empty:
             warn(f"{self.output.name} {self._empty}")
         return finished
 

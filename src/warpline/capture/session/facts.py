@@ -16,6 +16,7 @@ from warpline.errors import CaptureError
 
 FACTS_NAME = "session.json"
 _FAR_NS = 1 << 61
+_READINGS = 5  # of both clocks
 
 Facts = Mapping[str, Any]
 
@@ -48,7 +49,7 @@ def session_facts(
         collected: The traced APIs, such as "nvtx".
         pytorch: What Python programs record of PyTorch: words of ``--pytorch``.
     """
-    monotonic_ns, utc_ns = time.monotonic_ns(), time.time_ns()
+    started = start_times()
     driver = driver_version()
     return {
         "version": 1,
@@ -56,8 +57,7 @@ def session_facts(
         "command": list(command),
         "directory": str(Path.cwd()),
         "host": os.uname().nodename,
-        "started_utc_ns": utc_ns,
-        "started_monotonic_ns": monotonic_ns,
+        **started,
         "options": dict(options),
         "environment": dict(environment),
         "software": {} if driver is None else {"driver": driver},
@@ -67,6 +67,20 @@ def session_facts(
         "collected": list(collected),
         "pytorch": list(pytorch),
     }
+
+
+def start_times() -> dict[str, int]:
+    """Return the present time by both clocks, as facts of the start of a recording.
+
+    Operators of PyTorch have UTC, and ranges and GPU work the other clock: of some readings, the
+    one counts in which least time passed, as the process may lose its core between two.
+    """
+    readings = []
+    for _ in range(_READINGS):
+        before, utc_ns, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        readings.append((after - before, before + (after - before) // 2, utc_ns))
+    _, monotonic_ns, utc_ns = min(readings)
+    return {"started_utc_ns": utc_ns, "started_monotonic_ns": monotonic_ns}
 
 
 def write_facts(folder: Path, facts: Facts) -> None:

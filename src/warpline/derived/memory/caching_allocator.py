@@ -105,6 +105,11 @@ class _Segment:
         """Whether it is for blocks above 1 MiB."""
         return self.end - self.start > SMALL_SEGMENT
 
+    def has(self, address: int) -> bool:
+        """Return whether an active block begins at an address."""
+        place = bisect_left(self.active, address)
+        return place < len(self.active) and self.active[place] == address
+
     def size_at(self, address: int, size: int) -> int:
         """Return the size of a block at an address for which a rounded size was requested."""
         if not self.is_large:
@@ -150,10 +155,15 @@ class CachingAllocator:
 
     def allocate_segment(self, time: int, address: int, size: int) -> Change:
         """Add a segment."""
-        if address not in self._segments:
-            insort(self._starts, address)
+        # A segment that is still here was released, but that was not recorded.
+        gone = Change()
+        if address in self._segments:
+            old = self._segments[address]
+            self.unknown += 1
+            gone = self.release_segment(time, address, old.end - old.start)
+        insort(self._starts, address)
         self._segments[address] = _Segment(address, address + size)
-        return Change(reserved=size)
+        return gone._replace(reserved=gone.reserved + size)
 
     def map(self, time: int, address: int, size: int) -> Change:
         """Let a segment that can grow do so."""
@@ -226,7 +236,7 @@ class CachingAllocator:
             block.freed, allocated = time, -block.bytes
         split = large = 0
         segment = self._segments.get(block.segment)
-        if segment is not None:
+        if segment is not None and segment.has(address):
             split = segment.inactive_split
             del segment.active[bisect_left(segment.active, address)]
             segment.used -= block.bytes

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.memory.blocks import replayed
+from warpline.derived.memory.blocks import Blocks, replayed
 from warpline.derived.memory.kinds import MemoryKind, kinds_of_blocks
 from warpline.derived.memory.moments import most_bytes, sums_at
 from warpline.ops.arrays import I64
@@ -53,9 +53,10 @@ def kind_sums(trace: Trace, number: int, events: tuple[int, ...]) -> KindSums:
     # What was allocated before recording began, where only its sum is known.
     earlier = timeline.allocated_bytes[at] - sums[:_N_KINDS].sum(axis=0)
     sums[int(MemoryKind.UNKNOWN)] += np.maximum(earlier, 0)
-    most = np.array(
-        [*(most_bytes(blocks, own[kinds == kind]) for kind in range(_N_KINDS)), 0, 0, 0], np.int64
-    )
+    of_kinds = [most_bytes(blocks, own[kinds == kind]) for kind in range(_N_KINDS)]
+    most = np.array([*of_kinds, 0, 0, 0], np.int64)
+    is_known = kinds != int(MemoryKind.UNKNOWN)
+    most[int(MemoryKind.UNKNOWN)] = _most_rest(timeline.allocated_bytes, blocks, own[is_known])
     if timeline.reserved_bytes is not None:
         rest = _beside(trace, number)
         sums[_N_KINDS:] = rest[:, at]
@@ -65,6 +66,14 @@ def kind_sums(trace: Trace, number: int, events: tuple[int, ...]) -> KindSums:
     alive = blocks.alive(number, events[0]) if events else own[:0]
     count = np.bincount(kinds_of_blocks(trace)[alive], minlength=len(LABELS))
     return KindSums(sums, most, count.astype(np.int64))
+
+
+def _most_rest(allocated: I64, blocks: Blocks, own: I64) -> int:
+    """Return the most allocated bytes at any event that are not in some blocks."""
+    change = np.zeros(len(allocated) + 1, np.int64)
+    np.add.at(change, blocks.first[own], blocks.bytes[own])
+    np.add.at(change, blocks.last[own], -blocks.bytes[own])
+    return max(int((allocated - np.cumsum(change)[:-1]).max()), 0)
 
 
 def _beside(trace: Trace, number: int) -> I64:

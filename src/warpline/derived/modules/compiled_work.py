@@ -23,11 +23,13 @@ class CompiledWork(NamedTuple):
         operation: Shape (n,), int64, places in `operations`, ascending.
         path: Shape (n,), int32, places in `paths`.
         paths: The names of modules.
+        around: The module that was running at the first launch of each, None outside modules.
     """
 
     operation: I64
     path: I32
     paths: tuple[str, ...]
+    around: tuple[str | None, ...]
 
 
 @derived
@@ -38,7 +40,7 @@ def compiled_work(trace: Trace) -> CompiledWork:
     the launch; in the backward pass, of the one that made the backward function.
     """
     if not trace.has("compiled_kernel") or not trace.row_count("compiled_kernel"):
-        return CompiledWork(np.zeros(0, np.int64), np.zeros(0, np.int32), ())
+        return CompiledWork(np.zeros(0, np.int64), np.zeros(0, np.int32), (), ())
     row = compiled_rows(trace)
     column = trace.columns("compiled_kernel", "module_id")["module_id"]
     operation = np.flatnonzero(row.found & column.is_valid()[row.row])
@@ -54,7 +56,10 @@ def compiled_work(trace: Trace) -> CompiledWork:
     ]
     distinct = {path: place for place, path in enumerate(dict.fromkeys(paths))}
     place = np.array([distinct[path] for path in paths], np.int32)
-    return CompiledWork(operation, place[groups.codes], tuple(distinct))
+    running: dict[str, str | None] = {}
+    for path, module in zip(paths, around[groups.first].tolist(), strict=True):
+        running.setdefault(path, names[module])
+    return CompiledWork(operation, place[groups.codes], tuple(distinct), tuple(running.values()))
 
 
 @derived

@@ -5,6 +5,9 @@ is of ``GPT.blocks.0.attn``. A module without one, such as a model in Distribute
 any module of PyTorch's profiler, which records classes and numbers (``Linear_3``), is inside the
 module that was running when it was first called. So a module that is used in several places is one
 row, in the place where it was registered or, with PyTorch's profiler, first called.
+
+A module that was not called itself, as its methods were, or as it was compiled, is there for those
+in it: the root always, others if their class was recorded and is not a mere container.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.modules.calls import UNKNOWN, called_modules, module_calls
-from warpline.derived.modules.compiled_work import compiled_work
+from warpline.derived.modules.compiled_work import class_of_names, compiled_work
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.ops.tree import Nesting, nest
@@ -28,6 +31,7 @@ _INSTANCE = lazy_pattern(r"(?:_[0-9]+|#[0-9]+)$")
 _WRAPPERS = lazy_pattern(
     r"DistributedDataParallel|DataParallel|FullyShardedDataParallel|FSDP|DeepSpeedEngine"
 )
+_NO_MODULES = (None, "ModuleList", "ModuleDict")
 
 
 class Modules(NamedTuple):
@@ -53,11 +57,35 @@ class Modules(NamedTuple):
 
 @derived
 def modules(trace: Trace) -> Modules:
-    """Return the modules that were called, or that kernels of compiled code are from."""
-    called = called_modules(trace)
-    compiled = sorted(set(compiled_work(trace).paths) - set(called.names), key=_with_numbers)
-    names = [*called.names, *compiled]
-    return _in_order(names, _parents(names, _running_at(trace, called.first)))
+    """Return the modules that were called or compiled, and those around them."""
+    called, compiled = called_modules(trace), compiled_work(trace)
+    around = dict(zip(called.names, _running_at(trace, called.first), strict=True))
+    running = dict(zip(compiled.paths, compiled.around, strict=True))
+    for name in sorted(running.keys() - around.keys(), key=_with_numbers):
+        around[name] = running[name]
+    around = _with_outer(around, class_of_names(trace))
+    return _in_order(list(around), _parents(list(around), list(around.values())))
+
+
+def _with_outer(
+    around: Mapping[str, str | None], classes: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return modules with those around them that were not called, each before those in it.
+
+    Args:
+        around: The module in which each was called, None for none.
+        classes: The classes of modules.
+    """
+    found: dict[str, str | None] = {}
+    for name, running in around.items():
+        root, *rest = name.split(".")
+        is_inside = running is not None and running.partition(".")[0] == root
+        for depth in range(len(rest)):
+            path = ".".join((root, *rest[:depth]))
+            if path not in around and (not depth or classes.get(path) not in _NO_MODULES):
+                found.setdefault(path, None if is_inside else running)
+        found[name] = running
+    return found
 
 
 @derived

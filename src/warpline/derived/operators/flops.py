@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -285,6 +285,31 @@ def _attention_backward(shapes: Shapes, _: Values) -> int:
     return int(2 * batch * heads * rows * key[2] * (3 * width + 2 * value[3]))
 
 
+def _heads_first(shape: Shape) -> Shape:
+    batch, rows, heads, width = shape
+    return [batch, heads, rows, width]
+
+
+def _attention_by_rows(shapes: Shapes, _: Values, *, lengths: int) -> int:
+    """Return the FLOP of the operators in those above, whose inputs have rows before heads.
+
+    If a program calls them itself, PyTorch's own formula takes the rows for heads.
+
+    Args:
+        shapes: The shapes of inputs.
+        lengths: The inputs from which on two are lengths of sequences, of which one batch consists.
+    """
+    if any(shapes[lengths : lengths + 2]):
+        raise ValueError("the lengths of sequences are not recorded")
+    return _attention([*map(_heads_first, shapes[:3])], [])
+
+
+def _attention_by_rows_backward(shapes: Shapes, _: Values, *, lengths: int) -> int:
+    if any(shapes[lengths : lengths + 2]):
+        raise ValueError("the lengths of sequences are not recorded")
+    return _attention_backward([*map(_heads_first, shapes[:4])], [])
+
+
 _FORMULAS: Mapping[str, Formula] = {
     "aten::mm": lambda shapes, _: _product(shapes[0], shapes[1]),
     "aten::addmm": lambda shapes, _: _product(shapes[1], shapes[2]),
@@ -300,11 +325,11 @@ _FORMULAS: Mapping[str, Formula] = {
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_flash_attention": _attention,
     "aten::_scaled_dot_product_cudnn_attention": _attention,
-    "aten::_flash_attention_forward": _attention,
-    "aten::_efficient_attention_forward": _attention,
+    "aten::_flash_attention_forward": partial(_attention_by_rows, lengths=3),
+    "aten::_efficient_attention_forward": partial(_attention_by_rows, lengths=4),
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_backward,
     "aten::_scaled_dot_product_flash_attention_backward": _attention_backward,
     "aten::_scaled_dot_product_cudnn_attention_backward": _attention_backward,
-    "aten::_flash_attention_backward": _attention_backward,
-    "aten::_efficient_attention_backward": _attention_backward,
+    "aten::_flash_attention_backward": partial(_attention_by_rows_backward, lengths=6),
+    "aten::_efficient_attention_backward": partial(_attention_by_rows_backward, lengths=6),
 }

@@ -184,10 +184,12 @@ def _recorded(trace: Trace, column: str) -> Labels:
 
 
 def _modules(trace: Trace) -> _Frames:
-    domain = trace.strings.find(MODULE_DOMAIN)
-    if domain is None or not trace.has("range"):
+    if not trace.has("range"):
         return _no_frames()
     columns = trace.columns("range", "domain_id", "name_id")
+    domain = trace.strings.find(MODULE_DOMAIN)
+    if domain is None:
+        return _no_frames()
     domains, named = columns["domain_id"], columns["name_id"].is_valid()
     return _frames(trace, "range", domains.is_valid() & (domains.values == domain) & named)
 

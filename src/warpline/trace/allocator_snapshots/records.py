@@ -18,6 +18,7 @@ _MOST_US = 1 << 53
 _MOST_DEVICES = 1 << 10
 _NONE = -1
 
+_KNOWN_UNREAD = ("annotate", "user_defined")
 _STATES = {
     "active_allocated": 0,
     "active_pending_free": 1,
@@ -158,7 +159,8 @@ class Records:
         unknown = [name for name in names if name not in known]
         if unknown:
             for name in unknown:
-                self.unread[name] = self.unread.get(name, 0) + 1
+                shown = name if name in _KNOWN_UNREAD else "unknown memory events"
+                self.unread[shown] = self.unread.get(shown, 0) + 1
             items = [item for item in items if item["action"] in known]
             names = [name for name in names if name in known]
         action = np.array([known[name] for name in names], np.int64)

@@ -20,7 +20,7 @@ function startAddress(model: Model): void {
   window.addEventListener("hashchange", () => {
     if (window.location.hash === own) return;
     own = window.location.hash;
-    model.go(parseAddress(own)).catch((error: unknown) => (model.problem.value = problemText(error)));
+    model.go(parseAddress(own, model.store.head.by)).catch((error: unknown) => (model.problem.value = problemText(error)));
   });
   let isFirst = true;
   effect(() => {
@@ -37,7 +37,7 @@ async function start(root: HTMLElement, text: string): Promise<void> {
   const model = new Model(new Store(readHead(text), blocksOf(document)));
   Object.assign(window, { warpline: { model } });
   startTheme(model.theme);
-  await model.go(parseAddress(window.location.hash));
+  await model.go(parseAddress(window.location.hash, model.store.head.by));
   startAddress(model);
   render(<Page model={model} />, root);
   document.addEventListener("keydown", (event) => {

@@ -29,6 +29,8 @@ export interface PoolSpec {
   readonly label: string;
   readonly device_bytes: number | null;
   readonly peak: Peak;
+  /** Number of blocks that are in `rest` only. */
+  readonly left_out: number;
   /** time: of each state. State 0 is before the first allocation or free, state n after the n-th. */
   readonly states: Part;
   /** state, bytes: changes of the reserved bytes. */
@@ -59,6 +61,8 @@ export interface Head {
   readonly schema_version: number;
   readonly title: string;
   readonly notes: readonly string[];
+  /** What the layers are named after at first. */
+  readonly by: By;
   /** One recording, or before and after. */
   readonly sides: readonly Side[];
   readonly blocks: readonly { readonly raw_bytes: number }[];

@@ -11,15 +11,21 @@ export const NAMELESS: Readonly<Record<By, string>> = {
   kind: "Unknown", module: "Outside modules", line: "Without a Python stack", operator: "Outside operators",
 };
 export const EARLIER = "Before recording";
+/** That, and the blocks that a huge recording leaves out. */
+export const UNLISTED = "Not listed";
 
 export type Axis = "time" | "events";
+
+/** The color of a layer: 0 to `MOST_LAYERS` - 1, and those of what has no name of its own. */
+export type Color = number | "rest" | "earlier";
 
 /** The layers, from the bottom. */
 export interface Layering {
   readonly by: By;
   readonly names: readonly string[];
-  /** Color of each: 0 to `MOST_LAYERS` - 1; null for what has no name of its own. */
-  readonly colors: readonly (number | null)[];
+  readonly colors: readonly Color[];
+  /** The layer of bytes that are in no block; null without such bytes. */
+  readonly rest: string | null;
 }
 
 /** Returns the layer of each text of a pool, and last that of blocks without one. */
@@ -74,9 +80,10 @@ export function layeringOf(pools: readonly Pool[], by: By): Layering {
   const ranked = [...sums.values()].sort((a, b) => size(b) - size(a));
   const own = ranked.slice(0, MOST_LAYERS);
   const stacked = own.toSorted((a, b) => b.whole - a.whole).map(({ name }) => name);
-  const first = hasEarlier ? [EARLIER] : [];
+  const rest = !hasEarlier ? null : pools.some(({ spec }) => spec.left_out > 0) ? UNLISTED : EARLIER;
+  const first = rest === null ? [] : [rest];
   const last = [...(ranked.length > own.length ? [OTHERS] : []), ...(isNameless ? [nameless] : [])];
-  return { by, names: [...first, ...stacked, ...last], colors: [...first.map(() => null), ...stacked.map((_, at) => at), ...last.map(() => null)] };
+  return { by, rest, names: [...first, ...stacked, ...last], colors: [...first.map(() => "earlier" as const), ...stacked.map((_, at) => at), ...last.map(() => "rest" as const)] };
 }
 
 /** Returns where a state is on the axis. */
@@ -136,7 +143,7 @@ export function bytesOfColumns(pool: Pool, layering: Layering, states: Int32Arra
     layer[until] -= bytes[at] as number;
   }
   for (const layer of found) for (let column = 1; column < width; column++) layer[column] += layer[column - 1] as number;
-  const earlier = layering.names.indexOf(EARLIER);
+  const earlier = layering.rest === null ? -1 : layering.names.indexOf(layering.rest);
   const shown = found.map((layer) => layer.subarray(0, width));
   states.forEach((state, column) => {
     if (state < 0) for (const layer of shown) layer[column] = 0;

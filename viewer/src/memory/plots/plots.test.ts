@@ -19,7 +19,7 @@ function poolOf(given: readonly Given[], names: readonly string[], states: numbe
   const before = new Float64Array(states).fill(rest);
   const allocated = allocatedOf(blocks, before);
   const peak = allocated.indexOf(Math.max(...allocated));
-  const spec = { label: "GPU 0", device_bytes: null, peak: { state: peak, time_ns: peak * 10, allocated_bytes: allocated[peak], reserved_bytes: null } } as unknown as PoolSpec;
+  const spec = { label: "GPU 0", device_bytes: null, left_out: 0, peak: { state: peak, time_ns: peak * 10, allocated_bytes: allocated[peak], reserved_bytes: null } } as unknown as PoolSpec;
   const texts = { ...Object.fromEntries(BYS.map((by) => [by, names])), stack: [], steps: [], phases: [] } as unknown as Texts;
   return { spec, texts, blocks, time: Float64Array.from({ length: states }, (_, state) => state * 10), allocated, rest: before, reserved: null };
 }
@@ -109,7 +109,7 @@ describe("layers", () => {
   it("that are named unknown are those without a name", () => {
     const pool = poolOf([{ start: 0, end: 3, bytes: 5, code: 0 }, { start: 0, end: 2, bytes: 2, code: -1 }], [NAMELESS.kind], 3);
     const layering = layeringOf([pool], "kind");
-    expect(layering).toEqual({ by: "kind", names: [NAMELESS.kind], colors: [null] });
+    expect(layering).toEqual({ by: "kind", rest: null, names: [NAMELESS.kind], colors: ["rest"] });
     expect(bytesOfState(pool, layering, 1)).toEqual([7]);
   });
 });

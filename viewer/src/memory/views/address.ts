@@ -12,10 +12,11 @@ export interface Address {
   readonly state: number | null;
 }
 
-export function parseAddress(fragment: string): Address {
+/** Parses a fragment; without a name of layers in it, they have `by`. */
+export function parseAddress(fragment: string, by: By): Address {
   const values = new URLSearchParams(fragment.replace(/^#/, ""));
   return {
-    by: BYS.find((by) => by === values.get("by")) ?? "kind",
+    by: BYS.find((one) => one === values.get("by")) ?? by,
     axis: values.get("axis") === "events" ? "events" : "time",
     place: numberOf(values, "gpu") ?? 0,
     state: numberOf(values, "state"),

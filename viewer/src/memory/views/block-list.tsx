@@ -35,7 +35,7 @@ export function BlockList({ model }: { model: Model }) {
         {model.hasTwo && <label>Recording <select value={String(side.value)} onChange={(event) => (side.value = Number(event.currentTarget.value))}><option value="0">Before</option><option value="1">After</option></select></label>}
         <label>Filter <input id="filter" type="search" value={model.filter.value} onInput={(event) => (model.filter.value = event.currentTarget.value)} /></label>
         {model.layer.value !== null && <button onClick={() => (model.layer.value = null)}>All layers, not only {plainText(model.layer.value)}</button>}
-        <span role="status" id="found" data-value={total}>{plural(found.value.length, "block")}, {bytesText(total)}{earlier > 0 ? `; ${bytesText(earlier)} from before the recording in none` : ""}</span>
+        <span role="status" id="found" data-value={total}>{plural(found.value.length, "block")}, {bytesText(total)}{earlier > 0 ? `; ${bytesText(earlier)} ${pool.spec.left_out > 0 ? "are not listed" : "were allocated before recording"}` : ""}</span>
       </div>
       <div class="table-room">
         <table class="blocks">

@@ -6,14 +6,14 @@ import { BY_TITLES } from "../data/document";
 import type { Pool } from "../data/pool";
 import { bytesOfState } from "../plots/layers";
 import type { Model } from "./model";
-import { colorClass, momentText } from "./stack-plot";
+import { momentText } from "./stack-plot";
 
 export function LayerTable({ model }: { model: Model }) {
   const states = model.read.value;
   const pools = model.pools.value;
   const { names, colors, by } = model.layering.value;
   const bytes = pools.map((pool, side) => bytesOfState(pool, model.layering.value, states[side] as number));
-  const rows = names.map((name, layer) => ({ name, layer, color: colors[layer] ?? null })).reverse();
+  const rows = names.map((name, layer) => ({ name, layer, color: colors[layer] })).reverse();
   const last = pools.length - 1;
   const total = (pools[last] as Pool).allocated[states[last] as number] as number;
   return (
@@ -32,7 +32,7 @@ export function LayerTable({ model }: { model: Model }) {
             <tr key={name} data-layer={name} class={model.layer.value === name ? "chosen" : undefined}>
               <th scope="row">
                 <button class="plain named" aria-pressed={model.layer.value === name} title="List only these blocks" onClick={() => (model.layer.value = model.layer.peek() === name ? null : name)}>
-                  <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={colorClass(color)} width={10} height={10} /></svg><span>{plainText(name)}</span>
+                  <svg class="swatch" viewBox="0 0 10 10" aria-hidden="true"><rect class={`layer-${color}`} width={10} height={10} /></svg><span>{plainText(name)}</span>
                 </button>
               </th>
               <Cells model={model} bytes={bytes.map((of) => of[layer] as number)} total={total} />

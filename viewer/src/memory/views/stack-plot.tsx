@@ -120,12 +120,8 @@ function areas(model: Model, states: Int32Array, layers: readonly Float64Array[]
     [sums, bottom] = [next, top];
     const name = names[number] as string;
     const isFaded = model.layer.value !== null && model.layer.value !== name;
-    return <path key={name} class={`${colorClass(colors[number] ?? null)}${isFaded ? " faded" : ""}`} d={path}><title>{plainText(name)}</title></path>;
+    return <path key={name} class={`layer-${colors[number]}${isFaded ? " faded" : ""}`} d={path}><title>{plainText(name)}</title></path>;
   });
-}
-
-export function colorClass(color: number | null): string {
-  return color === null ? "layer-rest" : `layer-${color}`;
 }
 
 function Bytes({ y, width }: { y: Scale; width: number }) {
