@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warpline.capture.flags import sweep_flags
+from warpline.capture.flags import kernel_sweep_flags
 from warpline.errors import UsageError
 from warpline.sweep.points import Parameter
 from warpline.sweep.state import Definition
@@ -16,7 +16,7 @@ def test_flags_of_the_sweep_and_of_counting() -> None:
     line = "--vary N=1,2 --vary=T=a,b --zip --repeat 3 --time-limit 90s -o dir --top 0 --json"
     counting = "-k gemm --set full --metrics=a,b -c 5 --check-exit-code no"
     words = f"{line} {counting} -q -- ./x {{N}} -k {{T}}".split()
-    found = sweep_flags.parse(words)
+    found = kernel_sweep_flags.parse(words)
     assert found.definition == Definition(
         "kernels",
         ("./x", "{N}", "-k", "{T}"),
@@ -30,22 +30,22 @@ def test_flags_of_the_sweep_and_of_counting() -> None:
 
 
 def test_a_sweep_is_resumed_without_its_command() -> None:
-    stored = sweep_flags.parse(
+    stored = kernel_sweep_flags.parse(
         ["--vary", "N=1,2", "-kgemm", "--sample", "7", "--", "./x", "{N}"]
     ).definition
-    now = sweep_flags.parse(["-o", "dir", "--resume", "--time-limit", "9", "--csv"])
+    now = kernel_sweep_flags.parse(["-o", "dir", "--resume", "--time-limit", "9", "--csv"])
     assert (now.resume, now.command) == (True, ())
-    found = sweep_flags.resumed(now, stored)
+    found = kernel_sweep_flags.resumed(now, stored)
     assert found.definition == stored
     assert (found.kernel_name, found.sample) == ("gemm", 7)
     assert (found.output, found.time_limit, found.format) == ("dir", 9.0, "csv")
 
 
 def test_a_directory_is_shown(tmp_path: Path) -> None:
-    found = sweep_flags.parse([str(tmp_path), "--top", "3"])
+    found = kernel_sweep_flags.parse([str(tmp_path), "--top", "3"])
     assert (found.shown, found.top) == (str(tmp_path), 3)
     with pytest.raises(UsageError, match="unexpected argument 'x'"):
-        sweep_flags.parse([str(tmp_path), "x"])
+        kernel_sweep_flags.parse([str(tmp_path), "x"])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_directory_is_shown(tmp_path: Path) -> None:
 )
 def test_what_is_refused(line: str, message: str) -> None:
     with pytest.raises(UsageError) as found:
-        sweep_flags.parse(line.split())
+        kernel_sweep_flags.parse(line.split())
     assert found.value.message.startswith(message)
     assert found.value.hint
 
@@ -91,6 +91,6 @@ def test_what_is_refused(line: str, message: str) -> None:
     ],
 )
 def test_metrics_that_are_asked_for(options: str, asked: str, not_asked: str) -> None:
-    found = sweep_flags.parse([*options.split(), "--vary", "N=1", "--", "./x", "{N}"])
-    is_asked = sweep_flags.asked_metrics(found.definition)
+    found = kernel_sweep_flags.parse([*options.split(), "--vary", "N=1", "--", "./x", "{N}"])
+    is_asked = kernel_sweep_flags.asked_metrics(found.definition)
     assert [name for name in (asked + " " + not_asked).split() if is_asked(name)] == asked.split()

@@ -20,6 +20,7 @@ from warpline.documents import kernel_sweep
 from warpline.render import Options
 from warpline.render.sweep import bars, page
 from warpline.render.sweep.axes import linear, logarithmic
+from warpline.render.sweep.kernel_look import LOOK
 from warpline.result import Result
 from warpline.sweep.points import Parameter
 from warpline.sweep.state import Attempt, Definition, State
@@ -65,7 +66,9 @@ def test_numbers_are_those_of_the_roofline(report: Trace) -> None:
 
 @pytest.mark.parametrize("top", [0, 1])
 def test_json_is_as_its_schema_says(report: Trace, repository: Path, top: int) -> None:
-    schema = json.loads((repository / "docs" / "sweep.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        (repository / "docs" / "kernels-sweep.schema.json").read_text(encoding="utf-8")
+    )
     for failed in (False, True):
         assert violations(facts(report, top=top, failed=failed), schema) == []
 
@@ -116,7 +119,7 @@ def plain(values: dict[str, list[Any]], *, names: tuple[str, ...] = ()) -> dict[
         }
         for place, row in enumerate(rows)
     ]
-    return {"gpu": None, "vary": values, "zip": True, "points": points}
+    return {"gpu": None, "vary": values, "zip": True, "points": points, "notes": []}
 
 
 @pytest.mark.parametrize(
@@ -134,14 +137,14 @@ def plain(values: dict[str, list[Any]], *, names: tuple[str, ...] = ()) -> dict[
 def test_any_parameters_can_be_plotted(values: dict[str, list[Any]]) -> None:
     known = plain(values)
     out = io.StringIO()
-    page.write(known, out, is_page=False)
+    page.write(known, out, LOOK, is_page=False)
     picture = ET.fromstring(out.getvalue())
     circles = [of for of in picture.iter() if of.tag.endswith("circle")]
     assert len(circles) == 4 * len(known["points"])
     for circle in circles:
         assert 0 <= float(circle.get("cx", "")) <= 460
         assert 0 <= float(circle.get("cy", "")) <= 300
-    bars.write_bars(known, out, Options())
+    bars.write_bars(known, out, Options(), LOOK)
 
 
 def test_a_plot_without_numbers_says_so() -> None:
@@ -149,7 +152,7 @@ def test_a_plot_without_numbers_says_so() -> None:
     for point in known["points"]:
         point["kernels"], point["failure"] = [], "exit status 1"
     out = io.StringIO()
-    page.write(known, out, is_page=True)
+    page.write(known, out, LOOK, is_page=True)
     assert "No point was measured." in out.getvalue()
     assert out.getvalue().count("Not measured: exit status 1") == 2
 
@@ -161,20 +164,20 @@ def test_hostile_names_are_texts() -> None:
     known["points"][0]["failure"] = evil
     for is_page in (True, False):
         out = io.StringIO()
-        page.write(known, out, is_page=is_page)
+        page.write(known, out, LOOK, is_page=is_page)
         assert "<script" not in out.getvalue()
         assert "\x1b" not in out.getvalue()
         if not is_page:
             ET.fromstring(out.getvalue())
     out = io.StringIO()
-    bars.write_bars(plain({"T": [evil, "b"]}), out, Options(width=80))
+    bars.write_bars(plain({"T": [evil, "b"]}), out, Options(width=80), LOOK)
     assert "\x1b" not in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
 
 def test_bars_fit_and_tell_their_scale() -> None:
     out = io.StringIO()
-    bars.write_bars(plain({"N": [1, 2, 3, 4]}), out, Options(width=80, unicode=False))
+    bars.write_bars(plain({"N": [1, 2, 3, 4]}), out, Options(width=80, unicode=False), LOOK)
     lines = out.getvalue().splitlines()
     assert lines[1] == "Time of a launch, logarithmic"
     lengths = [line.count("#") for line in lines[2:6]]

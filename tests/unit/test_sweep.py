@@ -42,6 +42,7 @@ TWO = (Parameter("N", ("1", "2")), Parameter("T", ("a", "b", "c")))
         ("N=1e3:1e5:x10", "1000 10000 100000"),
         ("N=5:5:x2", "5"),
         ("N=a:b,c", "a:b c"),
+        ("N=1,2,4", "1 2 4"),
     ],
 )
 def test_values_of_a_parameter(word: str, values: str) -> None:
@@ -70,6 +71,12 @@ def test_values_of_a_parameter(word: str, values: str) -> None:
         ("N=1:8:+0", "never reaches 8"),
         ("N=1:8:-1", "never reaches 8"),
         ("N=1:1e9:+1", "more than 10,000 values"),
+        ("N=1,2,...", "expected three numbers or more before ..."),
+        ("N=a,b,c,...", "expected three numbers or more before ..."),
+        ("N=1,2,...,4", "expected three numbers or more before ..."),
+        ("N=1,2,5,...", "neither differences nor ratios are equal"),
+        ("N=1,2,4,9,...", "neither differences nor ratios are equal"),
+        ("N=0,1,3,...", "neither differences nor ratios are equal"),
     ],
 )
 def test_what_is_no_parameter(word: str, message: str) -> None:
@@ -183,6 +190,7 @@ def test_a_sweep_is_saved_and_read(tmp_path: Path) -> None:
 
 
 RUN = {"point": 0, "run": 0, "files": [], "failure": None, "seconds": 1, "notes": []}
+RUN |= {"results": None}
 
 
 @pytest.mark.parametrize(
@@ -198,6 +206,9 @@ RUN = {"point": 0, "run": 0, "files": [], "failure": None, "seconds": 1, "notes"
         {"runs": [RUN | {"point": 99}]},
         {"runs": [RUN | {"files": ["../../x"]}]},
         {"runs": [RUN | {"files": [""]}]},
+        {"runs": [RUN | {"results": 3}]},
+        {"points": [{"N": "1"}]},
+        {"predicted": [{"point": 99, "bytes": 1, "error_bytes": 1, "limit_bytes": 1}]},
     ],
 )
 def test_a_damaged_sweep_is_refused(tmp_path: Path, change: dict[str, object]) -> None:

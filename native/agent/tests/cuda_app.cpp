@@ -22,6 +22,7 @@
 //     launch_on T            T threads launch until the program ends
 //     names N                launches of kernels of N long names
 //     records                one record of every kind and form
+//     allocate MIB, free MIB memory of the GPU
 //     node ID ORIGINAL       a graph node is created
 //     call ID STATUS         one call of the runtime; enter ID, leave ID: one half of it
 //     call_with DOMAIN ID STATUS A,B,...
@@ -587,6 +588,14 @@ const std::map<std::string, Command>& commands() {
       {"records",
        {0, [](App& app, const Words&) {
           find<FakeEveryRecord>(app.cupti(), "fake_every_record")();
+        }}},
+      {"allocate",
+       {1, [](App& app, const Words& w) {
+          find<FakeAllocate>(app.cupti(), "fake_allocate")(std::int64_t{number(w[0])} << 20);
+        }}},
+      {"free",
+       {1, [](App& app, const Words& w) {
+          find<FakeAllocate>(app.cupti(), "fake_allocate")(-(std::int64_t{number(w[0])} << 20));
         }}},
       {"node",
        {2, [](App& app, const Words& w) {

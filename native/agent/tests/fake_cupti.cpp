@@ -910,6 +910,19 @@ EXPORT void fake_every_record() {
   every_overhead();
 }
 
+EXPORT void fake_allocate(std::int64_t bytes) {
+  if (!g_kinds[49]) return;
+  describe_devices();
+  describe_contexts();
+  const bool frees = bytes < 0;
+  Bytes m(49);
+  m.put<std::uint32_t>(4, frees ? 2 : 1).put<std::uint32_t>(8, 3);
+  m.put<std::uint64_t>(16, 0x7f00'0000'0000);
+  m.put<std::uint64_t>(24, static_cast<std::uint64_t>(frees ? -bytes : bytes));
+  m.put<std::uint64_t>(32, cupti_now()).put<std::uint32_t>(52, 1).put<std::uint32_t>(56, 2);
+  add(m.put<std::uint32_t>(60, 0xffffffff));
+}
+
 EXPORT void fake_node(std::uint64_t node, std::uint64_t original, std::uint32_t type) {
   struct {
     std::uint64_t graph;

@@ -55,6 +55,8 @@ using FakeKernel = void (*)(std::uint32_t correlation, const char* name, std::ui
                             std::uint64_t ns);
 // One record of every kind, in every form, with the values that the test expects.
 using FakeEveryRecord = void (*)();
+// Memory of the GPU is allocated or, if `bytes` are negative, freed.
+using FakeAllocate = void (*)(std::int64_t bytes);
 // A graph node is created, by cloning when original is not 0.
 using FakeNode = void (*)(std::uint64_t node, std::uint64_t original, std::uint32_t type);
 // A graph is instantiated.

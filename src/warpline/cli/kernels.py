@@ -21,7 +21,7 @@ from warpline.capture.flags.counting import (
     Summary,
 )
 from warpline.capture.session.agent_config import Clocks, Replay
-from warpline.cli import bar, kernel_printing, planning, running, sweeping, talk
+from warpline.cli import bar, kernel_printing, kernel_sweeping, planning, running, talk
 from warpline.cli import kernel_references as references
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.startup import lazy
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from warpline.capture.counting import prepare
     from warpline.capture.launcher import passes, program, reasons
     from warpline.capture.launcher.launch import Outcome
+    from warpline.cli.sweeping import Sweep
     from warpline.trace import Trace, counter_runs
     from warpline.trace import recording as recordings
 else:
@@ -53,7 +54,7 @@ else:
 NAME = "kernels"
 HELP = "collect hardware counters per kernel launch; accepts options and reports of ncu"
 
-PARTS = (planning.PLAN, sweeping.SWEEP)
+PARTS = (planning.PLAN, kernel_sweeping.SWEEP)
 _TEMPORARY = "kernels.warpline"
 _KEEP_HINT = "use -o NAME to keep the recording"
 _NOT_IN_ALL = (
@@ -76,10 +77,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     running.add_flags(parser, counter_flags.FLAGS)
 
 
-def part(words: Sequence[str]) -> planning.Plan | sweeping.Sweep | None:
+def part(words: Sequence[str]) -> planning.Plan | Sweep | None:
     """Return the part of the command that the words mean; None for the command itself."""
-    if words[:1] == [sweeping.WORD]:
-        return sweeping.SWEEP
+    if words[:1] == [kernel_sweeping.WORD]:
+        return kernel_sweeping.SWEEP
     is_meant = words[:1] == [planning.WORD] or counter_flags.lists_something(words)
     return planning.PLAN if is_meant else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from warpline.derived.efficiency.shape_launches import ShapeLaunches, joined, shape_launches
+from warpline.documents import sweeps
 from warpline.ops.arrays import F64
 from warpline.presentation.kernel_names import short_names
-from warpline.result import Document, Field, Numbers, Result, Values, column_of
-from warpline.sweep.points import Point, title
+from warpline.result import Document, Field, Result, Values
+from warpline.sweep.points import Point
 from warpline.sweep.state import Attempt, State
 from warpline.trace import Trace, counter_runs
 from warpline.trace.recording import write_recording
-from warpline.units import Unit, plural
+from warpline.units import Unit
 
-SCHEMA_VERSION = 1
 NAME = "kernel_sweep"
 Open = Callable[[Path], Trace]  # opens a recording
 IsAsked = Callable[[str], bool]
@@ -56,8 +55,7 @@ _NUMBERS = (
     _share("occupancy_ratio", "Achieved occupancy.", "Occ (%)", is_optional=True),
     Field("clock_hz", Unit.HZ, "Clock of the SMs.", "GHz", 1e-9, 2, is_optional=True),
 )
-_FAILURE = Field("failure", Unit.NONE, "Why it was not measured.", "Not Measured", is_optional=True)
-_FIELDS = (*_OF_KERNEL, *_NUMBERS, _FAILURE)
+_FIELDS = (*_OF_KERNEL, *_NUMBERS, sweeps.FAILURE)
 # On a screen: what matters most first, as a narrow one leaves out the last ones, and the name at
 # the end, where it is shortened. Points that were not measured have the reason there.
 _ON_SCREEN = (
@@ -99,7 +97,7 @@ def _metrics(trace: Trace) -> list[str]:
 def facts(
     state: State, folder: Path, open_file: Open, top: int, is_asked: IsAsked = lambda _: False
 ) -> dict[str, Any]:
-    """Return what is known of a sweep, as its JSON: docs/sweep.schema.json.
+    """Return what is known of a sweep, as its JSON: docs/kernels-sweep.schema.json.
 
     Args:
         state: Its runs.
@@ -108,11 +106,16 @@ def facts(
         top: Kernels and shapes of each point, those with the most time first; 0 for all.
         is_asked: Whether a metric was asked for by its name, so that it is among the numbers.
     """
-    definition = state.definition
     gpus: list[str] = []
     points = [
-        _point(state.of_point(place), of, lambda name: open_file(folder / name), is_asked, gpus)
-        for place, of in enumerate(definition.points())
+        _point(
+            state.of_point(place),
+            state.points[place],
+            lambda name: open_file(folder / name),
+            is_asked,
+            gpus,
+        )
+        for place in state.shown_order()
     ]
     for point in points:
         point["kernels_counted"] = len(point["kernels"])
@@ -121,28 +124,8 @@ def facts(
     short = short_names({kernel["kernel"] for kernel in shown})
     for kernel in shown:
         kernel["short_name"] = short[kernel["kernel"]]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "gpu": ", ".join(dict.fromkeys(gpus)) or None,
-        "command": list(definition.command),
-        "vary": {
-            item.name: [_value(text) for text in item.values] for item in definition.parameters
-        },
-        "zip": definition.are_zipped,
-        "repeat": definition.repeats,
-        "points": points,
-    }
-
-
-def _value(text: str) -> int | float | str:
-    """Return a value as a number, if that is what it is."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    if not math.isfinite(number) or "_" in text:
-        return text
-    return int(text) if text.strip().lstrip("+-").isdecimal() else number
+    known = sweeps.facts_of(state, gpus, points)
+    return {**known, "notes": _notes(known)}
 
 
 def _gpus(trace: Trace) -> list[str]:
@@ -159,29 +142,17 @@ def _point(
     gpus: list[str],
 ) -> dict[str, Any]:
     """Return what is known of a point by its runs; models of GPUs are added to a list."""
-    measured = [one for one in made if one.failure is None]
-    failure = next((one.failure for one in made if one.failure is not None), None)
-    if not made:
-        failure = "not run yet"
+    found = sweeps.runs_of(made, values)
     runs = []
-    for one in measured:
+    for one in (of for of in made if of.failure is None):
         trace = open_file(one.files[0])
         gpus += _gpus(trace)
         asked = list(filter(is_asked, _metrics(trace))) if trace.has("kernel_metric") else []
         runs.append(shape_launches(trace, asked))
     kernels = _kernels(joined(runs))
-    if measured and not kernels and failure is None:
-        failure = "no kernel was counted"
-    notes = [note for one in made for note in one.notes]
-    return {
-        "values": {name: _value(text) for name, text in values.items()},
-        "files": [name for one in measured for name in one.files],
-        "runs": len(made),
-        "seconds": round(sum(one.seconds for one in made), 3),
-        "failure": failure,
-        "notes": list(dict.fromkeys(notes)),
-        "kernels": kernels,
-    }
+    if runs and not kernels and found["failure"] is None:
+        found["failure"] = "no kernel was counted"
+    return {**found, "kernels": kernels}
 
 
 def _kernels(found: Sequence[ShapeLaunches]) -> list[dict[str, Any]]:
@@ -260,7 +231,7 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
     kernels = [kernel for point in known["points"] for kernel in point["kernels"]]
     metrics = list(dict.fromkeys(name for kernel in kernels for name in kernel["metrics"]))
     taken = {*(field.name for field in _FIELDS), *metrics}
-    names = {name: f"{name} (varied)" if name in taken else name for name in known["vary"]}
+    names = sweeps.axis_names(known, taken)
     empty = dict.fromkeys(taken)
     rows = [
         {names[name]: value for name, value in point["values"].items()}
@@ -273,14 +244,13 @@ def document(known: Mapping[str, Any], *, is_screen: bool) -> Document:
     ]
     if is_screen:
         _shorten(rows)
-    axes = [Field(name, Unit.NONE, "Value of the parameter.", name) for name in names.values()]
     own = [Field(name, Unit.NONE, f"Median of {name}.", name, 1.0, 2) for name in metrics]
-    of_name = {field.name: field for field in (*_OF_KERNEL, *_NUMBERS, *own, _FAILURE)}
+    of_name = {field.name: field for field in (*_OF_KERNEL, *_NUMBERS, *own, sweeps.FAILURE)}
     shown = _shown(known, rows, metrics) if is_screen else list(of_name)
-    fields = (*axes, *(of_name[name] for name in shown))
+    fields = (*sweeps.axis_fields(names), *(of_name[name] for name in shown))
     columns = {field.name: _column(field, [row[field.name] for row in rows]) for field in fields}
     key = (*names.values(), *(() if is_screen else ("kernel", "grid", "block")))
-    result = Result(NAME, _title(known), fields, columns, key, _notes(known))
+    result = Result(NAME, sweeps.heading(known), fields, columns, key, tuple(known["notes"]))
     return Document(known["gpu"] or "sweep", known, (result,))
 
 
@@ -310,40 +280,18 @@ def _shown(
 
 
 def _column(field: Field, values: Sequence[Any]) -> Values:
-    """Return a column; one of numbers stays one if all are missing."""
-    is_text = field in {_FAILURE, *_OF_KERNEL[:3]} or field.name == "roof"
-    if is_text or any(value is not None for value in values):
-        return column_of(values)
-    return Numbers(np.zeros(len(values)), np.zeros(len(values), np.bool_))
+    is_text = field in {sweeps.FAILURE, *_OF_KERNEL[:3]} or field.name == "roof"
+    return sweeps.column(values, is_text=is_text)
 
 
-def _title(known: Mapping[str, Any]) -> str:
-    axes = ", ".join(known["vary"])
-    count = plural(len(known["points"]), "point")
-    where = f" on {known['gpu']}" if known["gpu"] else ""
-    return f"Sweep over {axes}: {count}{where}"
-
-
-def _notes(known: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(known: Mapping[str, Any]) -> list[str]:
     points = known["points"]
-    notes = []
-    missing = [point for point in points if not point["kernels"]]
-    if missing:
-        notes.append(f"{len(missing)} of {plural(len(points), 'point')} not measured.")
+    are_measured = [bool(point["kernels"]) for point in points]
+    notes = sweeps.first_notes(points, are_measured.count(False))
     hidden = max((p["kernels_counted"] - len(p["kernels"]) for p in points), default=0)
     if hidden > 0:
         notes.append(
             f"Kernels with less counted time are not shown (up to {hidden} of a point): --top 0"
             " shows all, -k NAME counts one."
         )
-    notes += [
-        f"{title(point['values'])}: a later run failed: {point['failure']}"
-        for point in points
-        if point["kernels"] and point["failure"] is not None
-    ]
-    told: dict[str, int] = {}
-    for point in points:
-        for note in point["notes"]:
-            told[note] = told.get(note, 0) + 1
-    notes += [f"{plural(count, 'point')}: {note}" for note, count in told.items()]
-    return tuple(notes)
+    return notes + sweeps.run_notes(points, are_measured)

@@ -18,6 +18,8 @@ _OUT_OF_MEMORY = re.compile(
 _HOST_MEMORY = re.compile(rb"^MemoryError\b|std::bad_alloc|Cannot allocate memory", re.MULTILINE)
 _LAST_LINE = re.compile(r"^(?:[\w.]*(?:Error|Exception)\b.*|error: .*)", re.IGNORECASE)
 OUT_OF_MEMORY = "out of GPU memory"
+SKIPPED = "skipped: "  # begins the reason of a run that was not made
+_VMSTAT = Path("/proc/vmstat")
 
 
 def end_of(path: Path) -> bytes:
@@ -31,15 +33,27 @@ def end_of(path: Path) -> bytes:
         return b""
 
 
-def why(how_it_ended: str, printed: bytes) -> str:
+def kernel_kills() -> int | None:
+    """Return how many processes Linux has killed for lack of memory; None if it does not say."""
+    try:
+        lines = _VMSTAT.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+def why(how_it_ended: str, printed: bytes, *, is_killed_by_kernel: bool = False) -> str:
     """Return why a run failed.
 
     Args:
         how_it_ended: Such as ``exit status 1``.
         printed: The end of what the program printed.
+        is_killed_by_kernel: Whether Linux killed a process for lack of memory meanwhile.
     """
     if _OUT_OF_MEMORY.search(printed):
         return OUT_OF_MEMORY
+    if is_killed_by_kernel:
+        return f"out of host memory ({how_it_ended} by Linux)"
     if _HOST_MEMORY.search(printed):
         return f"out of host memory ({how_it_ended})"
     line = _last_error(printed.decode("utf-8", "replace"))

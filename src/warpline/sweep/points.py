@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from itertools import product
+from itertools import pairwise, product
 
 from warpline.errors import UsageError
 from warpline.frozen import frozen
@@ -14,8 +14,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What a command line has in braces: a parameter, or the text {NAME} written as {{NAME}}.
 _PLACE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _STEP = re.compile(r"([x+-])(.+)", re.DOTALL)
-_FORMS = "use --vary N=256,512,1024, --vary N=256:4096:x2 or --vary N=32:256:+32"
+_FORMS = (
+    "use --vary N=256,512,1024, --vary N=256:4096:x2, --vary N=32:256:+32 or --vary N=1,2,4,..."
+)
+_ON = "..."  # the last value of a parameter whose values go on
 MOST_POINTS = 10_000
+MOST_OPEN = 200  # values of a parameter whose values go on
 
 
 @frozen
@@ -24,28 +28,53 @@ class Parameter:
 
     Attributes:
         name: Its name in the command line, in braces.
-        values: Its values, as the program gets them.
+        values: Its values, as the program gets them; the first ones, if more follow.
+        is_open: Whether its values go on, as ``1,2,4,...``, until a run fails.
     """
 
     name: str
     values: tuple[str, ...]
+    is_open: bool = False
 
     @property
     def word(self) -> str:
         """The parameter as the value of ``--vary``."""
-        return f"{self.name}={','.join(self.values)}"
+        return f"{self.name}={','.join(self.words)}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its values, with an ellipsis at the end if they go on."""
+        return (*self.values, _ON) if self.is_open else self.values
+
+    @classmethod
+    def of_words(cls, name: str, words: Sequence[str]) -> Parameter:
+        """Return the parameter that has these `words`."""
+        is_open = words[-1:] == (_ON,)
+        return cls(name, tuple(words[:-1] if is_open else words), is_open)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all its values are numbers."""
+        return all(number(value) is not None for value in self.values)
+
+    def following(self, last: str) -> str:
+        """Return the value after one of an open parameter: the progression goes on."""
+        first, second = (Decimal(value) for value in self.values[:2])
+        is_sum = _is_sum(self.values)
+        return text_of(Decimal(last) + second - first if is_sum else Decimal(last) * second / first)
 
 
 Point = Mapping[str, str]  # the value of each parameter, by its name
 
 
 def parameter(word: str) -> Parameter:
-    """Return what a value of ``--vary`` means: ``N=1,2,4``, ``N=1:64:x2`` or ``N=0:1:+0.25``.
+    """Return what a value of ``--vary`` means.
 
+    It is ``N=1,2,4``, ``N=1:64:x2``, ``N=0:1:+0.25``, or, for values that go on, ``N=1,2,4,...``.
     Ranges include their end if a step reaches it. Steps are exact.
 
     Raises:
-        UsageError: It is neither, or the range has no end.
+        UsageError: It is none of these, or the range has no end.
     """
     name, equals, text = word.partition("=")
     if not equals or not text:
@@ -63,7 +92,36 @@ def parameter(word: str) -> Parameter:
     twice = next((value for value in values if values.count(value) > 1), None)
     if twice is not None:
         raise UsageError(f"--vary {word}: {twice} is there twice", hint="name each value once")
+    if _ON in values:
+        return _open(word, name, values)
     return Parameter(name, values)
+
+
+def _open(word: str, name: str, values: tuple[str, ...]) -> Parameter:
+    """Return a parameter whose values go on; three say how."""
+    *given, last = values
+    numbers = [number(value) for value in given]
+    if last != _ON or len(given) < 3 or None in numbers:
+        raise UsageError(
+            f"--vary {word}: expected three numbers or more before ...",
+            hint="use --vary N=1,2,4,... or --vary N=8,16,24,...",
+        )
+    found = Parameter(name, tuple(given), is_open=True)
+    is_going_on = 0 not in numbers or _is_sum(given)
+    if not is_going_on or any(
+        Decimal(found.following(a)) != Decimal(b) for a, b in pairwise(given)
+    ):
+        raise UsageError(
+            f"--vary {word}: neither differences nor ratios are equal",
+            hint="use --vary N=1,2,4,... or --vary N=8,16,24,...",
+        )
+    return found
+
+
+def _is_sum(values: Sequence[str]) -> bool:
+    """Return whether the first differences of a progression are equal, not the ratios."""
+    first, second, third = (Decimal(value) for value in values[:3])
+    return second - first == third - second
 
 
 def _range(word: str, parts: Sequence[str]) -> tuple[str, ...]:
@@ -86,26 +144,32 @@ def _range(word: str, parts: Sequence[str]) -> tuple[str, ...]:
         raise UsageError(f"--vary {word}: never reaches {parts[1]}", hint=_FORMS)
     values: list[str] = []
     while value <= stop if rises else value >= stop:
-        values.append(_text(value))
+        values.append(text_of(value))
         if len(values) > MOST_POINTS:
             raise UsageError(f"--vary {word}: more than {MOST_POINTS:,} values", hint=_FORMS)
         value = value * change if step[1] == "x" else value + change
     return tuple(values)
 
 
-def _number(word: str, text: str) -> Decimal:
+def number(text: str) -> Decimal | None:
+    """Return a value as a number; None if it is none."""
     try:
-        number = Decimal(text)
+        found = Decimal(text)
     except InvalidOperation:
-        number = Decimal("NaN")
-    if not number.is_finite():
+        return None
+    return found if found.is_finite() and "_" not in text else None
+
+
+def _number(word: str, text: str) -> Decimal:
+    found = number(text)
+    if found is None:
         raise UsageError(f"--vary {word}: {text!r} is not a number", hint=_FORMS)
-    return number
+    return found
 
 
-def _text(number: Decimal) -> str:
+def text_of(value: Decimal) -> str:
     """Return a number without an exponent or zeros at its end: 0.50 is 0.5."""
-    text = f"{number:f}"
+    text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -117,8 +181,8 @@ def points(parameters: Sequence[Parameter], *, are_zipped: bool) -> list[Point]:
         are_zipped: Whether all parameters vary together.
 
     Raises:
-        UsageError: A name is there twice, numbers of values differ where they vary together, or
-            there are too many points.
+        UsageError: A name is there twice, numbers of values differ where they vary together,
+            values go on where they cannot, or there are too many points.
     """
     names = [item.name for item in parameters]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -126,6 +190,10 @@ def points(parameters: Sequence[Parameter], *, are_zipped: bool) -> list[Point]:
         raise UsageError(
             f"--vary {twice} is given twice", hint=f"use --vary {twice}=VALUE,VALUE,..."
         )
+    open_ones = [item.name for item in parameters if item.is_open]
+    if len(open_ones) > 1 or (open_ones and are_zipped):
+        where = "with --zip" if are_zipped else f"of {' and '.join(open_ones)} at once"
+        raise UsageError(f"values cannot go on (...) {where}", hint="give a last value")
     lists = [item.values for item in parameters]
     if are_zipped and len({len(values) for values in lists}) > 1:
         counts = ", ".join(f"{item.name} has {len(item.values)}" for item in parameters)

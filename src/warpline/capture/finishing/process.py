@@ -45,7 +45,7 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=_own_environment(),
+        env=own_environment(),
         encoding="utf-8",
         errors="replace",
     ) as process:
@@ -93,7 +93,7 @@ def _add(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=_own_environment(),
+        env=own_environment(),
         encoding="utf-8",
         errors="replace",
         check=False,
@@ -127,7 +127,7 @@ def _message(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _own_environment() -> dict[str, str]:
+def own_environment() -> dict[str, str]:
     """Return the environment for a Python process of ours: it imports this very package."""
     environment = dict(os.environ)
     own = str(Path(__file__).parents[3])

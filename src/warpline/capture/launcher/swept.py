@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class SweptRuns:
         folder: The sweep's directory.
         seconds: Time limit of a run; None for none.
         ignores_status: Whether a run does not fail because its exit status is not 0.
+        lacked_memory: Whether the recording of a run that failed says that GPU memory ran out.
 
     Attributes:
         signal: The signal that ended the sweep; None if none did.
@@ -58,8 +59,10 @@ class SweptRuns:
         seconds: float | None = None,
         *,
         ignores_status: bool = False,
+        lacked_memory: Callable[[Path], bool] = lambda _: False,
     ) -> None:
         self._runs, self._folder = runs, folder
+        self._lacked_memory = lacked_memory
         self._seconds, self._ignores_status = seconds, ignores_status
         self.signal: int | None = None
 
@@ -108,6 +111,7 @@ class SweptRuns:
         )
         warnings: list[str] = []
         talk = Talk(warn=warnings.append, note=_nothing, progress=_nothing)
+        kills = failures.kernel_kills()
         try:
             outcome = launch(settings, talk)
         except UnfinishedError as error:
@@ -117,7 +121,8 @@ class SweptRuns:
             return None, error.message, warnings
         if outcome.ending.asked is not None:
             self.signal = outcome.ending.asked
-        why = self._why_failed(outcome, log)
+        is_killed = outcome.ending.signal == signal.SIGKILL and kills != failures.kernel_kills()
+        why = self._why_failed(outcome, log, is_killed_by_kernel=is_killed)
         if why is None and self.signal is None:
             warnings += outcome.finished.get("warnings", ())
             if lost := outcome.finished.get("lost"):
@@ -126,19 +131,24 @@ class SweptRuns:
         outcome.output.unlink(missing_ok=True)
         return None, why, warnings
 
-    def _why_failed(self, outcome: Outcome, log: Path) -> str | None:
+    def _why_failed(self, outcome: Outcome, log: Path, *, is_killed_by_kernel: bool) -> str | None:
         """Return why a run failed; None if it did not."""
         ending = outcome.ending
         if ending.stopped_by is StoppedBy.DURATION:
             return f"took longer than {self._seconds:g} s"
-        if ending.signal is not None:
-            return failures.why(f"ended by {signal_name(ending.signal)}", failures.end_of(log))
-        if ending.status and not self._ignores_status:
-            status = os.waitstatus_to_exitcode(ending.status)
-            return failures.why(f"exit status {status}", failures.end_of(log))
+        if ending.signal is not None or (ending.status and not self._ignores_status):
+            how = f"ended by {signal_name(ending.signal)}" if ending.signal is not None else ""
+            how = how or f"exit status {os.waitstatus_to_exitcode(ending.status)}"
+            printed = failures.end_of(log)
+            why = failures.why(how, printed, is_killed_by_kernel=is_killed_by_kernel)
+            is_known = why == failures.OUT_OF_MEMORY or is_killed_by_kernel
+            if not is_known and self._lacked_memory(outcome.output):
+                return failures.OUT_OF_MEMORY
+            return why
         if outcome.reason is not None:
-            what = "recorded" if self._runs[0].settings.counters is None else "counted"
-            return f"no kernel was {what}: {outcome.reason.text}"
+            is_counted = self._runs[0].settings.counters is not None
+            nothing = "no kernel was counted" if is_counted else "nothing was recorded"
+            return f"{nothing}: {outcome.reason.text}"
         return None
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from warpline.render.escaping import shorten, visible
 
-Facts = Mapping[str, Any]  # warpline.documents.kernel_sweep.facts
+Facts = Mapping[str, Any]  # of a sweep, or of one of its points: warpline.documents.sweeps
 
 _ROOM, _LONGEST_TICK = 52, 16  # characters of all names on the x axis, and of one
 MANY = 50.0  # times the least: then a scale is logarithmic
@@ -111,17 +111,16 @@ def series_names(known: Facts) -> list[str]:
 
 
 def lines_of(known: Facts, value: Callable[[Facts], float | None]) -> list[Line]:
-    """Return the values of the first kernel of each point, as lines; empty if none is known."""
+    """Return a value of each point, as lines; empty if none is known."""
     name = _x_name(known)
     lines = []
     for title, points in series(known):
         found = []
         for point in points:
-            for kernel in point["kernels"][:1]:
-                number = value(kernel)
-                if number is not None:
-                    at = _x_value(known, name, point["values"][name])
-                    found.append((at, number, f"{point_title(point)}: {number:.4g}"))
+            number = value(point)
+            if number is not None:
+                at = _x_value(known, name, point["values"][name])
+                found.append((at, number, f"{point_title(point)}: {number:.4g}"))
         lines.append(Line(title, tuple(found)))
     return lines if any(line.points for line in lines) else []
 

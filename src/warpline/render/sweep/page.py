@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from collections.abc import Iterator
+from typing import TextIO
 from xml.sax.saxutils import escape
 
 from warpline.render.escaping import visible
 from warpline.render.sweep.axes import Facts, plot_heading
+from warpline.render.sweep.heat import heat_maps
+from warpline.render.sweep.look import Column, Look
 from warpline.render.sweep.picture import picture
-from warpline.units import format_ns, format_ratio
 
 _STYLE = """\
 :root{color-scheme:light}
@@ -24,10 +25,10 @@ th.text,td.text{text-align:left}
 figure{margin:0}svg{max-width:100%;height:auto}"""
 
 
-def write(known: Facts, out: TextIO, *, is_page: bool) -> None:
+def write(known: Facts, out: TextIO, look: Look, *, is_page: bool) -> None:
     """Write the plot as SVG, or a page with the plot and the table, one file without scripts."""
     if not is_page:
-        out.write(picture(known))
+        out.write(_picture(known, look))
         return
     title = plot_heading(known)
     out.write(
@@ -38,60 +39,45 @@ def write(known: Facts, out: TextIO, *, is_page: bool) -> None:
     )
     if known["gpu"]:
         out.write(f"<p>{_text(known['gpu'])}</p>\n")
-    out.write(f"<figure>\n{picture(known)}</figure>\n<h2>Points</h2>\n")
-    out.writelines(_table(known))
+    out.writelines(f"<p>{_text(note)}</p>\n" for note in known["notes"])
+    out.write(f"<figure>\n{_picture(known, look)}</figure>\n<h2>Points</h2>\n")
+    out.writelines(_table(known, look))
     out.write("</main>\n</body>\n</html>\n")
 
 
-_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("short_name", "Kernel", str),
-    ("grid", "Grid", str),
-    ("block", "Block", str),
-    ("duration_ns", "Time", format_ns),
-    ("sm_ratio", "SM", format_ratio),
-    ("tensor_ratio", "Tensor Cores", format_ratio),
-    ("dram_ratio", "DRAM", format_ratio),
-    ("flop_per_s", "TFLOP/s", lambda value: f"{value / 1e12:.3f}"),
-    ("bytes_per_s", "GB/s", lambda value: f"{value / 1e9:.1f}"),
-    ("intensity", "FLOP/B", lambda value: f"{value:.2f}"),
-    ("roof", "Ceiling", str),
-    ("roof_ratio", "Of ceiling", format_ratio),
-    ("occupancy_ratio", "Occupancy", format_ratio),
-)
-_TEXTS = frozenset({"short_name", "grid", "block", "roof"})
+def _picture(known: Facts, look: Look) -> str:
+    return picture(known, [*look.panels(known), *heat_maps(known, look)])
 
 
-def _table(known: Facts) -> Iterator[str]:
-    kernels = [kernel for point in known["points"] for kernel in point["kernels"]]
-    columns = [column for column in _COLUMNS if any(k.get(column[0]) is not None for k in kernels)]
-    metrics = dict.fromkeys(name for kernel in kernels for name in kernel["metrics"])
-    columns += [(name, name, lambda value: f"{value:.6g}") for name in metrics]
+def _table(known: Facts, look: Look) -> Iterator[str]:
+    columns = look.columns(known)
     yield '<div class="scroll" tabindex="0" role="region" aria-label="Points">\n'
     yield "<table>\n<thead><tr>"
     for name in known["vary"]:
         yield f'<th scope="col">{_text(name)}</th>'
-    for name, header, _ in columns:
-        yield f'<th scope="col"{_class(name)}>{_text(header)}</th>'
+    for column in columns:
+        yield f'<th scope="col"{_class(column)}>{_text(column.header)}</th>'
     yield "</tr></thead>\n<tbody>\n"
     for point in known["points"]:
-        for kernel in point["kernels"] or [None]:
+        rows: list[Facts | None] = [*look.rows(point)]
+        for row in rows or [None]:
             yield "<tr>"
             for value in point["values"].values():
                 yield f'<th scope="row">{_text(str(value))}</th>'
-            if kernel is None:
+            if row is None:
                 why = f"Not measured: {point['failure']}"
                 yield f'<td class="text" colspan="{max(len(columns), 1)}">{_text(why)}</td>'
             else:
-                values = kernel["metrics"] | kernel
-                for name, _, shown in columns:
-                    value = values.get(name)
-                    yield f"<td{_class(name)}>{'' if value is None else _text(shown(value))}</td>"
+                for column in columns:
+                    value = row.get(column.name)
+                    text = "" if value is None else _text(column.shown(value))
+                    yield f"<td{_class(column)}>{text}</td>"
             yield "</tr>\n"
     yield "</tbody>\n</table>\n</div>\n"
 
 
-def _class(name: str) -> str:
-    return ' class="text"' if name in _TEXTS else ""
+def _class(column: Column) -> str:
+    return ' class="text"' if column.is_text else ""
 
 
 def _text(text: str) -> str:
