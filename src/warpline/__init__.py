@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         export,
+        graphcheck,
         memory,
         merge,
         open,  # noqa: A004
@@ -70,6 +71,7 @@ _PUBLIC = {
     "analyze": "warpline.api",
     "compare": "warpline.api",
     "compare_kernels": "warpline.api",
+    "graphcheck": "warpline.api",
     "annotate": "warpline.annotate",  # a callable module
     "end_range": "warpline.annotate",
     "export": "warpline.api",
@@ -130,6 +132,7 @@ __all__ = [
     "compare_kernels",
     "end_range",
     "export",
+    "graphcheck",
     "kernels",
     "mark",
     "memory",
