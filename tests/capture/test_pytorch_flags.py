@@ -4,7 +4,7 @@ import pytest
 
 from warpline.capture.flags.parsing import parse
 from warpline.capture.in_process.profile import Profile
-from warpline.injected import compiled, module_names, profiler_ranges
+from warpline.injected import compiled, memory, module_names, profiler_ranges
 
 MODULES = ("nn.Module", "torch.compile", "default")
 
@@ -19,6 +19,12 @@ MODULES = ("nn.Module", "torch.compile", "default")
             "-t cuda --pytorch=modules",
             ("cuda", "nvtx"),
             MODULES,
+            "NVTX ranges of PyTorch are recorded, too, for --pytorch",
+        ),
+        (
+            "-t cuda --pytorch=memory",
+            ("cuda", "nvtx"),
+            (*MODULES, "torch", "warpline"),
             "NVTX ranges of PyTorch are recorded, too, for --pytorch",
         ),
         (
@@ -49,5 +55,11 @@ def test_in_a_program_a_warning_says_so():
 
 
 def test_the_domains_are_those_of_the_injected_code():
-    injected = {compiled.DOMAIN, module_names.DOMAIN, profiler_ranges.DOMAIN}
-    assert injected == {"nn.Module", "torch.compile", "torch"}
+    injected = {compiled.DOMAIN, module_names.DOMAIN, profiler_ranges.DOMAIN, memory.DOMAIN}
+    assert injected == {"nn.Module", "torch.compile", "torch", "warpline"}
+
+
+def test_memory_is_that_of_modules_phases_and_steps():
+    all_of_it = ("modules", "optimizer", "dataloader", "memory")
+    assert parse(["--pytorch=memory", "program"]).pytorch == all_of_it
+    assert parse(["--pytorch=memory,none", "program"]).pytorch == ()

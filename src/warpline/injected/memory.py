@@ -26,6 +26,8 @@ from typing import Any
 from .context import Context
 from .memory_pieces import write_piece
 
+DOMAIN = "warpline"
+
 _MOST_ENTRIES = 200_000  # in torch's ring: 150 MB
 _NEARLY_FULL = 140_000
 _MOST_IN_ALL = 2_000_000  # entries of a process: then no more is recorded
@@ -208,7 +210,7 @@ class History:
     @functools.cached_property
     def _range(self) -> int:
         """The range of the time that a piece takes while the program runs."""
-        return int(self._context.agent.name("warpline", "write memory events"))
+        return int(self._context.agent.name(DOMAIN, "write memory events"))
 
     def _take(self, *, goes_on: bool = False) -> None:
         """Write the history to a file of the session.
