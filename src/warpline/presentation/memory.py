@@ -153,10 +153,10 @@ def _name_of(pool: Record) -> str:
 
 def _verdict(pool: Record) -> str:
     """Return the peak, and how much of the GPU's memory was taken."""
-    parts = [f"Peak: {format_bytes(pool['peak_bytes'])} allocated at {format_ns(pool['peak_ns'])}"]
+    parts = [f"Peak: {format_bytes(pool['peak_bytes'])} allocated at {format_ns(pool['time_ns'])}"]
     if pool["reserved_bytes"] is not None:
         parts.append(f"at most {format_bytes(pool['reserved_bytes'])} reserved")
-    if pool["device_bytes"]:
+    if pool["device_ratio"] is not None:
         share = format_value(pool["device_ratio"], Unit.RATIO)
         parts.append(f"{share} of {format_bytes(pool['device_bytes'])}")
     return f"{', '.join(parts)}."

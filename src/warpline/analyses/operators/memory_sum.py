@@ -19,7 +19,7 @@ TITLE = "Peak memory"
 HINT = "profile with --pytorch=memory or with --cuda-memory-usage=true"
 FIELDS = (
     Field("peak_bytes", Unit.BYTES, "Most bytes in use.", "Peak (MB)", 1e-6, 3),
-    Field("peak_ns", Unit.NS, "When they were first reached.", "Peak At (ns)"),
+    Field("time_ns", Unit.NS, "When they were first reached.", "Peak At (ns)"),
     Field("reserved_bytes", Unit.BYTES, "Most bytes reserved.", "Reserved (MB)", 1e-6, 3),
     Field("device_bytes", Unit.BYTES, "Memory of the GPU.", "GPU Memory (MB)", 1e-6, 3),
     Field(
@@ -69,12 +69,12 @@ def memory_sum(trace: Trace, arguments: Arguments) -> Result:
     reserved = [_most(each.reserved_bytes) for each in found]
     device = [device_bytes(trace, pool) for pool in pools]
     ratio = [
-        None if total is None else (_peak(each) if held is None else held) / total
+        _share(_peak(each) if held is None else held, total)
         for each, held, total in zip(found, reserved, device, strict=True)
     ]
     columns: dict[str, Values] = {
         "peak_bytes": _numbers([_peak(each) for each in found]),
-        "peak_ns": _numbers([int(each.time_ns[each.peak]) for each in found]),
+        "time_ns": _numbers([int(each.time_ns[each.peak]) for each in found]),
         "reserved_bytes": _numbers(reserved),
         "device_bytes": _numbers(device),
         "device_ratio": _numbers(ratio, np.float64),
@@ -90,6 +90,11 @@ def memory_sum(trace: Trace, arguments: Arguments) -> Result:
 
 def _peak(memory: Lifetimes) -> int:
     return int(memory.allocated_bytes[memory.peak])
+
+
+def _share(part: int, whole: int | None) -> float | None:
+    """Return a share; None if it is not one, as of the sizes in a damaged file."""
+    return part / whole if whole and 0 <= part <= whole else None
 
 
 def _most(values: np.typing.NDArray[np.int64] | None) -> int | None:
