@@ -24,8 +24,8 @@ class Context:
         agent: The agent; from the import of torch on.
         parts: The parts that have been started, by name.
         safe_places: Functions that are called on a thread, with False before its outermost call of
-            a module, and with True after it, recording or not. No operator of PyTorch's is open
-            there.
+            a module, and with True after it, and with the module, recording or not. No operator of
+            PyTorch's is open there.
     """
 
     agent: Agent
@@ -34,7 +34,7 @@ class Context:
         self.session = Path(session)
         self.asked = asked
         self.parts: dict[str, ModuleType] = {}
-        self.safe_places: list[Callable[[bool], None]] = []
+        self.safe_places: list[Callable[[bool, Any], None]] = []
         self._noted: set[str] = set()
         self._agent_file = agent
 

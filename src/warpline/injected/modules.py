@@ -128,7 +128,7 @@ class _Calls:
                 open_calls = enter_thread()
             is_outermost = places and not open_calls
             if is_outermost:
-                visit(False)  # noqa: FBT003
+                visit(False, module)  # noqa: FBT003
             if is_recording():
                 name = known.get(id(module)) or find(module, open_calls)
                 if method is not None:
@@ -147,7 +147,7 @@ class _Calls:
                     open_calls.pop()
                 pop(handle, sequence())
                 if is_outermost:
-                    visit(True)  # noqa: FBT003
+                    visit(True, module)  # noqa: FBT003
 
         return call_module
 
@@ -171,9 +171,9 @@ class _Calls:
 
         return call_hook
 
-    def _visit(self, is_end: bool) -> None:  # noqa: FBT001 - as those that it calls
+    def _visit(self, is_end: bool, module: Any) -> None:  # noqa: FBT001 - as those that it calls
         for visit in self._context.safe_places:
-            self._context.guarded("operators", visit)(is_end)
+            self._context.guarded("operators", visit)(is_end, module)
 
     def _enter_thread(self) -> list[Call]:
         """Return the open calls of a thread, at the first one."""

@@ -44,11 +44,12 @@ _SEVERITY = "_ZN9libkineto6Logger14severityLevel_E"
 class Taker:
     """Takes torch's records of operators, a state at a time, on the thread that has it."""
 
-    def wants(self, *, is_end: bool) -> str | None:
+    def wants(self, *, is_end: bool, module: Any) -> str | None:
         """Return the mode in which to go on at a safe place; None to leave it as it is.
 
         Args:
             is_end: Whether a module's call has ended there, not begun.
+            module: The module; None where a thread begins.
         """
 
     def began(self) -> None:
@@ -107,13 +108,14 @@ class Observer:
         """Our state on this thread; None if it has none of ours."""
         return getattr(self._here, "mode", None)
 
-    def safe_place(self, is_end: bool) -> None:  # noqa: FBT001 - called in the hot path
+    def safe_place(self, is_end: bool, module: Any = None) -> None:  # noqa: FBT001 - hot path
         """Begin or end on this thread as the recording has begun or ended.
 
         To be called before a module's call begins and after it has ended, outside all others.
 
         Args:
             is_end: Whether it has ended.
+            module: The module.
         """
         if self._is_over:
             return
@@ -124,7 +126,7 @@ class Observer:
         elif not is_wanted:
             self._end()
         elif self._taker is not None and self._is_first_thread and outside_operators():
-            mode = self._taker.wants(is_end=is_end)
+            mode = self._taker.wants(is_end=is_end, module=module)
             if mode is not None:
                 self._end()
                 self._begin(mode)
@@ -143,12 +145,12 @@ class Observer:
             if is_compiling() or getattr(here, "is_calling", False):
                 return call(module, *words, **named)
             here.is_calling = True
-            safe_place(False)
+            safe_place(False, module)
             try:
                 return call(module, *words, **named)
             finally:
                 here.is_calling = False
-                safe_place(True)
+                safe_place(True, module)
 
         return call_module
 

@@ -31,6 +31,7 @@ _LONGEST_S = 60.0
 _MOST_BYTES = 2**30  # of a process: then no more is recorded
 _CLOCK_RANGES = 5  # the shortest delay of so many counts
 _SAMPLE_AFTER = 3  # outermost calls of modules: the first ones are slower, and do more
+_MOST_CALLS = 16  # in the sample, where none of them is of the same module
 
 
 class Records(observer.Taker):
@@ -56,7 +57,7 @@ class Records(observer.Taker):
         self._unwritten.touch()
         self._mark_time()
 
-    def wants(self, *, is_end: bool) -> str | None:
+    def wants(self, *, is_end: bool, module: Any) -> str | None:
         """Return the same mode again if about as many records as intended have been made."""
         is_enough = time.monotonic() - self._began_s > self._pause_s
         return self._mode if is_end and is_enough else None
@@ -97,18 +98,27 @@ class Records(observer.Taker):
 
 
 class Sample(Records):
-    """Records of one step, from the end of an outermost call of a module to that of the next."""
+    """Records of one step, from the end of an outermost call of a module to that of its next one.
+
+    Other modules may be called in between, such as that of the loss.
+    """
 
     def __init__(self, context: Any) -> None:
         super().__init__(observer.RECORDS_SHAPES, context)
         self._calls = 0
+        self._module = 0
 
-    def wants(self, *, is_end: bool) -> str | None:
+    def wants(self, *, is_end: bool, module: Any) -> str | None:
         """Return the mode of records when the step begins, that of ranges when it has ended."""
         self._calls += is_end
         if is_end and self._calls == _SAMPLE_AFTER:
+            self._module = id(module)
             return observer.RECORDS_SHAPES
-        return observer.NVTX_SHAPES if is_end and self._calls == _SAMPLE_AFTER + 1 else None
+        is_longest = self._calls == _SAMPLE_AFTER + _MOST_CALLS
+        if is_end and self._module and (is_longest or id(module) == self._module):
+            self._module = 0
+            return observer.NVTX_SHAPES
+        return None
 
 
 def start(context: Any) -> None:
