@@ -164,7 +164,7 @@ class _Calls:
 
         def call_hook(trainer: Any, name: str, *args: Any, **kwargs: Any) -> Any:
             step = steps.get(name)
-            module = getattr(trainer, "lightning_module", None)
+            module = None if step is None else getattr(trainer, "lightning_module", None)
             if step is None or not isinstance(module, module_class):
                 return call(trainer, name, *args, **kwargs)
             return step(module, trainer, name, *args, **kwargs)
