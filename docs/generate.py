@@ -51,8 +51,8 @@ TABLES_INTRODUCTION = (
 COMMANDS_INTRODUCTION = (
     "`warpline RECORDING` is short for `warpline summary RECORDING`. Data goes to standard output,"
     " everything else to standard error. The exit status is 0 on success, 1 on failure, 2 for usage"
-    " errors, and 3 if a finding reaches the severity given by --fail-on, or a gate fails; 4 if a"
-    " gate cannot decide."
+    " errors, and 3 if a finding reaches the severity given by --fail-on, or a gate or graphcheck"
+    " fails; 4 if one of these cannot decide."
 )
 
 SHOWN = re.compile(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         compare,
         compare_kernels,
         export,
+        graphcheck,
         merge,
         open,  # noqa: A004
         query,
@@ -69,6 +70,7 @@ _PUBLIC = {
     "analyze": "warpline.api",
     "compare": "warpline.api",
     "compare_kernels": "warpline.api",
+    "graphcheck": "warpline.api",
     "annotate": "warpline.annotate",  # a callable module
     "end_range": "warpline.annotate",
     "export": "warpline.api",
@@ -128,6 +130,7 @@ __all__ = [
     "compare_kernels",
     "end_range",
     "export",
+    "graphcheck",
     "kernels",
     "mark",
     "merge",

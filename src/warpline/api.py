@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from warpline.derived.ranks import clocks
     from warpline.documents import comparison, diagnosis
     from warpline.documents import gate as gates
+    from warpline.documents import graphcheck as graph_checks
     from warpline.documents import kernel_comparison as of_kernels
     from warpline.documents import kernel_report as kernel_reports
     from warpline.documents import markdown_report as markdown_reports
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from warpline.result import kernel_comparison as counted
     from warpline.result.comparison import Comparison
     from warpline.result.gate import Gate
+    from warpline.result.graphcheck import GraphCheck
     from warpline.result.kernel_comparison import KernelComparison
     from warpline.trace import framework_records
     from warpline.viewer import chosen as choosing
@@ -69,6 +71,7 @@ else:
     clocks = lazy("warpline.derived.ranks.clocks")
     comparison = lazy("warpline.documents.comparison")
     gates = lazy("warpline.documents.gate")
+    graph_checks = lazy("warpline.documents.graphcheck")
     of_kernels = lazy("warpline.documents.kernel_comparison")
     diagnosis = lazy("warpline.documents.diagnosis")
     reports = lazy("warpline.documents.report")
@@ -414,6 +417,24 @@ def gate(before: Summary, after: Summary, limits: Sequence[Limit], *, paired: bo
     return judging.judge(before, after, known, paired=paired)
 
 
+def graphcheck(trace: Recordings, *, steps: str | None = None) -> GraphCheck:
+    """Check whether the steps of a recording may be captured as a CUDA graph.
+
+    Args:
+        trace: A trace or a part of one, a path, or a list of paths. With lines if it was recorded
+            with Python backtraces.
+        steps: As for `analyze`.
+
+    Returns:
+        The content of `warpline graphcheck`. `GraphCheck.to_dict` is its JSON.
+
+    Raises:
+        UsageError: There are no ranges of that name.
+    """
+    with progress.task("Checking"):
+        return graph_checks.graphcheck(Run(opened(trace), steps))
+
+
 def _runs(side: Side) -> Iterator[Trace]:
     """Yield the trace of each run of a side, opened when it is needed."""
     listed = list(side) if isinstance(side, Sequence) and not isinstance(side, str) else [side]
@@ -756,12 +777,12 @@ def formats() -> list[dict[str, Any]]:
     ]
 
 
-def _as_text(shown: Document | Finding) -> str:
+def _as_text(shown: Document | Finding | GraphCheck) -> str:
     plugins.load("renderers")
     return display.text(shown)
 
 
-def _as_html(shown: Document | Finding) -> str:
+def _as_html(shown: Document | Finding | GraphCheck) -> str:
     return display.html(shown)
 
 

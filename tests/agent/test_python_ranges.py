@@ -46,6 +46,29 @@ agent.pop(name, 1 << 40)
     ]
 
 
+def test_functions_of_the_agent_and_of_ctypes_do_the_same(record):
+    code = """
+import types
+from injected import agent as module
+assert isinstance(agent.push, types.BuiltinFunctionType)
+name = agent.name("nn.Module", "GPT")
+by_ctypes = module._functions(module.ctypes.PyDLL(os.environ["NVTX_INJECTION64_PATH"]))
+for push, pop in (agent.push, agent.pop), by_ctypes:
+    push(0, 5)
+    pop(0, 5)
+    push(name, 1)
+    pop(name, 2)
+try:
+    agent.push("name", 1)
+except TypeError:
+    pass
+else:
+    sys.exit("a text is no handle")
+"""
+    (events,) = ranges(record, code)
+    assert [(event.kind, event.sequence) for event in events] == [("push", 1), ("pop", 2)] * 2
+
+
 def test_a_fork_has_ranges_of_its_own(record):
     code = """
 name = agent.name("nn.Module", "GPT")

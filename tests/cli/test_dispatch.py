@@ -45,8 +45,8 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, baseline, bench, compare, completion, demo,"
-            " doctor, explain, export, gate, kernels, list, merge, profile, query, recover, report,"
-            " stats, summary, trend, view"
+            " doctor, explain, export, gate, graphcheck, kernels, list, merge, profile, query,"
+            " recover, report, stats, summary, trend, view"
         ),
     ),
     "--fromat csv": (

@@ -26,6 +26,7 @@ class Program:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {}
+        self.stream_kinds: Sequence[int] = ()  # of the four streams; empty if not recorded
 
     def call(self, name: str, start: int, end: int, thread: int = 0) -> int:
         """Make a call; its correlation is the number of calls before it."""
@@ -163,6 +164,7 @@ class Program:
                         "process_id": [0, 0, 1, 1],
                         "context_id": [0, 0, 1, 1],
                         "native_id": [7, 13, 7, 13],
+                        **({"kind": self.stream_kinds} if self.stream_kinds else {}),
                     },
                 },
                 TraceMeta((Path("memory"),), "memory", **(meta or {})),

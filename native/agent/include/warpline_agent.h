@@ -74,6 +74,10 @@ void* wl_python_name(const char* domain, const char* text);
 void wl_python_push(void* name, int64_t sequence);
 void wl_python_pop(void* name, int64_t sequence);
 
+// Returns CPython's PyMethodDef of push and of pop, with a member of zeros after them: functions of Python
+// that take the same, and take a third of the time that ctypes does. NULL without CPython's symbols.
+const void* wl_python_methods(void);
+
 // Whether a range would be recorded now, or looked at: it may be the one that a capture range or a step
 // begins with, by the name that the user gave. A range need not be pushed otherwise; one that has been
 // must be popped.

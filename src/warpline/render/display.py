@@ -23,10 +23,11 @@ from warpline.presentation import (
     Waterfall,
 )
 from warpline.presentation import comparison as comparisons
+from warpline.presentation import graphcheck as graph_checks
 from warpline.presentation import kernel_comparison as of_kernels
 from warpline.presentation.findings import finding_alone
 from warpline.presentation.outlines import notebook
-from warpline.render import RENDERERS, TERMINAL_ROWS, Options, comparison, screen
+from warpline.render import RENDERERS, TERMINAL_ROWS, Options, comparison, graphcheck, screen
 from warpline.render.cells import cells_of
 from warpline.render.diagnosis import text as diagnosis_text
 from warpline.render.diagnosis.lines import GAP, Lines
@@ -41,6 +42,7 @@ from warpline.result import (
     Texts,
 )
 from warpline.result.comparison import Comparison
+from warpline.result.graphcheck import GraphCheck
 from warpline.result.kernel_comparison import KernelComparison
 from warpline.units import (
     Unit,
@@ -66,10 +68,14 @@ _FORMATS: Mapping[Unit, Callable[[Any], str]] = {
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
-def text(shown: Document | Result | Finding) -> str:
+def text(shown: Document | Result | Finding | GraphCheck) -> str:
     """Return what `print` writes: the screen of the command line, for a file."""
     if isinstance(shown, Finding):
         return "\n".join(_finding_lines(finding_alone(shown)))
+    if isinstance(shown, GraphCheck):
+        checked = io.StringIO()
+        graphcheck.write_text(shown, checked, _OPTIONS)
+        return checked.getvalue().removesuffix("\n")
     document = Document("", {}, (shown,)) if isinstance(shown, Result) else shown
     render = RENDERERS.get("text").render
     if isinstance(document, Diagnosis):
@@ -83,13 +89,15 @@ def text(shown: Document | Result | Finding) -> str:
     return out.getvalue().removesuffix("\n")
 
 
-def html(shown: Document | Result | Finding) -> str:
+def html(shown: Document | Result | Finding | GraphCheck) -> str:
     """Return what a notebook shows."""
     if isinstance(shown, Finding):
         return "".join(_finding(finding_alone(shown), is_open=True))
     if isinstance(shown, Result):
         return "".join(_result(shown))
-    if isinstance(shown, Diagnosis):
+    if isinstance(shown, GraphCheck):
+        parts = _blocks(graph_checks.graphcheck(shown).blocks)
+    elif isinstance(shown, Diagnosis):
         parts = _blocks(notebook(shown).blocks)
     elif isinstance(shown, Comparison):
         parts = chain(_blocks(comparisons.notebook(shown).blocks), _tables(shown))

@@ -1,4 +1,4 @@
-"""Warpline for PyTorch programs: its profiler, callbacks for training libraries, a benchmark.
+"""Warpline for PyTorch programs: its profiler, callbacks, a benchmark, a check of CUDA graphs.
 
     from warpline.torch import profile, schedule        # in place of torch.profiler
 
@@ -9,6 +9,7 @@
     with warpline.torch.accelerate_profile(accelerator): train()
 
     print(warpline.torch.benchmark(torch.mm, a, b))
+    print(warpline.torch.graphcheck(train_step, x, y))
 
 Nothing here imports PyTorch, or a library of it, before it is used.
 """
@@ -22,6 +23,7 @@ from warpline.lazy import lazy_names
 if TYPE_CHECKING:
     from warpline.torch.accelerate import accelerate_profile
     from warpline.torch.benchmarking import benchmark
+    from warpline.torch.capturing import graphcheck
     from warpline.torch.lightning import LightningCallback
     from warpline.torch.profiler import (
         DeviceType,
@@ -42,6 +44,7 @@ else:
         {
             "accelerate": ("accelerate_profile",),
             "benchmarking": ("benchmark",),
+            "capturing": ("graphcheck",),
             "lightning": ("LightningCallback",),
             "profiler": (
                 "DeviceType",
@@ -68,6 +71,7 @@ __all__ = [
     "TransformersCallback",
     "accelerate_profile",
     "benchmark",
+    "graphcheck",
     "kineto_available",
     "profile",
     "record_function",

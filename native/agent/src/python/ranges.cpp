@@ -1,4 +1,8 @@
 // Ranges that Python code in the program records: the functions of warpline_agent.h for it.
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -16,6 +20,60 @@ namespace {
 struct Name {
   nvtx::Domain* domain;
   const nvtx::RegisteredText* text;
+};
+
+// CPython's types as its stable ABI has them, and what it exports: no header of Python's is needed, and
+// the agent is loaded into programs without Python, too.
+struct Object;
+using Method = Object* (*)(Object* self, Object* const* arguments, std::intptr_t count);
+constexpr int kFastCall = 0x80;  // METH_FASTCALL, in all versions from 3.7 on
+
+struct MethodDefinition {  // PyMethodDef
+  const char* name;
+  Method function;
+  int flags;
+  const char* doc;
+};
+
+struct Python {
+  long long (*number_of)(Object*);
+  Object* (*error_occurred)();
+  void (*keep)(Object*);
+  Object* none;
+};
+
+Python g_python{};
+
+template <class Function>
+bool find(Function& function, const char* name) noexcept {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  std::memcpy(&function, &found, sizeof function);
+  return found != nullptr;
+}
+
+bool find_python() noexcept {
+  return find(g_python.number_of, "PyLong_AsLongLong") &&
+         find(g_python.error_occurred, "PyErr_Occurred") && find(g_python.keep, "Py_IncRef") &&
+         find(g_python.none, "_Py_NoneStruct");
+}
+
+// A function of Python for one that takes a handle and a number.
+template <void (*kCall)(void*, std::int64_t)>
+Object* call_from_python(Object*, Object* const* arguments, std::intptr_t count) {
+  long long given[2] = {0, -1};
+  for (std::intptr_t i = 0; i < count && i < 2; ++i) {
+    given[i] = g_python.number_of(arguments[i]);
+    if (given[i] == -1 && g_python.error_occurred() != nullptr) return nullptr;
+  }
+  kCall(reinterpret_cast<void*>(static_cast<std::uintptr_t>(given[0])), given[1]);
+  g_python.keep(g_python.none);
+  return g_python.none;
+}
+
+const MethodDefinition kMethods[] = {
+    {"push", call_from_python<wl_python_push>, kFastCall, nullptr},
+    {"pop", call_from_python<wl_python_pop>, kFastCall, nullptr},
+    {},
 };
 
 }  // namespace
@@ -53,3 +111,5 @@ WL_EXPORT int wl_python_is_recording(void) {
   const std::uint32_t others = session->config.sample.range.empty() ? ~kWatchSteps : ~0u;
   return (ranges_watched() & others) != 0;
 }
+
+WL_EXPORT const void* wl_python_methods(void) { return find_python() ? kMethods : nullptr; }

@@ -23,11 +23,11 @@ def parse(words: Sequence[str]) -> CaptureSettings:
     rest = GRAMMAR.read(words, settings)
     settings.command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
     if not settings.asks_for_lists:
-        _check(settings)
+        check(settings)
     return settings
 
 
-def _check(settings: CaptureSettings) -> None:
+def check(settings: CaptureSettings) -> None:
     """Reject conflicting flags and warn about flags without effect."""
     if not settings.command:
         raise UsageError("missing PROGRAM argument", hint="run warpline profile -- python train.py")

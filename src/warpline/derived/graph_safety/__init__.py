@@ -1,0 +1,1 @@
+"""Whether steps may be captured as CUDA graphs, and whether graphs do what the steps did."""
