@@ -44,6 +44,30 @@ print(losses)
     assert modules["GPT"]["parameters"] == 0
 
 
+def test_modules_that_lightning_steps_call_have_the_path_of_the_model(tmp_path):
+    pytest.importorskip("lightning", exc_type=ImportError)
+    code = """
+from lightning.pytorch import LightningModule, Trainer
+class Model(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.gpt, self.loss = GPT(), nn.CrossEntropyLoss()
+    def training_step(self, batch, index):
+        return self.loss(self.gpt(batch[0]).flatten(0, 1), batch[0].flatten())
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(tokens), batch_size=2)
+quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+Trainer(accelerator="cpu", max_epochs=1, enable_checkpointing=False, **quiet).fit(Model(), data)
+"""
+    found = recorded.run(tmp_path, code)
+    called = names(found.trace)
+    assert called[:3] == ["Model.training_step", "Model.gpt", "Model.gpt.embed"]
+    assert called[-1] == "Model.loss"
+    classes = {row["name"]: row["class_name"] for row in found.trace["module"].to_dicts()}
+    assert classes["Model"] == "Model"
+
+
 def test_what_generate_does_between_calls_of_the_model_is_in_a_range(tmp_path):
     pytest.importorskip("transformers")
     code = """

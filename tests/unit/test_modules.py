@@ -9,13 +9,14 @@ import pytest
 
 import warpline
 from warpline import api
+from warpline.comparison.tables import compare_tables
 from warpline.derived.modules.attribution import attribution, coverage_of_modules
 from warpline.derived.modules.places import Phase
 from warpline.derived.modules.tree import merged, modules
 from warpline.derived.steps.times import steps as run_steps
 from warpline.derived.work.operations import operations
 from warpline.errors import MissingTableError
-from warpline.result import Result
+from warpline.result import Result, Skipped
 from warpline.schema.labels import COMPILED_KERNEL_KINDS
 from warpline.schema.ranges import COMPILED_DOMAIN, MODULE_DOMAIN
 from warpline.trace import MemorySource, Run, Trace
@@ -373,6 +374,8 @@ def test_layers_are_modules_unless_ranges_are_asked_for():
     assert warpline.stats(trace, "layers:merged").columns["name"].to_list()[1] == "  blocks.*"
     for arguments in ("ranges", "skip=1", "apart", "autograd", "ranges:merged"):
         assert "parent_ratio" in warpline.stats(trace, f"layers:{arguments}").columns
+    assert isinstance(compare_tables(same, warpline.stats(trace, "layers:ranges")), Skipped)
+    assert isinstance(compare_tables(same, tree), Result)
     shown = api.summary(trace, with_layers=True).sections
     assert "layers" in [section.name for section in shown]
 

@@ -4,7 +4,8 @@
 are not used: they fire twice on compiled modules, and setting them discards what was compiled.
 
 Methods that call the module many times, such as `generate` of Transformers, have a range with their
-name, too: what they do between these calls belongs to the model.
+name, too: what they do between these calls belongs to the model. So have the steps of Lightning,
+which calls no `forward` of the model: modules in it get their paths by that.
 
 Each range has autograd's sequence number at its begin and its end: the operators of the call, and
 so its nodes in the backward pass, have the numbers in between.
@@ -19,9 +20,12 @@ from typing import Any
 from .context import Context
 from .module_names import Call, ModuleNames
 from .watch_import import call_after_import, forget
-from .wrapping import Wrapping, unnoticed
+from .wrapping import Wrapping, hide_frame, unnoticed
 
 _METHODS = {"transformers.generation.utils": ("GenerationMixin", "generate")}  # by their file
+_LIGHTNING = ("lightning.pytorch.trainer.call", "pytorch_lightning.trainer.call")
+_STEP_CALL = "_call_strategy_hook"  # (trainer, name of the method, ...)
+_STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 
 _wrapping = Wrapping()
 _waiting: list[Any] = []
@@ -39,8 +43,10 @@ def start(context: Context) -> None:
     names = context.module_names = ModuleNames(context)
     calls = _Calls(context, names, sequence)
     _wrapping.replace(torch.nn.Module, "__call__", calls.wrapper)
-    for file in _METHODS:
-        _waiting.append(context.guarded("modules", _Method(file, calls)))
+    later: dict[str, Any] = {file: _Method(file, calls) for file in _METHODS}
+    later.update((file, _LightningSteps(file, calls)) for file in _LIGHTNING)
+    for file, function in later.items():
+        _waiting.append(context.guarded("modules", function))
         call_after_import(file, _waiting[-1])
 
 
@@ -62,6 +68,19 @@ class _Method:
         of_class, method = _METHODS[self._file]
         owner = getattr(sys.modules[self._file], of_class)
         _wrapping.replace(owner, method, lambda call: self._calls.wrapper(call, method))
+
+
+class _LightningSteps:
+    """Wraps Lightning's call of steps once that is imported."""
+
+    def __init__(self, file: str, calls: _Calls) -> None:
+        self._file = file
+        self._calls = calls
+
+    def __call__(self) -> None:
+        file = sys.modules[self._file]
+        if hasattr(file, _STEP_CALL):
+            _wrapping.replace(file, _STEP_CALL, self._calls.steps_wrapper)
 
 
 def _no_number() -> int:
@@ -131,6 +150,26 @@ class _Calls:
                     visit(True, module, (args, kwargs))  # noqa: FBT003
 
         return call_module
+
+    def steps_wrapper(self, call: Any) -> Any:
+        """Return what replaces the function `call`, by which Lightning calls a model's steps."""
+
+        def call_step(module: Any, trainer: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+            return call(trainer, name, *args, **kwargs)
+
+        steps = {name: self.wrapper(call_step, name) for name in _STEPS}
+        for step in steps.values():
+            hide_frame(step)
+        module_class = sys.modules["torch"].nn.Module
+
+        def call_hook(trainer: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+            step = steps.get(name)
+            module = None if step is None else getattr(trainer, "lightning_module", None)
+            if step is None or not isinstance(module, module_class):
+                return call(trainer, name, *args, **kwargs)
+            return step(module, trainer, name, *args, **kwargs)
+
+        return call_hook
 
     def _visit(self, is_end: bool, module: Any, inputs: Any) -> None:  # noqa: FBT001 - as theirs
         for visit in self._context.safe_places:

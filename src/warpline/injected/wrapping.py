@@ -1,4 +1,4 @@
-"""Functions of the program's classes, replaced by ones that record."""
+"""Functions of the program's classes and modules, replaced by ones that record."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 class Wrapping:
-    """Replaces functions of classes, and gives them back.
+    """Replaces functions of classes and modules, and gives them back.
 
     Dynamo does not look at the frame of a wrapper, only at those of what it calls.
     """
 
     def __init__(self) -> None:
-        self._replaced: list[tuple[type, str, Any, Any]] = []
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
 
-    def replace(self, owner: type, name: str, make: Callable[[Any], Any]) -> None:
-        """Replace a function in the dictionary of a class.
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace a function in the dictionary of a class or module.
 
         Args:
-            owner: The class.
+            owner: The class or module.
             name: The name of the function.
             make: Makes the wrapper of the original function.
         """
