@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli import bar, memory, running, talk
+from warpline.cli import bar, freed_memory, running, talk
 from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
 
@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
     """Print the check of a program or of recordings; status 0 yes, 3 no, 4 cannot decide."""
     chosen: GraphCheckSettings = args.options
     if chosen.recordings:
-        memory.reuse_freed_memory()
+        freed_memory.reuse_freed_memory()
         with bar.shown(Namespace(quiet=chosen.quiet)):
             found = _check(chosen, chosen.recordings)
         for text in () if chosen.quiet else found.warnings:
