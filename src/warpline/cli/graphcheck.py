@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
     """Print the check of a program or of recordings; status 0 yes, 3 no, 4 cannot decide."""
     chosen: GraphCheckSettings = args.options
     if chosen.recordings:
-        freed_memory.reuse_freed_memory()
+        freed_memory.reuse()
         with bar.shown(Namespace(quiet=chosen.quiet)):
             found = _check(chosen, chosen.recordings)
         for text in () if chosen.quiet else found.warnings:
