@@ -118,8 +118,15 @@ class CudaGraph:
 
     def capture(self, call: Call) -> Any:
         """Capture a call and return its result; RuntimeError if that fails."""
-        with torch.cuda.graph(self._graph):
-            return call()
+        states = [each.clone_state() for each in torch.cuda.default_generators]
+        try:
+            with torch.cuda.graph(self._graph):
+                return call()
+        except RuntimeError:
+            # Where capture fails, PyTorch leaves the generators as if it went on.
+            for generator, state in zip(torch.cuda.default_generators, states, strict=True):
+                generator.graphsafe_set_state(state)
+            raise
 
     def replay(self) -> None:
         """Replay it, and wait until it is done."""

@@ -75,17 +75,22 @@ def gpu_load_balance(trace: Trace, arguments: Arguments) -> Result:
         which SM it is. Most recordings have the mean over SMs only.
     Source: Warpline.
     """
-    work = operations(trace)
-    devices = [int(work.device[low]) for low, _ in work.bounds_of_devices()]
-    span = np.array([work.start_ns.min()]), np.array([work.end_ns.max()])
-    known = known_series(trace)
-    made = [*_recorded(trace, devices, *span), *_sampled(trace, known, devices, *span)]
-    for device in devices:
-        made += _over_sms(trace, known, device, *span)
+    made = [*_measured(trace)] if len(operations(trace)) else []
     values: dict[str, Values] = {
         field.name: column_of([row.get(field.name) for row in made]) for field in FIELDS
     }
     return Result(NAME, TITLE, FIELDS, values, ("over", "measure"))
+
+
+def _measured(trace: Trace) -> Iterator[dict[str, Any]]:
+    work = operations(trace)
+    devices = [int(work.device[low]) for low, _ in work.bounds_of_devices()]
+    span = np.array([work.start_ns.min()]), np.array([work.end_ns.max()])
+    known = known_series(trace)
+    yield from _recorded(trace, devices, *span)
+    yield from _sampled(trace, known, devices, *span)
+    for device in devices:
+        yield from _over_sms(trace, known, device, *span)
 
 
 def _recorded(
