@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import launching
 
 import warpline
 from warpline import native
@@ -41,7 +42,13 @@ def check(tmp_path: Path, cuda: Any) -> Any:
         command += ["-e", f"PYTHONPATH={tmp_path / 'packages'}:{source}", "--"]
         command += [sys.executable, str(PROGRAM), str(cuda.driver), str(library), *words]
         done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            env=launching.environment(),
         )
         assert done.stdout, done.stderr
         return json.loads(done.stdout), done.returncode
