@@ -1,7 +1,8 @@
 """What a program needs of each GPU's memory at its peak, and what was free for it.
 
-PyTorch keeps freed memory for later, and returns it before it gives up: its memory history says
-how much of what it took it could have returned.
+PyTorch keeps freed memory for later, and returns or uses it before it gives up: its memory history
+says how much of what it took was in use. Free parts of segments, which it cannot return, do not
+count either: how many there are differs from size to size, and near the border they are used.
 Allocations are exact, but contexts and code take memory, too, that only the driver's readings
 (NVML) have: what is in use, less what was in use before, less what is allocated at that moment.
 """
@@ -31,8 +32,8 @@ class DevicePeak:
 
     Attributes:
         device: Row of the device table.
-        peak_bytes: Memory at the peak: what was taken, or with PyTorch's memory history, what its
-            allocator could not have returned.
+        peak_bytes: Memory at the peak: what was taken, or with PyTorch's memory history, what was
+            in use of that.
         source: Where that is from, in a few words.
         has_readings: Whether memory of contexts and code is in it: there are readings.
         limit_bytes: What was free for the program: memory of the GPU less that of others; None if
@@ -102,26 +103,17 @@ def _peak(trace: Trace, device: int, size: int | None) -> DevicePeak | None:
         taken, source = int(readings.used_bytes.max()) - base, READINGS
     else:
         return None
-    kept = _of_framework(timelines, _kept)
-    could_return = reserved.peak - kept.peak if len(kept.time_ns) else 0
+    active = _of_framework(timelines, lambda of: of.active_bytes)
+    unused = reserved.peak - active.peak if len(active.time_ns) else 0
     return DevicePeak(
         device=device,
-        peak_bytes=taken - could_return,
-        source=f"{source}, less what PyTorch can return" if len(kept.time_ns) else source,
+        peak_bytes=taken - unused,
+        source=f"{source}, without PyTorch's free memory" if len(active.time_ns) else source,
         has_readings=readings is not None,
         limit_bytes=size - base if size else None,
         taken_bytes=taken,
         allocated_bytes=_of_framework(timelines, lambda of: of.allocated_bytes).peak or None,
     )
-
-
-def _kept(timeline: Timeline) -> I64 | None:
-    """Return the bytes that an allocator cannot return to the driver; None without history.
-
-    They are blocks in use, and the free parts of segments with such blocks.
-    """
-    active, split = timeline.active_bytes, timeline.inactive_split_bytes
-    return None if active is None or split is None else active + split
 
 
 def _beside(curve: _Curve, readings: _Readings) -> int:
