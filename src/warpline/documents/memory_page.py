@@ -48,13 +48,16 @@ def content(runs: Sequence[Run], by: By | None, tables: Sequence[Block]) -> Memo
 def _side(run: Run, name: str) -> SideContent:
     trace = run.trace
     pools = allocations(trace).pools
+    # Allocations of the driver contain a framework's, of which more is known.
+    is_telling = [pool.allocator != DRIVER and pool.device >= 0 for pool in pools]
     with progress.task("Following memory blocks", len(pools)) as advance:
         found = []
         for number in range(len(pools)):
-            found.append(_pool(run, number))
+            pool = _pool(run, number)
+            found.append((not is_telling[number], -int(pool.lifetimes.allocated_bytes.max()), pool))
             advance(1)
-    found.sort(key=lambda pool: -int(pool.lifetimes.allocated_bytes.max()))
-    return SideContent(name, found[:MOST_POOLS])
+    found.sort(key=lambda item: item[:2])
+    return SideContent(name, [pool for *_, pool in found[:MOST_POOLS]])
 
 
 def _pool(run: Run, number: int) -> PoolContent:

@@ -99,7 +99,7 @@ class _Shown(NamedTuple):
 def _blocks(document: Document) -> Iterator[Block]:
     tables = _tables(document)
     pools = _records(tables["memory_sum"])
-    pool = pools[0]
+    pool = _telling(pools)[0]
     yield Head(document.title, "", _verdict(pool), _remainder(pool))
     if len(pools) > 1:
         yield _of_pools(tables["memory_sum"], pools)
@@ -145,6 +145,15 @@ def _is_of(row: Record, pool: Record) -> bool:
     return all(row[name] == pool[name] for name in _POOL if name in row)
 
 
+def _telling(pools: Sequence[Record]) -> Sequence[Record]:
+    """Return the pools to speak of: a framework's on GPUs, else those on GPUs, else all.
+
+    Allocations of the driver contain a framework's, of which more is known.
+    """
+    on_gpus = [pool for pool in pools if pool["place"] != _HOST]
+    return [pool for pool in on_gpus if pool["allocator"] == _FRAMEWORK] or on_gpus or pools
+
+
 def _name_of(pool: Record) -> str:
     process = f", process {pool['pid']}" if pool["pid"] else ""
     driver = " (driver)" if pool["allocator"] == "Driver" else ""
@@ -168,8 +177,7 @@ def _remainder(pool: Record) -> str:
 
 def _verdict_of_two(pools: Sequence[Record]) -> str:
     sentences = []
-    on_gpus = [pool for pool in pools if pool["place"] != _HOST]
-    for pool in (on_gpus or pools)[:_MOST]:
+    for pool in _telling(pools)[:_MOST]:
         before, after = pool["before_peak_bytes"], pool["after_peak_bytes"]
         if before is not None and after is not None:
             change = format_more_bytes(after - before)
