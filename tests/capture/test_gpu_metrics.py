@@ -273,7 +273,8 @@ def test_samples_that_an_image_has_no_room_for(launch: Launch) -> None:
     launcher.close()
     facts = launcher.gpus()[0].facts
     assert facts["full_images"] >= facts["gaps"] >= 1
-    assert facts["missing_ns"] == pytest.approx(2 * 5000 * facts["gaps"], abs=50)
+    # Times of samples are rounded, so the sum is off by some ns per gap: under load there are many.
+    assert facts["missing_ns"] == pytest.approx(2 * 5000 * facts["gaps"], abs=50 * facts["gaps"])
     assert facts["is_complete"]
 
 
