@@ -184,6 +184,22 @@ def test_the_recording_says_that_no_torch_was_imported(tmp_path):
     assert warning == "--pytorch recorded nothing: no recorded Python program imported torch"
 
 
+def test_the_recording_says_why_a_program_with_torch_was_not_recorded(tmp_path):
+    (tmp_path / "torch.py").write_text("")
+    code = f"""
+import _warpline_injected.context as context
+class Old:
+    def __init__(self, file):
+        raise AttributeError("an older agent")
+context.Agent = Old
+import sys; sys.path.insert(0, {str(tmp_path)!r})
+{ANNOTATED}
+import torch
+"""
+    (warning,) = profile(tmp_path, ["--pytorch=modules"], code)
+    assert warning == "--pytorch: agent stopped: AttributeError: an older agent"
+
+
 def test_without_the_flag_nothing_is_in_the_program(tmp_path):
     code = ANNOTATED + "import os; assert 'startup' not in os.environ['PYTHONPATH']"
     assert list(profile(tmp_path, [], code)) == []

@@ -166,3 +166,9 @@ def test_rules_without_calls_say_how_to_record_them() -> None:
         skipped = RULES.get("host-sync").judge(Run(recorded(recorder, PYTORCH)))
         assert isinstance(skipped, Skipped)
         assert words in (skipped.hint or "")
+
+
+def test_a_memory_snapshot_leads_to_its_own_command() -> None:
+    snapshot = Trace(MemorySource({}, TraceMeta((Path("memory.pickle"),), "pytorch-snapshot")))
+    assert "warpline memory" in hints(snapshot).gpu_work
+    assert "--pytorch=memory" in hints(snapshot).steps

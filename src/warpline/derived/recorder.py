@@ -13,7 +13,7 @@ from warpline.derived import derived
 from warpline.derived.program import is_python, program_kind
 from warpline.derived.ranges.names import range_names
 from warpline.trace import Trace
-from warpline.trace.recorder import ACTIVITIES, is_of_pytorch, table_hint
+from warpline.trace.recorder import ACTIVITIES, is_memory_snapshot, is_of_pytorch, table_hint
 
 if TYPE_CHECKING:
     from warpline.result import Program
@@ -107,6 +107,10 @@ _OF_OPTIONS = Hints(
     modules="Profile with warpline profile --pytorch=all.",
     operators="Profile with warpline profile --pytorch=functions-trace.",
 )
+_MEMORY = "warpline profile --pytorch=memory"
+_OF_SNAPSHOT = (
+    f"A memory snapshot has allocations only: see warpline memory. Profile with {_MEMORY} for both."
+)
 # Around a step, in a program in Python or in C++.
 _MARKS = {
     "pytorch": 'torch.cuda.nvtx.range_push(f"step_{i}") and range_pop()',
@@ -120,6 +124,8 @@ def hints(trace: Trace) -> Hints:
     """Return how to record more of the program, with the profiler that recorded the trace."""
     if is_of_pytorch(trace):
         return _OF_PYTORCH
+    if is_memory_snapshot(trace):
+        return _OF_OPTIONS._replace(gpu_work=_OF_SNAPSHOT, steps=f"Profile with {_MEMORY}.")
     kind = program_kind(trace)
     in_python = "python" if kind == "jax" or is_python(trace) else "c++"
     mark = _MARKS["pytorch" if kind == "pytorch" else in_python]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from warpline.trace.trace import Trace
 
 ACTIVITIES = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+_SNAPSHOT = "pytorch-snapshot"
 _KINETO = "kineto"
 _PRODUCER = "PyTorch profiler"  # also of a recording that was converted
 # What to set up in a program, by the table that has no rows.
@@ -25,6 +26,11 @@ def is_of_pytorch(trace: Trace) -> bool:
     """Return whether the PyTorch profiler recorded the trace."""
     meta = trace.meta
     return meta.format == _KINETO or (meta.producer or "").startswith(_PRODUCER)
+
+
+def is_memory_snapshot(trace: Trace) -> bool:
+    """Return whether the trace is a memory snapshot of PyTorch, which has nothing else."""
+    return trace.meta.format == _SNAPSHOT
 
 
 def table_hint(trace: Trace, tables: Iterable[str], otherwise: str | None) -> str | None:

@@ -53,9 +53,9 @@ def _warnings(folder: Path) -> list[str]:
     ran = [line for _, line in lines(folder, "process") if isinstance(line, dict)]
     if not ran:
         return [_NEVER_RAN]
-    if not any("torch" in line for line in ran):
-        return [_NO_TORCH]
     notes = dict.fromkeys(line for _, line in lines(folder, "notes") if isinstance(line, str))
+    if not notes and not any("torch" in line for line in ran):
+        return [_NO_TORCH]
     return list(notes)[:_MOST_NOTES]
 
 
