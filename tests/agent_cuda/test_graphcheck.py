@@ -57,17 +57,17 @@ def check(tmp_path: Path, cuda: Any) -> Any:
 
 
 def test_an_offender_with_its_line(check: Any) -> None:
-    found, status = check("8", "waits")
+    found, status = check("20", "waits")
     assert (found["verdict"], status) == ("no", 3)
     (offender,) = found["offenders"]
     assert offender["kind"] == "synchronization"
     assert offender["place"] == f"graph_steps.py:{LINE} wait"
     assert offender["per_step"] == 1
-    assert offender["steps"] == offender["of_steps"] >= 5
+    assert offender["steps"] == offender["of_steps"] >= 5  # others may be outliers under load
 
 
 def test_steps_without_an_offender(check: Any) -> None:
-    found, status = check("8")
+    found, status = check("20")
     assert (found["verdict"], status) == ("yes", 0)
     assert found["steps"]["launches"] == 4
     assert found["saving"] is not None
