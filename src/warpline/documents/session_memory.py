@@ -1,7 +1,6 @@
 """The GPU memory that recorded Python programs have left in a session, as rows of its recording.
 
-Run as a module, with the session and the recording, it is a process of its own, as finishing is:
-launchers import the standard library only.
+It is a step of its own, see `session_step`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from warpline import plugins
-from warpline.capture.session.facts import read_facts, time_of
 from warpline.capture.session.memory import (
     Piece,
     has_memory,
@@ -25,7 +23,8 @@ from warpline.capture.session.memory import (
     tensor_files,
     unwritten,
 )
-from warpline.errors import CaptureError, CorruptTraceError, WarplineError
+from warpline.documents.session_step import origin_ns, run
+from warpline.errors import CaptureError, CorruptTraceError
 from warpline.ops.arrays import I64
 from warpline.schema.labels import TENSOR_KINDS
 from warpline.trace import Trace, TraceMeta
@@ -62,10 +61,10 @@ def add(recording: Path, session: Path) -> bool:
     warnings = [
         f"process {pid} ended before it wrote its last events of GPU memory" for pid in lost
     ]
-    origin_ns = _origin_ns(session)
+    begin_ns = origin_ns(session) or 0
     tensors = tensor_files(session)
     memories = [
-        _memory(pid, files, tensors.get(pid), origin_ns, warnings) for pid, files in pieces.items()
+        _memory(pid, files, tensors.get(pid), begin_ns, warnings) for pid, files in pieces.items()
     ]
     plugins.load("readers")
     ours = Trace(read_all([recording])[0])
@@ -197,24 +196,5 @@ def _place(place: Sequence[Any]) -> tuple[int, int, int, int]:
     return number, device, address, size
 
 
-def _origin_ns(session: Path) -> int:
-    """Return the monotonic time that is 0 in the recording."""
-    try:
-        return time_of(read_facts(session), "started_monotonic_ns") or 0
-    except CaptureError:
-        return 0
-
-
-def main(words: Sequence[str]) -> int:
-    """Add the GPU memory of a session to its recording; return the exit status."""
-    session, recording = words
-    try:
-        add(Path(recording), Path(session))
-    except WarplineError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return error.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(add, sys.argv[1:]))

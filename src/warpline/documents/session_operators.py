@@ -1,7 +1,6 @@
 """The operators that recorded Python programs have left in a session, as rows of its recording.
 
-Run as a module, with the session and the recording, it is a process of its own, as finishing is:
-launchers import the standard library only.
+It is a step of its own, see `session_step`.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warpline import plugins
-from warpline.capture.session.facts import read_facts, time_of
 from warpline.capture.session.operators import UNWRITTEN, has_operators, operator_files
-from warpline.errors import CaptureError, InputError, WarplineError
+from warpline.documents.session_step import origin_ns, run
+from warpline.errors import InputError
 from warpline.trace import Trace
 from warpline.trace.annotated_operators import with_annotated_operators
 from warpline.trace.framework_records import with_framework_records
@@ -41,7 +40,7 @@ def add(recording: Path, session: Path) -> bool:
     ours = Trace(read_all([recording])[0])
     merged = with_annotated_operators(
         with_framework_records(
-            ours, traces, monotonic_origin_ns=_origin_ns(session), warnings=warnings
+            ours, traces, monotonic_origin_ns=origin_ns(session), warnings=warnings
         ),
         keeps_backward=True,
     )
@@ -64,24 +63,5 @@ def _read(files: Sequence[Path]) -> tuple[list[Trace], list[str]]:
     return traces, warnings
 
 
-def _origin_ns(session: Path) -> int | None:
-    """Return the monotonic time that is 0 in the recording; None if the session does not say."""
-    try:
-        return time_of(read_facts(session), "started_monotonic_ns")
-    except CaptureError:
-        return None
-
-
-def main(words: Sequence[str]) -> int:
-    """Add the operators of a session to its recording; return the exit status."""
-    session, recording = words
-    try:
-        add(Path(recording), Path(session))
-    except WarplineError as error:
-        sys.stderr.write(f"{error.message}\n")
-        return error.exit_code
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(add, sys.argv[1:]))

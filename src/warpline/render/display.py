@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html as markup
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -45,12 +45,7 @@ from warpline.result.comparison import Comparison
 from warpline.result.graphcheck import GraphCheck
 from warpline.result.kernel_comparison import KernelComparison
 from warpline.units import (
-    Unit,
-    format_bytes,
-    format_count,
-    format_ns,
-    format_rate,
-    format_ratio,
+    format_value,
     plural,
 )
 
@@ -58,13 +53,6 @@ _OPTIONS = Options(row_limit=TERMINAL_ROWS)
 _LONGEST = 1000  # characters of a text
 # Sections of the summary that its screen shows in a way of their own.
 _ONLY_IN_SUMMARY = {"process_sum", "recording"}
-_FORMATS: Mapping[Unit, Callable[[Any], str]] = {
-    Unit.NS: format_ns,
-    Unit.BYTES: format_bytes,
-    Unit.BYTES_PER_S: format_rate,
-    Unit.RATIO: format_ratio,
-    Unit.COUNT: format_count,
-}
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
@@ -226,7 +214,7 @@ def _heading(field: Field) -> str:
 
 
 def _cell(field: Field, value: Any) -> str:
-    return "" if value is None else _FORMATS.get(field.unit, str)(value)
+    return "" if value is None else format_value(value, field.unit)
 
 
 def _skipped(section: Skipped) -> Iterator[str]:

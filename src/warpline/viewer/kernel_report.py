@@ -6,7 +6,6 @@ gzipped block for each launch and each function, which the page decodes when it 
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +13,9 @@ from typing import Any
 
 from warpline.errors import UsageError
 from warpline.units import format_bytes, format_ns, format_ratio, plural
-from warpline.viewer.container import Block, BlockWriter, script_json
-from warpline.viewer.markup import Markup, element, join, text, void
-from warpline.viewer.page import INCOMPLETE, Assets, policy
+from warpline.viewer.container import BlockWriter
+from warpline.viewer.markup import Markup, element, join
+from warpline.viewer.page import Assets, app, page_of_blocks
 from warpline.viewer.report import Report, size_of
 
 SCHEMA_VERSION = 1
@@ -142,7 +141,8 @@ class _Packed:
             "code": [_code_row(item, number) for number, item in enumerate(content.code)],
             "blocks": [{"raw_bytes": block.raw_bytes} for block in blocks],
         }
-        pieces = list(_page(content, head, blocks, parts))
+        title = f"{content.title} · kernels"
+        pieces = list(page_of_blocks(title, _body(content), head, blocks, parts))
         return Report(pieces, size_of(pieces), thinned, head)
 
 
@@ -172,34 +172,9 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _page(
-    content: KernelContent, head: dict[str, Any], blocks: Sequence[Block], parts: Assets
-) -> Iterator[str]:
-    """Yield the page in pieces."""
-    yield "<!doctype html>\n"
-    yield '<html lang="en"><head><meta charset="utf-8">\n'
-    yield void("meta", http_equiv="Content-Security-Policy", content=policy(parts, "inline"))
-    yield void("meta", name="viewport", content="width=device-width,initial-scale=1")
-    yield void("meta", name="referrer", content="no-referrer")
-    yield void("meta", name="color-scheme", content="light dark")
-    yield element("title", f"{content.title} · kernels · Warpline")
-    for style in parts.styles:
-        yield f"\n<style>{style}</style>"
-    yield "\n</head><body>\n"
-    yield element("p", INCOMPLETE, id="warpline-incomplete", role="alert")
+def _body(content: KernelContent) -> Iterator[str]:
     yield element("div", _static(content), id="warpline-static")
-    yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
-    yield '\n<div id="warpline-app"></div>\n'
-    yield '<script type="application/json" id="warpline-head">'
-    yield script_json(head)
-    yield "</script>"
-    for number, block in enumerate(blocks):
-        yield f'\n<script type="text/plain" data-block="{number}">'
-        yield base64.b64encode(block.data).decode("ascii")
-        yield "</script>"
-    # The script comes last, so that all blocks are there.
-    yield f"\n<script>{parts.script}</script>"
-    yield '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet tests for it
+    yield from app(_NO_SCRIPT)
 
 
 def _static(content: KernelContent) -> Markup:

@@ -6,7 +6,6 @@ of them between which it is in use. The page adds up what it shows, so nothing i
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from warpline.ops.arrays import I64
 from warpline.presentation import Block as Shown
 from warpline.units import plural
 from warpline.viewer.columns import Packed, delta, optional, plain
-from warpline.viewer.container import Block, BlockWriter, script_json
-from warpline.viewer.markup import element, join, text, void
-from warpline.viewer.page import INCOMPLETE, Assets, policy
+from warpline.viewer.container import BlockWriter
+from warpline.viewer.markup import element, join
+from warpline.viewer.page import Assets, app, page_of_blocks
 from warpline.viewer.report import Report, size_of
 from warpline.viewer.static_page import blocks_html
 
@@ -125,7 +124,8 @@ def make_memory_report(content: MemoryContent, parts: Assets) -> Report:
         "sides": sides,
         "blocks": [{"raw_bytes": block.raw_bytes} for block in blocks],
     }
-    pieces = list(_page(content, head, blocks, parts))
+    title = f"{content.title} · memory"
+    pieces = list(page_of_blocks(title, _body(content), head, blocks, parts))
     return Report(pieces, size_of(pieces), None, head)
 
 
@@ -220,32 +220,8 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _page(
-    content: MemoryContent, head: dict[str, Any], blocks: Sequence[Block], parts: Assets
-) -> Iterator[str]:
-    """Yield the page in pieces."""
-    yield "<!doctype html>\n"
-    yield '<html lang="en"><head><meta charset="utf-8">\n'
-    yield void("meta", http_equiv="Content-Security-Policy", content=policy(parts, "inline"))
-    yield void("meta", name="viewport", content="width=device-width,initial-scale=1")
-    yield void("meta", name="referrer", content="no-referrer")
-    yield void("meta", name="color-scheme", content="light dark")
-    yield element("title", f"{content.title} · memory · Warpline")
-    for style in parts.styles:
-        yield f"\n<style>{style}</style>"
-    yield "\n</head><body>\n"
-    yield element("p", INCOMPLETE, id="warpline-incomplete", role="alert")
-    yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
-    yield '\n<div id="warpline-app"></div>\n'
+def _body(content: MemoryContent) -> Iterator[str]:
+    yield from app(_NO_SCRIPT)
     tables = element("div", blocks_html(content.tables), class_="wl-page")
     yield element("div", join(tables), id="warpline-static")
-    yield '\n<script type="application/json" id="warpline-head">'
-    yield script_json(head)
-    yield "</script>"
-    for number, block in enumerate(blocks):
-        yield f'\n<script type="text/plain" data-block="{number}">'
-        yield base64.b64encode(block.data).decode("ascii")
-        yield "</script>"
-    # The script comes last, so that all blocks are there.
-    yield f"\n<script>{parts.script}</script>"
-    yield '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet tests for it
+    yield "\n"

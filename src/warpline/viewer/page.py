@@ -9,22 +9,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from warpline.errors import InputError
 from warpline.result import Diagnosis
-from warpline.viewer.container import Container
+from warpline.viewer.container import Block, Container, script_json
 from warpline.viewer.markup import Markup, element, text, void
 from warpline.viewer.static_page import static_page
 
 Source = Literal["inline", "http"]
 
 _TAKE = "warpline.take()"
+_END = '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet tests for it
 _FIRST_BLOCKS = 2  # the overview and the names come before the script
 _END_OF_SCRIPT = re.compile(r"</(script|style)|<!--", re.IGNORECASE)
-INCOMPLETE = (
+_INCOMPLETE = (
     "This file is incomplete: events or tables at its end are missing. Copy the file again, or"
     " create the report again."
 )
@@ -105,40 +106,75 @@ def page(
         parts: From `assets`.
         source: ``inline`` for a report, ``http`` for a served page.
     """
+    head = container.head
+    yield from _beginning(f"{head['title']} · Warpline", parts, source)
+    content = element("p", head["pending"]) if diagnosis is None else static_page(diagnosis, head)
+    yield element("div", _banner(head["thinned"]), content, id="warpline-static")
+    yield from app(_NO_SCRIPT)
+    yield from _head(container.head_json(source))
+    count = len(container.blocks) if source == "inline" else 0
+    for number in range(min(count, _FIRST_BLOCKS)):
+        yield from _block(number, container.blocks[number])
+    yield f"\n<script>{parts.script}</script>"
+    for number in range(_FIRST_BLOCKS, count):
+        yield from _block(number, container.blocks[number])
+        yield f"<script>{_TAKE}</script>"
+    yield _END
+
+
+def page_of_blocks(
+    title: str, body: Iterable[str], head: Any, blocks: Sequence[Block], parts: Assets
+) -> Iterator[str]:
+    """Yield a page that reads all of its blocks when it needs them, in pieces.
+
+    Args:
+        title: What the page is of, and what it shows.
+        body: What is in it before the data, with `app`.
+        head: What the page reads first, as JSON.
+        blocks: Its data.
+        parts: From `assets`.
+    """
+    yield from _beginning(f"{title} · Warpline", parts, "inline")
+    yield from body
+    yield from _head(script_json(head))
+    for number, block in enumerate(blocks):
+        yield from _block(number, block)
+    # The script comes last, so that all blocks are there.
+    yield f"\n<script>{parts.script}</script>"
+    yield _END
+
+
+def app(no_script: str) -> Iterator[str]:
+    """Yield the element of the script, and what is said without JavaScript."""
+    yield f"\n<noscript><p>{text(no_script)}</p></noscript>"
+    yield '\n<div id="warpline-app"></div>\n'
+
+
+def _beginning(title: str, parts: Assets, source: Source) -> Iterator[str]:
     yield "<!doctype html>\n"
     yield '<html lang="en"><head><meta charset="utf-8">\n'
     yield void("meta", http_equiv="Content-Security-Policy", content=policy(parts, source))
     yield void("meta", name="viewport", content="width=device-width,initial-scale=1")
     yield void("meta", name="referrer", content="no-referrer")
     yield void("meta", name="color-scheme", content="light dark")
-    head = container.head
-    yield element("title", f"{head['title']} · Warpline")
+    yield element("title", title)
     for style in parts.styles:
         yield f"\n<style>{style}</style>"
     yield "\n</head><body>\n"
-    yield element("p", INCOMPLETE, id="warpline-incomplete", role="alert")
-    content = element("p", head["pending"]) if diagnosis is None else static_page(diagnosis, head)
-    yield element("div", _banner(head["thinned"]), content, id="warpline-static")
-    yield f"\n<noscript><p>{text(_NO_SCRIPT)}</p></noscript>"
-    yield '\n<div id="warpline-app"></div>\n'
+    yield element("p", _INCOMPLETE, id="warpline-incomplete", role="alert")
+
+
+def _head(content: str) -> Iterator[str]:
     yield '<script type="application/json" id="warpline-head">'
-    yield container.head_json(source)
+    yield content
     yield "</script>"
-    count = len(container.blocks) if source == "inline" else 0
-    for number in range(min(count, _FIRST_BLOCKS)):
-        yield from _block(container, number)
-    yield f"\n<script>{parts.script}</script>"
-    for number in range(_FIRST_BLOCKS, count):
-        yield from _block(container, number)
-        yield f"<script>{_TAKE}</script>"
-    yield '\n<i id="warpline-end" hidden></i></body></html>\n'  # the style sheet tests for it
 
 
 def _banner(thinned: dict[str, str] | None) -> Markup | None:
     return element("p", thinned["text"], class_="wl-thinned") if thinned else None
 
 
-def _block(container: Container, number: int) -> Iterator[str]:
+def _block(number: int, block: Block) -> Iterator[str]:
     yield f'\n<script type="text/plain" data-block="{number}">'
-    yield base64.b64encode(container.blocks[number].data).decode("ascii")
+    yield base64.b64encode(block.data).decode("ascii")
     yield "</script>"

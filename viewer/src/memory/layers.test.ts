@@ -1,5 +1,6 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { expectLayer } from "../base/layers.testing";
 import { contrast, fromHex } from "../base/colour";
 import { LEAST_CONTRAST, THEMES, type ThemeName } from "../engine/theme";
 
@@ -10,16 +11,7 @@ const HERE = new URL("./", import.meta.url);
 
 describe("the layers of the page of memory", () => {
   it.each(LAYERS)("%s imports only from those below and what the pages share", (layer) => {
-    const allowed = LAYERS.slice(0, LAYERS.indexOf(layer)).map((one) => `../${one}/`);
-    const files = readdirSync(new URL(layer, HERE)).filter((name) => /\.tsx?$/.test(name) && !name.includes(".test."));
-    expect(files.length).toBeGreaterThan(0);
-    for (const name of files) {
-      const text = readFileSync(new URL(`${layer}/${name}`, HERE), "utf8");
-      for (const [, path = ""] of text.matchAll(/from "(\.\.\/[^"]+)"/g)) {
-        expect([...allowed, ...SHARED].some((prefix) => path.startsWith(prefix)), `${layer}/${name}: ${path}`).toBe(true);
-      }
-      expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|dangerouslySet|\beval\(|new Function/);
-    }
+    expectLayer(HERE, LAYERS, layer, SHARED);
   });
 });
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
+from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE, COPIES_AND_MEMSETS
 from warpline.derived.breakdown.phases import Phases
 from warpline.derived.breakdown.phases import phases as find_phases
 from warpline.derived.breakdown.warm_up import excluded_steps
 from warpline.derived.steps import STEP_ARGUMENT
 from warpline.derived.steps.ranges import run_of
 from warpline.derived.steps.times import steps
-from warpline.derived.time_parts import BUSY, IDLE, TimePart
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.ops.arrays import I64
 from warpline.result import (
@@ -46,8 +46,6 @@ FIELDS = (
     Field("largest_part", Unit.NONE, "Category or idle cause with the most time.", "Largest Part"),
     Field("largest_part_ns", Unit.NS, "Time of the largest part.", "Largest Part (ns)"),
 )
-
-_COPIES = [part for part in BUSY if part not in (*COMPUTE, *COMMUNICATION)]
 
 
 @analysis(
@@ -105,7 +103,7 @@ def _values(tree_times: Phases, rows: I64) -> dict[str, Values]:
         "self_ns": Numbers(tree_times.self_ns[rows].sum(axis=1)),
         "compute_ns": Numbers(total[:, COMPUTE].sum(axis=1)),
         "communication_ns": Numbers(total[:, COMMUNICATION].sum(axis=1)),
-        "copy_ns": Numbers(total[:, _COPIES].sum(axis=1)),
+        "copy_ns": Numbers(total[:, COPIES_AND_MEMSETS].sum(axis=1)),
         "idle_ns": Numbers(total[:, IDLE].sum(axis=1)),
         "largest_part": Texts(parts, TimePart.labels()),
         "largest_part_ns": Numbers(largest_ns),

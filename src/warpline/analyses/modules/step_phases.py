@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.breakdown.module_times import step_slots
-from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE
+from warpline.derived.breakdown.overlaps import COMMUNICATION, COMPUTE, COPIES_AND_MEMSETS
 from warpline.derived.breakdown.training_times import StepPhase, training_times
 from warpline.derived.modules.missing import PHASES_HINT, without_phases
 from warpline.derived.steps import STEP_ARGUMENT
@@ -38,8 +38,6 @@ FIELDS = (
     Field("copy_ns", Unit.NS, "Time in exposed copies and memsets.", "Copies (ns)"),
     Field("largest_part", Unit.NONE, "Category or idle cause with the most time.", "Largest Part"),
 )
-
-_COPIES = [part for part in BUSY if part not in (*COMPUTE, *COMMUNICATION)]
 
 
 @analysis(
@@ -85,7 +83,7 @@ def step_phases(trace: Trace, arguments: Arguments) -> Result | Skipped:
         "idle_ns": Numbers(own[:, IDLE].sum(axis=1)),
         "compute_ns": Numbers(own[:, COMPUTE].sum(axis=1)),
         "communication_ns": Numbers(own[:, COMMUNICATION].sum(axis=1)),
-        "copy_ns": Numbers(own[:, _COPIES].sum(axis=1)),
+        "copy_ns": Numbers(own[:, COPIES_AND_MEMSETS].sum(axis=1)),
         "largest_part": Texts(largest, TimePart.labels()),
     }
     notes = (f"{plural(n_steps, 'step')}; warm-up is excluded",) if n_steps else ()

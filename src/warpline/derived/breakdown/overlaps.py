@@ -27,8 +27,9 @@ COPIES = (
     TimePart.COPY_MANAGED,
     TimePart.COPY_OTHER,
 )
+COPIES_AND_MEMSETS = (*COPIES, TimePart.MEMSET)
 # Whole graphs count as compute, as their content is not recorded; memsets are none of these.
-COMPUTE = tuple(part for part in BUSY if part not in (*COMMUNICATION, *COPIES, TimePart.MEMSET))
+COMPUTE = tuple(part for part in BUSY if part not in (*COMMUNICATION, *COPIES_AND_MEMSETS))
 
 
 class OverlapKind(Vocabulary):
