@@ -21,10 +21,11 @@ _SHOWN = 5
 
 @rule(name=NAME, title=TITLE)
 def memory_growth(run: Run) -> list[Finding] | Skipped:
-    """GPU memory of which more is in use after each step.
+    """GPU memory in use that grows with each step.
 
-    What it finds: Lines of the program whose blocks in use at the ends of steps become more in at
-        least 75% of the steps, fewer in none, and by at least 0.1% of the memory in use per step.
+    What it finds: Lines of the program that hold more memory at the end of at least 75% of the
+        steps than at the end of the step before, and never less: on average, at least 0.1% of the
+        memory in use more per step.
     Why it matters: The program runs out of memory, often after hours.
     How it is found: As in table memory_leaks: bytes in use at the end of each step but the first,
         by line, module and operator of their allocation.

@@ -53,10 +53,10 @@ KEY = ("place", "pid", "module", "operator", "line")
     missing_hint=HINT,
 )
 def memory_leaks(trace: Trace, arguments: Arguments) -> Result | Skipped:
-    """GPU memory that is in use longer than its step, more of it after each step.
+    """GPU memory that outlives its step, and grows with each step.
 
     What it measures: For each line of the program, the blocks in use at the end of each step, where
-        these become more from step to step.
+        their size grows from step to step.
     Why it matters: Memory that grows ends in an out-of-memory error after hours. Typical causes are
         losses that are summed or kept in lists without .item() or .detach(), which keep their
         graph, and caches without a limit.
