@@ -1,5 +1,5 @@
 import { describe, it } from "vitest";
-import { expectLayer } from "../base/layers.testing";
+import { expectLayer } from "../../dev/layers";
 
 const LAYERS = ["data", "plots", "views", "app"];
 /** What the page takes from that of the timeline: nothing with a state. */

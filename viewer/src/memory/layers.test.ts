@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { expectLayer } from "../base/layers.testing";
+import { expectLayer } from "../../dev/layers";
 import { contrast, fromHex } from "../base/colour";
 import { LEAST_CONTRAST, THEMES, type ThemeName } from "../engine/theme";
 

@@ -12,7 +12,7 @@ export function expectLayer(here: URL, layers: readonly string[], layer: string,
   expect(files.length).toBeGreaterThan(0);
   for (const name of files) {
     const text = readFileSync(new URL(`${layer}/${name}`, here), "utf8");
-    for (const [, path = ""] of text.matchAll(/from "(\.\.\/[^"]+)"/g)) {
+    for (const [, path = ""] of text.matchAll(/from "(?:worker-text:)?(\.\.\/[^"]+)"/g)) {
       expect([...allowed, ...shared].some((prefix) => path.startsWith(prefix)), `${layer}/${name}: ${path}`).toBe(true);
     }
     expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|dangerouslySet|\beval\(|new Function/);
