@@ -7,6 +7,7 @@ from warpline.schema.declaring import (
     HOST_ORDER,
     SPAN,
     THREAD_ID,
+    duration,
     enum,
     flag,
     number,
@@ -17,6 +18,7 @@ from warpline.schema.declaring import (
 )
 from warpline.schema.labels import (
     API_KINDS,
+    GIL_STATES,
     MEMORY_KINDS,
     MEMORY_OPERATIONS,
     THREAD_STATES,
@@ -134,6 +136,7 @@ CPU_SAMPLE = TableSpec(
         number("cpu", "CPU core.", nullable=True),
         enum("state", THREAD_STATES, "State of the thread.", nullable=True),
         number("cycles", "Cycles or clock ticks represented by this sample."),
+        duration("period_ns", "CPU time represented by this sample, if known.", nullable=True),
         _STACK,
     ),
     ("time_ns", "thread_id", "cpu"),
@@ -148,8 +151,51 @@ SCHED_EVENT = TableSpec(
         number("cpu", "CPU core."),
         flag("is_sched_in", "True if the thread starts to run, False if it stops."),
         enum("state", THREAD_STATES, "New state of the thread.", nullable=True),
+        ref("stack_id", "stack", "Where the thread stopped, if recorded.", nullable=True),
     ),
     ("time_ns", "cpu", "is_sched_in", "thread_id"),
+)
+
+PYTHON_SAMPLE = TableSpec(
+    "python_sample",
+    "One sample of the Python stack of a thread, whether it runs or waits.",
+    (
+        time("time_ns", "Time."),
+        THREAD_ID,
+        duration("period_ns", "Time represented by this sample, from its time on."),
+        flag("is_running", "Whether the thread was on a CPU core, if known.", nullable=True),
+        flag("has_gil", "Whether the thread held the GIL, if known.", nullable=True),
+        _STACK,
+    ),
+    ("time_ns", "thread_id"),
+)
+
+GIL_SPAN = TableSpec(
+    "gil_span",
+    "One time in which a thread held Python's global interpreter lock (GIL) or waited for it.",
+    (
+        *SPAN,
+        ref("process_id", "process", "Process."),
+        THREAD_ID,
+        enum("state", GIL_STATES, "Whether the thread held the GIL or waited for it."),
+    ),
+    HOST_ORDER,
+)
+
+LIBRARY_CALL = TableSpec(
+    "library_call",
+    "One call of a library, such as cuBLAS, cuDNN, NCCL or MPI.",
+    (
+        *SPAN,
+        ref("process_id", "process", "Calling process."),
+        THREAD_ID,
+        text("library", "Library, such as cuBLAS."),
+        text("name", "Function name."),
+        text("arguments", "Arguments, as a JSON object, if recorded.", nullable=True),
+        number("return_value", "Return value, if recorded.", nullable=True),
+        _STACK,
+    ),
+    HOST_ORDER,
 )
 
 TABLES = (
@@ -161,4 +207,7 @@ TABLES = (
     OS_CALL,
     CPU_SAMPLE,
     SCHED_EVENT,
+    PYTHON_SAMPLE,
+    GIL_SPAN,
+    LIBRARY_CALL,
 )

@@ -92,6 +92,8 @@ THREAD_STATES: Mapping[int, str] = {
     10: "Transition",
 }
 
+GIL_STATES: Mapping[int, str] = {0: "Unknown", 1: "Holding", 2: "Waiting"}
+
 # Kinds of messages of Nsight Compute's rules.
 MESSAGE_KINDS: Mapping[int, str] = {
     0: "none",
