@@ -9,6 +9,7 @@ from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_numb
 from warpline.derived.breakdown.jax_advice import launch_less
 from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
 from warpline.derived.breakdown.recurrence import recurs
+from warpline.derived.breakdown.slow_lines import are_slow, slow_lines
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.efficiency.tiny_work import tiny_work
 from warpline.derived.idle.result_reads import result_reads
@@ -28,6 +29,7 @@ NAME = "launch-bound"
 TITLE = "Launch-bound: the CPU cannot keep the GPU busy"
 
 _LEAST_SHARE = 0.15
+_MOST = 0.5  # of CPU gaps
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.25)
 # Of other operations: a CUDA graph ends at each read, and below 20 launches it is not worthwhile.
@@ -68,7 +70,8 @@ def launch_bound(run: Run) -> list[Finding]:
     Limits: Profiling overhead adds CPU time: the severity is for the estimated share without
         profiling. The saving from fewer launches is not estimated, as it depends on how much CPU
         work can be removed.
-        Only ranges show what the CPU does in a gap. Without OS calls or context switches in the
+        Only ranges and samples show what the CPU does in a gap; where samples show one function
+        of the program, the rule is slow-host-function. Without OS calls or context switches in the
         recording (nsys: --trace=osrt, --cpuctxsw), it may also sleep. The bounds of the saving
         assume that up to 25% of a gap stays.
     Source: Warpline.
@@ -76,11 +79,18 @@ def launch_bound(run: Run) -> list[Finding]:
     scope = step_scope(run)
     idle_ns = scope.launch_bound_ns
     findings = []
-    if scope.paused_ns:
+    if scope.paused_ns and not _have_own_rule(run, scope):
         findings.append(_pauses(scope, host_pauses(run)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
         findings.append(_launches(scope, idle_ns, overhead_ratio(run)))
     return findings
+
+
+def _have_own_rule(run: Run, scope: StepScope) -> bool:
+    """Return whether functions that slow-host-function reports explain most of the CPU gaps."""
+    found = slow_lines(run)
+    slow_ns = sum(line.ns for line in are_slow(run)) / found.steps if found else 0.0
+    return slow_ns > _MOST * scope.paused_ns
 
 
 def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:

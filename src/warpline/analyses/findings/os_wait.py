@@ -18,7 +18,9 @@ from warpline.derived.breakdown.lost_time import (
     waits_while_idle,
     without,
 )
+from warpline.derived.breakdown.os_lines import os_lines
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.breakdown.stopped import has_own_rule
 from warpline.derived.idle.os_waits import Waits
 from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.ranges.names import range_names
@@ -52,26 +54,36 @@ def os_wait(run: Run) -> list[Finding]:
         a host-to-device copy are input-bound instead, except for sleeps, locks and output.
     What to do: Remove the wait, or let another thread wait.
     Limits: Needs OS calls or context switches in the recording (nsys: --trace=osrt, --cpuctxsw).
-        Off the CPU, a thread may also wait for a page of memory or be preempted: the recording does
-        not show which.
+        Off the CPU, a thread may also wait for a page of memory or, where switches have no state
+        of the thread, be preempted. Lines of the program need samples (-s process-tree
+        --python-sampling=true). Waits for the GIL and for a CPU core have rules of their own,
+        gil-contention and cpu-oversubscribed.
     Source: Warpline; the functions are those of POSIX that wait.
     """
     scope, trace = step_scope(run), run.trace
     idle_ns = scope.idle_ns(TimePart.OS_WAIT)
+    if scope.share_of_all(idle_ns) < MEASURABLE_RATIO:
+        return []
+    waits = waits_while_idle(run, TimePart.OS_WAIT)
+    others = has_own_rule(run, waits)
+    if others.any():
+        elsewhere, count = of_most_idle(run, TimePart.OS_WAIT, waits.taken(others))
+        idle_ns -= float((elsewhere.end_ns - elsewhere.start_ns).sum()) / count
+        waits = waits.taken(~others)
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
-    waits = waits_while_idle(run, TimePart.OS_WAIT)
     times = ThreadTimes(waits.start_ns, waits.end_ns, waits.thread)
     often, where = how_often(run, TimePart.OS_WAIT)
-    seen = _most(trace, *of_most_idle(run, TimePart.OS_WAIT, waits))
+    most, count = of_most_idle(run, TimePart.OS_WAIT, waits)
+    seen = _most(trace, most, count)
     return [
         Finding(
             NAME,
             severity_of(share) if often else "low",
             f"The {seen.what} while the GPU is idle {format_ratio(share)} of the time",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the launching"
-            f" thread sleeps, is blocked, or is off the CPU{seen.listed}.{seen.inside}{where}",
+            f" thread sleeps, is blocked, or is off the CPU{seen.listed}.{seen.inside}{os_lines(run, most, count)}{where}",
             (longest_first(plural(len(waits.thread), "wait"), times),),
             "Remove sleeps and polling from the loop. Move file and network I/O, logging, and"
             " checkpoints to another thread or process. Hold locks that the launching thread"
@@ -81,7 +93,7 @@ def os_wait(run: Run) -> list[Finding]:
             " os-wait.",
             changes=without(times, _REMAINING) if often else (),
             share=share,
-            on_devices=scope.idle_on_devices(TimePart.OS_WAIT),
+            on_devices=() if others.any() else scope.idle_on_devices(TimePart.OS_WAIT),
         )
     ]
 

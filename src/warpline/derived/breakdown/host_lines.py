@@ -1,0 +1,293 @@
+"""Where CPU threads were during given times: lines of the program, from samples and backtraces.
+
+A thread that runs is where its samples are. A thread that is blocked is where it stopped, or where
+the samples of its Python stack are. Only the program's own lines count if there are any: of a stack
+that ends in a library, the line that called into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.host.lines import leaf_places, place_text, place_texts
+from warpline.derived.host.samples import has_samples, weights
+from warpline.derived.host.states import State, thread_states
+from warpline.derived.program import is_python
+from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
+from warpline.ops.group import factorize, factorize_rows
+from warpline.ops.tiling import Cuts, Grouped, cut, rest
+from warpline.schema.labels import CODE_KINDS
+from warpline.trace import Trace
+from warpline.units import format_ratio
+
+NONE = -1
+_PYTHON = next(kind for kind, label in CODE_KINDS.items() if label == "Python")
+_TABLES = ("cpu_sample", "python_sample")
+# What Python's functions are called whose waits the C library's names stand for.
+_IN_PYTHON = {
+    **dict.fromkeys(("nanosleep", "clock_nanosleep", "usleep", "sleep"), "time.sleep"),
+}
+_SHOWN = 3
+_LEAST_SHOWN = 0.1
+
+
+class Line(NamedTuple):
+    """A function of the program and the time of threads in it.
+
+    Attributes:
+        text: Its name, file and most frequent line: ``decode (data.py:41)``. Of a blocked thread,
+            what it is blocked on and where: ``time.sleep (train.py:88)``.
+        ns: The time.
+    """
+
+    text: str
+    ns: float
+
+
+class Lines(NamedTuple):
+    """Where threads were, the longest time first.
+
+    Attributes:
+        lines: The lines; they may sum to less than the time if some of it has no name.
+        ns: All time, with and without a line.
+        rows: Rows of `table` that the lines come from, the first of each.
+        count: Number of these rows.
+        table: The table with most of them; None without any.
+    """
+
+    lines: tuple[Line, ...]
+    ns: float
+    rows: tuple[int, ...] = ()
+    count: int = 0
+    table: str | None = None
+
+    def main(self, least: float) -> Line | None:
+        """Return the line with the most time, if it has at least a share of all time."""
+        first = self.lines[0] if self.lines else None
+        return first if first is not None and first.ns >= least * self.ns > 0 else None
+
+    def listed(self) -> str:
+        """Return the lines with most of the time, each with its share; empty without any."""
+        most = [line for line in self.lines[:_SHOWN] if line.ns >= _LEAST_SHOWN * self.ns > 0]
+        return ", ".join(f"{format_ratio(line.ns / self.ns)} {line.text}" for line in most)
+
+
+class _Samples(NamedTuple):
+    """Samples with a stack, by thread and start; those of a thread do not overlap.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64.
+        thread: Shape (n,), int64.
+        stack: Shape (n,), int32.
+        ns: Shape (n,), int64, the time of a sample at a moment; -1 if it lasts from start to end.
+        runs: Shape (n,), int8: whether the thread ran, 1 or 0; -1 if unknown.
+        row: Shape (n,), int64, rows of the table.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    thread: I64
+    stack: I32
+    ns: I64
+    runs: I8
+    row: I64
+
+    def taken(self, rows: I64 | BoolArray) -> _Samples:
+        return _Samples(*(column[rows] for column in self))
+
+    def times(self) -> Grouped:
+        return Grouped(self.start_ns, self.end_ns, self.thread)
+
+
+@derived
+def has_lines(trace: Trace) -> bool:
+    """Return whether samples were recorded that name the program's functions.
+
+    In a program in Python, its native functions are those of libraries.
+    """
+    table = _running_table(trace)
+    return table is not None and (_has_python(trace, table) or not is_python(trace))
+
+
+def lines_at(trace: Trace, spans: Grouped) -> Lines:
+    """Return where threads were during some times, whether they ran or not.
+
+    Args:
+        trace: The trace.
+        spans: Times by thread; those of a thread may not overlap.
+    """
+    if not has_samples(trace, "python_sample"):
+        return running_lines(trace, spans)
+    return _lines(trace, "python_sample", _samples(trace, "python_sample"), spans)
+
+
+def running_lines(trace: Trace, spans: Grouped) -> Lines:
+    """Return where threads ran during some times.
+
+    Args:
+        trace: The trace.
+        spans: Times by thread; those of a thread may not overlap.
+    """
+    table = _running_table(trace)
+    if table is None:
+        return Lines((), float((spans.end_ns - spans.start_ns).sum()))
+    samples = _samples(trace, table)
+    return _lines(trace, table, samples.taken(samples.runs != 0), spans)
+
+
+def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
+    """Return where threads were blocked during some times, and on what.
+
+    Args:
+        trace: The trace.
+        spans: Times by thread; those of a thread may not overlap.
+    """
+    states = thread_states(trace)
+    times = Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
+    told = cut(spans, times)
+    told = _chosen(told, (states.state[told.row] == State.BLOCKED) & (states.stack_id[told.row] >= 0))
+    stack, name = states.stack_id[told.row], states.name[told.row]
+    parts = [(told, stack, name)]
+    if has_samples(trace, "python_sample"):
+        left = rest(spans, told)
+        samples = _samples(trace, "python_sample")
+        samples = samples.taken(samples.runs != 1)
+        seen = cut(Grouped(left.start_ns, left.end_ns, spans.group[left.span]), samples.times())
+        # What the thread is blocked on may be known without a backtrace.
+        on = _names_at(trace, Grouped(seen.start_ns, seen.end_ns, samples.thread[seen.row]))
+        parts.append((seen, samples.stack[seen.row], on))
+    ns = np.concatenate([part.end_ns - part.start_ns for part, _, _ in parts]).astype(np.float64)
+    stacks = np.concatenate([part for _, part, _ in parts]).astype(np.int32)
+    names = np.concatenate([part for _, _, part in parts]).astype(np.int64)
+    found = leaf_places(trace, stacks)
+    total = float((spans.end_ns - spans.start_ns).sum())
+    return Lines(_summed(trace, found.frame, ns, names), total)
+
+
+def own_blocked_lines(trace: Trace, spans: Grouped) -> Lines:
+    """Return where threads were blocked in the program's own functions, without libraries.
+
+    A thread that waits in a library, such as a worker for its next task, may have nothing to do.
+    """
+    total = float((spans.end_ns - spans.start_ns).sum())
+    if not has_samples(trace, "python_sample"):
+        return Lines((), total)
+    samples = _samples(trace, "python_sample")
+    samples = samples.taken(samples.runs == 0)
+    samples = samples.taken(leaf_places(trace, samples.stack).is_innermost)
+    return _lines(trace, "python_sample", samples, spans)
+
+
+def joined(parts: Sequence[Lines]) -> Lines:
+    """Return the lines of several; the evidence is of the part with the most."""
+    ns: dict[str, float] = {}
+    for line in (line for part in parts for line in part.lines):
+        ns[line.text] = ns.get(line.text, 0.0) + line.ns
+    ordered = sorted(ns.items(), key=lambda item: (-item[1], item[0]))
+    most = max(parts, key=lambda part: part.count)
+    lines = tuple(Line(*item) for item in ordered)
+    return Lines(lines, sum(part.ns for part in parts), most.rows, most.count, most.table)
+
+
+def _lines(trace: Trace, table: str, samples: _Samples, spans: Grouped) -> Lines:
+    """Return the lines of samples in some times, scaled to these if the samples are moments."""
+    total = float((spans.end_ns - spans.start_ns).sum())
+    inside = cut(spans, samples.times())
+    ns = samples.ns[inside.row]
+    ns = np.where(ns >= 0, ns, inside.end_ns - inside.start_ns).astype(np.float64)
+    # Sampled moments stand for the time by chance: shares are more exact than their sum.
+    scale = total / ns.sum() if ns.sum() and (samples.ns >= 0).any() else 1.0
+    places = leaf_places(trace, samples.stack[inside.row])
+    lines = _summed(trace, places.frame, ns * scale, np.full(len(ns), NONE))
+    if not lines:
+        return Lines((), total)
+    rows = np.unique(samples.row[inside.row])
+    return Lines(lines, total, tuple(rows[:5].tolist()), len(rows), table)
+
+
+def _summed(trace: Trace, frame: I32, ns: F64, name: I64) -> tuple[Line, ...]:
+    """Return the lines by function and by what blocks, from the frame of each piece of time."""
+    known = np.flatnonzero(frame >= 0)
+    if not len(known):
+        return ()
+    frame, ns, name = frame[known], ns[known], name[known]
+    columns = trace.columns("frame", "symbol_id", "module_id")
+    symbol, module = (columns[key].values[frame] for key in ("symbol_id", "module_id"))
+    groups = factorize_rows(symbol, module, name)
+    sums = np.bincount(groups.codes, ns, groups.n_groups)
+    lines = []
+    for group in np.argsort(-sums, kind="stable").tolist():
+        rows = np.flatnonzero(groups.codes == group)
+        which = factorize(frame[rows])
+        most = int(which.uniques[np.bincount(which.codes, ns[rows]).argmax()])
+        lines.append(Line(_text(trace, most, int(name[rows[0]])), float(sums[group])))
+    return tuple(lines)
+
+
+def _text(trace: Trace, frame: int, name: int) -> str:
+    """Return the text of a place, with what blocks there instead of the function."""
+    if name < 0:
+        return place_texts(trace, np.array([frame]))[0]
+    blocking = thread_states(trace).names[name]
+    columns = trace.columns("frame", "module_id", "line", "kind")
+    if columns["kind"].values[frame] != _PYTHON:
+        return blocking
+    file = trace.strings.text(int(columns["module_id"].values[frame]))
+    (line,) = columns["line"].take(np.array([frame])).to_list()
+    return place_text(_IN_PYTHON.get(blocking, blocking), file, line)
+
+
+def _names_at(trace: Trace, spans: Grouped) -> I64:
+    """Return what threads were blocked on in the middle of some times, NONE if unknown."""
+    states = thread_states(trace)
+    middle = (spans.start_ns + spans.end_ns) // 2
+    moments = Grouped(middle, middle + 1, spans.group)
+    times = Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
+    at, names = cut(moments, times), np.full(len(middle), NONE)
+    names[at.span] = np.where(states.state[at.row] == State.BLOCKED, states.name[at.row], NONE)
+    return names
+
+
+def _chosen(cuts: Cuts, rows: BoolArray) -> Cuts:
+    return Cuts(*(column[rows] for column in cuts))
+
+
+@derived
+def _running_table(trace: Trace) -> str | None:
+    """Return the table that tells best where threads run: the first that has Python's frames."""
+    tables = [table for table in _TABLES if has_samples(trace, table)]
+    return next((table for table in tables if _has_python(trace, table)), next(iter(tables), None))
+
+
+def _has_python(trace: Trace, table: str) -> bool:
+    stack = trace.columns(table, "stack_id")["stack_id"]
+    used = np.unique(stack.values[stack.is_valid()])
+    frames = leaf_places(trace, used.astype(np.int32)).frame
+    kinds = trace.columns("frame", "kind")["kind"].values[frames[frames >= 0]]
+    return bool((kinds == _PYTHON).any())
+
+
+@derived
+def _samples(trace: Trace, table: str) -> _Samples:
+    """Return the samples of a table that have a thread and a stack."""
+    columns = trace.columns(table, "time_ns", "thread_id", "stack_id")
+    ns = weights(trace, table)
+    rows = np.flatnonzero(columns["thread_id"].is_valid() & columns["stack_id"].is_valid())
+    start, thread = columns["time_ns"].values, columns["thread_id"].values.astype(np.int64)
+    rows = rows[np.lexsort((start[rows], thread[rows]))]
+    start, thread = start[rows], thread[rows]
+    if table == "python_sample":
+        end, length = start + ns[rows], np.full(len(rows), NONE)
+        same = thread[1:] == thread[:-1]
+        end[:-1][same] = np.minimum(end[:-1][same], start[1:][same])
+        runs = trace.columns(table, "is_running")["is_running"]
+        known = np.where(runs.is_valid(), runs.values, NONE).astype(np.int8)[rows]
+    else:
+        end, length, known = start + 1, ns[rows], np.ones(len(rows), np.int8)
+    stack = columns["stack_id"].values[rows]
+    return _Samples(start, end, thread, stack, length.astype(np.int64), known, rows)
