@@ -47,7 +47,8 @@ def cpu_oversubscribed(run: Run) -> list[Finding]:
         Finding(
             NAME,
             severity_of(waits.share) if often else "low",
-            f"The launching thread waits for a CPU core {format_ratio(waits.share)} of the time",
+            f"The launching thread waits for a CPU core while the GPU is idle"
+            f" {format_ratio(waits.share)} of the time",
             f"GPU idle {format_ns(waits.ns)}{scope.each} ({format_ratio(waits.share)}) while the"
             f" launching thread could run but is not scheduled.{_instead(run)}{where}",
             (longest_first(plural(len(times.thread), "wait"), times),),

@@ -46,7 +46,8 @@ def gil_contention(run: Run) -> list[Finding]:
         Finding(
             NAME,
             severity_of(waits.share) if often else "low",
-            f"The launching thread waits for the GIL {format_ratio(waits.share)} of the time",
+            f"The launching thread waits for the GIL while the GPU is idle"
+            f" {format_ratio(waits.share)} of the time",
             f"GPU idle {format_ns(waits.ns)}{scope.each} ({format_ratio(waits.share)}) while the"
             f" launching thread waits for Python's GIL.{_holder(run)}{where}",
             (longest_first(plural(len(times.thread), "wait"), times),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.host_lines import line_hint
 from warpline.derived.breakdown.input_waits import InputWaits, input_waits
 from warpline.derived.breakdown.loading import Loading, loading
 from warpline.derived.breakdown.lost_time import (
@@ -95,18 +96,20 @@ def input_bound(run: Run) -> list[Finding]:
         Finding(
             NAME,
             severity_of(share),
-            f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time{_mostly(loads)}",
+            f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time"
+            f"{_mostly(loads)}",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
             f" or prepares data{functions}.{_doing(loads)}{where}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits), *_samples(loads)),
-            _FIX_TRAINING if is_training(run.trace) else _FIX,
+            (_FIX_TRAINING if is_training(run.trace) else _FIX) + line_hint(run.trace),
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
             fix_cuda="Fill pinned buffers in other threads. Copy the next input with"
-            " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
+            " cudaMemcpyAsync on a second stream while the GPU processes the current one."
+            + line_hint(run.trace),
             fix_in={
                 "jax": "Prepare the next batches ahead, in other threads or processes, and"
                 " prefetch them to the device: call jax.device_put one or two batches before"
-                " their use."
+                " their use." + line_hint(run.trace)
             },
             changes=without(waits, _REMAINING) if often else (),
             share=share,
@@ -125,8 +128,7 @@ def _doing(loads: Loading | None) -> str:
     """Return sentences about what happens during the stall; empty if unknown."""
     if loads is None:
         return ""
-    listed = loads.lines.listed()
-    said = f" Of the stall, {listed}." if listed else ""
+    said = loads.lines.shared("the stall")
     if loads.off_cpu:
         are = "is" if loads.off_cpu == 1 else "are"
         workers = plural(loads.workers, "worker process", "worker processes")
@@ -135,11 +137,11 @@ def _doing(loads: Loading | None) -> str:
 
 
 def _samples(loads: Loading | None) -> tuple[Evidence, ...]:
-    if loads is None or not loads.lines.count:
+    if loads is None or not loads.lines.samples:
         return ()
     lines = loads.lines
-    text = f"{plural(lines.count, 'sample')} during these waits"
-    return (Evidence(text, lines.table, lines.rows, lines.count),)
+    text = f"{plural(lines.samples, 'sample')} during these waits"
+    return (Evidence(text, lines.table, lines.rows, lines.samples),)
 
 
 def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.host_lines import line_hint
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
 from warpline.derived.breakdown.jax_advice import launch_less
@@ -77,20 +78,19 @@ def launch_bound(run: Run) -> list[Finding]:
     Source: Warpline.
     """
     scope = step_scope(run)
-    idle_ns = scope.launch_bound_ns
+    idle_ns = max(scope.launch_bound_ns - max(_slow_ns(run) - scope.paused_ns, 0.0), 0.0)
     findings = []
-    if scope.paused_ns and not _have_own_rule(run, scope):
+    if scope.paused_ns and _slow_ns(run) <= _MOST * scope.paused_ns:
         findings.append(_pauses(scope, host_pauses(run)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
         findings.append(_launches(scope, idle_ns, overhead_ratio(run)))
     return findings
 
 
-def _have_own_rule(run: Run, scope: StepScope) -> bool:
-    """Return whether functions that slow-host-function reports explain most of the CPU gaps."""
+def _slow_ns(run: Run) -> float:
+    """Return the time per step of the functions that slow-host-function reports."""
     found = slow_lines(run)
-    slow_ns = sum(line.ns for line in are_slow(run)) / found.steps if found else 0.0
-    return slow_ns > _MOST * scope.paused_ns
+    return sum(line.ns for line in are_slow(run)) / found.steps if found else 0.0
 
 
 def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
@@ -168,12 +168,13 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
 
 def _fix_gaps(scope: StepScope, *, often: bool, is_jax: bool = False) -> str:
     told = hints(scope.run.trace)
+    lines = line_hint(scope.run.trace)
     if not often and not scope.has_steps:
-        return told.gap
+        return told.gap + lines
     # Between two compiled functions, JAX itself is on the CPU: arguments, tracing, dispatch.
     compiled = f"{launch_less(scope.run, reads=_reads(scope) > 0)} " if is_jax and often else ""
     return compiled + (
         f"Locate the gaps with {told.ranges}. Move logging, checkpoints, metrics, and data"
         " preparation to another thread or process, run them less often, or launch the next step's"
-        " work first."
+        f" work first.{lines}"
     )

@@ -50,10 +50,10 @@ def _finding(run: Run, found: SlowLines, line: Line) -> Finding:
     often, where = how_often(run, TimePart.LAUNCH_BOUND)
     stays = Estimate(1 - part, 1 - part, 1 - part * _STAYS_AT_MOST)
     samples = Evidence(
-        f"{plural(found.lines.count, 'sample')} in {plural(len(found.times.thread), 'CPU gap')}",
+        f"{plural(found.lines.samples, 'sample')} in {plural(len(found.times.thread), 'CPU gap')}",
         found.lines.table,
         found.lines.rows[:_SHOWN],
-        found.lines.count,
+        found.lines.samples,
     )
     return Finding(
         NAME,

@@ -14,7 +14,7 @@ from warpline.derived.idle.gaps import Gaps, Spans
 from warpline.derived.idle.handovers import threads_to_launch
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
-from warpline.ops.arrays import I8, I32, I64, BoolArray
+from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.interval import union
 from warpline.ops.tiling import Grouped, by_group, cut, rest
 from warpline.trace import Run
@@ -31,21 +31,21 @@ class HostIdle(NamedTuple):
         end_ns: Shape (n,), int64, after the start.
         thread: Shape (n,), int64, the thread to launch, a row of the thread table; -1 if the launch
             is not recorded.
-        state: Shape (n,), int8, members of `State`: what that thread did.
-        reason: Shape (n,), int8, members of `Reason`.
-        name: Shape (n,), int32, what it was blocked on, indices of the names of `thread_states`;
+        state: Shape (n,), int64, members of `State`: what that thread did.
+        reason: Shape (n,), int64, members of `Reason`.
+        name: Shape (n,), int64, what it was blocked on, indices of the names of `thread_states`;
             -1 if unknown.
-        stack: Shape (n,), int32, where it was blocked, rows of the stack table; -1 if unknown.
+        stack: Shape (n,), int64, where it was blocked, rows of the stack table; -1 if unknown.
     """
 
     window: I64
     start_ns: I64
     end_ns: I64
     thread: I64
-    state: I8
-    reason: I8
-    name: I32
-    stack: I32
+    state: I64
+    reason: I64
+    name: I64
+    stack: I64
 
     @property
     def ns(self) -> I64:
@@ -85,7 +85,9 @@ def host_idle(run: Run, cause: TimePart) -> HostIdle:
     end = np.append(spans.end_ns, pieces.end_ns[unknown])
     thread = np.append(thread, np.full(len(unknown), NONE))
     timeline, states = Grouped(start, end, thread), thread_states(trace)
-    known = cut(timeline, Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64)))
+    known = cut(
+        timeline, Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
+    )
     left = rest(timeline, known)
     span = np.append(known.span, left.span)
     blank = np.full(len(left.span), NONE)
@@ -94,10 +96,10 @@ def host_idle(run: Run, cause: TimePart) -> HostIdle:
         start_ns=np.append(known.start_ns, left.start_ns),
         end_ns=np.append(known.end_ns, left.end_ns),
         thread=thread[span],
-        state=np.append(states.state[known.row], blank * 0 + State.NOT_RECORDED).astype(np.int8),
-        reason=np.append(states.reason[known.row], blank * 0 + Reason.NONE).astype(np.int8),
-        name=np.append(states.name[known.row], blank).astype(np.int32),
-        stack=np.append(states.stack_id[known.row], blank).astype(np.int32),
+        state=np.append(states.state[known.row].astype(np.int64), blank * 0 + State.NOT_RECORDED),
+        reason=np.append(states.reason[known.row].astype(np.int64), blank * 0 + Reason.NONE),
+        name=np.append(states.name[known.row].astype(np.int64), blank),
+        stack=np.append(states.stack_id[known.row].astype(np.int64), blank),
     )
     return found.taken(np.lexsort((found.start_ns, found.window)))
 

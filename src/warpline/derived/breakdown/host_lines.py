@@ -17,7 +17,8 @@ from warpline.derived.host.lines import leaf_places, place_text, place_texts
 from warpline.derived.host.samples import has_samples, weights
 from warpline.derived.host.states import State, thread_states
 from warpline.derived.program import is_python
-from warpline.ops.arrays import F64, I8, I32, I64, BoolArray
+from warpline.derived.recorder import hints
+from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows
 from warpline.ops.tiling import Cuts, Grouped, cut, rest
 from warpline.schema.labels import CODE_KINDS
@@ -55,14 +56,14 @@ class Lines(NamedTuple):
         lines: The lines; they may sum to less than the time if some of it has no name.
         ns: All time, with and without a line.
         rows: Rows of `table` that the lines come from, the first of each.
-        count: Number of these rows.
+        samples: Number of these rows.
         table: The table with most of them; None without any.
     """
 
     lines: tuple[Line, ...]
     ns: float
     rows: tuple[int, ...] = ()
-    count: int = 0
+    samples: int = 0
     table: str | None = None
 
     def main(self, least: float) -> Line | None:
@@ -70,10 +71,24 @@ class Lines(NamedTuple):
         first = self.lines[0] if self.lines else None
         return first if first is not None and first.ns >= least * self.ns > 0 else None
 
-    def listed(self) -> str:
-        """Return the lines with most of the time, each with its share; empty without any."""
-        most = [line for line in self.lines[:_SHOWN] if line.ns >= _LEAST_SHOWN * self.ns > 0]
-        return ", ".join(f"{format_ratio(line.ns / self.ns)} {line.text}" for line in most)
+    def most(self) -> tuple[Line, ...]:
+        """Return up to three lines that have at least a tenth of all time each."""
+        return tuple(line for line in self.lines[:_SHOWN] if line.ns >= _LEAST_SHOWN * self.ns > 0)
+
+    def shared(self, whole: str) -> str:
+        """Return a sentence after a space, such as `` 71.0% of the stall is decode (data.py:41).``.
+
+        Empty without lines that have much of the time.
+
+        Args:
+            whole: What all time is: ``the stall``.
+        """
+        shares = [(format_ratio(line.ns / self.ns), line.text) for line in self.most()]
+        if not shares:
+            return ""
+        (ratio, text), *others = shares
+        listed = "".join(f", {each} {line}" for each, line in others)
+        return f" {ratio} of {whole} is {text}{listed}."
 
 
 class _Samples(NamedTuple):
@@ -83,18 +98,18 @@ class _Samples(NamedTuple):
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
         thread: Shape (n,), int64.
-        stack: Shape (n,), int32.
+        stack: Shape (n,), int64.
         ns: Shape (n,), int64, the time of a sample at a moment; -1 if it lasts from start to end.
-        runs: Shape (n,), int8: whether the thread ran, 1 or 0; -1 if unknown.
+        runs: Shape (n,), int64: whether the thread ran, 1 or 0; -1 if unknown.
         row: Shape (n,), int64, rows of the table.
     """
 
     start_ns: I64
     end_ns: I64
     thread: I64
-    stack: I32
+    stack: I64
     ns: I64
-    runs: I8
+    runs: I64
     row: I64
 
     def taken(self, rows: I64 | BoolArray) -> _Samples:
@@ -114,6 +129,11 @@ def has_lines(trace: Trace) -> bool:
     return table is not None and (_has_python(trace, table) or not is_python(trace))
 
 
+def line_hint(trace: Trace) -> str:
+    """Return a sentence on how to record the lines of findings, after a space; empty with lines."""
+    return "" if has_lines(trace) else f" {hints(trace).lines}"
+
+
 def lines_at(trace: Trace, spans: Grouped) -> Lines:
     """Return where threads were during some times, whether they ran or not.
 
@@ -121,7 +141,7 @@ def lines_at(trace: Trace, spans: Grouped) -> Lines:
         trace: The trace.
         spans: Times by thread; those of a thread may not overlap.
     """
-    if not has_samples(trace, "python_sample"):
+    if not _has_stacks(trace, "python_sample"):
         return running_lines(trace, spans)
     return _lines(trace, "python_sample", _samples(trace, "python_sample"), spans)
 
@@ -150,10 +170,12 @@ def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
     states = thread_states(trace)
     times = Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
     told = cut(spans, times)
-    told = _chosen(told, (states.state[told.row] == State.BLOCKED) & (states.stack_id[told.row] >= 0))
-    stack, name = states.stack_id[told.row], states.name[told.row]
-    parts = [(told, stack, name)]
-    if has_samples(trace, "python_sample"):
+    told = _taken(
+        told, (states.state[told.row] == State.BLOCKED) & (states.stack_id[told.row] >= 0)
+    )
+    stack = states.stack_id[told.row].astype(np.int64)
+    parts = [(told, stack, states.name[told.row].astype(np.int64))]
+    if _has_stacks(trace, "python_sample"):
         left = rest(spans, told)
         samples = _samples(trace, "python_sample")
         samples = samples.taken(samples.runs != 1)
@@ -162,8 +184,8 @@ def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
         on = _names_at(trace, Grouped(seen.start_ns, seen.end_ns, samples.thread[seen.row]))
         parts.append((seen, samples.stack[seen.row], on))
     ns = np.concatenate([part.end_ns - part.start_ns for part, _, _ in parts]).astype(np.float64)
-    stacks = np.concatenate([part for _, part, _ in parts]).astype(np.int32)
-    names = np.concatenate([part for _, _, part in parts]).astype(np.int64)
+    stacks = np.concatenate([part for _, part, _ in parts])
+    names = np.concatenate([part for _, _, part in parts])
     found = leaf_places(trace, stacks)
     total = float((spans.end_ns - spans.start_ns).sum())
     return Lines(_summed(trace, found.frame, ns, names), total)
@@ -175,7 +197,7 @@ def own_blocked_lines(trace: Trace, spans: Grouped) -> Lines:
     A thread that waits in a library, such as a worker for its next task, may have nothing to do.
     """
     total = float((spans.end_ns - spans.start_ns).sum())
-    if not has_samples(trace, "python_sample"):
+    if not _has_stacks(trace, "python_sample"):
         return Lines((), total)
     samples = _samples(trace, "python_sample")
     samples = samples.taken(samples.runs == 0)
@@ -189,9 +211,9 @@ def joined(parts: Sequence[Lines]) -> Lines:
     for line in (line for part in parts for line in part.lines):
         ns[line.text] = ns.get(line.text, 0.0) + line.ns
     ordered = sorted(ns.items(), key=lambda item: (-item[1], item[0]))
-    most = max(parts, key=lambda part: part.count)
+    most = max(parts, key=lambda part: part.samples)
     lines = tuple(Line(*item) for item in ordered)
-    return Lines(lines, sum(part.ns for part in parts), most.rows, most.count, most.table)
+    return Lines(lines, sum(part.ns for part in parts), most.rows, most.samples, most.table)
 
 
 def _lines(trace: Trace, table: str, samples: _Samples, spans: Grouped) -> Lines:
@@ -253,15 +275,21 @@ def _names_at(trace: Trace, spans: Grouped) -> I64:
     return names
 
 
-def _chosen(cuts: Cuts, rows: BoolArray) -> Cuts:
+def _taken(cuts: Cuts, rows: BoolArray) -> Cuts:
     return Cuts(*(column[rows] for column in cuts))
 
 
 @derived
 def _running_table(trace: Trace) -> str | None:
     """Return the table that tells best where threads run: the first that has Python's frames."""
-    tables = [table for table in _TABLES if has_samples(trace, table)]
+    tables = [table for table in _TABLES if _has_stacks(trace, table)]
     return next((table for table in tables if _has_python(trace, table)), next(iter(tables), None))
+
+
+def _has_stacks(trace: Trace, table: str) -> bool:
+    if not has_samples(trace, table) or not trace.has("stack") or not trace.has("frame"):
+        return False
+    return bool(trace.columns(table, "stack_id")["stack_id"].is_valid().any())
 
 
 def _has_python(trace: Trace, table: str) -> bool:
@@ -286,8 +314,8 @@ def _samples(trace: Trace, table: str) -> _Samples:
         same = thread[1:] == thread[:-1]
         end[:-1][same] = np.minimum(end[:-1][same], start[1:][same])
         runs = trace.columns(table, "is_running")["is_running"]
-        known = np.where(runs.is_valid(), runs.values, NONE).astype(np.int8)[rows]
+        known = np.where(runs.is_valid(), runs.values, NONE).astype(np.int64)[rows]
     else:
-        end, length, known = start + 1, ns[rows], np.ones(len(rows), np.int8)
-    stack = columns["stack_id"].values[rows]
+        end, length, known = start + 1, ns[rows], np.ones(len(rows), np.int64)
+    stack = columns["stack_id"].values[rows].astype(np.int64)
     return _Samples(start, end, thread, stack, length.astype(np.int64), known, rows)

@@ -128,7 +128,9 @@ def _other(trace: Trace, waits: Waits, of: I64, runs: _Runs) -> Other | None:
     end[:-1][same] = np.minimum(end[:-1][same], runs.start_ns[1:][same])
     spans = Grouped(waits.start_ns, waits.end_ns, of)
     inside = cut(spans, Grouped(runs.start_ns, end, runs.of))
-    inside = Cuts(*(column[runs.thread[inside.row] != waits.thread[inside.span]] for column in inside))
+    inside = Cuts(
+        *(column[runs.thread[inside.row] != waits.thread[inside.span]] for column in inside)
+    )
     ns = inside.end_ns - inside.start_ns
     total = float((waits.end_ns - waits.start_ns).sum())
     if not len(ns) or not total:
@@ -146,7 +148,7 @@ def _other(trace: Trace, waits: Waits, of: I64, runs: _Runs) -> Other | None:
 
 
 def named_thread(trace: Trace, thread: int) -> str:
-    """Return a thread in words: ``thread logger (12346)``, also with its process if that differs."""
+    """Return a thread in words: ``thread logger (12346)``, with its process if that is another."""
     columns = trace.columns("thread", "tid", "name_id", "process_id")
     tid, process = (int(columns[key].values[thread]) for key in ("tid", "process_id"))
     name = int(columns["name_id"].filled(-1)[thread])

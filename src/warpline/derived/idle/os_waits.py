@@ -122,7 +122,7 @@ class Waits(NamedTuple):
 
     def could_be_input(self, trace: Trace) -> BoolArray:
         """Return which of them may be waits for input data."""
-        could_be = (self.name >= 0) | (self.name == NO_NAME)
+        could_be: BoolArray = self.name >= NO_NAME
         named_ones = self.name >= 0
         codes, distinct = number_texts(self.name[named_ones], len(trace.strings))
         texts = trace.strings.texts(distinct.tolist())
