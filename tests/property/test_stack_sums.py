@@ -36,7 +36,8 @@ def test_sums_are_those_of_a_walk_through_each_stack(case):
     stack = np.array([of_chain[c] if c >= 0 else -1 for c, _, _ in rows], np.int64)
     group = np.array([g for _, g, _ in rows], np.int64)
     values = np.array([v for _, _, v in rows], np.int64)
-    own, total = Counter(), Counter()
+    own: Counter[tuple[int, int]] = Counter()
+    total: Counter[tuple[int, int]] = Counter()
     for chain, of_group, value in rows:
         if chain >= 0:
             own[of_group, chains[chain][0]] += value

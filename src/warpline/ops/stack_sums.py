@@ -71,6 +71,23 @@ class Forest:
             np.add.at(total, self.parent[first:last], total[first:last])
         return total
 
+    def raised(self, own: I64, is_kept: BoolArray) -> I64:
+        """Return `own` with the values of nodes that are not kept at their nearest kept callers.
+
+        Values of stacks without a kept node are dropped.
+
+        Args:
+            own: What `own` returned.
+            is_kept: Shape (nodes,), such as whether they are Python code.
+        """
+        left = own.copy()
+        for depth, (first, last) in reversed(list(enumerate(self._levels_inwards()))):
+            rows = first + np.flatnonzero(~is_kept[first:last])
+            if depth:
+                np.add.at(left, self.parent[rows], left[rows])
+            left[rows] = 0
+        return left
+
     def sums(self, key: Integers, n_keys: int, own: I64) -> FrameSums:
         """Return the sums of each key.
 

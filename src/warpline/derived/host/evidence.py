@@ -20,7 +20,7 @@ from warpline.derived.host.switches import switch_ends, switched_times
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize, group_stats
-from warpline.ops.tiling import Grouped
+from warpline.ops.tiling import Grouped, cut, rest
 from warpline.schema.labels import GIL_STATES
 from warpline.trace import Trace
 
@@ -64,21 +64,24 @@ class Spans(NamedTuple):
 @derived
 def evidence(trace: Trace) -> Spans:
     """Return all evidence. That of context switches has level 0, and no other beside it."""
-    lives = thread_lives(trace)
-    is_switched = np.zeros(trace.row_count("thread") if trace.has("thread") else 0, np.bool_)
-    is_switched[lives.thread_id] = lives.is_switched
+    switched = _from_switches(trace)
+    switched = switched.taken(switched.end_ns > switched.start_ns)
+    switched = switched.taken(np.lexsort((switched.start_ns, switched.thread)))
     weaker = [
         _from_cpu_samples(trace),
         _from_python_samples(trace),
         _from_gil(trace),
         _from_os_calls(trace),
     ]
-    parts = [_from_switches(trace)]
+    parts = [switched]
     for level, part in enumerate(weaker, 1):
-        chosen = part.taken(~is_switched[part.thread])
-        parts.append(chosen._replace(level=np.full(len(chosen.thread), level)))
-    joined = Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    return joined.taken(joined.end_ns > joined.start_ns)
+        left = rest(part.grouped(), cut(part.grouped(), switched.grouped()))
+        parts.append(
+            part.taken(left.span)._replace(
+                start_ns=left.start_ns, end_ns=left.end_ns, level=np.full(len(left.span), level)
+            )
+        )
+    return Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _spans(start: I64, end: I64, thread: I64, state: I64 | int) -> Spans:

@@ -2,7 +2,7 @@
 
 It is the innermost frame of the program's own Python code: not of the standard library, an
 installed package or the import system. In a stack without such a frame, it is the innermost Python
-frame, then the innermost native one with a name.
+frame, then the innermost native one with a name, outside of the C and C++ runtime if there is one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _NO_NAME = lazy_pattern(r"$|\[|0x")
 _NOT_OF_PROGRAM = lazy_pattern(
     r".*[/\\](?:site-packages|dist-packages)[/\\]|.*[/\\]lib(?:64)?[/\\]python3[^/\\]*[/\\]|<|$"
 )
+_RUNTIME = lazy_pattern(
+    r"(?:.*/)?(?:lib(?:c|pthread|m|dl|rt|stdc\+\+|gcc_s)|ld)[-.0-9].*|(?:.*/)?ld-linux.*|\[.*|$"
+)
+_PYTHON_RANK = 3
 _STACKS_PER_BLOCK = 2**16
 
 
@@ -47,7 +51,8 @@ class LeafPlaces(NamedTuple):
 def frame_ranks(trace: Trace) -> I8:
     """Return how well each frame stands for its stack, shape (frames,), int8.
 
-    3 for the program's Python code, 2 for any other Python code, 1 for named native code, 0 else.
+    4 for the program's Python code, 3 for any other Python code, 2 for named native code, 1 for
+    that of the C and C++ runtime, 0 else.
     """
     known = functions(trace)
     ranks = np.zeros(len(known), np.int8)
@@ -60,9 +65,9 @@ def frame_ranks(trace: Trace) -> I8:
         )
     ):
         if kind == PYTHON:
-            ranks[code] = 2 if _NOT_OF_PROGRAM.match(module) else 3
-        else:
-            ranks[code] = not _NO_NAME.match(symbol)
+            ranks[code] = _PYTHON_RANK + (not _NOT_OF_PROGRAM.match(module))
+        elif not _NO_NAME.match(symbol):
+            ranks[code] = 1 if _RUNTIME.match(module) else 2
     return ranks[known.of_frame]
 
 
@@ -98,7 +103,7 @@ def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:
     best = np.maximum.reduceat(score, first)
     chosen = len(rank) - best % (len(rank) + 1)
     frame = np.where(rank[chosen] > 0, frames[chosen], NO_FRAME).astype(np.int32)
-    python_at = np.where(rank >= 2, order, len(rank))
+    python_at = np.where(rank >= _PYTHON_RANK, order, len(rank))
     innermost_python = np.minimum.reduceat(python_at, first)
     return frame, (chosen == innermost_python)
 
