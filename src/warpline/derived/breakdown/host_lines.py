@@ -256,9 +256,10 @@ def _text(trace: Trace, frame: int, name: int) -> str:
     if name < 0:
         return place_texts(trace, np.array([frame]))[0]
     blocking = thread_states(trace).names[name]
-    columns = trace.columns("frame", "module_id", "line", "kind")
+    columns = trace.columns("frame", "symbol_id", "module_id", "line", "kind")
     if columns["kind"].values[frame] != _PYTHON:
-        return blocking
+        caller = trace.strings.text(int(columns["symbol_id"].values[frame]))
+        return f"{blocking}{'' if caller == blocking else f', called by {caller}'}"
     file = trace.strings.text(int(columns["module_id"].values[frame]))
     (line,) = columns["line"].take(np.array([frame])).to_list()
     return place_text(_IN_PYTHON.get(blocking, blocking), file, line)

@@ -85,6 +85,22 @@ def test_a_worker_that_sleeps_in_the_program_s_line_counts_but_not_one_without_w
     assert "train.py" not in claim
 
 
+def test_a_forked_worker_is_not_in_the_line_that_forked_it() -> None:
+    begin = ("BaseProcess._bootstrap", "/usr/lib/python3.12/multiprocessing/process.py", 314)
+    library = ("collate", "/usr/lib/python3/dist-packages/torch/utils/data/collate.py", 55)
+
+    def collates(program: SampledProgram, at: float) -> None:
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        program.runs(at + 310, at + 610, program.stack(MAIN, begin, library), 2)
+        program.runs(at + 610, at + 910, program.stack(MAIN, begin, DECODE), 2)
+
+    claim = found(made(collates, workers=1))["input-bound"].claim
+    assert "decode_jpeg (dataset.py:41)" in claim
+    assert "collate (collate.py:55)" in claim
+    assert "train.py" not in claim
+
+
 def test_a_sleep_names_its_line() -> None:
     def sleeps(program: SampledProgram, at: float) -> None:
         program.os_call(at + 400, at + 900, "clock_nanosleep")
