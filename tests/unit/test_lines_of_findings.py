@@ -53,7 +53,7 @@ def decodes_in_workers(program: SampledProgram, at: float) -> None:
 def test_input_bound_names_the_line_of_the_worker() -> None:
     item = found(made(decodes_in_workers, workers=2))["input-bound"]
     assert item.title.endswith(", mostly for decode_jpeg (dataset.py:41)")
-    assert " 85.3% of the stall is decode_jpeg (dataset.py:41), 14.7% collate (dataset.py:60)." in (
+    assert " 85.3% of the stall is in decode_jpeg (dataset.py:41), 14.7% collate (dataset.py:60)." in (
         item.claim
     )
     assert " 1 of 2 worker processes is off the CPU for most of it." in item.claim
@@ -67,7 +67,7 @@ def test_input_bound_names_the_line_of_the_launching_thread() -> None:
         program.batch(at + 905)
 
     item = found(made(loads))["input-bound"]
-    assert " 97.6% of the stall is decode_jpeg (dataset.py:41)." in item.claim
+    assert " 97.6% of the stall is in decode_jpeg (dataset.py:41)." in item.claim
     assert item.title.endswith(", mostly for decode_jpeg (dataset.py:41)")
 
 

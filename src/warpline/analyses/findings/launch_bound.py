@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.breakdown.host_lines import line_hint
+from warpline.derived.breakdown.host_idle import of_longest
+from warpline.derived.breakdown.host_lines import has_lines, line_hint, lines_at
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
 from warpline.derived.breakdown.jax_advice import launch_less
@@ -18,6 +19,7 @@ from warpline.derived.program import is_compiled, is_training
 from warpline.derived.recorder import hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.group import distinct_values
@@ -109,7 +111,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        f" launch.{profiled}{obstacle if reads else ''}{tiny.claim}",
+        f" launch.{_where(scope)}{profiled}{obstacle if reads else ''}{tiny.claim}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"), *tiny.evidence),
         f"{_FIX_COMPILED if is_compiled(trace) else _FIX}{tiny.fix} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
@@ -121,6 +123,20 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         share=without if not reads and _repeat(scope) else None,
         on_devices=scope.launch_bound_on_devices(),
     )
+
+
+def _where(scope: StepScope) -> str:
+    """Return a sentence about the lines in which the CPU is meanwhile; empty if unknown."""
+    trace = scope.run.trace
+    if not has_lines(trace):
+        return ""
+    idle, _ = of_longest(scope.run, TimePart.LAUNCH_BOUND)
+    return lines_at(trace, idle.by_thread()).shared("that")
+
+
+def _in_gaps(run: Run) -> str:
+    found = slow_lines(run)
+    return found.lines.shared("that") if found else ""
 
 
 def _repeat(scope: StepScope) -> bool:
@@ -155,7 +171,7 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         severity_of(share),
         f"Long CPU gaps leave the GPU idle {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
-        f" CUDA API calls.{where}",
+        f" CUDA API calls.{_in_gaps(scope.run)}{where}",
         (longest_first(plural(len(times.thread), "CPU gap"), times),),
         _fix_gaps(scope, often=often),
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",

@@ -34,6 +34,8 @@ _IN_PYTHON = {
 }
 _SHOWN = 3
 _LEAST_SHOWN = 0.1
+_KEPT = 20  # lines
+_FEWEST = 5  # samples of moments: fewer say nothing about shares
 
 
 class Line(NamedTuple):
@@ -53,8 +55,9 @@ class Lines(NamedTuple):
     """Where threads were, the longest time first.
 
     Attributes:
-        lines: The lines; they may sum to less than the time if some of it has no name.
+        lines: The lines with most of the time.
         ns: All time, with and without a line.
+        named_ns: The time with a line, also with one that is not among `lines`.
         rows: Rows of `table` that the lines come from, the first of each.
         samples: Number of these rows.
         table: The table with most of them; None without any.
@@ -62,6 +65,7 @@ class Lines(NamedTuple):
 
     lines: tuple[Line, ...]
     ns: float
+    named_ns: float = 0.0
     rows: tuple[int, ...] = ()
     samples: int = 0
     table: str | None = None
@@ -76,7 +80,7 @@ class Lines(NamedTuple):
         return tuple(line for line in self.lines[:_SHOWN] if line.ns >= _LEAST_SHOWN * self.ns > 0)
 
     def shared(self, whole: str) -> str:
-        """Return a sentence after a space, such as `` 71.0% of the stall is decode (data.py:41).``.
+        """Return a sentence after a space, such as `` 71.0% of the stall is in decode (data.py:41).``.
 
         Empty without lines that have much of the time.
 
@@ -88,7 +92,7 @@ class Lines(NamedTuple):
             return ""
         (ratio, text), *others = shares
         listed = "".join(f", {each} {line}" for each, line in others)
-        return f" {ratio} of {whole} is {text}{listed}."
+        return f" {ratio} of {whole} is in {text}{listed}."
 
 
 class _Samples(NamedTuple):
@@ -141,9 +145,28 @@ def lines_at(trace: Trace, spans: Grouped) -> Lines:
         trace: The trace.
         spans: Times by thread; those of a thread may not overlap.
     """
-    if not _has_stacks(trace, "python_sample"):
-        return running_lines(trace, spans)
-    return _lines(trace, "python_sample", _samples(trace, "python_sample"), spans)
+    table = "python_sample" if _has_stacks(trace, "python_sample") else _running_table(trace)
+    if table is None:
+        return Lines((), _length(spans))
+    return _lines(trace, table, _samples(trace, table), spans)
+
+
+def call_lines(trace: Trace, calls: I64) -> Lines:
+    """Return where API calls were made, by their time: from their backtraces, or else samples.
+
+    Args:
+        trace: The trace.
+        calls: Shape (n,), rows of api_call.
+    """
+    columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "stack_id")
+    start, end, thread, stack = (column.filled(NONE)[calls] for column in columns.values())
+    spans = Grouped(start, np.maximum(start, end), thread.astype(np.int64))
+    total = _length(spans)
+    if trace.has("stack") and trace.has("frame") and (stack >= 0).any():
+        ns = (spans.end_ns - spans.start_ns).astype(np.float64)
+        places = leaf_places(trace, stack)
+        return _summed(trace, places.frame, ns, np.full(len(ns), NONE), total)
+    return lines_at(trace, spans) if has_lines(trace) else Lines((), total)
 
 
 def running_lines(trace: Trace, spans: Grouped) -> Lines:
@@ -155,9 +178,9 @@ def running_lines(trace: Trace, spans: Grouped) -> Lines:
     """
     table = _running_table(trace)
     if table is None:
-        return Lines((), float((spans.end_ns - spans.start_ns).sum()))
+        return Lines((), _length(spans))
     samples = _samples(trace, table)
-    return _lines(trace, table, samples.taken(samples.runs != 0), spans)
+    return _lines(trace, table, samples.taken(samples.runs != 0), spans, is_whole=True)
 
 
 def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
@@ -186,9 +209,7 @@ def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
     ns = np.concatenate([part.end_ns - part.start_ns for part, _, _ in parts]).astype(np.float64)
     stacks = np.concatenate([part for _, part, _ in parts])
     names = np.concatenate([part for _, _, part in parts])
-    found = leaf_places(trace, stacks)
-    total = float((spans.end_ns - spans.start_ns).sum())
-    return Lines(_summed(trace, found.frame, ns, names), total)
+    return _summed(trace, leaf_places(trace, stacks).frame, ns, names, _length(spans))
 
 
 def own_blocked_lines(trace: Trace, spans: Grouped) -> Lines:
@@ -196,9 +217,8 @@ def own_blocked_lines(trace: Trace, spans: Grouped) -> Lines:
 
     A thread that waits in a library, such as a worker for its next task, may have nothing to do.
     """
-    total = float((spans.end_ns - spans.start_ns).sum())
     if not _has_stacks(trace, "python_sample"):
-        return Lines((), total)
+        return Lines((), _length(spans))
     samples = _samples(trace, "python_sample")
     samples = samples.taken(samples.runs == 0)
     samples = samples.taken(leaf_places(trace, samples.stack).is_innermost)
@@ -213,42 +233,59 @@ def joined(parts: Sequence[Lines]) -> Lines:
     ordered = sorted(ns.items(), key=lambda item: (-item[1], item[0]))
     most = max(parts, key=lambda part: part.samples)
     lines = tuple(Line(*item) for item in ordered)
-    return Lines(lines, sum(part.ns for part in parts), most.rows, most.samples, most.table)
+    total = sum(part.ns for part in parts)
+    named = sum(part.named_ns for part in parts)
+    return Lines(lines, total, named, most.rows, most.samples, most.table)
 
 
-def _lines(trace: Trace, table: str, samples: _Samples, spans: Grouped) -> Lines:
-    """Return the lines of samples in some times, scaled to these if the samples are moments."""
-    total = float((spans.end_ns - spans.start_ns).sum())
+def _lines(
+    trace: Trace, table: str, samples: _Samples, spans: Grouped, *, is_whole: bool = False
+) -> Lines:
+    """Return the lines of samples in some times.
+
+    Args:
+        trace: The trace.
+        table: The table that the samples are from.
+        samples: The samples that count.
+        spans: The times.
+        is_whole: Whether samples of moments stand for all of the time.
+    """
+    total = _length(spans)
     inside = cut(spans, samples.times())
-    ns = samples.ns[inside.row]
-    ns = np.where(ns >= 0, ns, inside.end_ns - inside.start_ns).astype(np.float64)
-    # Sampled moments stand for the time by chance: shares are more exact than their sum.
-    scale = total / ns.sum() if ns.sum() and (samples.ns >= 0).any() else 1.0
-    places = leaf_places(trace, samples.stack[inside.row])
-    lines = _summed(trace, places.frame, ns * scale, np.full(len(ns), NONE))
-    if not lines:
-        return Lines((), total)
     rows = np.unique(samples.row[inside.row])
-    return Lines(lines, total, tuple(rows[:5].tolist()), len(rows), table)
+    ns = samples.ns[inside.row]
+    are_moments = bool((ns >= 0).any())
+    if not len(rows) or (are_moments and len(rows) < _FEWEST):
+        return Lines((), total)
+    ns = np.where(ns >= 0, ns, inside.end_ns - inside.start_ns).astype(np.float64)
+    # How many moments fall into short times is chance: their shares are more exact than their sum.
+    scale = total / ns.sum() if is_whole and are_moments and ns.sum() else 1.0
+    places = leaf_places(trace, samples.stack[inside.row])
+    found = _summed(trace, places.frame, ns * scale, np.full(len(ns), NONE), total)
+    return found._replace(rows=tuple(rows[:5].tolist()), samples=len(rows), table=table)
 
 
-def _summed(trace: Trace, frame: I32, ns: F64, name: I64) -> tuple[Line, ...]:
+def _summed(trace: Trace, frame: I32, ns: F64, name: I64, total_ns: float) -> Lines:
     """Return the lines by function and by what blocks, from the frame of each piece of time."""
     known = np.flatnonzero(frame >= 0)
     if not len(known):
-        return ()
+        return Lines((), total_ns)
     frame, ns, name = frame[known], ns[known], name[known]
     columns = trace.columns("frame", "symbol_id", "module_id")
     symbol, module = (columns[key].values[frame] for key in ("symbol_id", "module_id"))
     groups = factorize_rows(symbol, module, name)
     sums = np.bincount(groups.codes, ns, groups.n_groups)
     lines = []
-    for group in np.argsort(-sums, kind="stable").tolist():
+    for group in np.argsort(-sums, kind="stable")[:_KEPT].tolist():
         rows = np.flatnonzero(groups.codes == group)
         which = factorize(frame[rows])
         most = int(which.uniques[np.bincount(which.codes, ns[rows]).argmax()])
         lines.append(Line(_text(trace, most, int(name[rows[0]])), float(sums[group])))
-    return tuple(lines)
+    return Lines(tuple(lines), total_ns, float(ns.sum()))
+
+
+def _length(spans: Grouped) -> float:
+    return float((spans.end_ns - spans.start_ns).sum())
 
 
 def _text(trace: Trace, frame: int, name: int) -> str:

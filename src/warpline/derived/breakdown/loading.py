@@ -70,8 +70,8 @@ def loading(run: Run) -> Loading | None:
     workers, off_cpu = _workers(trace, others, times, int((stall.end - stall.start).sum()))
     lines = joined([own, running, blocked])
     # Other threads are mostly idle: what counts is the time in which data is prepared.
-    named_ns = sum(line.ns for line in lines.lines)
-    return Loading(lines._replace(ns=max(named_ns, float(idle.ns.sum()))), workers, off_cpu)
+    whole_ns = max(lines.named_ns, float(idle.ns.sum()))
+    return Loading(lines._replace(ns=whole_ns), workers, off_cpu)
 
 
 def _repeated(start: I64, end: I64, threads: I64) -> Grouped:
