@@ -67,7 +67,7 @@ def input_bound(run: Run) -> list[Finding]:
     What to do: Prepare batches in other processes, ahead of their use.
     Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
         for data and preparing data look the same. The function that prepares data needs samples
-        (-s process-tree --python-sampling=true). Of several ranks, workers are not told apart.
+        (-s process-tree --python-sampling=true). Workers of several ranks count together.
     Source: PyTorch's documentation of data loading; measured on programs with a slow loader and
         with batches made in the training thread.
     """

@@ -13,14 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.host.functions import functions
 from warpline.derived.host.lines import leaf_places, place_text, place_texts
 from warpline.derived.host.samples import has_samples, weights
 from warpline.derived.host.states import State, thread_states
+from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.program import is_python
 from warpline.derived.recorder import hints
 from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows
-from warpline.ops.tiling import Cuts, Grouped, cut, rest
+from warpline.ops.tiling import Cuts, Grouped, by_group, cut, rest
 from warpline.schema.labels import CODE_KINDS
 from warpline.trace import Trace
 from warpline.units import format_ratio
@@ -80,9 +82,9 @@ class Lines(NamedTuple):
         return tuple(line for line in self.lines[:_SHOWN] if line.ns >= _LEAST_SHOWN * self.ns > 0)
 
     def shared(self, whole: str) -> str:
-        """Return a sentence after a space, such as `` 71.0% of the stall is in decode (data.py:41).``.
+        """Return a sentence after a space; empty without lines that have much of the time.
 
-        Empty without lines that have much of the time.
+        Such as `` 71.0% of the stall is in decode (data.py:41), 12.0% collate (data.py:60).``
 
         Args:
             whole: What all time is: ``the stall``.
@@ -167,6 +169,46 @@ def call_lines(trace: Trace, calls: I64) -> Lines:
         places = leaf_places(trace, stack)
         return _summed(trace, places.frame, ns, np.full(len(ns), NONE), total)
     return lines_at(trace, spans) if has_lines(trace) else Lines((), total)
+
+
+class LineSamples(NamedTuple):
+    """Samples of launching threads that have a line.
+
+    Attributes:
+        time_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        ns: Shape (n,), int64, the time that each stands for.
+        line: Shape (n,), int64, indices of `texts`.
+        texts: The lines: one for each function, with its most frequent line.
+    """
+
+    time_ns: I64
+    thread: I64
+    ns: I64
+    line: I64
+    texts: tuple[str, ...]
+
+
+def line_samples(trace: Trace) -> LineSamples | None:
+    """Return the samples of launching threads with their lines; None if there are none."""
+    if not has_lines(trace):
+        return None
+    table = "python_sample" if _has_stacks(trace, "python_sample") else _running_table(trace)
+    if table is None:
+        return None
+    samples = _samples(trace, table)
+    samples = samples.taken(working_threads(trace)[samples.thread])
+    frame = leaf_places(trace, samples.stack).frame
+    samples, frame = samples.taken(frame >= 0), frame[frame >= 0]
+    function = functions(trace).of_frame[frame]
+    groups = factorize(function)
+    most = []
+    for rows in by_group(groups.codes):
+        which = factorize(frame[rows])
+        most.append(int(which.uniques[np.bincount(which.codes).argmax()]))
+    ns = np.where(samples.ns >= 0, samples.ns, samples.end_ns - samples.start_ns)
+    texts = tuple(place_texts(trace, np.array(most, np.int64)))
+    return LineSamples(samples.start_ns, samples.thread, ns, groups.codes.astype(np.int64), texts)
 
 
 def running_lines(trace: Trace, spans: Grouped) -> Lines:
@@ -319,7 +361,7 @@ def _taken(cuts: Cuts, rows: BoolArray) -> Cuts:
 
 @derived
 def _running_table(trace: Trace) -> str | None:
-    """Return the table that tells best where threads run: the first that has Python's frames."""
+    """Return the table whose samples say where threads run: the first with Python's frames."""
     tables = [table for table in _TABLES if _has_stacks(trace, table)]
     return next((table for table in tables if _has_python(trace, table)), next(iter(tables), None))
 
