@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from warpline.derived.flame.call_tree import CallTree
-from warpline.derived.flame.profiles import Labels, LabelKind
+from warpline.derived.flame.profiles import LabelKind, Labels
 from warpline.derived.flame.weighted import MEANINGS, TITLES, Choice, Of
-from warpline.ops.arrays import I64
-from warpline.ops.group import factorize_rows
+from warpline.ops.arrays import I64, Integers
+from warpline.ops.group import factorize, factorize_rows, group_sums
 from warpline.presentation import Block as Shown
 from warpline.units import format_ns, plural
 from warpline.viewer.columns import plain
@@ -97,43 +98,39 @@ def make_flame_report(content: FlameContent, parts: Assets) -> Report:
 
 
 def thinned(tree: CallTree, most: int, small_label: int) -> tuple[CallTree, int]:
-    """Return a tree of at most about `most` nodes, and the longest time that was merged.
+    """Return a tree of at most `most` nodes, and the longest time of a node that was merged.
 
-    Nodes of less time are merged, with all below them, to one node per caller with the label
-    `small_label`. No sum changes.
+    Short nodes are merged, with all below them, to one node per caller with the label
+    `small_label`. No sum changes. A caller has one such node at most, so half of the nodes stay.
     """
     if len(tree) <= most:
         return tree, 0
-    longest = int(np.sort(tree.total_ns)[len(tree) - most])
+    longest = int(np.sort(tree.total_ns)[len(tree) - most // 2 - 1])
     is_kept = tree.total_ns > longest
-    inner = tree.parent >= 0
-    is_top = ~is_kept & np.append(is_kept, True)[np.where(inner, tree.parent, -1)]
-    top = np.flatnonzero(is_top)
-    below = _stacks_below(tree)
+    top = np.flatnonzero(~is_kept & ((tree.parent < 0) | is_kept[tree.parent]))
     groups = factorize_rows(tree.group[top], tree.parent[top])
     first = top[groups.first]
-    merged = [np.zeros(groups.n_groups, np.int64) for _ in range(2)]
-    np.add.at(merged[0], groups.codes, tree.total_ns[top])
-    np.add.at(merged[1], groups.codes, below[top])
+    below = _stacks_below(tree)
     kept = np.flatnonzero(is_kept)
+    merged_ns = group_sums(groups.codes, tree.total_ns[top], groups.n_groups)
+    merged_count = group_sums(groups.codes, below[top], groups.n_groups)
     rows = np.append(kept, first)
-    label = np.append(tree.label[kept], np.full(len(first), small_label))
-    own = np.append(tree.self_ns[kept], merged[0])
-    total = np.append(tree.total_ns[kept], merged[0])
-    count = np.append(tree.count[kept], merged[1])
-    order = np.lexsort((rows, tree.depth[rows], tree.group[rows]))
-    place = np.full(len(tree) + 1, -1, np.int64)
-    is_own = order < len(kept)
-    place[rows[order[is_own]]] = np.flatnonzero(is_own)
-    parent = place[tree.parent[rows[order]]]
+    order = np.argsort(rows, kind="stable")  # by depth, as the tree
+    place = np.full(len(tree) + 1, -1, np.int64)  # the last one is of no parent
+    place[rows[order]] = np.arange(len(rows))
+
+    def column(of_kept: Integers, of_merged: Integers) -> Integers:
+        return np.append(of_kept[kept], of_merged)[order].astype(of_kept.dtype)
+
+    label = np.full(len(first), small_label)
     found = CallTree(
         tree.group[rows[order]],
-        parent.astype(np.int32),
+        place[tree.parent[rows[order]]].astype(np.int32),
         tree.depth[rows[order]],
-        label[order].astype(np.int32),
-        own[order],
-        total[order],
-        count[order],
+        column(tree.label, label),
+        column(tree.self_ns, merged_ns),
+        column(tree.total_ns, merged_ns),
+        column(tree.count, merged_count),
     )
     return found, longest
 
@@ -141,11 +138,9 @@ def thinned(tree: CallTree, most: int, small_label: int) -> tuple[CallTree, int]
 def _stacks_below(tree: CallTree) -> I64:
     """Return the number of stacks that end in each node or below it."""
     found = tree.count.copy()
-    order = np.argsort(tree.depth, kind="stable")
-    bounds = np.searchsorted(tree.depth[order], np.arange(int(tree.depth.max(initial=0)) + 2))
-    for level in range(len(bounds) - 2, 0, -1):
-        rows = order[bounds[level] : bounds[level + 1]]
-        np.add.at(found, tree.parent[rows], found[rows])
+    bounds = np.searchsorted(tree.depth, np.arange(int(tree.depth.max(initial=0)) + 2)).tolist()
+    for first, last in pairwise(bounds[1:][::-1]):
+        np.add.at(found, tree.parent[last:first], found[last:first])
     return found
 
 
@@ -162,9 +157,8 @@ def _view(writer: BlockWriter, view: FlameView, notes: list[str]) -> dict[str, A
             f" {SMALL}. Sums include them."
         )
     rows = np.arange(len(tree))
-    groups = np.cumsum(np.diff(tree.group, prepend=tree.group[:1]) != 0)
     columns = [
-        plain("thread", groups),
+        plain("thread", factorize(tree.group).codes.astype(np.int64)),
         plain("caller", np.where(tree.parent >= 0, rows - tree.parent, 0)),
         plain("label", tree.label.astype(np.int64)),
         plain("self", tree.self_ns),
