@@ -139,6 +139,7 @@ ROW_TABLES: tuple[str, ...] = (
     "um_gpu_page_fault",
     "pc_sample",
     "pc_sampling",
+    "cpu_sample",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -150,6 +151,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "graph_launch",
     "profiled_kernel",
     "pc_sample",
+    "cpu_sample",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
