@@ -139,6 +139,8 @@ ROW_TABLES: tuple[str, ...] = (
     "um_gpu_page_fault",
     "pc_sample",
     "pc_sampling",
+    "cpu_sample",
+    "os_call",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -150,6 +152,8 @@ EVENT_TABLES: tuple[str, ...] = (
     "graph_launch",
     "profiled_kernel",
     "pc_sample",
+    "cpu_sample",
+    "os_call",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -170,4 +174,6 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 }
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
-COLLECTORS: Mapping[str, str] = {}
+COLLECTORS: Mapping[str, str] = {
+    "osrt": "os_call",
+}
