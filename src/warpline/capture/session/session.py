@@ -141,7 +141,7 @@ def create_session(
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise not_writable(folder, error) from error
-    return Session(folder, control, facts, has_cuda=config.cuda is not None)
+    return Session(folder, control, facts, has_cuda=config.cuda is not None or bool(config.collect))
 
 
 def not_writable(folder: Path, error: OSError) -> CaptureError:
