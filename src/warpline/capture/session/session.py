@@ -155,7 +155,8 @@ def create_session(
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise not_writable(folder, error) from error
-    return Session(folder, control, facts, has_cuda=config.cuda is not None, preload=config.preload)
+    has_cuda = config.cuda is not None or bool(config.collect)
+    return Session(folder, control, facts, has_cuda=has_cuda, preload=config.preload)
 
 
 def not_writable(folder: Path, error: OSError) -> CaptureError:
