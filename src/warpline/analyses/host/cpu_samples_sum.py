@@ -12,6 +12,7 @@ from warpline.derived.host.sample_rows import (
     PYTHON_ONLY,
     THREAD_FIELDS,
     THREADS,
+    longest_first,
     place_columns,
     shares,
     thread_columns,
@@ -72,7 +73,7 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         python_only=PYTHON_ONLY in arguments,
     )
     spent, counted, whole = times.sums[_TIME], times.sums[_COUNT], times.whole[_TIME]
-    order = np.lexsort((-spent.total, -spent.own))
+    order = longest_first(trace, times, spent)
     values: dict[str, Values] = {
         "self_ratio": shares(spent.own[order], whole),
         "total_ratio": shares(spent.total[order], whole),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.host.gil import GilSpans, holding, waited_for, waiting
-from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns
+from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns, thread_keys
 from warpline.ops.arrays import I64
 from warpline.ops.group import GroupStats, group_stats
+from warpline.ops.interval import covered_by_group
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -64,15 +65,18 @@ def gil_sum(trace: Trace, arguments: Arguments) -> Result:
     matrix = waited_for(trace)
     others = matrix.sum(axis=0) - np.diagonal(matrix)
     seen = np.flatnonzero(held.count + waited.count)
-    thread = seen[np.lexsort((-waited.sum[seen], -held.sum[seen]))]
+    ids = thread_keys(trace, seen)
+    thread = seen[np.lexsort((*ids, -waited.sum[seen], -held.sum[seen]))]
 
     def of(values: I64) -> Numbers:
         return Numbers(values[thread])
 
+    holds = holding(trace)
+    covered = covered_by_group(holds.start_ns, holds.end_ns, holds.thread, count)
     recorded = max(trace.recorded_ns(), 1)
     values: dict[str, Values] = {
         **thread_columns(trace, thread),
-        "held_ratio": Numbers(held.sum[thread] / recorded),
+        "held_ratio": Numbers(covered[thread] / recorded),
         "held_ns": of(held.sum),
         "held_count": of(held.count),
         "longest_held_ns": of(held.max),

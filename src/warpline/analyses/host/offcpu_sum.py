@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpline.derived.host.blocked_times import blocked_columns, blocked_times
-from warpline.derived.host.sample_rows import shares
+from warpline.derived.host.sample_rows import THREAD_FIELDS, THREADS, shares, thread_columns
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -30,6 +30,7 @@ FIELDS = (
     title=TITLE,
     fields=FIELDS,
     needs=("sched_event", "cpu_sample", "python_sample", "gil_span", "os_call"),
+    arguments={THREADS: "One row per thread, function and line."},
     missing_hint="profile with --cpuctxsw=process-tree --sample=process-tree",
 )
 def offcpu_sum(trace: Trace, arguments: Arguments) -> Result:
@@ -42,17 +43,20 @@ def offcpu_sum(trace: Trace, arguments: Arguments) -> Result:
     How it is computed: Blocked times of `thread_states`, by reason, function and line. The line is
         that of the innermost function of the program's own Python code, else of Python, else the
         innermost native function with a name.
-    Limits: Threads that always wait, such as those of idle pools, are at the top; see
-        thread_states:blocked. Lines need stacks: those where a thread stopped, of OS calls, or
-        Python samples.
+    Limits: Threads that always wait, such as those of idle pools, are at the top; see :threads.
+        Lines need stacks: those where a thread stopped, of OS calls, or Python samples.
     Source: Warpline; offcputime of BCC has the same sums.
     """
-    times = blocked_times(trace, by_thread=False)
+    times = blocked_times(trace, by_thread=THREADS in arguments)
     columns = blocked_columns(trace, times)
     columns |= {
         "time_ratio": shares(times.total_ns, int(times.total_ns.sum())),
         "threads": Numbers(times.n_threads),
     }
     values: dict[str, Values] = {field.name: columns[field.name] for field in FIELDS}
-    name = ":".join((NAME, *arguments))
-    return Result(name, TITLE, FIELDS, values, ("reason", "function", "line"))
+    fields: tuple[Field, ...] = FIELDS
+    key = ["reason", "function", "line"]
+    if THREADS in arguments:
+        values |= thread_columns(trace, times.thread)
+        fields, key = (*FIELDS, *THREAD_FIELDS), [*key, "thread_name", "pid", "tid"]
+    return Result(":".join((NAME, *arguments)), TITLE, fields, values, tuple(key))

@@ -11,6 +11,7 @@ from warpline.derived.host.sample_rows import (
     PLACE_FIELDS,
     THREAD_FIELDS,
     THREADS,
+    longest_first,
     place_columns,
     shares,
     thread_columns,
@@ -82,7 +83,7 @@ def python_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         trace, PYTHON_SAMPLES, values, by_line=LINES in arguments, by_thread=THREADS in arguments
     )
     spent, whole = times.sums[_TIME], times.whole[_TIME]
-    order = np.lexsort((-spent.total, -spent.own))
+    order = longest_first(trace, times, spent)
     missing = Numbers(np.zeros(len(order), np.int64), np.zeros(len(order), np.bool_))
     columns: dict[str, Values] = {
         "self_ratio": shares(spent.own[order], whole),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpline.derived.host.blocked_times import blocked_columns, blocked_times
 from warpline.derived.host.blocking import REASON_TEXTS, Reason
-from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns
+from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns, thread_keys
 from warpline.derived.host.states import State, thread_lives
 from warpline.derived.host.states import thread_states as states_of
 from warpline.derived.texts import dimension_texts, labelled
@@ -17,7 +16,6 @@ from warpline.units import Unit
 
 NAME = "thread_states"
 TITLE = "States of CPU threads"
-BLOCKED = "blocked"
 _SOURCES = ("samples, calls", "context switches")
 _REASONS = {
     Reason.GIL: ("gil", "GIL"),
@@ -59,16 +57,6 @@ FIELDS = (
     ),
     Field("source", Unit.NONE, "What the states are from.", "Source"),
 )
-BLOCKED_FIELDS = (
-    *THREAD_FIELDS,
-    Field("reason", Unit.NONE, "What it was blocked on.", "Blocked On"),
-    Field("function", Unit.NONE, "Function in which it was blocked.", "Function"),
-    Field("line", Unit.NONE, "Line of the program that called it.", "Line"),
-    Field("count", Unit.COUNT, "How often.", "Count"),
-    Field("total_ns", Unit.NS, "Total time.", "Total (ns)"),
-    Field("mean_ns", Unit.NS, "Mean time.", "Avg (ns)", digits=1),
-    Field("max_ns", Unit.NS, "Longest time.", "Max (ns)"),
-)
 
 
 @analysis(
@@ -76,7 +64,6 @@ BLOCKED_FIELDS = (
     title=TITLE,
     fields=FIELDS,
     needs=("sched_event", "cpu_sample", "python_sample", "gil_span", "os_call"),
-    arguments={BLOCKED: "One row per thread, function in which it was blocked, and line."},
     missing_hint="profile with --cpuctxsw=process-tree --sample=process-tree",
 )
 def thread_states(trace: Trace, arguments: Arguments) -> Result:
@@ -93,11 +80,10 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
         recorded from its first to its last event.
     Limits: Without context switches, times are as exact as samples are frequent, and runnable time
         counts as blocked. Exports of nsys may not say why a thread stopped: unknown then includes
-        runnable time. A thread that spins on a lock or in a CUDA synchronization runs.
+        runnable time. A thread that spins on a lock or in a CUDA synchronization runs. See
+        offcpu_sum:threads for the lines in which each thread was blocked.
     Source: Warpline; nsys shows the same states in its timeline.
     """
-    if BLOCKED in arguments:
-        return _blocked(trace, arguments)
     states, lives = states_of(trace), thread_lives(trace)
     place = np.searchsorted(lives.thread_id, states.thread_id)
     length = states.end_ns - states.start_ns
@@ -106,7 +92,7 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
     )
     np.add.at(by_state, (place, states.state), length)
     np.add.at(by_reason, (place, states.reason), length)
-    order = np.argsort(-by_state[:, State.RUNNING], kind="stable")
+    order = np.lexsort((*thread_keys(trace, lives.thread_id), -by_state[:, State.RUNNING]))
     thread, recorded = lives.thread_id[order], (lives.end_ns - lives.start_ns)[order]
     of_state, of_reason = by_state[order], by_reason[order]
     running = of_state[:, State.RUNNING]
@@ -124,19 +110,11 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
         "not_recorded_ns": _if_any(of_state[:, State.NOT_RECORDED]),
         "source": labelled(lives.is_switched[order].astype(np.int64), _SOURCES),
     }
-    return Result(NAME, TITLE, FIELDS, values, ("thread_name", "pid", "tid"))
+    return Result(
+        ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("thread_name", "pid", "tid")
+    )
 
 
 def _if_any(values: I64) -> Numbers:
     """Return a column that is omitted if all of it is 0."""
     return Numbers(values, np.full(len(values), bool(values.any())))
-
-
-def _blocked(trace: Trace, arguments: Arguments) -> Result:
-    times = blocked_times(trace, by_thread=True)
-    values: dict[str, Values] = {
-        **thread_columns(trace, times.thread),
-        **blocked_columns(trace, times),
-    }
-    key = ("thread_name", "pid", "tid", "reason", "function", "line")
-    return Result(":".join((NAME, *arguments)), TITLE, BLOCKED_FIELDS, values, key)

@@ -9,6 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.host.blocking import REASON_TEXTS, Reason
 from warpline.derived.host.lines import NO_FRAME, leaf_places, place_texts
+from warpline.derived.host.sample_rows import thread_keys
 from warpline.derived.host.states import State, thread_states
 from warpline.derived.texts import labelled
 from warpline.ops.arrays import I64
@@ -64,8 +65,12 @@ def blocked_times(trace: Trace, *, by_thread: bool) -> BlockedTimes:
     stats = group_stats(groups.codes, length, groups.n_groups)
     pairs = factorize_rows(groups.codes, thread)
     n_threads = np.bincount(groups.codes[pairs.first], minlength=groups.n_groups)
-    order = np.argsort(-stats.sum, kind="stable")
-    first = groups.first[order]
+    first = groups.first
+    texts = _ranks([states.names[each] if each >= 0 else "" for each in name[first].tolist()])
+    lines = _ranks(place_texts(trace, frame[first]))
+    by_thread_ids = thread_keys(trace, of_thread[first])
+    order = np.lexsort((*by_thread_ids, lines, texts, reason[first], -stats.sum))
+    first = first[order]
     return BlockedTimes(
         of_thread[first],
         reason[first],
@@ -77,6 +82,12 @@ def blocked_times(trace: Trace, *, by_thread: bool) -> BlockedTimes:
         stats.max[order],
         n_threads[order].astype(np.int64),
     )
+
+
+def _ranks(texts: list[str]) -> I64:
+    """Return the rank of each text among all."""
+    ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    return np.array([ranks[text] for text in texts], np.int64)
 
 
 def blocked_columns(trace: Trace, times: BlockedTimes) -> dict[str, Values]:

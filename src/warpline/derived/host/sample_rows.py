@@ -8,6 +8,8 @@ from warpline.derived.host.function_times import NO_LINE, NO_THREAD, FunctionTim
 from warpline.derived.host.functions import functions
 from warpline.derived.texts import dimension_texts, number_texts
 from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values
+from warpline.ops.stack_sums import FrameSums
 from warpline.result import Field, Numbers, Texts, Values
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -29,6 +31,29 @@ THREAD_FIELDS = (
     Field("pid", Unit.ID, "Process id.", "Pid"),
     Field("tid", Unit.ID, "Thread id.", "Tid"),
 )
+
+
+def longest_first(trace: Trace, times: FunctionTimes, of: FrameSums) -> I64:
+    """Return the order of rows: most by itself, then most in total, then by their texts."""
+    known = functions(trace)
+    used = distinct_values(times.function)
+    symbols, modules = (trace.strings.texts(ids[used]) for ids in (known.symbol, known.module))
+    named = list(zip(symbols, modules, known.kind[used].tolist(), strict=True))
+    rank = np.empty(len(used), np.int64)
+    rank[sorted(range(len(used)), key=named.__getitem__)] = np.arange(len(used))
+    by_name = rank[np.searchsorted(used, times.function)]
+    return np.lexsort((*thread_keys(trace, times.thread), times.line, by_name, -of.total, -of.own))
+
+
+def thread_keys(trace: Trace, thread: I64) -> tuple[I64, I64]:
+    """Return the thread id and process id of rows of the thread table, to order rows by."""
+    threads = trace.columns("thread", "tid", "process_id")
+    pids = trace.columns("process", "pid")["pid"].values
+    row = np.maximum(thread, 0)
+    if not len(threads["tid"]):
+        return row, row
+    tid = np.where(thread < 0, -1, threads["tid"].values[row])
+    return tid, np.where(thread < 0, -1, pids[threads["process_id"].values[row]])
 
 
 def place_columns(trace: Trace, times: FunctionTimes, order: I64) -> dict[str, Values]:
