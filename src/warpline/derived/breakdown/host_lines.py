@@ -154,7 +154,9 @@ def lines_at(trace: Trace, spans: Grouped) -> Lines:
 
 
 def call_lines(trace: Trace, calls: I64) -> Lines:
-    """Return where API calls were made, by their time: from their backtraces, or else samples.
+    """Return the Python lines that make API calls, by the calls' time.
+
+    From the calls' backtraces, or else from samples.
 
     Args:
         trace: The trace.
@@ -163,12 +165,16 @@ def call_lines(trace: Trace, calls: I64) -> Lines:
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "stack_id")
     start, end, thread, stack = (column.filled(NONE)[calls] for column in columns.values())
     spans = Grouped(start, np.maximum(start, end), thread.astype(np.int64))
-    total = _length(spans)
-    if trace.has("stack") and trace.has("frame") and (stack >= 0).any():
-        ns = (spans.end_ns - spans.start_ns).astype(np.float64)
-        places = leaf_places(trace, stack)
-        return _summed(trace, places.frame, ns, np.full(len(ns), NONE), total)
-    return lines_at(trace, spans) if has_lines(trace) else Lines((), total)
+    if trace.has("stack") and trace.has("frame"):
+        frame = leaf_places(trace, stack).frame
+        kinds = np.append(trace.columns("frame", "kind")["kind"].values, NONE)[frame]
+        frame = np.where(kinds == _PYTHON, frame, NONE).astype(np.int32)
+        if (frame >= 0).any():
+            ns = (spans.end_ns - spans.start_ns).astype(np.float64)
+            return _summed(trace, frame, ns, np.full(len(ns), NONE), _length(spans))
+    # The innermost native function of a call is the driver's.
+    named = has_lines(trace) and is_python(trace)
+    return lines_at(trace, spans) if named else Lines((), _length(spans))
 
 
 class LineSamples(NamedTuple):
