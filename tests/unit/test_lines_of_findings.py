@@ -8,6 +8,7 @@ from support.sampled_programs import (
     HOLDING,
     MAIN,
     RUNNING,
+    UNINTERRUPTIBLE,
     WAITING,
     SampledProgram,
 )
@@ -119,6 +120,16 @@ def test_a_switch_with_a_stack_names_its_line() -> None:
 
     item = found(made(sleeps))["os-wait"]
     assert "500 us per step in time.sleep (train.py:88)." in item.claim
+
+
+def test_a_wait_for_the_disk_is_named_page_faults() -> None:
+    def touches(program: SampledProgram, at: float) -> None:
+        program.switch(at + 400, runs=False, state=UNINTERRUPTIBLE, stack_id=program.stack(MAIN))
+        program.switch(at + 900, runs=True)
+        program.runs(at, at + 400, program.stack(MAIN))
+
+    claim = found(made(touches))["os-wait"].claim
+    assert "500 us per step in page faults (train.py:88)." in claim
 
 
 def test_the_gil_and_its_holder() -> None:

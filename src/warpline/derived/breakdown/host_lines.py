@@ -16,7 +16,7 @@ from warpline.derived import derived
 from warpline.derived.host.functions import functions
 from warpline.derived.host.lines import leaf_places, place_text, place_texts
 from warpline.derived.host.samples import has_samples, weights
-from warpline.derived.host.states import State, thread_states
+from warpline.derived.host.states import Reason, State, ThreadStates, thread_states
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.program import is_python
 from warpline.derived.recorder import hints
@@ -34,6 +34,8 @@ _TABLES = ("cpu_sample", "python_sample")
 _IN_PYTHON = {
     **dict.fromkeys(("nanosleep", "clock_nanosleep", "usleep", "sleep"), "time.sleep"),
 }
+# The function that touched the memory is known, but does not wait by itself.
+_PAGE_FAULTS = "page faults"
 _SHOWN = 3
 _LEAST_SHOWN = 0.1
 _KEPT = 20  # lines
@@ -245,7 +247,7 @@ def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
         told, (states.state[told.row] == State.BLOCKED) & (states.stack_id[told.row] >= 0)
     )
     stack = states.stack_id[told.row].astype(np.int64)
-    parts = [(told, stack, states.name[told.row].astype(np.int64))]
+    parts = [(told, stack, _blocking(states)[told.row])]
     if _has_stacks(trace, "python_sample"):
         left = rest(spans, told)
         samples = _samples(trace, "python_sample")
@@ -340,7 +342,7 @@ def _text(trace: Trace, frame: int, name: int) -> str:
     """Return the text of a place, with what blocks there instead of the function."""
     if name < 0:
         return place_texts(trace, np.array([frame]))[0]
-    blocking = thread_states(trace).names[name]
+    blocking = _blocking_text(thread_states(trace), name)
     columns = trace.columns("frame", "symbol_id", "module_id", "line", "kind")
     if columns["kind"].values[frame] != _PYTHON:
         caller = trace.strings.text(int(columns["symbol_id"].values[frame]))
@@ -357,8 +359,19 @@ def _names_at(trace: Trace, spans: Grouped) -> I64:
     moments = Grouped(middle, middle + 1, spans.group)
     times = Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
     at, names = cut(moments, times), np.full(len(middle), NONE)
-    names[at.span] = np.where(states.state[at.row] == State.BLOCKED, states.name[at.row], NONE)
+    is_blocked = states.state[at.row] == State.BLOCKED
+    names[at.span] = np.where(is_blocked, _blocking(states)[at.row], NONE)
     return names
+
+
+def _blocking(states: ThreadStates) -> I64:
+    """Return what each state is blocked on: a number of `_blocking_text`, NONE if unknown."""
+    is_fault = states.reason == Reason.PAGE_FAULT
+    return np.where(is_fault, len(states.names), states.name.astype(np.int64))
+
+
+def _blocking_text(states: ThreadStates, number: int) -> str:
+    return states.names[number] if number < len(states.names) else _PAGE_FAULTS
 
 
 def _taken(cuts: Cuts, rows: BoolArray) -> Cuts:
