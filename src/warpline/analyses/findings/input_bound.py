@@ -149,7 +149,7 @@ def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Fi
     idle_ns = scope.idle_ns(TimePart.INPUT)
     share = scope.share_of_all(idle_ns)
     idle = f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-    severity = severity_of(share)
+    severity, lines = severity_of(share), _doing(loading(run))
     if seen.nature == "round-trip":
         title = f"CPU work between copies leaves the GPU idle {format_ratio(share)} of the time"
         claim = (
@@ -167,7 +167,7 @@ def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Fi
         NAME,
         severity,
         title,
-        claim,
+        f"{claim}{lines}",
         (longest_first(f"{plural(len(waits.thread), 'wait')} for input", waits),),
         fix,
         "Profile again: `warpline analyze` shows no idle time of the cause input.",
