@@ -122,6 +122,36 @@ def test_a_switch_with_a_stack_names_its_line() -> None:
     assert "500 us per step in time.sleep (train.py:88)." in item.claim
 
 
+def test_a_sleep_that_only_a_stack_shows_is_no_wait_for_input() -> None:
+    nap = ("clock_nanosleep", "/lib/libc.so.6", 0)
+
+    def sleeps(program: SampledProgram, at: float) -> None:
+        program.switch(at + 310, runs=False, stack_id=program.stack(nap, kind=1))
+        program.switch(at + 900, runs=True)
+        program.batch(at + 905)
+
+    items = found(made(sleeps))
+    assert "input-bound" not in items
+    title = "The launching thread is asleep while the GPU is idle 59.0% of the time"
+    assert items["os-wait"].title == title
+
+
+def test_workers_without_a_core() -> None:
+    program = SampledProgram(2)
+    for number in range(STEPS):
+        at = program.step(number)
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        program.switch(at + 310, runs=True, thread=2)
+        program.switch(at + 500, runs=False, thread=2, state=RUNNING)
+        program.switch(at + 800, runs=True, thread=2)
+        program.switch(at + 910, runs=False, thread=2)
+        program.runs(at + 310, at + 500, program.stack(MAIN, DECODE), 2)
+        program.runs(at + 800, at + 910, program.stack(MAIN, DECODE), 2)
+    claim = found(program.trace())["input-bound"].claim
+    assert " For 47.2% of it, workers could run but are not scheduled: too few CPU cores." in claim
+
+
 def test_a_wait_for_the_disk_is_named_page_faults() -> None:
     def touches(program: SampledProgram, at: float) -> None:
         program.switch(at + 400, runs=False, state=UNINTERRUPTIBLE, stack_id=program.stack(MAIN))

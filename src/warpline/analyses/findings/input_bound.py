@@ -34,6 +34,7 @@ TITLE = "Input-bound: the GPU waits for the next batch"
 # Of the time to make a batch: fetching a ready one from a queue takes a little, too.
 _REMAINING = Estimate(0.0, 0.02, 0.05)
 _MOST = 0.5  # of the stall
+_LEAST_PREEMPTED = 0.1
 _FIX_TRAINING = (
     "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move decoding"
     " and augmentation to workers or the GPU."
@@ -129,6 +130,9 @@ def _doing(loads: Loading | None) -> str:
     if loads is None:
         return ""
     said = loads.lines.shared("the stall")
+    if loads.preempted_ns >= _LEAST_PREEMPTED * loads.lines.ns > 0:
+        share = format_ratio(loads.preempted_ns / loads.lines.ns)
+        said += f" For {share} of it, workers could run but are not scheduled: too few CPU cores."
     if loads.off_cpu:
         are = "is" if loads.off_cpu == 1 else "are"
         workers = plural(loads.workers, "worker process", "worker processes")
