@@ -162,6 +162,10 @@ enum class CudaNote : std::uint32_t {
   kSamplingDoubt = 78,
   // Python stacks of calls cannot be recorded; text: why
   kNoPythonStacks = 79,
+  // CPU samples for which there was no room; text: how many
+  kCpuSamplesDropped = 85,
+  // CPU samples cannot be taken, or not any more; text: why
+  kNoCpuSamples = 86,
 };
 
 // What is collected: the bits of a Collecting record.

@@ -1,6 +1,7 @@
 // The C ABI of warpline_agent.h.
 #include "warpline_agent.h"
 
+#include "cpu_sampling/sampling.h"
 #include "session/collector.h"
 #include "session/process.h"
 #include "session/thread_log.h"
@@ -26,5 +27,8 @@ WL_EXPORT uint64_t wl_agent_records(void) { return recorded_events(); }
 
 namespace {
 // Runs at exit(), not if the process is killed or calls _exit.
-__attribute__((destructor)) void end_in_order() { close_logs(); }
+__attribute__((destructor)) void end_in_order() {
+  finish_cpu_samples();
+  close_logs();
+}
 }  // namespace

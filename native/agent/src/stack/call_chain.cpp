@@ -161,6 +161,10 @@ void write_modules(ThreadLog& log) noexcept {
 
 std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept {
   walk_stack(stack);
+  return write_stack(log, stack);
+}
+
+std::uint64_t write_stack(ThreadLog& log, const NativeStack& stack) noexcept {
   if (stack.count == 0) return 0;
   const std::uint64_t number = chain_number(stack.frames, stack.count);
   std::uint64_t& known = t_written.place_of(number, log);

@@ -13,6 +13,9 @@ struct NativeStack;
 // if there is none. The caller holds a lease of the log.
 std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept;
 
+// The same with a stack that was walked already.
+std::uint64_t write_stack(ThreadLog& log, const NativeStack& stack) noexcept;
+
 // Writes the modules of the process that no log of it has yet: without them addresses have no names.
 // The caller holds a lease of the log.
 void write_modules(ThreadLog& log) noexcept;

@@ -238,12 +238,11 @@ void end_with_entry(std::uint64_t entry, PythonStack& stack) noexcept {
   stack.entries[stack.count - 1] = entry;
 }
 
-// Fills the stack, but for the numbers of code. False if something is not as expected.
+// Fills the stack, but for the numbers of code. False if something is not as expected. Frames for which a
+// chain has no room are followed only where that is asked for.
 template <class Memory>
-bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexcept {
-  // Frames for which a chain has no room are followed only until a walk has come to an end.
-  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
-  const std::size_t most_steps = is_proven ? 4 * kMaxPythonFrames : 1'000'000;
+bool find_frames(Memory& memory, std::uint64_t state, bool goes_to_end, PythonStack& stack) noexcept {
+  const std::size_t most_steps = goes_to_end ? 1'000'000 : 4 * kMaxPythonFrames;
   const PythonLayout& layout = g_python.layout;
   std::uint64_t at = 0;
   if (!innermost_frame(memory, state, at)) return false;
@@ -257,7 +256,7 @@ bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexce
     } else if (stack.count != kMaxPythonFrames) {
       add_frame(frame, stack);
       if (is_entry(frame)) end_with_entry(entries.take(), stack);
-    } else if (is_proven) {
+    } else if (!goes_to_end) {
       return true;
     }
     at = word_at(frame + layout.frame_previous);
@@ -268,7 +267,8 @@ bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexce
 template <class Memory>
 bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
   Memory memory;
-  const bool is_whole = find_frames(memory, state, stack);
+  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
+  const bool is_whole = find_frames(memory, state, !is_proven, stack);
   return number_frames(memory, stack) && is_whole;
 }
 
@@ -387,6 +387,28 @@ void walk_python(PythonStack& stack) noexcept {
   const int error = errno;  // the program's
   stack.count = 0;
   walk(stack);
+  errno = error;
+}
+
+void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_main_thread) noexcept {
+  stack.count = 0;
+  const Trust trust = g_trust.load(std::memory_order_acquire);
+  if (trust == Trust::kNone || trust == Trust::kRefused) return;
+  const auto state = reinterpret_cast<std::uint64_t>(g_python.state_of_thread());
+  if (state == 0 || (!is_main_thread && g_python.is_finalizing() != 0)) return;
+  // The innermost frame may be half made: frames count up to where they are not as expected.
+  find_frames(memory, state, false, stack);
+}
+
+void number_python(PythonStack& stack) noexcept {
+  if (stack.count == 0) return;
+  const int error = errno;
+  CopiedMemory memory(false);
+  const bool is_sound = number_frames(memory, stack);
+  Trust unproven = Trust::kUnproven;
+  if (is_sound) {
+    g_trust.compare_exchange_strong(unproven, Trust::kProven, std::memory_order_release);
+  }
   errno = error;
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "stack/frame_rules.h"
 
@@ -38,12 +39,22 @@ struct Registers {
   std::uint64_t frame_pointer;
 };
 
+// How a walk from a frame to its caller ended.
+enum class Step { kWentUp, kOutermost, kUnknown };
+
 // A word of the stack that lies above the stack pointer; what is below it may change. It may belong
 // to anything, which a sanitizer does not like to see read.
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool read_word(const ThreadStack& stack, std::uint64_t low, std::uint64_t at,
                std::uint64_t& word) noexcept {
   if (at % 8 != 0 || at < low || at >= stack.top || stack.top - at < 8) return false;
   word = *reinterpret_cast<const volatile std::uint64_t*>(at);
+  return true;
+}
+
+bool read_word(const CopiedStack& stack, std::uint64_t low, std::uint64_t at,
+               std::uint64_t& word) noexcept {
+  if (at % 8 != 0 || at < low || at - stack.stack_pointer + 8 > stack.bytes) return false;
+  std::memcpy(&word, stack.copy + (at - stack.stack_pointer), sizeof word);
   return true;
 }
 
@@ -59,8 +70,13 @@ constexpr std::size_t kKnownRules = 1u << 14;
 KnownRule g_known_rules[kKnownRules];
 std::atomic<std::uint64_t> g_unloaded{0};
 
-KnownRule& rule_slot_of(std::uint64_t address) noexcept {
-  return g_known_rules[address * 0x9e3779b97f4a7c15u >> 50];
+// What a rule is known by: that of a call and that of the instruction behind it may differ.
+std::uint64_t key_of(std::uint64_t address, bool is_return) noexcept {
+  return is_return ? address : address | std::uint64_t{1} << 63;
+}
+
+KnownRule& rule_slot_of(std::uint64_t key) noexcept {
+  return g_known_rules[key * 0x9e3779b97f4a7c15u >> 50];
 }
 static_assert(kKnownRules == 1u << (64 - 50));
 
@@ -72,27 +88,26 @@ static_assert(kKnownRules == 1u << (64 - 50));
   // A call may be the last instruction of its function: what counts is the call, not what follows.
   const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
   const std::uint64_t packed = rule.packed();
-  KnownRule& known = rule_slot_of(address);
+  const std::uint64_t key = key_of(address, is_return);
+  KnownRule& known = rule_slot_of(key);
   known.rule.store(packed, std::memory_order_relaxed);
-  known.mixed.store(address ^ packed, std::memory_order_relaxed);
+  known.mixed.store(key ^ packed, std::memory_order_relaxed);
   return rule;
 }
 
 FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
-  const KnownRule& known = rule_slot_of(address);
+  const std::uint64_t key = key_of(address, is_return);
+  const KnownRule& known = rule_slot_of(key);
   const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
-  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == address) [[likely]] {
+  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == key) [[likely]] {
     return FrameRule::unpacked(packed);
   }
   return learn_rule(address, is_return);
 }
 
-// Goes from a frame to its caller; false when there is none, or none that is plausible.
-bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
-  const FrameRule rule = rule_at(now.instruction, is_return);
-  if (rule.base == FrameRule::Base::kUnknown || rule.base == FrameRule::Base::kOutermost) {
-    return false;
-  }
+// Goes from a frame to its caller by a rule, unless what is found is not plausible.
+template <class Stack>
+bool climb(const Stack& stack, Registers& now, const FrameRule& rule) noexcept {
   const bool is_from_frame = rule.base == FrameRule::Base::kFramePointer;
   const std::uint64_t base = is_from_frame ? now.frame_pointer : now.stack_pointer;
   const std::uint64_t above = base + static_cast<std::uint64_t>(std::int64_t{rule.offset});
@@ -105,8 +120,35 @@ bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
         above + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer});
     if (!read_word(stack, low, saved, caller.frame_pointer)) return false;
   }
+  if (caller.instruction <= 4096) return false;
   now = caller;
-  return now.instruction > 4096;
+  return true;
+}
+
+// Code that no table tells of: it may keep a frame pointer, or be a stub that has changed nothing. Either
+// counts if it leads to code that is told of.
+template <class Stack>
+bool climb_untold(const Stack& stack, Registers& now, bool is_return) noexcept {
+  using Base = FrameRule::Base;
+  for (const FrameRule& guess : {FrameRule{Base::kStackPointer, 8, 0}, FrameRule{Base::kStackPointer, 16, 0},
+                                 FrameRule{Base::kFramePointer, 16, -16}}) {
+    if (is_return && guess.base == Base::kStackPointer) continue;
+    Registers caller = now;
+    if (!climb(stack, caller, guess)) continue;
+    if (rule_at(caller.instruction, true).base == Base::kUnknown) continue;
+    now = caller;
+    return true;
+  }
+  return false;
+}
+
+template <class Stack>
+Step go_up(const Stack& stack, Registers& now, bool is_return) noexcept {
+  const FrameRule rule = rule_at(now.instruction, is_return);
+  if (rule.base == FrameRule::Base::kOutermost) return Step::kOutermost;
+  const bool went_up = rule.base == FrameRule::Base::kUnknown ? climb_untold(stack, now, is_return)
+                                                              : climb(stack, now, rule);
+  return went_up ? Step::kWentUp : Step::kUnknown;
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -122,15 +164,17 @@ bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
 #else
 
 // Elsewhere frame pointers are the rule: each frame begins with its caller's, then the address.
-bool go_up(const ThreadStack& stack, Registers& now, bool) noexcept {
+template <class Stack>
+Step go_up(const Stack& stack, Registers& now, bool) noexcept {
   const std::uint64_t frame = now.frame_pointer;
+  if (frame == 0) return Step::kOutermost;
   Registers caller{0, frame, 0};
-  if (frame < now.stack_pointer || frame % 16 != 0) return false;
-  if (!read_word(stack, now.stack_pointer, frame, caller.frame_pointer)) return false;
-  if (!read_word(stack, now.stack_pointer, frame + 8, caller.instruction)) return false;
-  if (caller.frame_pointer != 0 && caller.frame_pointer <= frame) return false;
+  if (frame < now.stack_pointer || frame % 16 != 0) return Step::kUnknown;
+  if (!read_word(stack, now.stack_pointer, frame, caller.frame_pointer)) return Step::kUnknown;
+  if (!read_word(stack, now.stack_pointer, frame + 8, caller.instruction)) return Step::kUnknown;
+  if (caller.frame_pointer != 0 && caller.frame_pointer <= frame) return Step::kUnknown;
   now = caller;
-  return now.instruction > 4096;
+  return now.instruction > 4096 ? Step::kWentUp : Step::kOutermost;
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -161,12 +205,27 @@ bool is_own(std::uint64_t address) noexcept {
   Registers now = registers_here();
   if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return;
   bool is_return = false;
-  while (found.count < kMaxFrames && go_up(stack, now, is_return)) {
+  while (found.count < kMaxFrames && go_up(stack, now, is_return) == Step::kWentUp) {
     is_return = true;
     if (found.count == 0 && is_own(now.instruction)) continue;
     found.frames[found.count] = now.instruction;
     found.bottoms[found.count++] = now.stack_pointer;
   }
+}
+
+bool walk_copy(const CopiedStack& stack, NativeStack& found) noexcept {
+  Registers now{stack.instruction, stack.stack_pointer, stack.frame_pointer};
+  // Frames are where calls return to: one behind the instruction.
+  found.frames[0] = now.instruction + 1;
+  found.bottoms[0] = now.stack_pointer;
+  found.count = 1;
+  while (found.count < kMaxFrames) {
+    const Step step = go_up(stack, now, found.count != 1);
+    if (step != Step::kWentUp) return step == Step::kOutermost;
+    found.frames[found.count] = now.instruction;
+    found.bottoms[found.count++] = now.stack_pointer;
+  }
+  return true;
 }
 
 bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept {

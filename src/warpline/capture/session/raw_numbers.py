@@ -70,6 +70,10 @@ class CudaNote(enum.IntEnum):
     SAMPLING_DOUBT = 78
     # Python stacks of calls cannot be recorded; text: why
     NO_PYTHON_STACKS = 79
+    # CPU samples for which there was no room; text: how many
+    CPU_SAMPLES_DROPPED = 85
+    # CPU samples cannot be taken, or not any more; text: why
+    NO_CPU_SAMPLES = 86
 
 
 class CudaCollects(enum.IntFlag):
