@@ -145,6 +145,29 @@ bool number_code(Memory& memory, std::uint64_t address, const char* code,
   return mix_bytes(memory, lines + kBytesStart, bytes, number);
 }
 
+// Calls take(i, code) for each frame of a stack, of whose code object `code` is null where it is not there.
+template <class Memory, class Take>
+void for_code(Memory& memory, const PythonStack& stack, const Take& take) noexcept {
+  const std::size_t bytes = g_python.layout.code_bytes;
+  constexpr std::size_t kGroup = CopiedMemory::kExpected;
+  for (std::size_t i = 0; i < stack.count; ++i) {
+    const std::uint64_t* address = stack.code_addresses + i;
+    if (i % kGroup == 0) memory.expect(address, std::min(kGroup, stack.count - i), bytes);
+    take(i, memory.view_expected(*address, i % kGroup, bytes));
+  }
+}
+
+// What no two code objects that live at one place one after another have in common.
+std::uint64_t identity_of(const char* code) noexcept {
+  const PythonLayout& layout = g_python.layout;
+  std::uint32_t first_line;
+  std::memcpy(&first_line, code + layout.code_first_line, sizeof first_line);
+  std::uint64_t identity = mixed(word_at(code + kObjectType), first_line);
+  identity = mixed(identity, word_at(code + layout.code_name));
+  identity = mixed(identity, word_at(code + layout.code_file));
+  return mixed(identity, word_at(code + layout.code_lines));
+}
+
 // Numbers the code of a stack's frames. False if something is not as expected; the frames up to it then
 // count.
 template <class Memory>
@@ -398,13 +421,24 @@ void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_ma
   if (state == 0 || (!is_main_thread && g_python.is_finalizing() != 0)) return;
   // The innermost frame may be half made: frames count up to where they are not as expected.
   find_frames(memory, state, false, stack);
+  for_code(memory, stack, [&](std::size_t i, const char* code) {
+    stack.frames[2 * i] = code == nullptr ? 0 : identity_of(code);
+  });
 }
 
 void number_python(PythonStack& stack) noexcept {
   if (stack.count == 0) return;
   const int error = errno;
   CopiedMemory memory(false);
-  const bool is_sound = number_frames(memory, stack);
+  CopiedMemory texts(false);
+  bool is_sound = true;
+  for_code(memory, stack, [&](std::size_t i, const char* code) {
+    std::uint64_t& number = stack.frames[2 * i];
+    const std::uint64_t address = stack.code_addresses[i];
+    if (code != nullptr && number == identity_of(code) && number_code(texts, address, code, number)) return;
+    is_sound = false;
+    number = stack.code_addresses[i] = 0;
+  });
   Trust unproven = Trust::kUnproven;
   if (is_sound) {
     g_trust.compare_exchange_strong(unproven, Trust::kProven, std::memory_order_release);

@@ -118,7 +118,8 @@ bool climb(const Stack& stack, Registers& now, const FrameRule& rule) noexcept {
   if (rule.frame_pointer != 0) {
     const std::uint64_t saved =
         above + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer});
-    if (!read_word(stack, low, saved, caller.frame_pointer)) return false;
+    // Below the stack it has been popped already, at the end of its function.
+    if (saved >= low && !read_word(stack, low, saved, caller.frame_pointer)) return false;
   }
   if (caller.instruction <= 4096) return false;
   now = caller;
