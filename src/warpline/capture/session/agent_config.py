@@ -320,6 +320,26 @@ class CpuSamplesConfig:
 
 
 @dataclass(frozen=True)
+class OsCallsConfig:
+    """Which calls of the C library are recorded.
+
+    Attributes:
+        threshold_ns: Calls that take at least this long.
+        chains_ns: Calls that take at least this long have backtraces, native and Python; None: none.
+    """
+
+    threshold_ns: int
+    chains_ns: int | None = None
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("os_threshold", str(self.threshold_ns))]
+        if self.chains_ns is not None:
+            found.append(("os_chains", str(self.chains_ns)))
+        return found
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """Configuration of the agents.
 
@@ -337,6 +357,8 @@ class AgentConfig:
         counters: Which hardware counters are collected, in place of a timeline, or None.
         pc_sampling: How program counters are sampled, in place of a timeline, or None.
         cpu_samples: How the agents sample CPU stacks; None if they do not.
+        os_calls: Which calls of the C library are recorded, or None.
+        preload: Names of libraries beside the agent that programs are started with.
     """
 
     nvtx: bool = True
@@ -352,6 +374,8 @@ class AgentConfig:
     counters: CountersConfig | None = None
     pc_sampling: PcSamplingConfig | None = None
     cpu_samples: CpuSamplesConfig | None = None
+    os_calls: OsCallsConfig | None = None
+    preload: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -374,6 +398,8 @@ class AgentConfig:
             pairs += self.pc_sampling.pairs()
         if self.cpu_samples is not None:
             pairs += self.cpu_samples.pairs()
+        if self.os_calls is not None:
+            pairs += self.os_calls.pairs()
         pairs += [("collect", name) for name in self.collect]
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs

@@ -144,6 +144,7 @@ ROW_TABLES: tuple[str, ...] = (
     "pc_sample",
     "pc_sampling",
     "cpu_sample",
+    "os_call",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -156,6 +157,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "profiled_kernel",
     "pc_sample",
     "cpu_sample",
+    "os_call",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -176,4 +178,6 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 }
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
-COLLECTORS: Mapping[str, str] = {}
+COLLECTORS: Mapping[str, str] = {
+    "osrt": "os_call",
+}
