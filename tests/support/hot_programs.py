@@ -65,6 +65,7 @@ __attribute__((noinline)) void work(void) {
 
 static void *thread(void *unused) {
   work();
+  ++sink;
   return unused;
 }
 
@@ -85,7 +86,10 @@ static void in_threads(int count) {
 }
 
 static ucontext_t here, there;
-static void coroutine(void) { work(); }
+static void coroutine(void) {
+  work();
+  ++sink;
+}
 static void in_coroutine(void) {
   getcontext(&there);
   there.uc_stack.ss_sp = malloc(1 << 16);
@@ -109,7 +113,7 @@ int main(int count, char **words) {
     if (!strcmp(word, "default")) for (int n = 1; n < NSIG; ++n) signal(n, SIG_DFL);
     if (!strcmp(word, "blocked")) { start = blocked; in_threads(1); start = thread; }
     if (!strcmp(word, "fork") && fork() == 0) { work(); exit(0); }
-    if (!strcmp(word, "exec") && fork() == 0) execl(words[0], words[0], words[1], "work", (char *)0);
+    if (!strcmp(word, "exec") && fork() == 0 && !close(1)) execl(words[0], words[0], words[1], "work", (char *)0);
     if (!strcmp(word, "many")) {
       const long all = budget_ns;
       budget_ns = 0;

@@ -129,9 +129,9 @@ std::size_t SampledThread::copy_stack(Sample& sample) noexcept {
   iovec pages[kPages];
   std::size_t count = 0;
   for (std::uint64_t at = begin; at < end && count < kPages; ++count) {
-    const std::uint64_t next = std::min(end, (at / kPageBytes + 1) * kPageBytes);
-    pages[count] = {reinterpret_cast<void*>(at), next - at};
-    at = next;
+    const std::uint64_t page_end = std::min(end, (at / kPageBytes + 1) * kPageBytes);
+    pages[count] = {reinterpret_cast<void*>(at), page_end - at};
+    at = page_end;
   }
   const iovec here{sample.copy, end - begin};
   const ssize_t copied =

@@ -70,6 +70,7 @@ class SampledThread {
   // How far up the stack is worth a copy: where the last walk came to its end. 0: not known.
   std::atomic<std::uint64_t> stack_end{0};
 
+  SampledThread* next = nullptr;  // in a list of the watcher's
   bool is_seen = false;  // in the list of the process's threads, when that was last read
 
  private:

@@ -91,6 +91,32 @@ bool blocks_signal(pid_t tid) noexcept {
   return (mask >> (kSignal - 1) & 1) != 0;
 }
 
+// Which threads have a timer, or are about to get one: that is up to the thread itself, or to the watcher,
+// whoever is first. Of threads whose numbers share a place one has a timer.
+class Claims {
+ public:
+  bool take(pid_t process, pid_t tid) noexcept {
+    std::atomic<std::uint64_t>& place = place_of(tid);
+    std::uint64_t found = place.load(std::memory_order_relaxed);
+    const bool is_free = found >> 32 != static_cast<std::uint32_t>(process);  // else, the parent's
+    return is_free && place.compare_exchange_strong(found, claim_of(process, tid));
+  }
+  void give_back(pid_t tid) noexcept { place_of(tid).store(0); }
+
+ private:
+  static constexpr std::size_t kPlaces = 1u << 15;
+
+  static std::uint64_t claim_of(pid_t process, pid_t tid) noexcept {
+    return std::uint64_t{static_cast<std::uint32_t>(process)} << 32 | static_cast<std::uint32_t>(tid);
+  }
+  std::atomic<std::uint64_t>& place_of(pid_t tid) noexcept {
+    return places_[static_cast<std::size_t>(tid) % kPlaces];
+  }
+
+  std::atomic<std::uint64_t> places_[kPlaces] = {};
+};
+constinit Claims g_claims;
+
 // Samples the threads of this process, in a thread of its own; a fork begins anew.
 class Watcher {
  public:
@@ -107,7 +133,22 @@ class Watcher {
     is_refused_ = false;
     dropped_ = told_ = 0;
     written_log_ = nullptr;
+    met_.store(nullptr);
     start();
+  }
+
+  // Starts the calling thread's timer, unless it has one: the watcher may find it late.
+  void meet() noexcept {
+    if (state_.load(std::memory_order_acquire) != State::kRunning || pid_ != getpid()) return;
+    sigset_t blocked;
+    if (pthread_sigmask(SIG_SETMASK, nullptr, &blocked) != 0 || sigismember(&blocked, kSignal)) return;
+    const auto tid = static_cast<pid_t>(syscall(SYS_gettid));
+    SampledThread* thread = make_thread(tid);
+    if (thread == nullptr) return;
+    thread->turn(true);
+    thread->next = met_.load(std::memory_order_relaxed);
+    while (!met_.compare_exchange_weak(thread->next, thread, std::memory_order_release)) {
+    }
   }
 
   // Waits until all samples are written, but not for long: the process is about to end.
@@ -136,6 +177,7 @@ class Watcher {
     pthread_t thread;
     if (install_handler() && start_own_thread(thread, run, this)) {
       pthread_detach(thread);
+      meet();
     } else {
       state_.store(State::kNone);
     }
@@ -193,6 +235,7 @@ class Watcher {
     seen_threads_ = threads_now();
     DIR* folder = opendir("/proc/self/task");
     if (folder == nullptr) return;
+    take_met();
     for (std::size_t i = 0; i < count_; ++i) threads_[i]->is_seen = false;
     while (const dirent* entry = readdir(folder)) {
       const auto tid = static_cast<pid_t>(std::atoi(entry->d_name));
@@ -208,6 +251,24 @@ class Watcher {
     }
   }
 
+  SampledThread* make_thread(pid_t tid) noexcept {
+    if (!g_claims.take(pid_, tid)) return nullptr;
+    SampledThread* thread = SampledThread::make(tid, kSignal, hz_, has_python_);
+    if (thread == nullptr) g_claims.give_back(tid);
+    return thread;
+  }
+
+  // Takes in the threads that have met.
+  void take_met() noexcept {
+    SampledThread* thread = met_.exchange(nullptr, std::memory_order_acquire);
+    while (thread != nullptr) {
+      SampledThread* const next = thread->next;
+      if (is_refused_) thread->turn(false);
+      if (count_ < kMostThreads) threads_[count_++] = thread;
+      thread = next;
+    }
+  }
+
   void see(pid_t tid) noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       if (threads_[i]->tid() != tid) continue;
@@ -215,7 +276,7 @@ class Watcher {
       return;
     }
     if (is_refused_ || count_ == kMostThreads) return;
-    SampledThread* thread = SampledThread::make(tid, kSignal, hz_, has_python_);
+    SampledThread* thread = make_thread(tid);
     if (thread == nullptr) return;
     thread->is_seen = true;
     threads_[count_++] = thread;
@@ -226,6 +287,7 @@ class Watcher {
   void forget(std::size_t i) noexcept {
     write_samples_of(*threads_[i]);
     dropped_ += threads_[i]->dropped.load(std::memory_order_relaxed);
+    g_claims.give_back(threads_[i]->tid());
     threads_[i]->remove();
     threads_[i] = threads_[--count_];
   }
@@ -256,6 +318,7 @@ class Watcher {
 
   // Returns how many there were.
   std::size_t write_samples() noexcept {
+    take_met();
     std::size_t count = 0;
     for (std::size_t i = 0; i < count_; ++i) count += write_samples_of(*threads_[i]);
     return count;
@@ -331,6 +394,7 @@ class Watcher {
   bool has_python_ = false;
   pid_t pid_ = 0;  // of the process that it is in
   std::atomic<State> state_{State::kNone};
+  std::atomic<SampledThread*> met_{nullptr};  // what the watcher has not taken in yet
   pid_t own_tid_ = 0;
   std::uint64_t seen_threads_ = 0;
   bool is_refused_ = false;
@@ -364,5 +428,6 @@ const Collector g_collector("cpu_samples", begin_cpu_samples, finish_cpu_samples
 }  // namespace
 
 void finish_cpu_samples() noexcept { g_watcher.end(); }
+void sample_this_thread() noexcept { g_watcher.meet(); }
 
 }  // namespace warpline::agent

@@ -13,4 +13,7 @@ namespace warpline::agent {
 // Stops sampling and writes what was taken so far; before the process's logs are closed.
 void finish_cpu_samples() noexcept;
 
+// Samples the calling thread from now on, where threads are sampled.
+void sample_this_thread() noexcept;
+
 }  // namespace warpline::agent
