@@ -303,11 +303,13 @@ class Watcher {
     if (is_wanted) return;
     LogLease log = recording_log();
     if (log && write_thread(*log, thread.tid())) {
-      log->put(raw::CpuSample{.time_ns = timestamp(),
+      log->put(raw::CpuSample{.flags = 0,
+                              .time_ns = timestamp(),
                               .period = clamped(missing),
                               .cpu = UINT32_MAX,
                               .chain = 0,
-                              .python_chain = 0});
+                              .python_chain = 0,
+                              .instruction = 0});
     }
     thread.sampled_ns = used;
   }
@@ -343,14 +345,18 @@ class Watcher {
     const std::uint64_t end = native.bottoms[native.count - 1] + 256;
     thread.stack_end.store(is_whole && native.count < kMaxFrames ? end : 0, std::memory_order_relaxed);
     number_python(sample.python);
-    const std::uint64_t chain = write_stack(log, native);
+    // The instruction stands apart: what is above it has been there before, mostly.
+    const std::uint64_t chain = write_frames(log, native.frames + 1, native.count - 1);
+    if (chain == 0) write_modules(log);
     const std::uint64_t python = write_python_stack(log, native, sample.python);
     if (!write_thread(log, thread.tid())) return;
-    log.put(raw::CpuSample{.time_ns = static_cast<std::uint64_t>(sample.time_ns),
+    log.put(raw::CpuSample{.flags = raw::CpuSample::kHasInstruction,
+                           .time_ns = static_cast<std::uint64_t>(sample.time_ns),
                            .period = clamped(period),
                            .cpu = sample.cpu,
                            .chain = chain,
-                           .python_chain = python});
+                           .python_chain = python,
+                           .instruction = native.frames[0]});
   }
 
   // What follows in the log is a thread's.

@@ -8,7 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "stack/frame_rules.h"
+#include "stack/climb.h"
+#include "stack/loaded_rules.h"
 
 namespace warpline::agent {
 namespace {
@@ -33,14 +34,9 @@ thread_local constinit ThreadStack t_stack{0, 0};
   pthread_attr_destroy(&attributes);
 }
 
-struct Registers {
-  std::uint64_t instruction;
-  std::uint64_t stack_pointer;
-  std::uint64_t frame_pointer;
-};
-
-// How a walk from a frame to its caller ended.
-enum class Step { kWentUp, kOutermost, kUnknown };
+using stack::Climbed;
+using stack::FrameRule;
+using stack::Registers;
 
 // A word of the stack that lies above the stack pointer; what is below it may change. It may belong
 // to anything, which a sanitizer does not like to see read.
@@ -51,10 +47,10 @@ enum class Step { kWentUp, kOutermost, kUnknown };
   return true;
 }
 
-bool read_word(const CopiedStack& stack, std::uint64_t low, std::uint64_t at,
+bool read_word(const CopiedStack& copied, std::uint64_t low, std::uint64_t at,
                std::uint64_t& word) noexcept {
-  if (at % 8 != 0 || at < low || at - stack.stack_pointer + 8 > stack.bytes) return false;
-  std::memcpy(&word, stack.copy + (at - stack.stack_pointer), sizeof word);
+  if (at % 8 != 0 || at < low || at - copied.stack_pointer + 8 > copied.bytes) return false;
+  std::memcpy(&word, copied.copy + (at - copied.stack_pointer), sizeof word);
   return true;
 }
 
@@ -105,51 +101,22 @@ FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
   return learn_rule(address, is_return);
 }
 
-// Goes from a frame to its caller by a rule, unless what is found is not plausible.
+// `from` is how the frame was come to: a caller is at the instruction behind its call.
 template <class Stack>
-bool climb(const Stack& stack, Registers& now, const FrameRule& rule) noexcept {
-  const bool is_from_frame = rule.base == FrameRule::Base::kFramePointer;
-  const std::uint64_t base = is_from_frame ? now.frame_pointer : now.stack_pointer;
-  const std::uint64_t above = base + static_cast<std::uint64_t>(std::int64_t{rule.offset});
+Climbed go_up(const Stack& stack, Registers& now, Climbed from) noexcept {
   const std::uint64_t low = now.stack_pointer;
-  if (above <= low) return false;
-  Registers caller{0, above, now.frame_pointer};
-  if (!read_word(stack, low, above - 8, caller.instruction)) return false;
-  if (rule.frame_pointer != 0) {
-    const std::uint64_t saved =
-        above + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer});
-    // Below the stack it has been popped already, at the end of its function.
-    if (saved >= low && !read_word(stack, low, saved, caller.frame_pointer)) return false;
-  }
-  if (caller.instruction <= 4096) return false;
+  const auto read = [&](std::uint64_t at, std::uint64_t& word) {
+    return read_word(stack, low, at, word);
+  };
+  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller);
+  if (rule.base != FrameRule::Base::kUnknown) return climb(rule, now, read);
+  // Code that no table tells of may keep a frame pointer, which counts if it leads to code that is told of.
+  Registers caller = now;
+  const Climbed climbed = climb_by_frame_pointer(caller, read);
+  if (climbed != Climbed::kCaller) return Climbed::kLost;
+  if (rule_at(caller.instruction, true).base == FrameRule::Base::kUnknown) return Climbed::kLost;
   now = caller;
-  return true;
-}
-
-// Code that no table tells of: it may keep a frame pointer, or be a stub that has changed nothing. Either
-// counts if it leads to code that is told of.
-template <class Stack>
-bool climb_untold(const Stack& stack, Registers& now, bool is_return) noexcept {
-  using Base = FrameRule::Base;
-  for (const FrameRule& guess : {FrameRule{Base::kStackPointer, 8, 0}, FrameRule{Base::kStackPointer, 16, 0},
-                                 FrameRule{Base::kFramePointer, 16, -16}}) {
-    if (is_return && guess.base == Base::kStackPointer) continue;
-    Registers caller = now;
-    if (!climb(stack, caller, guess)) continue;
-    if (rule_at(caller.instruction, true).base == Base::kUnknown) continue;
-    now = caller;
-    return true;
-  }
-  return false;
-}
-
-template <class Stack>
-Step go_up(const Stack& stack, Registers& now, bool is_return) noexcept {
-  const FrameRule rule = rule_at(now.instruction, is_return);
-  if (rule.base == FrameRule::Base::kOutermost) return Step::kOutermost;
-  const bool went_up = rule.base == FrameRule::Base::kUnknown ? climb_untold(stack, now, is_return)
-                                                              : climb(stack, now, rule);
-  return went_up ? Step::kWentUp : Step::kUnknown;
+  return climbed;
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -164,18 +131,13 @@ Step go_up(const Stack& stack, Registers& now, bool is_return) noexcept {
 
 #else
 
-// Elsewhere frame pointers are the rule: each frame begins with its caller's, then the address.
+// Elsewhere frame pointers are the rule.
 template <class Stack>
-Step go_up(const Stack& stack, Registers& now, bool) noexcept {
-  const std::uint64_t frame = now.frame_pointer;
-  if (frame == 0) return Step::kOutermost;
-  Registers caller{0, frame, 0};
-  if (frame < now.stack_pointer || frame % 16 != 0) return Step::kUnknown;
-  if (!read_word(stack, now.stack_pointer, frame, caller.frame_pointer)) return Step::kUnknown;
-  if (!read_word(stack, now.stack_pointer, frame + 8, caller.instruction)) return Step::kUnknown;
-  if (caller.frame_pointer != 0 && caller.frame_pointer <= frame) return Step::kUnknown;
-  now = caller;
-  return now.instruction > 4096 ? Step::kWentUp : Step::kOutermost;
+Climbed go_up(const Stack& stack, Registers& now, Climbed) noexcept {
+  const std::uint64_t low = now.stack_pointer;
+  return climb_by_frame_pointer(now, [&](std::uint64_t at, std::uint64_t& word) {
+    return read_word(stack, low, at, word);
+  });
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -205,25 +167,29 @@ bool is_own(std::uint64_t address) noexcept {
   if (stack.top == 0) [[unlikely]] find_stack(stack);
   Registers now = registers_here();
   if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return;
-  bool is_return = false;
-  while (found.count < kMaxFrames && go_up(stack, now, is_return) == Step::kWentUp) {
-    is_return = true;
+  Climbed climbed = Climbed::kInterrupted;
+  while (found.count < kMaxFrames) {
+    climbed = go_up(stack, now, climbed);
+    // What a signal interrupted is no call, and chains have calls only.
+    if (climbed != Climbed::kCaller) break;
     if (found.count == 0 && is_own(now.instruction)) continue;
     found.frames[found.count] = now.instruction;
     found.bottoms[found.count++] = now.stack_pointer;
   }
 }
 
-bool walk_copy(const CopiedStack& stack, NativeStack& found) noexcept {
-  Registers now{stack.instruction, stack.stack_pointer, stack.frame_pointer};
-  // Frames are where calls return to: one behind the instruction.
-  found.frames[0] = now.instruction + 1;
+bool walk_copy(const CopiedStack& copied, NativeStack& found) noexcept {
+  Registers now{copied.instruction, copied.stack_pointer, copied.frame_pointer};
+  found.frames[0] = now.instruction;
   found.bottoms[0] = now.stack_pointer;
   found.count = 1;
+  Climbed climbed = Climbed::kInterrupted;
   while (found.count < kMaxFrames) {
-    const Step step = go_up(stack, now, found.count != 1);
-    if (step != Step::kWentUp) return step == Step::kOutermost;
-    found.frames[found.count] = now.instruction;
+    climbed = go_up(copied, now, climbed);
+    if (climbed == Climbed::kOutermost) return true;
+    if (climbed == Climbed::kLost) return false;
+    // What a signal interrupted made no call: it stands as if its instruction were the last of one.
+    found.frames[found.count] = now.instruction + (climbed == Climbed::kInterrupted ? 1 : 0);
     found.bottoms[found.count++] = now.stack_pointer;
   }
   return true;

@@ -15,6 +15,9 @@ COUNTERS = "counters"
 PC_SAMPLES = "pc samples"
 # The collector of calls of the C library.
 OS_CALLS = "osrt"
+# Sampled from outside of the program, never with -t.
+CPU_SAMPLES = "cpu samples"
+CONTEXT_SWITCHES = "context switches"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (

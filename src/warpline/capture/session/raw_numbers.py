@@ -109,7 +109,7 @@ class LogHeader(ctypes.LittleEndianStructure):
         ("ppid", ctypes.c_uint32),
         ("incarnation", ctypes.c_uint64),
         ("forked_from_pid", ctypes.c_uint32),
-        ("reserved0", ctypes.c_uint32),
+        ("writer", ctypes.c_uint32),
         ("forked_from_incarnation", ctypes.c_uint64),
         ("anchor_monotonic_ns", ctypes.c_int64),
         ("anchor_utc_ns", ctypes.c_int64),
@@ -144,6 +144,7 @@ ROW_TABLES: tuple[str, ...] = (
     "pc_sample",
     "pc_sampling",
     "cpu_sample",
+    "sched_event",
     "os_call",
 )
 
@@ -157,6 +158,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "profiled_kernel",
     "pc_sample",
     "cpu_sample",
+    "sched_event",
     "os_call",
 )
 
