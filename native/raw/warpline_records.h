@@ -170,6 +170,10 @@ enum class CudaNote : std::uint32_t {
   kNoPythonStacks = 79,
   // calls of libraries are not recorded, or not all; text: why
   kNoLibraryCalls = 91,
+  // CPU samples for which there was no room; text: how many
+  kCpuSamplesDropped = 85,
+  // CPU samples cannot be taken, or not any more; text: why
+  kNoCpuSamples = 86,
 };
 
 // What is collected: the bits of a Collecting record.

@@ -72,6 +72,10 @@ class CudaNote(enum.IntEnum):
     NO_PYTHON_STACKS = 79
     # calls of libraries are not recorded, or not all; text: why
     NO_LIBRARY_CALLS = 91
+    # CPU samples for which there was no room; text: how many
+    CPU_SAMPLES_DROPPED = 85
+    # CPU samples cannot be taken, or not any more; text: why
+    NO_CPU_SAMPLES = 86
 
 
 class CudaCollects(enum.IntFlag):
