@@ -150,6 +150,7 @@ void record_call(const wl_os_call* call) {
 }  // namespace
 
 void leave_out_calls_of(const void* address) noexcept {
+  if (is_left_out(reinterpret_cast<std::uint64_t>(address))) return;
   const Search module = module_at(address);
   const std::size_t place = g_left_out_count.fetch_add(1);
   if (place < kMostLeftOut) set(g_left_out[place], module);
