@@ -2167,8 +2167,8 @@ struct SchedEvent {
   }
 };
 
-// A call of the C library that took at least as long as asked for, and in how many other calls of
-// its thread it was made. One whose thread ended in it returned nothing: 0.
+// A call of the C library that took at least as long as asked for. One whose thread was cancelled
+// in it returned nothing: 0.
 struct OsCall {
   static constexpr Kind kKind = Kind::kOsCall;
   static constexpr bool kIsCounted = true;
@@ -2180,7 +2180,6 @@ struct OsCall {
 
   std::uint8_t flags = 0;
   std::uint32_t os_function = 0;  // aux
-  std::uint32_t level = 0;  // aux
   std::uint64_t start_ns = 0;
   std::uint64_t end_ns = 0;
   std::int64_t return_value = 0;
@@ -2189,7 +2188,7 @@ struct OsCall {
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
-    return static_cast<std::uint32_t>(fitted<16>(os_function) | fitted<16>(level) << 16);
+    return static_cast<std::uint32_t>(std::uint64_t{os_function});
   }
   constexpr std::size_t words() const {
     return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
@@ -2209,8 +2208,7 @@ struct OsCall {
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
     if (size != words()) return false;
-    os_function = static_cast<std::uint32_t>(bits_of<16>(record[0], 0));
-    level = static_cast<std::uint32_t>(bits_of<16>(record[0], 16));
+    os_function = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
     start_ns = static_cast<std::uint64_t>(record[1]);
     end_ns = static_cast<std::uint64_t>(record[2]);
     return_value = static_cast<std::int64_t>(record[3]);

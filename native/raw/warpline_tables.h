@@ -1541,10 +1541,9 @@ struct OsCallRow {
   std::uint32_t thread = 0;
   std::int32_t function_name = -1;
   std::uint32_t chain_number = 0;
-  std::uint16_t level = 0;
+  std::uint32_t level = 0;
 
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
-    level = static_cast<std::uint16_t>(record.level);
     start_ns = static_cast<std::int64_t>(record.start_ns);
     end_ns = static_cast<std::int64_t>(record.end_ns);
     return_value = static_cast<std::int64_t>(record.return_value);
