@@ -214,8 +214,8 @@ def test_times_of_the_gil_are_those_of_the_file(capture: Capture):
     expected = query(
         path,
         "SELECT e.globalTid & 0xFFFFFF, s.value, sum(e.end - e.start), count(*),"
-        " max(e.end - e.start) FROM NVTX_EVENTS e JOIN StringIds s ON s.id = textId WHERE s.value LIKE '% GIL'"
-        " GROUP BY 1, 2",
+        " max(e.end - e.start) FROM NVTX_EVENTS e JOIN StringIds s ON s.id = textId"
+        " WHERE s.value LIKE '% GIL' GROUP BY 1, 2",
     )
     rows = {row["tid"]: row for row in table(path, "gil_sum")}
     assert len(expected) == 6
