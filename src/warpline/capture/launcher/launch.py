@@ -194,7 +194,7 @@ def _warn(
             f"-o {settings.output}: environment variable {name} is not set; using an empty value"
         )
     replaced = {INJECTION_VARIABLE: "NVTX events"}
-    if _looks_at_cuda(settings):
+    if _looks_at_cuda(settings) or capabilities.collectors(settings.trace):
         replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
     for name, events in replaced.items():
         other = environment.get(name)
@@ -290,6 +290,8 @@ def _config(
         collect=capabilities.collectors(settings.trace),
         counters=counters,
         pc_sampling=samples,
+        os_calls=settings.os_calls,
+        preload=settings.preload,
     )
 
 

@@ -70,6 +70,8 @@ class CudaNote(enum.IntEnum):
     SAMPLING_DOUBT = 78
     # Python stacks of calls cannot be recorded; text: why
     NO_PYTHON_STACKS = 79
+    # calls of libraries are not recorded, or not all; text: why
+    NO_LIBRARY_CALLS = 91
 
 
 class CudaCollects(enum.IntFlag):
@@ -139,6 +141,9 @@ ROW_TABLES: tuple[str, ...] = (
     "um_gpu_page_fault",
     "pc_sample",
     "pc_sampling",
+    "cpu_sample",
+    "os_call",
+    "library_call",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -150,6 +155,9 @@ EVENT_TABLES: tuple[str, ...] = (
     "graph_launch",
     "profiled_kernel",
     "pc_sample",
+    "cpu_sample",
+    "os_call",
+    "library_call",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -170,4 +178,16 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 }
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
-COLLECTORS: Mapping[str, str] = {}
+COLLECTORS: Mapping[str, str] = {
+    "osrt": "os_call",
+    "cublas": "library_call",
+    "cublas-verbose": "library_call",
+    "cudnn": "library_call",
+    "cufft": "library_call",
+    "cusolver": "library_call",
+    "cusparse": "library_call",
+    "mpi": "library_call",
+    "nccl": "library_call",
+    "nvjpeg": "library_call",
+    "openmp": "library_call",
+}

@@ -3,6 +3,9 @@
 It is the innermost frame of the program's own Python code: not of the standard library, an
 installed package or the import system. In a stack without such a frame, it is the innermost Python
 frame, then the innermost native one with a name, outside of the C and C++ runtime if there is one.
+
+A process that Python forked has the frames of its parent, too, as a worker of a DataLoader has
+those of the training loop. They do not count.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.host.functions import PYTHON, functions, stacks
 from warpline.lazy import lazy_pattern
-from warpline.ops.arrays import I8, I32, BoolArray, Integers
+from warpline.ops.arrays import I8, I32, I64, BoolArray, Integers
 from warpline.ops.group import distinct_values
 from warpline.ops.stacks import ancestors
 from warpline.trace import Trace
@@ -30,6 +33,7 @@ _NOT_OF_PROGRAM = lazy_pattern(
 _RUNTIME = lazy_pattern(
     r"(?:.*/)?(?:lib(?:c|pthread|m|dl|rt|stdc\+\+|gcc_s)|ld)[-.0-9].*|(?:.*/)?ld-linux.*|\[.*|$"
 )
+_PROCESS = lazy_pattern(r".*[/\\]multiprocessing[/\\]process\.py$")
 _PYTHON_RANK = 3
 _STACKS_PER_BLOCK = 2**16
 
@@ -96,6 +100,7 @@ def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:
     place, row = ancestors(tree, used)
     frames = tree.frame[row]
     rank = frame_ranks(trace)[frames].astype(np.int64)
+    rank[_is_of_parent(trace, place, frames)] = 0
     # Of the frames of the highest rank, the innermost: rows are innermost first.
     order = np.arange(len(rank))
     first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
@@ -106,6 +111,29 @@ def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:
     python_at = np.where(rank >= _PYTHON_RANK, order, len(rank))
     innermost_python = np.minimum.reduceat(python_at, first)
     return frame, (chosen == innermost_python)
+
+
+def _is_of_parent(trace: Trace, place: I64, frames: Integers) -> BoolArray:
+    """Return which frames a process has from its parent, of stacks innermost first."""
+    is_of_parent = np.zeros(len(frames), np.bool_)
+    begins = np.flatnonzero(_begin_process(trace)[frames])
+    stack, first = np.unique(place[begins], return_index=True)
+    behind = np.searchsorted(place, stack, side="right")
+    for low, high in zip((begins[first] + 1).tolist(), behind.tolist(), strict=True):
+        is_of_parent[low:high] = True
+    return is_of_parent
+
+
+@derived
+def _begin_process(trace: Trace) -> BoolArray:
+    """Return which frames are the first function of a process that Python forked."""
+    known = functions(trace)
+    names, files = trace.strings.texts(known.symbol), trace.strings.texts(known.module)
+    begin = [
+        name.rsplit(".", 1)[-1] == "_bootstrap" and bool(_PROCESS.match(file))
+        for name, file in zip(names, files, strict=True)
+    ]
+    return np.array(begin, np.bool_)[known.of_frame]
 
 
 def place_texts(trace: Trace, frames: Integers) -> list[str]:
