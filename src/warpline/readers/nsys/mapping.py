@@ -41,6 +41,7 @@ from warpline.readers.nsys.fields import (
     process,
     required,
     sampled_at,
+    sampling_period,
     stack,
     thread,
 )
@@ -314,6 +315,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "cpu": number("cpu"),
                 "state": label("threadState"),
                 "cycles": number("cpuCycles"),
+                "period_ns": sampling_period(),
                 "stack_id": stack("id", SAMPLE_CHAINS),
             },
         ),
