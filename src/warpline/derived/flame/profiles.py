@@ -162,7 +162,7 @@ def _texts(trace: Trace, ids: I64) -> list[str]:
 
 
 def _unresolved(module: str) -> str:
-    return f"[{base_name(module)}]" if module else UNKNOWN_CODE
+  X
 
 
 def base_name(path: str) -> str:
