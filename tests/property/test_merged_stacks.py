@@ -18,7 +18,7 @@ def test_each_stack_keeps_its_labels_and_equal_ones_are_one(chains, labels, data
     flat = [(c, p, f) for c, chain in enumerate(chains) for p, f in enumerate(chain)]
     stacks, _, of_chain = intern(*(np.array(each) for each in zip(*flat, strict=True)))
     chosen = data.draw(st.lists(st.integers(0, len(chains) - 1), max_size=12))
-    wanted = [tuple(l for f in reversed(chains[c]) if (l := labels[f]) >= 0) for c in chosen]
+    wanted = [tuple(labels[f] for f in reversed(chains[c]) if labels[f] >= 0) for c in chosen]
 
     merged, row = merge(stacks, np.array(labels), of_chain[np.array(chosen, np.int64)])
 

@@ -6,6 +6,7 @@ Stacks are paths of frames, the outermost first: ``main > train > decode``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from warpline.trace import MemorySource, Trace, TraceMeta
@@ -53,7 +54,7 @@ KERNELS = ((20, 26, "gemm", LAUNCH), (26, 27, "relu", LAUNCH), (27, 30, "copy", 
 
 def trace() -> Trace:
     """Return the whole recording."""
-    return Trace(MemorySource(tables(), TraceMeta(("run.warpline",), "hand-made")))
+    return Trace(MemorySource(tables(), TraceMeta((Path("run.warpline"),), "hand-made")))
 
 
 def tables() -> dict[str, Rows]:
@@ -83,7 +84,7 @@ def tables() -> dict[str, Rows]:
             **dict.fromkeys(("device_id", "context_id", "stream_id"), [0] * len(KERNELS)),
             "process_id": [0] * len(KERNELS),
             "correlation_id": list(range(len(KERNELS))),
-            **dict.fromkeys(("name", "short_name"), [row[2] for row in KERNELS]),
+            **{key: [row[2] for row in KERNELS] for key in ("name", "short_name")},
         },
         "api_call": {
             "start_ns": [MS * row[0] - 9 for row in KERNELS],

@@ -102,7 +102,7 @@ def test_recursion_counts_once_in_totals(trace):
 def test_threads_are_chosen_by_number_or_name(trace):
     assert choose(trace, "cpu", threads=["8"]).threads == (1,)
     assert choose(trace, "cpu", threads=["WORKER", "7"]).threads == (0, 1)
-    assert set(path[0] for path in stacks(trace, "cpu", threads=["worker"])) == {1}
+    assert {path[0] for path in stacks(trace, "cpu", threads=["worker"])} == {1}
     with pytest.raises(warpline.UsageError, match="no thread 'nobody'"):
         choose(trace, threads=["nobody"])
 
