@@ -101,6 +101,11 @@ enum class Kind : std::uint8_t {
   kGpuFault = 92,
   kPcSample = 93,
   kPcSampling = 94,
+  kCpuSample = 110,
+  kOsCallName = 130,
+    // The name of a function of the C library. The same number in all logs of a process. aux:
+    // [number] words: [zero][bytes][name]
+  kOsCall = 131,
   kLibraryCall = 140,
 };
 
@@ -2046,6 +2051,106 @@ struct PcSampling {
     dropped_samples = static_cast<std::uint64_t>(record[3]);
     non_user_samples = static_cast<std::uint64_t>(record[4]);
     is_buffer_full = static_cast<std::uint32_t>(bits_of<8>(record[5], 0));
+    return true;
+  }
+};
+
+// A thread was running; the period is the CPU time in ns that the sample stands for. Chains are
+// numbers of a Chain and a PythonChain of the process, 0: none. CPU 0xffffffff: unknown. Who
+// samples several threads writes a Thread record before those of each.
+struct CpuSample {
+  static constexpr Kind kKind = Kind::kCpuSample;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint64_t time_ns = 0;
+  std::uint32_t period = 0;
+  std::uint32_t cpu = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t python_chain = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(0);
+  }
+  constexpr std::size_t words() const {
+    return 5u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = std::uint64_t{period} | std::uint64_t{cpu} << 32;
+    room[3] = chain;
+    room[4] = python_chain;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    period = static_cast<std::uint32_t>(bits_of<32>(record[2], 0));
+    cpu = static_cast<std::uint32_t>(bits_of<32>(record[2], 32));
+    chain = static_cast<std::uint64_t>(record[3]);
+    python_chain = static_cast<std::uint64_t>(record[4]);
+    return true;
+  }
+};
+
+// A call of the C library that took at least as long as asked for, and in how many other calls of
+// its thread it was made. One whose thread ended in it returned nothing: 0.
+struct OsCall {
+  static constexpr Kind kKind = Kind::kOsCall;
+  static constexpr bool kIsCounted = true;
+  // number of a Chain
+  static constexpr std::uint8_t kHasChain = 1;
+  // number of a PythonChain
+  static constexpr std::uint8_t kHasPythonChain = 2;
+  static constexpr std::uint8_t kFlags = 3;
+
+  std::uint8_t flags = 0;
+  std::uint32_t os_function = 0;  // aux
+  std::uint32_t level = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::int64_t return_value = 0;
+  std::uint64_t chain = 0;  // kHasChain
+  std::uint64_t python_chain = 0;  // kHasPythonChain
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<16>(os_function) | fitted<16>(level) << 16);
+  }
+  constexpr std::size_t words() const {
+    return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+    room[3] = static_cast<std::uint64_t>(return_value);
+    std::uint64_t* at = room + 4;
+    if (has(kHasChain)) {
+      *at++ = chain;
+    }
+    if (has(kHasPythonChain)) {
+      *at++ = python_chain;
+    }
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    os_function = static_cast<std::uint32_t>(bits_of<16>(record[0], 0));
+    level = static_cast<std::uint32_t>(bits_of<16>(record[0], 16));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
+    return_value = static_cast<std::int64_t>(record[3]);
+    const std::uint64_t* at = record + 4;
+    if (has(kHasChain)) {
+      chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPythonChain)) {
+      python_chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };

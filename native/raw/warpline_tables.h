@@ -1412,10 +1412,127 @@ struct ColumnsOf<PcSamplingRow> {
   }
 };
 
+// A row of cpu_sample, made of a CpuSample record.
+struct CpuSampleRow {
+  using Record = raw::CpuSample;
+  static constexpr std::size_t kNumber = 17;
+  static constexpr std::string_view kTable = "cpu_sample";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
+  std::uint32_t period = 0;
+  std::uint32_t cpu = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    period = static_cast<std::uint32_t>(record.period);
+    cpu = static_cast<std::uint32_t>(record.cpu);
+  }
+};
+
+template <>
+struct ColumnsOf<CpuSampleRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const CpuSampleRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const CpuSampleRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const CpuSampleRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("cpu", [](const auto &in, const CpuSampleRow &row) {
+      return cpu_or_null(in, row.cpu);
+    });
+    visitor("cycles", [](const auto &in, const CpuSampleRow &row) {
+      return number(in, row.period);
+    });
+    visitor("period_ns", [](const auto &in, const CpuSampleRow &row) {
+      return number(in, row.period);
+    });
+    visitor("stack_id", [](const auto &in, const CpuSampleRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const CpuSampleRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const CpuSampleRow &row) {
+    return std::tuple(row_id(in, row.thread).value);
+  }
+};
+
+// A row of os_call, made of a OsCall record.
+struct OsCallRow {
+  using Record = raw::OsCall;
+  static constexpr std::size_t kNumber = 18;
+  static constexpr std::string_view kTable = "os_call";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int64_t return_value = 0;
+  std::uint32_t thread = 0;
+  std::int32_t function_name = -1;
+  std::uint32_t chain_number = 0;
+  std::uint16_t level = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    level = static_cast<std::uint16_t>(record.level);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    return_value = static_cast<std::int64_t>(record.return_value);
+  }
+};
+
+template <>
+struct ColumnsOf<OsCallRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const OsCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const OsCallRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const OsCallRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const OsCallRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("name_id", [](const auto &in, const OsCallRow &row) {
+      return text(in, row.function_name);
+    });
+    visitor("return_value", [](const auto &in, const OsCallRow &row) {
+      return number(in, row.return_value);
+    });
+    visitor("nesting_level", [](const auto &in, const OsCallRow &row) {
+      return number(in, row.level);
+    });
+    visitor("stack_id", [](const auto &in, const OsCallRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const OsCallRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const OsCallRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
 // A row of library_call, made of a LibraryCall record.
 struct LibraryCallRow {
   using Record = raw::LibraryCall;
-  static constexpr std::size_t kNumber = 17;
+  static constexpr std::size_t kNumber = 19;
   static constexpr std::string_view kTable = "library_call";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1502,6 +1619,8 @@ using AllRows = RowTypes<ApiCallRow,
                          UmGpuPageFaultRow,
                          PcSampleRow,
                          PcSamplingRow,
+                         CpuSampleRow,
+                         OsCallRow,
                          LibraryCallRow>;
 
 }  // namespace warpline

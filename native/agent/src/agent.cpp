@@ -21,6 +21,7 @@ WL_EXPORT void wl_agent_window_begin(void) {
   if (window_begin()) note_window(warpline::raw::Note::kSampleBegin, {});
 }
 WL_EXPORT void wl_agent_window_end(void) { window_end(); }
+WL_EXPORT void wl_agent_thread_begin(void) { meet_thread(); }
 WL_EXPORT uint64_t wl_agent_nvtx_bound(void) { return nvtx_bound(); }
 WL_EXPORT uint64_t wl_agent_records(void) { return recorded_events(); }
 

@@ -130,6 +130,12 @@ struct SampleConfig {
   bool any_domain = true;
 };
 
+// Calls of the C library: keys os_....
+struct OsCallConfig {
+  std::int64_t threshold_ns = 1000;          // shorter calls are not recorded
+  std::int64_t chains_from_ns = kNoChains;   // os_chains: calls that get backtraces
+};
+
 struct Config {
   bool nvtx = true;
   std::vector<std::string> collect;          // names of collectors
@@ -144,7 +150,9 @@ struct Config {
   CudaConfig cuda;
   CounterConfig counters;
   PcSamplingConfig pc_sampling;
+  OsCallConfig os_calls;
 
+  bool collects(std::string_view collector) const;
   bool is_domain_enabled(std::string_view name) const;
   bool is_capture_range(std::string_view name, std::string_view domain) const;
 };

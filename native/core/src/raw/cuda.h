@@ -218,6 +218,9 @@ class CudaDecoder {
   // The text of a CudaName record's number, -1 if there is none.
   int32_t text_of(uint32_t number) const { return number == 0 ? -1 : names_.get(number); }
 
+  // The chain of these numbers of a Chain and a PythonChain, of which 0 is none; 0 if no log has it.
+  uint32_t chain_of(uint64_t chain, uint64_t python_chain);
+
   // The number of the place of a record.
   template <typename Record>
   uint32_t place_of(const Record &record) {
@@ -241,6 +244,7 @@ class CudaDecoder {
 
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
+  bool on_os_call_name(const uint64_t *record, std::size_t words);
   bool on_counter_name(const uint64_t *record, std::size_t words);
   bool on_device_attribute(const uint64_t *record, std::size_t words);
 
@@ -259,6 +263,7 @@ class CudaDecoder {
   bool on(const raw::CudaClock &record);
   bool on(const raw::Collecting &record);
   bool on(const raw::PassClock &record);
+  bool on(const raw::OsCall &record);
 
   void add_target(const raw::Call &record, const ApiCallRow &call);
 
@@ -280,6 +285,7 @@ class CudaDecoder {
   const uint32_t *thread_ = nullptr;  // of the record that is being decoded
   uint64_t host_time_ = 0;
   CudaNumbers names_;
+  CudaNumbers os_functions_;  // texts
   CudaNumbers call_names_[3];  // unknown, driver, runtime
   std::array<RecentPlace, 64> recent_{};
 };

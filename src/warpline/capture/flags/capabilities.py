@@ -13,6 +13,8 @@ DEFAULT = ("cuda", "nvtx")
 # Collected in place of a timeline, never with -t.
 COUNTERS = "counters"
 PC_SAMPLES = "pc samples"
+# The collector of calls of the C library.
+OS_CALLS = "osrt"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (
@@ -33,7 +35,6 @@ NOT_YET = (
     "openxr",
     "openxr-annotations",
     "oshmem",
-    "osrt",
     "python-gil",
     "syscall",
     "tegra-accelerators",

@@ -37,6 +37,7 @@ EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
+_LONGEST_NS = 1_000_000_000_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
 
 # Sets of nsys have numbers or the names of chips: 0, gh100, ga10x-gfxt.
@@ -247,6 +248,11 @@ FLAGS = (
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
+    Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take at"
+         " least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
+    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and Python,"
+         " of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
+         values.number(0, _LONGEST_NS)),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
          " table op (functions-trace, functions-trace-shapes); the allocations of GPU memory, and"

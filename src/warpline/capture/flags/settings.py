@@ -14,10 +14,12 @@ from warpline.capture.flags.grammar import ForeignFlag
 from warpline.capture.session.agent_config import (
     CountersConfig,
     GraphTrace,
+    OsCallsConfig,
     PcSamplingConfig,
     WaitSource,
 )
 from warpline.capture.session.control import RangeMode
+from warpline.capture.session.preload import SHIM
 from warpline.capture.session.sampling import Sampling
 from warpline.counters import sampled_sets
 
@@ -107,6 +109,8 @@ class CaptureSettings:
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     pytorch: tuple[str, ...] = ()
     python_backtrace: dict[str, int] = field(default_factory=dict)
+    osrt_threshold: int = 1000
+    osrt_backtrace_threshold: int = 80_000
     gpu_health: float = 1.0
     gpu_metrics_devices: str = NONE
     gpu_metrics_set: str = sampled_sets.DEFAULT
@@ -172,6 +176,18 @@ class CaptureSettings:
             return None
         metrics = sampled_sets.sampled_set(self.gpu_metrics_set)
         return MetricsRequest(self.gpu_metrics_devices, metrics, self.gpu_metrics_frequency)
+
+    @property
+    def os_calls(self) -> OsCallsConfig | None:
+        """Which calls of the C library to record; None for none."""
+        if capabilities.OS_CALLS not in self.trace or not self.is_timeline:
+            return None
+        return OsCallsConfig(self.osrt_threshold, self.osrt_backtrace_threshold or None)
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Names of libraries, beside the agent, that the program is started with."""
+        return () if self.os_calls is None else (SHIM,)
 
     @property
     def mode(self) -> RangeMode:

@@ -290,6 +290,8 @@ def _config(
         collect=capabilities.collectors(settings.trace),
         counters=counters,
         pc_sampling=samples,
+        os_calls=settings.os_calls,
+        preload=settings.preload,
     )
 
 

@@ -299,6 +299,26 @@ class PcSamplingConfig:
 
 
 @dataclass(frozen=True)
+class OsCallsConfig:
+    """Which calls of the C library are recorded.
+
+    Attributes:
+        threshold_ns: Calls that take at least this long.
+        chains_ns: Calls that take at least this long have backtraces, native and Python; None: none.
+    """
+
+    threshold_ns: int
+    chains_ns: int | None = None
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("os_threshold", str(self.threshold_ns))]
+        if self.chains_ns is not None:
+            found.append(("os_chains", str(self.chains_ns)))
+        return found
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """Configuration of the agents.
 
@@ -315,6 +335,8 @@ class AgentConfig:
         collect: The collectors that run, besides NVTX and CUDA.
         counters: Which hardware counters are collected, in place of a timeline, or None.
         pc_sampling: How program counters are sampled, in place of a timeline, or None.
+        os_calls: Which calls of the C library are recorded, or None.
+        preload: Names of libraries beside the agent that programs are started with.
     """
 
     nvtx: bool = True
@@ -329,6 +351,8 @@ class AgentConfig:
     collect: tuple[str, ...] = ()
     counters: CountersConfig | None = None
     pc_sampling: PcSamplingConfig | None = None
+    os_calls: OsCallsConfig | None = None
+    preload: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -349,6 +373,8 @@ class AgentConfig:
             pairs += self.counters.pairs()
         if self.pc_sampling is not None:
             pairs += self.pc_sampling.pairs()
+        if self.os_calls is not None:
+            pairs += self.os_calls.pairs()
         pairs += [("collect", name) for name in self.collect]
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs

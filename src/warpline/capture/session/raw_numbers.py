@@ -141,6 +141,8 @@ ROW_TABLES: tuple[str, ...] = (
     "um_gpu_page_fault",
     "pc_sample",
     "pc_sampling",
+    "cpu_sample",
+    "os_call",
     "library_call",
 )
 
@@ -153,6 +155,8 @@ EVENT_TABLES: tuple[str, ...] = (
     "graph_launch",
     "profiled_kernel",
     "pc_sample",
+    "cpu_sample",
+    "os_call",
     "library_call",
 )
 
@@ -175,6 +179,7 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
 COLLECTORS: Mapping[str, str] = {
+    "osrt": "os_call",
     "cublas": "library_call",
     "cublas-verbose": "library_call",
     "cudnn": "library_call",
