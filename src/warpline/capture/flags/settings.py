@@ -20,7 +20,7 @@ from warpline.capture.session.agent_config import (
     WaitSource,
 )
 from warpline.capture.session.control import RangeMode
-from warpline.capture.session.preload import SHIM
+from warpline.capture.session.preload import LOADER, SHIM
 from warpline.capture.session.sampling import Sampling
 from warpline.counters import sampled_sets
 
@@ -233,7 +233,9 @@ class CaptureSettings:
     @property
     def preload(self) -> tuple[str, ...]:
         """Names of libraries, beside the agent, that the program is started with."""
-        return () if self.os_calls is None else (SHIM,)
+        shim = () if self.os_calls is None else (SHIM,)
+        # Programs may use MPI without CUDA and NVTX, which would load the agent.
+        return (*shim, LOADER) if capabilities.MPI in self.trace else shim
 
     @property
     def mode(self) -> RangeMode:
