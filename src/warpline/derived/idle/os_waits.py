@@ -5,7 +5,7 @@ Any of these on such a thread, for at least 50 us, is a wait:
 - A call that sleeps, waits for a lock, for another thread or process, or for I/O: an OS call, or a
   built-in function of Python as the framework records it.
 - Time off the CPU: from one context switch to the next. A thread that was switched off while it
-  could run was preempted, where that is recorded.
+  could run was preempted, where that is recorded; one whose stack ends in a sleep is asleep.
 - Time in which it waited for Python's global interpreter lock (GIL).
 - Without context switches, time without CPU samples of the thread, where at least five periods of
   its sampling passed.
