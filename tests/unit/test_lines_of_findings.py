@@ -75,6 +75,7 @@ def test_a_worker_that_sleeps_in_the_program_s_line_counts_but_not_one_without_w
     def waits(program: SampledProgram, at: float) -> None:
         program.os_call(at + 310, at + 910, "poll")
         program.batch(at + 915)
+        program.seen(at, at + 990, program.stack(QUEUE), 1)  # a thread of a library
         program.seen(at, at + 300, program.stack(MAIN, QUEUE), 2)
         program.seen(at + 300, at + 910, program.stack(MAIN, DECODE), 2)
         program.seen(at + 910, at + 1000, program.stack(MAIN, QUEUE), 2)
@@ -149,7 +150,10 @@ def test_workers_without_a_core() -> None:
         program.runs(at + 310, at + 500, program.stack(MAIN, DECODE), 2)
         program.runs(at + 800, at + 910, program.stack(MAIN, DECODE), 2)
     claim = found(program.trace())["input-bound"].claim
-    assert " For 47.2% of it, workers could run but are not scheduled: too few CPU cores." in claim
+    assert (
+        " For 47.2% of the stall, workers could run but are not scheduled: too few CPU cores."
+        in claim
+    )
 
 
 def test_a_wait_for_the_disk_is_named_page_faults() -> None:

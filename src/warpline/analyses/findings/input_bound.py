@@ -100,7 +100,7 @@ def input_bound(run: Run) -> list[Finding]:
             f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time"
             f"{_mostly(loads)}",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
-            f" or prepares data{functions}.{_doing(loads)}{where}",
+            f" or prepares data{functions}.{where}{_doing(loads)}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits), *_samples(loads)),
             (_FIX_TRAINING if is_training(run.trace) else _FIX) + line_hint(run.trace),
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
@@ -132,7 +132,7 @@ def _doing(loads: Loading | None) -> str:
     said = loads.lines.shared("the stall")
     if loads.preempted_ns >= _LEAST_PREEMPTED * loads.lines.ns > 0:
         share = format_ratio(loads.preempted_ns / loads.lines.ns)
-        said += f" For {share} of it, workers could run but are not scheduled: too few CPU cores."
+        said += f" For {share} of the stall, workers could run but are not scheduled: too few CPU cores."
     if loads.off_cpu:
         are = "is" if loads.off_cpu == 1 else "are"
         workers = plural(loads.workers, "worker process", "worker processes")

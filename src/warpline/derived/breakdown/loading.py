@@ -41,7 +41,7 @@ class Loading(NamedTuple):
             are at work at a time.
         preempted_ns: Time in which threads that prepare data could run but were not scheduled.
         workers: Number of processes that prepare data.
-        off_cpu: Number of these that are off the CPU for most of the stall.
+        off_cpu: Number of these that are blocked for most of the stall.
     """
 
     lines: Lines
@@ -96,10 +96,12 @@ def _while(state: State, trace: Trace, times: Grouped) -> Grouped:
 
 
 def _workers(trace: Trace, others: I64, times: Grouped, stall_ns: int) -> tuple[int, int]:
-    """Return how many processes that launch nothing prepare data, and how many are off the CPU."""
+    """Return how many processes that launch nothing prepare data, and how many are blocked."""
     process, count = process_of_threads(trace), trace.row_count("process")
-    ran = _while(State.RUNNING, trace, times)
-    in_stall = np.bincount(process[ran.group], ran.end_ns - ran.start_ns, count)
+    in_stall = np.zeros(count)
+    for state in (State.RUNNING, State.RUNNABLE):  # a preempted worker has work
+        part = _while(state, trace, times)
+        in_stall += np.bincount(process[part.group], part.end_ns - part.start_ns, count)
     low, high = trace.span()
     ever = _while(State.RUNNING, trace, _repeated(np.array([low]), np.array([high]), others))
     overall = np.bincount(process[ever.group], ever.end_ns - ever.start_ns, count)
