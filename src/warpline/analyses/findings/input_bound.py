@@ -132,7 +132,8 @@ def _doing(loads: Loading | None) -> str:
     said = loads.lines.shared("the stall")
     if loads.preempted_ns >= _LEAST_PREEMPTED * loads.lines.ns > 0:
         share = format_ratio(loads.preempted_ns / loads.lines.ns)
-        said += f" For {share} of the stall, workers could run but are not scheduled: too few CPU cores."
+        said += f" For {share} of the stall, workers could run but are not scheduled:"
+        said += " too few CPU cores."
     if loads.off_cpu:
         are = "is" if loads.off_cpu == 1 else "are"
         workers = plural(loads.workers, "worker process", "worker processes")
