@@ -175,8 +175,12 @@ static void threads(void) {
   say("threads", 200);
 }
 
-__attribute__((constructor)) static void begin(void) { usleep(kMs); }
-__attribute__((destructor)) static void end(void) { usleep(kMs); }
+static void nap_early(void) {
+  const struct timespec time = {0, 1000000};
+  nanosleep(&time, NULL);
+}
+__attribute__((constructor)) static void begin(void) { nap_early(); }
+__attribute__((destructor)) static void end(void) { nap_early(); }
 
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "";

@@ -58,7 +58,9 @@ NOTHING = "none"
 ALIASES = {"cuda-sw": "cuda"}  # nsys names without a difference here
 KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
-WHY_NOT = f"this version records only {' and '.join(name.upper() for name in COLLECTED)}"
+_UPPER = [name.upper() for name in COLLECTED]
+WHY_NOT = f"this version records only {', '.join(_UPPER[:-1])} and {_UPPER[-1]}"
+HINT = f"use {', '.join(COLLECTED[:-1])} or {COLLECTED[-1]}"
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:
