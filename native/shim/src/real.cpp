@@ -5,20 +5,36 @@
 #include <initializer_list>
 
 namespace warpline::shim {
+namespace {
 
-// Of several versions of a function, dlsym finds the one that programs are linked with today. Before
-// version 2.34 of the C library, threads and real-time functions are in libraries that the program may
-// have loaded for itself only.
+void* find_in(const char* library, const char* symbol) noexcept {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = dlsym(handle, symbol);
+  dlclose(handle);
+  return found;
+}
+
+}  // namespace
+
 void* find_real(const char* symbol) noexcept {
-  if (void* found = dlsym(RTLD_NEXT, symbol)) return found;
-  for (const char* library : {"libpthread.so.0", "librt.so.1"}) {
-    void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) continue;
-    void* found = dlsym(handle, symbol);
-    dlclose(handle);
-    if (found != nullptr) return found;
+  void* next = dlsym(RTLD_NEXT, symbol);
+  if (next == nullptr) {
+    // Before version 2.34 of the C library, threads and real-time functions are in libraries that the
+    // program may have loaded for itself only.
+    for (const char* library : {"libpthread.so.0", "librt.so.1"}) {
+      if (void* found = find_in(library, symbol)) return found;
+    }
+    return nullptr;
   }
-  return nullptr;
+  // Before 2.36, RTLD_NEXT finds the oldest version of a function, such as the condition variables of 2.2.5;
+  // a library itself gives the one that programs are linked with today. Most are in the C library, and asking
+  // where another lies takes longer.
+  if (next == find_in("libc.so.6", symbol)) return next;
+  Dl_info library;
+  if (dladdr(next, &library) == 0 || library.dli_fname == nullptr) return next;
+  void* newest = find_in(library.dli_fname, symbol);
+  return newest == nullptr ? next : newest;
 }
 
 }  // namespace warpline::shim
