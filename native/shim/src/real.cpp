@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <initializer_list>
+
+extern "C" decltype(dlvsym) dlvsym __attribute__((weak));  // other C libraries have none
 
 namespace warpline::shim {
 namespace {
@@ -35,6 +38,18 @@ void* find_real(const char* symbol) noexcept {
   if (dladdr(next, &library) == 0 || library.dli_fname == nullptr) return next;
   void* newest = find_in(library.dli_fname, symbol);
   return newest == nullptr ? next : newest;
+}
+
+void* find_real_early(const char* symbol) noexcept {
+#if defined(__x86_64__)
+  // The one family whose oldest version does something else with the same memory.
+  constexpr char kCondition[] = "pthread_cond_";
+  if (dlvsym != nullptr && std::strncmp(symbol, kCondition, sizeof kCondition - 1) == 0) {
+    if (void* found = dlvsym(RTLD_NEXT, symbol, "GLIBC_2.3.2")) return found;
+  }
+#endif
+  void* next = dlsym(RTLD_NEXT, symbol);
+  return next == nullptr ? find_real(symbol) : next;
 }
 
 }  // namespace warpline::shim
