@@ -14,7 +14,7 @@ _EVENTS = "GPU timestamps of CUDA events are not recorded"
 _MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
-_OS_CALLS = "operating system calls are not recorded"
+_SYSTEM_CALLS = "system calls are not recorded; -t osrt records calls of the C library"
 _PYTHON = "Python samples are not recorded; use python -m warpline.annotate for function ranges"
 _STORAGE = "storage metrics are not recorded"
 _GRAPHICS = "graphics APIs are not recorded"
@@ -69,12 +69,8 @@ _NOT_COLLECTED = {
         "ib-switch-metrics-nic-device",
         "nic-metrics",
     ),
-    _OS_CALLS: (
-        "osrt-backtrace-depth",
-        "osrt-backtrace-stack-size",
-        "osrt-file-access",
-        "syscall",
-    ),
+    _SYSTEM_CALLS: ("syscall",),
+    "files of calls are not recorded": ("osrt-file-access",),
     _PYTHON: (
         "dask",
         "python-functions-trace",
@@ -133,6 +129,9 @@ _NOT_COLLECTED = {
 _IGNORED = {
     "after-collection-start": "run the command from the program",
     "cuda-trace-scope": "all recorded processes are traced",
+    "osrt-backtrace": "use --osrt-backtrace-threshold",
+    "osrt-backtrace-depth": "backtraces have up to 64 native and 128 Python frames",
+    "osrt-backtrace-stack-size": "the whole stack is read",
     "flush-on": "use --cuda-flush-interval",
     "flush-on-cudaprofilerstop": "use --cuda-flush-interval",
     "after-report-ready": "run the command after warpline profile",
