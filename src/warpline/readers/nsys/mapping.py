@@ -42,6 +42,7 @@ from warpline.readers.nsys.fields import (
     process,
     required,
     sampled_at,
+    sampling_period,
     stack,
     thread,
 )
@@ -330,6 +331,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "cpu": number("cpu"),
                 "state": label("threadState"),
                 "cycles": number("cpuCycles"),
+                "period_ns": sampling_period(),
                 "stack_id": stack("id", SAMPLE_CHAINS),
             },
         ),
