@@ -11,7 +11,6 @@ from warpline.capture.flags.grammar import ForeignFlag
 
 _CPU = "CPU events and counters are not recorded; use --sample and --cpuctxsw"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"
-_MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
 _OS_CALLS = "operating system calls are not recorded"
@@ -46,7 +45,6 @@ _NOT_COLLECTED = {
         "show-source-info",
     ),
     _EVENTS: ("cuda-event-trace",),
-    _MPI: ("mpi-impl",),
     _GPU: (
         "gpu-video-device",
         "gpu-video-devices",
@@ -133,6 +131,7 @@ _NOT_COLLECTED = {
 _IGNORED = {
     "after-collection-start": "run the command from the program",
     "cuda-trace-scope": "all recorded processes are traced",
+    "mpi-impl": "-t mpi records any implementation",
     "flush-on": "use --cuda-flush-interval",
     "flush-on-cudaprofilerstop": "use --cuda-flush-interval",
     "after-report-ready": "run the command after warpline profile",
