@@ -11,7 +11,6 @@ from warpline.capture.flags.grammar import ForeignFlag
 
 _CPU = "CPU events and counters are not recorded; use --sample and --cpuctxsw"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"
-_MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
 _SYSTEM_CALLS = "system calls are not recorded; -t osrt records calls of the C library"
@@ -46,7 +45,6 @@ _NOT_COLLECTED = {
         "show-source-info",
     ),
     _EVENTS: ("cuda-event-trace",),
-    _MPI: ("mpi-impl",),
     _GPU: (
         "gpu-video-device",
         "gpu-video-devices",
@@ -132,6 +130,7 @@ _IGNORED = {
     "osrt-backtrace": "use --osrt-backtrace-threshold",
     "osrt-backtrace-depth": "backtraces have up to 64 native and 128 Python frames",
     "osrt-backtrace-stack-size": "the whole stack is read",
+    "mpi-impl": "-t mpi records any implementation",
     "flush-on": "use --cuda-flush-interval",
     "flush-on-cudaprofilerstop": "use --cuda-flush-interval",
     "after-report-ready": "run the command after warpline profile",

@@ -131,9 +131,17 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     if evidence.settings.os_calls is not None:
         return Reason("the agent could not be loaded", "run warpline doctor")
     trace = evidence.settings.trace
-    wanted = [name.upper() for name in capabilities.DEFAULT if name in trace] or ["CUDA"]
+    wanted = [name.upper() for name in capabilities.DEFAULT if name in trace]
+    if not wanted:
+        return _no_calls(trace)
     hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
+
+
+def _no_calls(trace: tuple[str, ...]) -> Reason:
+    """Only libraries are traced, and no call of one was recorded."""
+    wanted = " or ".join(capabilities.collectors(trace))
+    return Reason(f"no call of {wanted} was recorded", "see docs/library-calls.md for the limits")
 
 
 def _no_cupti(evidence: Evidence) -> Reason | None:
@@ -143,7 +151,10 @@ def _no_cupti(evidence: Evidence) -> Reason | None:
 
 def _no_cuda(evidence: Evidence) -> Reason | None:
     """Only CUDA is traced, and no process called it."""
-    wants_more = capabilities.collected(evidence.settings.trace) != ["cuda"]
+    trace = evidence.settings.trace
+    if not {*capabilities.DEFAULT, capabilities.OS_CALLS} & {*trace}:
+        return _no_calls(trace)
+    wants_more = {"nvtx", capabilities.OS_CALLS} & {*capabilities.collected(trace)}
     if wants_more or evidence.counters.cuda_bound:
         return None
     return Reason("no process called CUDA", _CUDA_HINT)
