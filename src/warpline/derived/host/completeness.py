@@ -10,11 +10,11 @@ from warpline.ops.arrays import BoolArray
 from warpline.ops.stacks import ancestor
 from warpline.trace import Trace
 
-# The first functions of processes and threads, of the C library, musl, and Python.
+# Plain names of the first functions of processes and threads, of glibc, musl and Python.
 _FIRST = frozenset(
     (
-        *("start", "start_c", "dl_start_user", "libc_start_main", "libc_start_main_impl"),
-        *("libc_start_call_main", "start_main", "clone", "clone3", "start_thread", "thread_start"),
+        *("start", "start_c", "dl_start_user", "start_main", "start_main_impl", "start_call_main"),
+        *("start_main_stage2", "clone", "clone3", "start_thread", "thread_start"),
         *("<module>", "_bootstrap"),
     )
 )
