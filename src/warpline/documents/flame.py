@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpline.derived.flame.call_tree import function_sums
-from warpline.derived.flame.profiles import profile
+from warpline.derived.flame.profiles import LabelKind, profile
 from warpline.derived.flame.weighted import MEANINGS, TITLES, Choice
 from warpline.ops.arrays import I64
 from warpline.result import Document, Field, Numbers, Result, document_of
@@ -23,6 +23,7 @@ _SUM_FIELDS = (
 )
 _FIELDS = (
     Field("function", Unit.NONE, "Function, kernel or OS call.", "Function"),
+    Field("kind", Unit.NONE, "What it is: Python, native, kernel, GPU, OS or other.", "Kind"),
     Field("module", Unit.NONE, "Python file or library.", "Module"),
     Field("self_ns", Unit.NS, "Time in the function itself.", "Self"),
     Field("self_ratio", Unit.RATIO, "Share of the total time.", "Self (%)", 100, 1),
@@ -30,6 +31,14 @@ _FIELDS = (
     Field("total_ratio", Unit.RATIO, "Share of the total time.", "Total (%)", 100, 1),
     Field("stacks", Unit.COUNT, "Number of stacks that end in the function.", "Stacks"),
 )
+_KINDS = {
+    LabelKind.OTHER: "other",
+    LabelKind.NATIVE: "native",
+    LabelKind.KERNEL: "kernel",
+    LabelKind.PYTHON: "Python",
+    LabelKind.GPU: "GPU",
+    LabelKind.OS: "OS",
+}
 
 
 def document(trace: Trace, choice: Choice) -> Document:
@@ -59,6 +68,7 @@ def document(trace: Trace, choice: Choice) -> Document:
         _FIELDS,
         {
             "function": column_of([found.labels.name[label] for label in rows]),
+            "kind": column_of([_KINDS[LabelKind(found.labels.kind[label])] for label in rows]),
             "module": column_of([found.labels.module[label] or None for label in rows]),
             "self_ns": Numbers(sums.self_ns),
             "self_ratio": ratio(sums.self_ns),

@@ -35,5 +35,6 @@ def content(trace: Trace, choice: Choice, tables: Sequence[Block]) -> FlameConte
             if len(tree) or of == choice.of:
                 views.append(FlameView(of, tree, profile(trace, own).labels, threads))
             advance(1)
-    notes = [f"{each[:1].upper()}{each[1:]}." for each in dict.fromkeys(warnings_of(trace))]
+    warnings = (each.rstrip(".") for each in dict.fromkeys(warnings_of(trace)))
+    notes = [f"{each[:1].upper()}{each[1:]}." for each in warnings]
     return FlameContent(source_name(trace.meta.paths), notes, views, choice, tables)

@@ -21,7 +21,7 @@ from warpline.presentation.blocks import (
 from warpline.result import Document, Result
 from warpline.units import Unit, format_ns, format_value, plural
 
-_MOST = 15
+_MOST, _MOST_CALLERS = 15, 8
 _HEADINGS = ("self", "share", "total", "share", "stacks")
 # What a stack is of each kind.
 _NOUNS = {"gpu": "GPU operation", "offcpu": "pause", "os": "OS call"}
@@ -44,7 +44,12 @@ def _blocks(document: Document) -> Iterator[Block]:
     tables = {section.name: section for section in document.sections if isinstance(section, Result)}
     (total,) = _records(tables["flame_sum"])
     yield Head(document.title, "", _verdict(total), tables["flame_sum"].notes[0])
-    yield _functions(tables["flame_functions"])
+    records = _records(tables["flame_functions"])
+    title = tables["flame_functions"].title
+    yield _functions(title, [record for record in records if record["self_ns"]])
+    callers = _callers(records)
+    if callers:
+        yield _functions("Python functions, with what they called", callers, is_whole=False)
     yield Commands((_OF_ALL,), "next")
 
 
@@ -59,10 +64,25 @@ def _verdict(total: Record) -> str:
     return f"{total['title']}: {format_ns(total['total_ns'])} in {count} of {threads}."
 
 
-def _functions(table: Result) -> Section:
-    """Return the functions with the longest self time."""
-    records = _records(table)
-    shown = [record for record in records if record["self_ns"]][:_MOST] or records[:_MOST]
+def _callers(records: Sequence[Record]) -> list[Record]:
+    """Return the Python functions that called others, the longest total time first."""
+    found = [
+        record
+        for record in records
+        if record["kind"] == "Python" and record["total_ns"] > record["self_ns"]
+    ]
+    return sorted(found, key=lambda record: -record["total_ns"])
+
+
+def _functions(title: str, records: Sequence[Record], *, is_whole: bool = True) -> Section:
+    """Return a table of functions.
+
+    Args:
+        title: Its title.
+        records: The functions, the most important first.
+        is_whole: Whether the self time of those that are not shown is told.
+    """
+    shown = records[: _MOST if is_whole else _MOST_CALLERS]
     rows = tuple(_row(record) for record in shown)
     columns = [Column("function", fit=Fit.CUT)]
     for place, heading in enumerate(_HEADINGS, 1):
@@ -72,9 +92,9 @@ def _functions(table: Result) -> Section:
     rest = records[len(shown) :]
     if rest:
         own = format_ns(sum(record["self_ns"] for record in rest))
-        more = f"{plural(len(rest), 'more function')} with {own} of self time."
-        blocks.append(Line(more, is_faint=True))
-    return Section(table.title, tuple(blocks))
+        time = f" with {own} of self time" if is_whole else ""
+        blocks.append(Line(f"{plural(len(rest), 'more function')}{time}.", is_faint=True))
+    return Section(title, tuple(blocks))
 
 
 def _row(record: Record) -> Row:

@@ -162,7 +162,9 @@ def _texts(trace: Trace, ids: I64) -> list[str]:
 
 
 def _unresolved(module: str) -> str:
-    return f"[{base_name(module)}]" if module else UNKNOWN_CODE
+    """Return the name of code without a symbol: its library in brackets, as perf shows it."""
+    name = base_name(module)
+    return name if name.startswith("[") else f"[{name}]" if name else UNKNOWN_CODE
 
 
 def base_name(path: str) -> str:

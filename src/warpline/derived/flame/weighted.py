@@ -13,8 +13,8 @@ from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.errors import MissingTableError, UsageError
 from warpline.frozen import frozen
-from warpline.ops.arrays import I32, I64
-from warpline.ops.group import distinct_values
+from warpline.ops.arrays import I32, I64, BoolArray
+from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.tree import nest
 from warpline.presentation.kernel_names import short_names
 from warpline.schema.labels import COPY_KINDS
@@ -167,10 +167,29 @@ def _off_cpu(trace: Trace) -> Weighted:
     states = thread_states(trace)
     off = np.flatnonzero((states.state == State.RUNNABLE) | (states.state == State.BLOCKED))
     name, leaves = states.name[off], (*states.names, _RUNNABLE)
-    leaf = np.where(states.state[off] == State.RUNNABLE, len(states.names), name)
+    stack = states.stack_id[off]
+    is_frame = _is_innermost(trace, stack, name, states.names)
+    leaf = np.where(is_frame, _NONE, name)
+    leaf = np.where(states.state[off] == State.RUNNABLE, len(states.names), leaf).astype(np.int32)
     start, end = states.start_ns[off], states.end_ns[off]
-    leaf = leaf.astype(np.int32)
-    return Weighted(start, states.thread_id[off], states.stack_id[off], leaf, end - start, leaves)
+    return Weighted(start, states.thread_id[off], stack, leaf, end - start, leaves)
+
+
+def _is_innermost(trace: Trace, stack: I32, name: I32, names: tuple[str, ...]) -> BoolArray:
+    """Return whether a name is that of the innermost frame of its stack."""
+    rows = np.flatnonzero((stack >= 0) & (name >= 0))
+    found = np.zeros(len(stack), np.bool_)
+    if len(rows):
+        frame = trace.columns("stack", "frame_id")["frame_id"].values[stack[rows]]
+        symbol = trace.columns("frame", "symbol_id")["symbol_id"].values[frame]
+        pairs = factorize_rows(symbol, name[rows])
+        texts = trace.strings.texts(symbol[pairs.first].tolist())
+        same = [
+            names[at] == text
+            for at, text in zip(name[rows][pairs.first].tolist(), texts, strict=True)
+        ]
+        found[rows] = np.array(same, np.bool_)[pairs.codes]
+    return found
 
 
 def _gpu(trace: Trace) -> Weighted:

@@ -144,6 +144,15 @@ def constant(value: int) -> Field:
     return Field(load)
 
 
+def constant_text(text: bytes) -> Field:
+    """Return the same text in every row."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        return make_column(spec, np.full(len(table), reading.names.pool.intern(text), np.int32))
+
+    return Field(load)
+
+
 def name(*sources: str) -> Field:
     """Return a text by its StringIds id, from the first of the source columns that exists."""
 

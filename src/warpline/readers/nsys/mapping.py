@@ -25,6 +25,7 @@ from warpline.readers.nsys.fields import (
     code_kind,
     coded_number,
     constant,
+    constant_text,
     flag,
     inline,
     label,
@@ -45,7 +46,13 @@ from warpline.readers.nsys.fields import (
     stack,
     thread,
 )
-from warpline.readers.nsys.identity import CPU_FAULTS, GPU_FAULTS, NO_ID, OS_TRACE_BEGAN
+from warpline.readers.nsys.identity import (
+    CPU_FAULTS,
+    GPU_FAULTS,
+    LIBRARY_TABLES,
+    NO_ID,
+    OS_TRACE_BEGAN,
+)
 from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, wait_kind
 
@@ -304,6 +311,15 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
             },
             _rows_without("OSRT_API", *OS_TRACE_BEGAN),
         ),
+    ),
+    "library_call": tuple(
+        Mapped(
+            "library_call",
+            source,
+            {**_CALL, "library_id": constant_text(library), "name_id": name(column)},
+            _rows_with(source, "end"),  # MPI calls that never returned have no end
+        )
+        for source, (library, column) in LIBRARY_TABLES.items()
     ),
     "cpu_sample": (
         Mapped(
