@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import raw_logs
 
 import warpline
 from warpline import native
+from warpline.capture.session.agent_config import AgentConfig
 from warpline.trace import Trace
 
 pytestmark = pytest.mark.skipif(native.core() is None, reason="needs the native core")
@@ -130,6 +132,29 @@ def test_threads_and_forks(profile: Profile) -> None:
     processes = trace["library_call"].group_by("process_id").len()["len"].sort().to_list()
     assert processes == [1, 203]
     assert trace["library_call"]["thread_id"].n_unique() == 6
+
+
+def test_mpi_is_recorded_without_cuda(profile: Profile) -> None:
+    trace = profile("mpi", "gemm", 1, trace="mpi")
+    assert names(trace) == {"MPI_Send": 1}
+    assert trace["library_call"]["library"].to_list() == ["MPI"]
+
+
+def test_a_runtime_of_openmp_tells_of_its_regions(profile: Profile) -> None:
+    calls = profile("openmp", trace="openmp")["library_call"]
+    assert set(calls["library"]) == {"OpenMP"}
+    expected = ["Parallel", "Loop", "Critical wait", "Barrier", "Task"]
+    assert calls["name"].to_list() == expected  # by start
+    spans = {name: (start, end) for name, start, end in calls["name", "start_ns", "end_ns"].rows()}
+    assert spans["Parallel"][1] >= spans["Barrier"][1] >= spans["Task"][1]
+    assert spans["Loop"][1] >= spans["Critical wait"][1]
+    assert calls["return_value"].null_count() == 5
+
+
+def test_the_users_own_openmp_tool_is_the_first(tmp_path: Path) -> None:
+    made = raw_logs.make_session(tmp_path / "run.raw", AgentConfig(collect=("openmp",)))
+    variables = made.variables(Path("/agent.so"), {"OMP_TOOL_LIBRARIES": "/own.so"})
+    assert variables["OMP_TOOL_LIBRARIES"] == "/own.so:/agent.so"
 
 
 def test_the_libraries_own_calls_and_others_are_left_alone(built: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from support.idle_programs import DEVICE, PINNED, TO_DEVICE, US, Program
 
 PYTHON, NATIVE = 3, 1
-RUNNING, BLOCKED = 1, 2  # states of threads: running, interruptible
+RUNNING, BLOCKED, UNINTERRUPTIBLE = 1, 2, 3  # states of threads
 HOLDING, WAITING = 1, 2  # the GIL
 Place = tuple[str, str, int]  # function, file, line
 MAIN: Place = ("train", "/home/me/train.py", 88)

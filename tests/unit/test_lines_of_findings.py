@@ -8,6 +8,7 @@ from support.sampled_programs import (
     HOLDING,
     MAIN,
     RUNNING,
+    UNINTERRUPTIBLE,
     WAITING,
     SampledProgram,
 )
@@ -53,9 +54,8 @@ def decodes_in_workers(program: SampledProgram, at: float) -> None:
 def test_input_bound_names_the_line_of_the_worker() -> None:
     item = found(made(decodes_in_workers, workers=2))["input-bound"]
     assert item.title.endswith(", mostly for decode_jpeg (dataset.py:41)")
-    assert " 85.3% of the stall is in decode_jpeg (dataset.py:41), 14.7% collate (dataset.py:60)." in (
-        item.claim
-    )
+    lines = "85.3% of the stall is in decode_jpeg (dataset.py:41), 14.7% collate (dataset.py:60)"
+    assert f" {lines}." in item.claim
     assert " 1 of 2 worker processes is off the CPU for most of it." in item.claim
     assert item.evidence[1].table == "cpu_sample"
     assert item.saving_ns
@@ -120,6 +120,16 @@ def test_a_switch_with_a_stack_names_its_line() -> None:
 
     item = found(made(sleeps))["os-wait"]
     assert "500 us per step in time.sleep (train.py:88)." in item.claim
+
+
+def test_a_wait_for_the_disk_is_named_page_faults() -> None:
+    def touches(program: SampledProgram, at: float) -> None:
+        program.switch(at + 400, runs=False, state=UNINTERRUPTIBLE, stack_id=program.stack(MAIN))
+        program.switch(at + 900, runs=True)
+        program.runs(at, at + 400, program.stack(MAIN))
+
+    claim = found(made(touches))["os-wait"].claim
+    assert "500 us per step in page faults (train.py:88)." in claim
 
 
 def test_the_gil_and_its_holder() -> None:
@@ -198,6 +208,34 @@ def test_a_slow_function_between_launches() -> None:
     assert first.evidence[0].table == "cpu_sample"
     assert first.saving_ns
     assert not any("CPU gaps leave" in item.title for item in findings)
+
+
+def test_slow_steps_name_the_line_that_makes_them_slow() -> None:
+    save = ("save", "/home/me/train.py", 70)
+    program = SampledProgram()
+    at = 0.0
+    for number in range(STEPS):
+        is_slow = number in (5, 8)
+        length = 2000 if is_slow else 400
+        program.launch(at, at + 10, at + 150)
+        program.launch(at + 20, at + 150, at + 300)
+        program.runs(at + 30, at + 390, program.stack(MAIN))
+        if is_slow:
+            program.runs(at + 390, at + 1990, program.stack(MAIN, save))
+        owner = {"process_id": 0, "thread_id": 0, "style": 0}
+        program.add("range", at, at + length, name=f"step_{number}", **owner)
+        at += length
+    claim = found(program.trace())["step-jitter"].claim
+    assert "save (train.py:70) 1.60 ms" in claim
+
+
+def test_synchronization_names_its_line() -> None:
+    def reads(program: SampledProgram, at: float) -> None:
+        program.call(at + 310, at + 700, "cudaStreamSynchronize_v3020")
+        program.seen(at + 310, at + 700, program.stack(MAIN, COLLATE))
+
+    claim = found(made(reads))["host-sync"].claim
+    assert " 100.0% of that is in collate (dataset.py:60)." in claim
 
 
 def test_native_functions_of_a_python_program_are_not_lines() -> None:

@@ -1,4 +1,4 @@
-// A program that uses the stand-ins of cuBLAS and cuDNN.
+// A program that uses the stand-ins of cuBLAS, cuDNN and MPI.
 //
 //     library_app LIBCUDA COMMAND...
 //
@@ -11,6 +11,9 @@
 //     throw              an exception through a call
 //     nested             a call within a call
 //     cudnn              two calls of cuDNN, of which the second fails
+//     mpi                MPI_Send
+//     openmp             what a runtime of OpenMP does: finds the tool, and tells it of a parallel region
+//                        with a loop, a barrier, a critical section and a task
 //     symbol FILE        a function that dlsym returns
 //     module FILE        a module that is loaded now and uses the library
 //     threads T N        N GEMMs in each of T threads
@@ -50,6 +53,7 @@ int cublasLtMatmul(void*, const void*, const void*, const void*, const void*, co
                    std::size_t, void*);
 int cudnnCreate(void**);
 int cudnnConvolutionForward(void*);
+int MPI_Send(const void*, int, void*, int, int, void*);
 }
 
 namespace {
@@ -98,6 +102,58 @@ void mix() {
 
 struct Thrown {};
 
+using Callback = void (*)();
+Callback g_callbacks[64];
+
+int set_callback(int which, Callback callback) {
+  g_callbacks[which] = callback;
+  return 5;
+}
+Callback look_up(const char* name) {
+  return std::string(name) == "ompt_set_callback" ? reinterpret_cast<Callback>(set_callback) : nullptr;
+}
+
+template <class... Arguments>
+void tell(int which, Arguments... arguments) {
+  check(g_callbacks[which] != nullptr, "callback");
+  reinterpret_cast<void (*)(Arguments...)>(g_callbacks[which])(arguments...);
+}
+
+void run_openmp() {
+  const char* libraries = std::getenv("OMP_TOOL_LIBRARIES");
+  if (libraries == nullptr) return;
+  const std::string all = libraries;
+  void* library = dlopen(all.substr(all.rfind(':') + 1).c_str(), RTLD_LAZY);
+  check(library != nullptr, "OMP_TOOL_LIBRARIES");
+  struct Tool {
+    int (*initialize)(Callback (*)(const char*), int, std::uint64_t*);
+    void (*finalize)(std::uint64_t*);
+    std::uint64_t data;
+  };
+  auto* start = reinterpret_cast<Tool* (*)(unsigned, const char*)>(dlsym(library, "ompt_start_tool"));
+  Tool* tool = start(201811, "stand-in");
+  if (tool == nullptr) return;
+  check(tool->initialize(look_up, 0, &tool->data) != 0, "initialize");
+  const void* none = nullptr;
+  std::uint64_t parallel = 0, own = 0, task = 0;
+  tell(3, &own, none, &parallel, 2u, 0, none);
+  tell(20, 1, 1, &parallel, &own, std::uint64_t{10}, none);
+  tell(26, 5, 0u, 0u, std::uint64_t{1}, none);
+  tell(27, 5, std::uint64_t{1}, none);
+  tell(20, 1, 2, &parallel, &own, std::uint64_t{10}, none);
+  tell(16, 3, 1, &parallel, &own, none);
+  tell(5, &own, none, &task, 4, 0, none);
+  tell(6, &own, 7, &task);
+  tell(6, &task, 1, &own);
+  tell(16, 3, 2, &parallel, &own, none);
+  std::thread([&] {
+    tell(16, 9, 1, &parallel, &own, none);  // idle: no call
+    tell(16, 9, 2, &parallel, &own, none);
+  }).join();
+  tell(4, &parallel, &own, 0, none);
+  tool->finalize(&tool->data);
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -132,6 +188,10 @@ int main(int count, char** words) {
     } else if (command == "cudnn") {
       void* handle = nullptr;
       check(cudnnCreate(&handle) == 0 && cudnnConvolutionForward(handle) == 8, "cudnn");
+    } else if (command == "mpi") {
+      check(MPI_Send(nullptr, 3, nullptr, 0, 0, nullptr) == 0, "MPI_Send");
+    } else if (command == "openmp") {
+      run_openmp();
     } else if (command == "symbol") {
       void* library = dlopen((*next++).c_str(), RTLD_NOW);
       check(library != nullptr && dlsym(library, "cublasNowhere") == nullptr, "dlsym of nothing");

@@ -17,6 +17,7 @@ constexpr std::string_view kIdle[] = {
 constexpr std::string_view kFiles[] = {
     "libcublas", "libcudnn", "libcufft",  "libcusolver", "libcusparse", "libnccl",
     "libnvjpeg", "libmpi",   "libpmpi",   "libmpich",    "libopen-pal", "libopen-rte",
+    "libwarpline_",
 };
 
 bool is_capital(char symbol) noexcept { return symbol >= 'A' && symbol <= 'Z'; }

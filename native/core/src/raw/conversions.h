@@ -60,6 +60,7 @@ inline Number time_or_null(const SealedTables &in, int64_t time_ns) {
 }
 inline Label text(const SealedTables &, int32_t number) { return {{number, number >= 0}}; }
 inline Label label(const SealedTables &, uint32_t value) { return {{value, true}}; }
+inline Label label_or_null(const SealedTables &, uint32_t value) { return {{value, value != 0}}; }
 inline Flag flag(const SealedTables &, bool value) { return {{value, true}}; }
 
 // ---- whose a row is

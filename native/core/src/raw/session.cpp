@@ -5,15 +5,17 @@
 #include <algorithm>
 
 #include "failure.h"
+#include "raw/os_calls.h"
 #include "raw/seal.h"
 #include "warpline_core.h"
 
 namespace warpline {
 
-void RawSession::add(const char *path, bool is_alive) {
+void RawSession::add(const char *path, uint64_t incarnation, bool is_alive) {
   RawLogFacts facts;
   facts.path = path;
   facts.process = -1;
+  facts.incarnation = incarnation;
   tables_.logs.push_back(facts);
   is_alive_.push_back(is_alive);
 }
@@ -52,6 +54,7 @@ void RawSession::finish(int64_t origin_ns, int64_t end_ns) {
   seal(tables_, end_ns);
   seal_cuda(tables_);
   tables_.rows.seal(tables_);
+  nest_os_calls(tables_);
 }
 
 }  // namespace warpline

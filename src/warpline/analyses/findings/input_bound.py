@@ -67,7 +67,7 @@ def input_bound(run: Run) -> list[Finding]:
     What to do: Prepare batches in other processes, ahead of their use.
     Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
         for data and preparing data look the same. The function that prepares data needs samples
-        (-s process-tree --python-sampling=true). Of several ranks, workers are not told apart.
+        (-s process-tree --python-sampling=true). Workers of several ranks count together.
     Source: PyTorch's documentation of data loading; measured on programs with a slow loader and
         with batches made in the training thread.
     """
@@ -149,7 +149,7 @@ def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Fi
     idle_ns = scope.idle_ns(TimePart.INPUT)
     share = scope.share_of_all(idle_ns)
     idle = f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-    severity = severity_of(share)
+    severity, lines = severity_of(share), _doing(loading(run))
     if seen.nature == "round-trip":
         title = f"CPU work between copies leaves the GPU idle {format_ratio(share)} of the time"
         claim = (
@@ -167,7 +167,7 @@ def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Fi
         NAME,
         severity,
         title,
-        claim,
+        f"{claim}{lines}",
         (longest_first(f"{plural(len(waits.thread), 'wait')} for input", waits),),
         fix,
         "Profile again: `warpline analyze` shows no idle time of the cause input.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpline.derived.breakdown.host_lines import Line
-from warpline.derived.breakdown.lost_time import how_often, without
+from warpline.derived.breakdown.lost_time import how_often, longest_first, without
 from warpline.derived.breakdown.slow_lines import SlowLines, are_slow, slow_lines
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.severity import severity_of
@@ -50,7 +50,7 @@ def _finding(run: Run, found: SlowLines, line: Line) -> Finding:
     often, where = how_often(run, TimePart.LAUNCH_BOUND)
     stays = Estimate(1 - part, 1 - part, 1 - part * _STAYS_AT_MOST)
     samples = Evidence(
-        f"{plural(found.lines.samples, 'sample')} in {plural(len(found.times.thread), 'CPU gap')}",
+        f"{plural(found.lines.samples, 'sample')} in the CPU gaps",
         found.lines.table,
         found.lines.rows[:_SHOWN],
         found.lines.samples,
@@ -61,7 +61,7 @@ def _finding(run: Run, found: SlowLines, line: Line) -> Finding:
         f"The GPU waits {format_ratio(share)} of the time for {line.text}",
         f"GPU idle {format_ns(ns)}{scope.each} ({format_ratio(share)}) while the launching thread"
         f" runs {line.text}, without a CUDA API call.{where}",
-        (samples,),
+        (samples, longest_first(plural(len(found.times.thread), "CPU gap"), found.times)),
         "Make this function faster, call it less often, or move it to another thread or process,"
         " so that it does not delay launches.",
         "Profile again with -s process-tree --python-sampling=true: `warpline analyze` shows less"

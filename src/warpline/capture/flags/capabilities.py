@@ -13,8 +13,13 @@ DEFAULT = ("cuda", "nvtx")
 # Collected in place of a timeline, never with -t.
 COUNTERS = "counters"
 PC_SAMPLES = "pc samples"
+# Sampled from outside of the program, never with -t.
+CPU_SAMPLES = "cpu samples"
+CONTEXT_SWITCHES = "context switches"
 # The collector of calls of the C library.
 OS_CALLS = "osrt"
+# That of MPI.
+MPI = "mpi"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (

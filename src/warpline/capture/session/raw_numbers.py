@@ -72,6 +72,10 @@ class CudaNote(enum.IntEnum):
     NO_PYTHON_STACKS = 79
     # calls of libraries are not recorded, or not all; text: why
     NO_LIBRARY_CALLS = 91
+    # CPU samples for which there was no room; text: how many
+    CPU_SAMPLES_DROPPED = 85
+    # CPU samples cannot be taken, or not any more; text: why
+    NO_CPU_SAMPLES = 86
 
 
 class CudaCollects(enum.IntFlag):
@@ -107,7 +111,7 @@ class LogHeader(ctypes.LittleEndianStructure):
         ("ppid", ctypes.c_uint32),
         ("incarnation", ctypes.c_uint64),
         ("forked_from_pid", ctypes.c_uint32),
-        ("reserved0", ctypes.c_uint32),
+        ("writer", ctypes.c_uint32),
         ("forked_from_incarnation", ctypes.c_uint64),
         ("anchor_monotonic_ns", ctypes.c_int64),
         ("anchor_utc_ns", ctypes.c_int64),
@@ -142,6 +146,7 @@ ROW_TABLES: tuple[str, ...] = (
     "pc_sample",
     "pc_sampling",
     "cpu_sample",
+    "sched_event",
     "os_call",
     "library_call",
 )
@@ -156,6 +161,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "profiled_kernel",
     "pc_sample",
     "cpu_sample",
+    "sched_event",
     "os_call",
     "library_call",
 )

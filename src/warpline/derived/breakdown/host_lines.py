@@ -13,14 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.host.functions import functions
 from warpline.derived.host.lines import leaf_places, place_text, place_texts
 from warpline.derived.host.samples import has_samples, weights
-from warpline.derived.host.states import State, thread_states
+from warpline.derived.host.states import Reason, State, ThreadStates, thread_states
+from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.program import is_python
 from warpline.derived.recorder import hints
 from warpline.ops.arrays import F64, I32, I64, BoolArray
 from warpline.ops.group import factorize, factorize_rows
-from warpline.ops.tiling import Cuts, Grouped, cut, rest
+from warpline.ops.tiling import Cuts, Grouped, by_group, cut, rest
 from warpline.schema.labels import CODE_KINDS
 from warpline.trace import Trace
 from warpline.units import format_ratio
@@ -32,6 +34,8 @@ _TABLES = ("cpu_sample", "python_sample")
 _IN_PYTHON = {
     **dict.fromkeys(("nanosleep", "clock_nanosleep", "usleep", "sleep"), "time.sleep"),
 }
+# The function that touched the memory is known, but does not wait by itself.
+_PAGE_FAULTS = "page faults"
 _SHOWN = 3
 _LEAST_SHOWN = 0.1
 _KEPT = 20  # lines
@@ -80,9 +84,9 @@ class Lines(NamedTuple):
         return tuple(line for line in self.lines[:_SHOWN] if line.ns >= _LEAST_SHOWN * self.ns > 0)
 
     def shared(self, whole: str) -> str:
-        """Return a sentence after a space, such as `` 71.0% of the stall is in decode (data.py:41).``.
+        """Return a sentence after a space; empty without lines that have much of the time.
 
-        Empty without lines that have much of the time.
+        Such as `` 71.0% of the stall is in decode (data.py:41), 12.0% collate (data.py:60).``
 
         Args:
             whole: What all time is: ``the stall``.
@@ -152,7 +156,9 @@ def lines_at(trace: Trace, spans: Grouped) -> Lines:
 
 
 def call_lines(trace: Trace, calls: I64) -> Lines:
-    """Return where API calls were made, by their time: from their backtraces, or else samples.
+    """Return the Python lines that make API calls, by the calls' time.
+
+    From the calls' backtraces, or else from samples.
 
     Args:
         trace: The trace.
@@ -161,12 +167,56 @@ def call_lines(trace: Trace, calls: I64) -> Lines:
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "stack_id")
     start, end, thread, stack = (column.filled(NONE)[calls] for column in columns.values())
     spans = Grouped(start, np.maximum(start, end), thread.astype(np.int64))
-    total = _length(spans)
-    if trace.has("stack") and trace.has("frame") and (stack >= 0).any():
-        ns = (spans.end_ns - spans.start_ns).astype(np.float64)
-        places = leaf_places(trace, stack)
-        return _summed(trace, places.frame, ns, np.full(len(ns), NONE), total)
-    return lines_at(trace, spans) if has_lines(trace) else Lines((), total)
+    if trace.has("stack") and trace.has("frame"):
+        frame = leaf_places(trace, stack).frame
+        kinds = np.append(trace.columns("frame", "kind")["kind"].values, NONE)[frame]
+        frame = np.where(kinds == _PYTHON, frame, NONE).astype(np.int32)
+        if (frame >= 0).any():
+            ns = (spans.end_ns - spans.start_ns).astype(np.float64)
+            return _summed(trace, frame, ns, np.full(len(ns), NONE), _length(spans))
+    # The innermost native function of a call is the driver's.
+    named = has_lines(trace) and is_python(trace)
+    return lines_at(trace, spans) if named else Lines((), _length(spans))
+
+
+class LineSamples(NamedTuple):
+    """Samples of launching threads that have a line.
+
+    Attributes:
+        time_ns: Shape (n,), int64.
+        thread: Shape (n,), int64, rows of the thread table.
+        ns: Shape (n,), int64, the time that each stands for.
+        line: Shape (n,), int64, indices of `texts`.
+        texts: The lines: one for each function, with its most frequent line.
+    """
+
+    time_ns: I64
+    thread: I64
+    ns: I64
+    line: I64
+    texts: tuple[str, ...]
+
+
+def line_samples(trace: Trace) -> LineSamples | None:
+    """Return the samples of launching threads with their lines; None if there are none."""
+    if not has_lines(trace):
+        return None
+    table = "python_sample" if _has_stacks(trace, "python_sample") else _running_table(trace)
+    if table is None:
+        return None
+    samples = _samples(trace, table)
+    samples = samples.taken(working_threads(trace)[samples.thread])
+    frame = leaf_places(trace, samples.stack).frame
+    samples, frame = samples.taken(frame >= 0), frame[frame >= 0]
+    function = functions(trace).of_frame[frame]
+    groups = factorize(function)
+    most = []
+    for rows in by_group(groups.codes):
+        which = factorize(frame[rows])
+        most.append(int(which.uniques[np.bincount(which.codes).argmax()]))
+    ns = np.where(samples.ns >= 0, samples.ns, samples.end_ns - samples.start_ns)
+    texts = tuple(place_texts(trace, np.array(most, np.int64)))
+    return LineSamples(samples.start_ns, samples.thread, ns, groups.codes.astype(np.int64), texts)
 
 
 def running_lines(trace: Trace, spans: Grouped) -> Lines:
@@ -197,7 +247,7 @@ def blocked_lines(trace: Trace, spans: Grouped) -> Lines:
         told, (states.state[told.row] == State.BLOCKED) & (states.stack_id[told.row] >= 0)
     )
     stack = states.stack_id[told.row].astype(np.int64)
-    parts = [(told, stack, states.name[told.row].astype(np.int64))]
+    parts = [(told, stack, _blocking(states)[told.row])]
     if _has_stacks(trace, "python_sample"):
         left = rest(spans, told)
         samples = _samples(trace, "python_sample")
@@ -292,7 +342,7 @@ def _text(trace: Trace, frame: int, name: int) -> str:
     """Return the text of a place, with what blocks there instead of the function."""
     if name < 0:
         return place_texts(trace, np.array([frame]))[0]
-    blocking = thread_states(trace).names[name]
+    blocking = _blocking_text(thread_states(trace), name)
     columns = trace.columns("frame", "symbol_id", "module_id", "line", "kind")
     if columns["kind"].values[frame] != _PYTHON:
         caller = trace.strings.text(int(columns["symbol_id"].values[frame]))
@@ -309,8 +359,19 @@ def _names_at(trace: Trace, spans: Grouped) -> I64:
     moments = Grouped(middle, middle + 1, spans.group)
     times = Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
     at, names = cut(moments, times), np.full(len(middle), NONE)
-    names[at.span] = np.where(states.state[at.row] == State.BLOCKED, states.name[at.row], NONE)
+    is_blocked = states.state[at.row] == State.BLOCKED
+    names[at.span] = np.where(is_blocked, _blocking(states)[at.row], NONE)
     return names
+
+
+def _blocking(states: ThreadStates) -> I64:
+    """Return what each state is blocked on: a number of `_blocking_text`, NONE if unknown."""
+    is_fault = states.reason == Reason.PAGE_FAULT
+    return np.where(is_fault, len(states.names), states.name.astype(np.int64))
+
+
+def _blocking_text(states: ThreadStates, number: int) -> str:
+    return states.names[number] if number < len(states.names) else _PAGE_FAULTS
 
 
 def _taken(cuts: Cuts, rows: BoolArray) -> Cuts:
@@ -319,7 +380,7 @@ def _taken(cuts: Cuts, rows: BoolArray) -> Cuts:
 
 @derived
 def _running_table(trace: Trace) -> str | None:
-    """Return the table that tells best where threads run: the first that has Python's frames."""
+    """Return the table whose samples say where threads run: the first with Python's frames."""
     tables = [table for table in _TABLES if _has_stacks(trace, table)]
     return next((table for table in tables if _has_python(trace, table)), next(iter(tables), None))
 

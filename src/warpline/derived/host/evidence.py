@@ -20,7 +20,7 @@ from warpline.derived.host.switches import switch_ends, switched_times
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize, group_stats
-from warpline.ops.tiling import Grouped, cut, rest
+from warpline.ops.tiling import Grouped
 from warpline.schema.labels import GIL_STATES
 from warpline.trace import Trace
 
@@ -29,6 +29,7 @@ _WAITING = next(value for value, label in GIL_STATES.items() if label == "Waitin
 _FEWEST_SAMPLES = 10
 _MISSED_SAMPLES = 5
 NO_STACK = -1
+_NEVER = np.iinfo(np.int64).max
 
 
 class Spans(NamedTuple):
@@ -75,13 +76,29 @@ def evidence(trace: Trace) -> Spans:
     ]
     parts = [switched]
     for level, part in enumerate(weaker, 1):
-        left = rest(part.grouped(), cut(part.grouped(), switched.grouped()))
-        parts.append(
-            part.taken(left.span)._replace(
-                start_ns=left.start_ns, end_ns=left.end_ns, level=np.full(len(left.span), level)
-            )
-        )
+        parts += [
+            left._replace(level=np.full(len(left.thread), level))
+            for left in _around(part, switched)
+        ]
     return Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _around(part: Spans, switched: Spans) -> tuple[Spans, Spans]:
+    """Return the parts of spans before and after the times of context switches of their thread.
+
+    These times have no gaps on a thread.
+    """
+    count = 1 + max(int(spans.thread.max(initial=-1)) for spans in (part, switched))
+    first, last = np.full(count, _NEVER), np.full(count, _NEVER)
+    first[switched.thread[::-1]] = switched.start_ns[::-1]
+    last[switched.thread] = switched.end_ns
+    begin, end = first[part.thread], last[part.thread]
+    before = np.flatnonzero(part.start_ns < begin)
+    after = np.flatnonzero((part.end_ns > end) & (end != _NEVER))
+    return (
+        part.taken(before)._replace(end_ns=np.minimum(part.end_ns, begin)[before]),
+        part.taken(after)._replace(start_ns=np.maximum(part.start_ns, end)[after]),
+    )
 
 
 def _spans(start: I64, end: I64, thread: I64, state: I64 | int) -> Spans:

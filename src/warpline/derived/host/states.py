@@ -76,6 +76,9 @@ def thread_states(trace: Trace) -> ThreadStates:
     known = _filled(_tiled(evidence(trace)), lives)
     is_blocked = known.state == State.BLOCKED
     blocked, waiting = known.taken(is_blocked), waits(trace)
+    if not len(waiting.reason):
+        wait = np.full(len(blocked.thread), NONE)
+        return _with_reasons(trace, known.taken(~is_blocked), blocked, wait, waiting)
     pieces = cut(blocked.grouped(), waiting.times)
     left = rest(blocked.grouped(), pieces)
     place = np.concatenate((pieces.span, left.span))
