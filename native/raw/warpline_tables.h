@@ -1541,10 +1541,9 @@ struct OsCallRow {
   std::uint32_t thread = 0;
   std::int32_t function_name = -1;
   std::uint32_t chain_number = 0;
-  std::uint16_t level = 0;
+  std::uint32_t level = 0;
 
   void take(const Record &record, [[maybe_unused]] const auto &text_of) {
-    level = static_cast<std::uint16_t>(record.level);
     start_ns = static_cast<std::int64_t>(record.start_ns);
     end_ns = static_cast<std::int64_t>(record.end_ns);
     return_value = static_cast<std::int64_t>(record.return_value);
@@ -1588,6 +1587,76 @@ struct ColumnsOf<OsCallRow> {
   }
 };
 
+// A row of library_call, made of a LibraryCall record.
+struct LibraryCallRow {
+  using Record = raw::LibraryCall;
+  static constexpr std::size_t kNumber = 20;
+  static constexpr std::string_view kTable = "library_call";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t thread = 0;
+  std::int32_t name = -1;
+  std::int32_t library = -1;
+  std::int32_t arguments = -1;
+  std::uint32_t status = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    name = text_of(record.name);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    library = text_of(record.library);
+    arguments = text_of(record.arguments);
+    status = static_cast<std::uint32_t>(record.status);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<LibraryCallRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const LibraryCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const LibraryCallRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const LibraryCallRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const LibraryCallRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("process_id", [](const auto &in, const LibraryCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("library_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.library);
+    });
+    visitor("name_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.name);
+    });
+    visitor("arguments_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.arguments);
+    });
+    visitor("return_value", [](const auto &in, const LibraryCallRow &row) {
+      return signed_number_if(in, row.has(raw::LibraryCall::kHasStatus), row.status);
+    });
+  }
+  static auto first(const auto &in, const LibraryCallRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const LibraryCallRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -1610,6 +1679,7 @@ using AllRows = RowTypes<ApiCallRow,
                          PcSamplingRow,
                          CpuSampleRow,
                          SchedEventRow,
-                         OsCallRow>;
+                         OsCallRow,
+                         LibraryCallRow>;
 
 }  // namespace warpline

@@ -92,15 +92,13 @@ void wl_agent_thread_begin(void);
 // Calls of the C library, which libwarpline_shim measures.
 
 // One call: times of CLOCK_MONOTONIC in ns, what it returned, who called it (NULL: not known), its place
-// in the names that the shim has given, in how many other calls of the thread it was made, and whether the
-// thread is known by wl_agent_thread_begin.
+// in the names that the shim has given, and whether the thread is known by wl_agent_thread_begin.
 typedef struct wl_os_call {
   int64_t start_ns;
   int64_t end_ns;
   int64_t return_value;
   const void* caller;
   uint32_t number;
-  int32_t level;
   int32_t is_thread_known;
 } wl_os_call;
 typedef void (*wl_os_call_function)(const wl_os_call* call);

@@ -5,6 +5,7 @@
 #include "session/collector.h"
 #include "session/process.h"
 #include "session/thread_log.h"
+#include "stack/walk.h"
 
 #define WL_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -24,6 +25,7 @@ WL_EXPORT void wl_agent_window_begin(void) {
 WL_EXPORT void wl_agent_window_end(void) { window_end(); }
 WL_EXPORT void wl_agent_thread_begin(void) {
   meet_thread();
+  is_on_own_stack(0, 0);  // finds the stack, which needs memory, too
   sample_this_thread();
 }
 WL_EXPORT uint64_t wl_agent_nvtx_bound(void) { return nvtx_bound(); }

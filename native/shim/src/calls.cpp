@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
@@ -59,6 +60,7 @@ namespace {
 #define VARIADIC(result, name, parameters, last, arguments) ENTRY(name, name)
 #define NEWER_VARIADIC(result, name, parameters, last, arguments) ENTRY(name, name)
 #define THREAD(name, parameters, arguments) ENTRY(name, name)
+#define JUMP(name, type) ENTRY(name, name)
 #define LOCK(name, type, try_name) ENTRY(name, name) ENTRY(try_name, try_name)
 
 #define ENTRY(name, symbol) k_##symbol,
@@ -86,6 +88,7 @@ constexpr const char* kSymbols[] = {
 #undef VARIADIC
 #undef NEWER_VARIADIC
 #undef THREAD
+#undef JUMP
 #undef LOCK
 
 // ---- the real functions
@@ -127,15 +130,12 @@ std::int64_t now_ns() noexcept {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// The call that this thread is in; inner ones are made by handlers of signals, or by functions that the
-// C library calls. Stacks grow down: a call that lies below ours was left by longjmp.
+// The outermost call that this thread is in, should it be cancelled there.
 struct OpenCall {
-  std::uintptr_t frame;
-  std::int64_t start_ns;
+  std::int64_t start_ns;  // 0: none
   std::uint32_t number;
-  std::int32_t level;  // from 1; 0: none
 };
-[[gnu::tls_model("initial-exec")]] thread_local constinit OpenCall t_open{0, 0, 0, 0};
+[[gnu::tls_model("initial-exec")]] thread_local constinit OpenCall t_open{0, 0};
 // While the agent writes a call down, it makes calls of its own.
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool t_is_writing = false;
 [[gnu::tls_model("initial-exec")]] thread_local constinit bool t_is_watched = false;
@@ -144,8 +144,7 @@ struct OpenCall {
                                   const void* caller) noexcept {
   const wl_os_call_function record = g_recording.record.load(std::memory_order_acquire);
   if (record == nullptr || t_is_writing) return;
-  const wl_os_call told{call.start_ns, end_ns,      result,         caller,
-                        call.number,   call.level - 1, is_thread_known()};
+  const wl_os_call told{call.start_ns, end_ns, result, caller, call.number, is_thread_known()};
   t_is_writing = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   record(&told);
@@ -160,9 +159,9 @@ constexpr pthread_key_t kKeysWithoutMemory = 32;  // setting others allocates
 
 void thread_ends(void*) {
   const OpenCall call = t_open;
-  t_open = {0, 0, 0, 0};
+  t_open = {0, 0};
   t_is_watched = false;
-  if (call.level == 0) return;
+  if (call.start_ns == 0) return;
   const std::int64_t end_ns = now_ns();
   if (end_ns - call.start_ns >= g_recording.threshold_ns) write_call(call, end_ns, 0, nullptr);
 }
@@ -180,13 +179,13 @@ std::int64_t plain(Result result) noexcept {
 
 // Makes a call and measures it.
 template <Number kNumber, class Call>
-[[gnu::always_inline]] inline auto timed(const Call& call, const void* caller, std::uintptr_t frame) {
+[[gnu::always_inline]] inline auto timed(const Call& call, const void* caller) {
   using Result = decltype(call());
   if (g_recording.record.load(std::memory_order_relaxed) == nullptr || t_is_writing) return call();
   if (!t_is_watched) [[unlikely]] watch_end_of_thread();
   const OpenCall outer = t_open;
-  const OpenCall mine{frame, now_ns(), kNumber, outer.frame > frame ? outer.level + 1 : 1};
-  t_open = mine;
+  const OpenCall mine{now_ns(), kNumber};
+  if (outer.start_ns == 0) t_open = mine;
   const auto end = [&](std::int64_t result) {
     const std::int64_t end_ns = now_ns();
     t_open = outer;
@@ -243,8 +242,7 @@ constexpr bool kIsSame = std::is_same_v<typename WithoutNoexcept<One>::Type,
   const auto real = real_of<decltype(&call_##symbol)>(k_##symbol);                           \
   if (real == nullptr) [[unlikely]] return missing<result>(k_##symbol);                      \
   return timed<k_##symbol>([&]() __attribute__((always_inline)) { return call; },            \
-                           __builtin_return_address(0),                                      \
-                           reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))
+                           __builtin_return_address(0))
 
 #define CHECK(name) static_assert(kIsSame<decltype(call_##name), decltype(::name)>);
 
@@ -267,6 +265,14 @@ constexpr bool kIsSame = std::is_same_v<typename WithoutNoexcept<One>::Type,
   NEWER_VARIADIC(result, name, parameters, last, arguments) CHECK(name)
 // Trying takes the lock where locking takes it at once, with the same result; only where it is busy does
 // locking differ, by waiting or by what it says of the owner.
+// Leaves the calls that it jumps out of, from a handler of a signal.
+#define JUMP(name, type)                                                      \
+  DECLARE(void, name, (type * place, int value)) {                            \
+    t_open = {0, 0};                                                          \
+    const auto real = real_of<decltype(&call_##name)>(k_##name);              \
+    if (real != nullptr) real(place, value);                                  \
+    std::abort();                                                             \
+  }
 #define THREAD(name, parameters, arguments)                                              \
   DECLARE(int, name, parameters) {                                                       \
     PASS_ON_TO(int, name, create_thread(real, WITHOUT_PARENTHESES arguments));           \

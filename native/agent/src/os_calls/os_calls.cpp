@@ -134,7 +134,6 @@ void record_call(const wl_os_call* call) {
       call->number < g_function_count && is_safe && !is_left_out(caller) && is_this_process();
   if (LogLease log = is_wanted ? recording_log() : LogLease()) {
     raw::OsCall record{.os_function = call->number,
-                       .level = static_cast<std::uint32_t>(call->level),
                        .start_ns = static_cast<std::uint64_t>(call->start_ns),
                        .end_ns = static_cast<std::uint64_t>(call->end_ns),
                        .return_value = call->return_value};
@@ -151,6 +150,7 @@ void record_call(const wl_os_call* call) {
 }  // namespace
 
 void leave_out_calls_of(const void* address) noexcept {
+  if (is_left_out(reinterpret_cast<std::uint64_t>(address))) return;
   const Search module = module_at(address);
   const std::size_t place = g_left_out_count.fetch_add(1);
   if (place < kMostLeftOut) set(g_left_out[place], module);

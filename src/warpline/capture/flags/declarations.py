@@ -71,7 +71,7 @@ def _trace(settings: CaptureSettings, flag: Given) -> None:
     for word in wanted:
         if word not in capabilities.KNOWN:
             near = difflib.get_close_matches(word, capabilities.COLLECTED, n=1)
-            there_are = f"use {' or '.join(capabilities.COLLECTED)}"
+            there_are = f"use {', '.join(capabilities.COLLECTED)}"
             hint = f"did you mean {near[0]}?" if near else there_are
             raise UsageError(f"{flag.name}: unknown API {word!r}", hint=hint)
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
@@ -302,8 +302,8 @@ FLAGS = (
          " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
     Flag(("-s", "--sample"), "SCOPE", "sample what the CPU runs, with backtraces: process-tree (the"
          " program and all its children), none (default)", _sample),
-    Flag(("--sampling-frequency",), "HZ", "CPU samples per second of CPU time of each thread, from 1"
-         " to 10000 (default: 1000)", values.number(1, _MOST_SAMPLES)),
+    Flag(("--sampling-frequency",), "HZ", "CPU samples per second of CPU time of each thread, from"
+         " 1 to 10000 (default: 1000)", values.number(1, _MOST_SAMPLES)),
     Flag(("-b", "--backtrace"), "HOW", "backtraces of CPU samples: dwarf (default), fp (frame"
          " pointers only), none", _backtrace),
     Flag(("--cpuctxsw",), "SCOPE", "record when threads start and stop running: process-tree"

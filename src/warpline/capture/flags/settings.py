@@ -20,7 +20,7 @@ from warpline.capture.session.agent_config import (
     WaitSource,
 )
 from warpline.capture.session.control import RangeMode
-from warpline.capture.session.preload import SHIM
+from warpline.capture.session.preload import LOADER, SHIM
 from warpline.capture.session.sampling import Sampling
 from warpline.counters import sampled_sets
 
@@ -177,7 +177,9 @@ class CaptureSettings:
     def cpu_sampling(self) -> CpuSampling | None:
         """The samples of CPUs and context switches to record; None for none."""
         is_sampled = self.sample is not SampleScope.NONE
-        has_switches = is_sampled if self.cpuctxsw is None else self.cpuctxsw is not SwitchScope.NONE
+        has_switches = is_sampled
+        if self.cpuctxsw is not None:
+            has_switches = self.cpuctxsw is not SwitchScope.NONE
         if not is_sampled and not has_switches:
             return None
         return CpuSampling(
@@ -231,7 +233,9 @@ class CaptureSettings:
     @property
     def preload(self) -> tuple[str, ...]:
         """Names of libraries, beside the agent, that the program is started with."""
-        return () if self.os_calls is None else (SHIM,)
+        shim = () if self.os_calls is None else (SHIM,)
+        # Programs may use MPI without CUDA and NVTX, which would load the agent.
+        return (*shim, LOADER) if capabilities.MPI in self.trace else shim
 
     @property
     def mode(self) -> RangeMode:

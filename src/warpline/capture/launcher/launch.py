@@ -132,9 +132,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            obstacle = samples.start(session.folder, child.pid)
-            if obstacle is not None:
-                _sample_within(session, settings, obstacle, talk)
+            _start_sampling(samples, session, settings, child.pid, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -144,15 +142,11 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         began = time.monotonic()
         own = {signals.listener, collectors.pid, metrics.pid, samples.pid} - {None}
         ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
-        collectors.close()
-        metrics.close()
-        samples.close()
+        _close(collectors, metrics, samples)
         seconds = time.monotonic() - began
         _end(session, child.pid, ending, samples.counts)
     finally:
-        collectors.close()
-        metrics.close()
-        samples.close()
+        _close(collectors, metrics, samples)
         signals.give_back()
         program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()
@@ -174,6 +168,14 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 
 
+def _start_sampling(
+    samples: CpuSamples, session: Session, settings: CaptureSettings, pid: int, talk: Talk
+) -> None:
+    obstacle = samples.start(session.folder, pid)
+    if obstacle is not None:
+        _sample_within(session, settings, obstacle, talk)
+
+
 def _sample_within(
     session: Session, settings: CaptureSettings, obstacle: Obstacle, talk: Talk
 ) -> None:
@@ -192,6 +194,11 @@ def _sample_within(
     session.write_facts(
         collected=[name for name in session.facts["collected"] if name not in left_out]
     )
+
+
+def _close(*beside: Collectors | GpuMetrics | CpuSamples) -> None:
+    for each in beside:
+        each.close()
 
 
 def environment_of(settings: CaptureSettings) -> dict[str, str]:
@@ -230,7 +237,7 @@ def _warn(
             f"-o {settings.output}: environment variable {name} is not set; using an empty value"
         )
     replaced = {INJECTION_VARIABLE: "NVTX events"}
-    if _looks_at_cuda(settings):
+    if _looks_at_cuda(settings) or capabilities.collectors(settings.trace):
         replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
     for name, events in replaced.items():
         other = environment.get(name)

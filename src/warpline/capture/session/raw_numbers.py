@@ -70,6 +70,8 @@ class CudaNote(enum.IntEnum):
     SAMPLING_DOUBT = 78
     # Python stacks of calls cannot be recorded; text: why
     NO_PYTHON_STACKS = 79
+    # calls of libraries are not recorded, or not all; text: why
+    NO_LIBRARY_CALLS = 91
     # CPU samples for which there was no room; text: how many
     CPU_SAMPLES_DROPPED = 85
     # CPU samples cannot be taken, or not any more; text: why
@@ -146,6 +148,7 @@ ROW_TABLES: tuple[str, ...] = (
     "cpu_sample",
     "sched_event",
     "os_call",
+    "library_call",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -160,6 +163,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "cpu_sample",
     "sched_event",
     "os_call",
+    "library_call",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -182,4 +186,14 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 # What -t can name beside CUDA and NVTX, and the table that it adds.
 COLLECTORS: Mapping[str, str] = {
     "osrt": "os_call",
+    "cublas": "library_call",
+    "cublas-verbose": "library_call",
+    "cudnn": "library_call",
+    "cufft": "library_call",
+    "cusolver": "library_call",
+    "cusparse": "library_call",
+    "mpi": "library_call",
+    "nccl": "library_call",
+    "nvjpeg": "library_call",
+    "openmp": "library_call",
 }
