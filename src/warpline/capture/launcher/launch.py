@@ -132,9 +132,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            obstacle = samples.start(session.folder, child.pid)
-            if obstacle is not None:
-                _sample_within(session, settings, obstacle, talk)
+            _start_sampling(samples, session, settings, child.pid, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -168,6 +166,14 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     elif finished["is_empty"]:
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
+
+
+def _start_sampling(
+    samples: CpuSamples, session: Session, settings: CaptureSettings, pid: int, talk: Talk
+) -> None:
+    obstacle = samples.start(session.folder, pid)
+    if obstacle is not None:
+        _sample_within(session, settings, obstacle, talk)
 
 
 def _sample_within(
