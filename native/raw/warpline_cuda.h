@@ -10,6 +10,9 @@ namespace warpline::raw {
 inline constexpr std::uint32_t kCudaNone = 0xffffffff;        // no stream, event or context
 inline constexpr std::uint32_t kCudaNullStream = 0xfffffffe;  // of a call: the context's null stream
 
+// From here on numbers of CudaName records are those of texts of library calls, which are counted apart.
+inline constexpr std::uint32_t kFirstLibraryText = 0x40000000;
+
 // The text of a kModule: this, then the path. Addresses as they are in memory; the record's first
 // word is what the file's own addresses were moved by.
 struct ModuleText {
@@ -17,6 +20,9 @@ struct ModuleText {
   std::uint64_t end_address;
   std::uint8_t build_id[24];  // zeros: none
 };
+
+// What a chain ends with whose outer callers were not found. No code is there.
+inline constexpr std::uint64_t kBrokenBacktrace = 1;
 
 // How a code object of Python says which instruction belongs to which line.
 enum class PythonLines : std::uint32_t {

@@ -102,10 +102,12 @@ enum class Kind : std::uint8_t {
   kPcSample = 93,
   kPcSampling = 94,
   kCpuSample = 110,
+  kSchedEvent = 111,
   kOsCallName = 130,
     // The name of a function of the C library. The same number in all logs of a process. aux:
     // [number] words: [zero][bytes][name]
   kOsCall = 131,
+  kLibraryCall = 140,
 };
 
 // The kind of a Note record.
@@ -166,6 +168,12 @@ enum class CudaNote : std::uint32_t {
   kSamplingDoubt = 78,
   // Python stacks of calls cannot be recorded; text: why
   kNoPythonStacks = 79,
+  // calls of libraries are not recorded, or not all; text: why
+  kNoLibraryCalls = 91,
+  // CPU samples for which there was no room; text: how many
+  kCpuSamplesDropped = 85,
+  // CPU samples cannot be taken, or not any more; text: why
+  kNoCpuSamples = 86,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -200,7 +208,8 @@ struct LogHeader {
   std::uint64_t incarnation;
   // 0: not a fork of a process that the agent was in
   std::uint32_t forked_from_pid;
-  std::uint32_t reserved0;
+  // 0: the agent, in the process; 1: the sampler, from outside
+  std::uint32_t writer;
   std::uint64_t forked_from_incarnation;
   // CLOCK_MONOTONIC and
   std::int64_t anchor_monotonic_ns;
@@ -2058,7 +2067,9 @@ struct PcSampling {
 struct CpuSample {
   static constexpr Kind kKind = Kind::kCpuSample;
   static constexpr bool kIsCounted = true;
-  static constexpr std::uint8_t kFlags = 0;
+  // where the thread was; the chain then begins with its caller
+  static constexpr std::uint8_t kHasInstruction = 1;
+  static constexpr std::uint8_t kFlags = 1;
 
   std::uint8_t flags = 0;
   std::uint64_t time_ns = 0;
@@ -2066,19 +2077,24 @@ struct CpuSample {
   std::uint32_t cpu = 0;
   std::uint64_t chain = 0;
   std::uint64_t python_chain = 0;
+  std::uint64_t instruction = 0;  // kHasInstruction
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(0);
   }
   constexpr std::size_t words() const {
-    return 5u;
+    return 5u + (has(kHasInstruction) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
     room[2] = std::uint64_t{period} | std::uint64_t{cpu} << 32;
     room[3] = chain;
     room[4] = python_chain;
+    std::uint64_t* at = room + 5;
+    if (has(kHasInstruction)) {
+      *at++ = instruction;
+    }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
@@ -2088,6 +2104,65 @@ struct CpuSample {
     cpu = static_cast<std::uint32_t>(bits_of<32>(record[2], 32));
     chain = static_cast<std::uint64_t>(record[3]);
     python_chain = static_cast<std::uint64_t>(record[4]);
+    const std::uint64_t* at = record + 5;
+    if (has(kHasInstruction)) {
+      instruction = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    return true;
+  }
+};
+
+// A thread was put on a CPU, or taken off it. State 1: it could have gone on (Running, as the
+// schema numbers it), 2: it is blocked (Interruptible). Chains as of CpuSample: where it is
+// blocked, if for long.
+struct SchedEvent {
+  static constexpr Kind kKind = Kind::kSchedEvent;
+  static constexpr bool kIsCounted = true;
+  // as of CpuSample
+  static constexpr std::uint8_t kHasInstruction = 1;
+  static constexpr std::uint8_t kFlags = 1;
+
+  std::uint8_t flags = 0;
+  std::uint32_t is_in = 0;  // aux
+  std::uint32_t state = 0;  // aux
+  std::uint64_t time_ns = 0;
+  std::uint32_t cpu = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t python_chain = 0;
+  std::uint64_t instruction = 0;  // kHasInstruction
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<8>(is_in) | fitted<8>(state) << 8);
+  }
+  constexpr std::size_t words() const {
+    return 5u + (has(kHasInstruction) ? 1u : 0u);
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = std::uint64_t{cpu};
+    room[3] = chain;
+    room[4] = python_chain;
+    std::uint64_t* at = room + 5;
+    if (has(kHasInstruction)) {
+      *at++ = instruction;
+    }
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    is_in = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
+    state = static_cast<std::uint32_t>(bits_of<8>(record[0], 8));
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    cpu = static_cast<std::uint32_t>(bits_of<32>(record[2], 0));
+    chain = static_cast<std::uint64_t>(record[3]);
+    python_chain = static_cast<std::uint64_t>(record[4]);
+    const std::uint64_t* at = record + 5;
+    if (has(kHasInstruction)) {
+      instruction = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };
@@ -2146,6 +2221,49 @@ struct OsCall {
       python_chain = static_cast<std::uint64_t>(at[0]);
       at += 1;
     }
+    return true;
+  }
+};
+
+// A call of a library, such as cuBLAS, in the thread of this log. The arguments are a JSON object.
+// Texts are those of CudaName records, with numbers from kFirstLibraryText on.
+struct LibraryCall {
+  static constexpr Kind kKind = Kind::kLibraryCall;
+  static constexpr bool kIsCounted = true;
+  // the function returned a number
+  static constexpr std::uint8_t kHasStatus = 1;
+  static constexpr std::uint8_t kFlags = 1;
+
+  std::uint8_t flags = 0;
+  std::uint32_t name = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint32_t library = 0;
+  std::uint32_t arguments = 0;
+  std::uint32_t status = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{name});
+  }
+  constexpr std::size_t words() const {
+    return 5u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+    room[3] = std::uint64_t{library} | std::uint64_t{arguments} << 32;
+    room[4] = std::uint64_t{status};
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    name = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
+    library = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
+    arguments = static_cast<std::uint32_t>(bits_of<32>(record[3], 32));
+    status = static_cast<std::uint32_t>(bits_of<32>(record[4], 0));
     return true;
   }
 };

@@ -1467,10 +1467,69 @@ struct ColumnsOf<CpuSampleRow> {
   }
 };
 
+// A row of sched_event, made of a SchedEvent record.
+struct SchedEventRow {
+  using Record = raw::SchedEvent;
+  static constexpr std::size_t kNumber = 18;
+  static constexpr std::string_view kTable = "sched_event";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
+  std::uint32_t cpu = 0;
+  std::uint8_t is_in = 0;
+  std::uint8_t state = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    is_in = static_cast<std::uint8_t>(record.is_in);
+    state = static_cast<std::uint8_t>(record.state);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    cpu = static_cast<std::uint32_t>(record.cpu);
+  }
+};
+
+template <>
+struct ColumnsOf<SchedEventRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const SchedEventRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const SchedEventRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const SchedEventRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("cpu", [](const auto &in, const SchedEventRow &row) {
+      return number(in, row.cpu);
+    });
+    visitor("is_sched_in", [](const auto &in, const SchedEventRow &row) {
+      return flag(in, row.is_in);
+    });
+    visitor("state", [](const auto &in, const SchedEventRow &row) {
+      return label_or_null(in, row.state);
+    });
+    visitor("stack_id", [](const auto &in, const SchedEventRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const SchedEventRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const SchedEventRow &row) {
+    return std::tuple(number(in, row.cpu).value,
+                      flag(in, row.is_in).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
 // A row of os_call, made of a OsCall record.
 struct OsCallRow {
   using Record = raw::OsCall;
-  static constexpr std::size_t kNumber = 18;
+  static constexpr std::size_t kNumber = 19;
   static constexpr std::string_view kTable = "os_call";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1528,6 +1587,76 @@ struct ColumnsOf<OsCallRow> {
   }
 };
 
+// A row of library_call, made of a LibraryCall record.
+struct LibraryCallRow {
+  using Record = raw::LibraryCall;
+  static constexpr std::size_t kNumber = 20;
+  static constexpr std::string_view kTable = "library_call";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t thread = 0;
+  std::int32_t name = -1;
+  std::int32_t library = -1;
+  std::int32_t arguments = -1;
+  std::uint32_t status = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    name = text_of(record.name);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    library = text_of(record.library);
+    arguments = text_of(record.arguments);
+    status = static_cast<std::uint32_t>(record.status);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<LibraryCallRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const LibraryCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const LibraryCallRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const LibraryCallRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const LibraryCallRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("process_id", [](const auto &in, const LibraryCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("library_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.library);
+    });
+    visitor("name_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.name);
+    });
+    visitor("arguments_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.arguments);
+    });
+    visitor("return_value", [](const auto &in, const LibraryCallRow &row) {
+      return signed_number_if(in, row.has(raw::LibraryCall::kHasStatus), row.status);
+    });
+  }
+  static auto first(const auto &in, const LibraryCallRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const LibraryCallRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -1549,6 +1678,8 @@ using AllRows = RowTypes<ApiCallRow,
                          PcSampleRow,
                          PcSamplingRow,
                          CpuSampleRow,
-                         OsCallRow>;
+                         SchedEventRow,
+                         OsCallRow,
+                         LibraryCallRow>;
 
 }  // namespace warpline

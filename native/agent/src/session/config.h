@@ -119,6 +119,12 @@ struct PcSamplingConfig {
   bool is_on() const noexcept { return period_exponent != 0; }
 };
 
+// CPU samples by timers: keys cpu_samples.hz, cpu_samples.python.
+struct CpuSamplesConfig {
+  std::uint32_t hz = 0;  // samples per second of a thread's CPU time; 0: none
+  bool python = false;   // with Python's frames
+};
+
 // Step sampling: keys sample_..., used in range mode kSteps.
 struct SampleConfig {
   std::uint64_t steps = 0;     // of each `every`; 0: chosen from the duration of steps
@@ -150,6 +156,7 @@ struct Config {
   CudaConfig cuda;
   CounterConfig counters;
   PcSamplingConfig pc_sampling;
+  CpuSamplesConfig cpu_samples;
   OsCallConfig os_calls;
 
   bool collects(std::string_view collector) const;

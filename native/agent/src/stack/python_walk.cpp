@@ -145,6 +145,29 @@ bool number_code(Memory& memory, std::uint64_t address, const char* code,
   return mix_bytes(memory, lines + kBytesStart, bytes, number);
 }
 
+// Calls take(i, code) for each frame of a stack, of whose code object `code` is null where it is not there.
+template <class Memory, class Take>
+void for_code(Memory& memory, const PythonStack& stack, const Take& take) noexcept {
+  const std::size_t bytes = g_python.layout.code_bytes;
+  constexpr std::size_t kGroup = CopiedMemory::kExpected;
+  for (std::size_t i = 0; i < stack.count; ++i) {
+    const std::uint64_t* address = stack.code_addresses + i;
+    if (i % kGroup == 0) memory.expect(address, std::min(kGroup, stack.count - i), bytes);
+    take(i, memory.view_expected(*address, i % kGroup, bytes));
+  }
+}
+
+// What no two code objects that live at one place one after another have in common.
+std::uint64_t identity_of(const char* code) noexcept {
+  const PythonLayout& layout = g_python.layout;
+  std::uint32_t first_line;
+  std::memcpy(&first_line, code + layout.code_first_line, sizeof first_line);
+  std::uint64_t identity = mixed(word_at(code + kObjectType), first_line);
+  identity = mixed(identity, word_at(code + layout.code_name));
+  identity = mixed(identity, word_at(code + layout.code_file));
+  return mixed(identity, word_at(code + layout.code_lines));
+}
+
 // Numbers the code of a stack's frames. False if something is not as expected; the frames up to it then
 // count.
 template <class Memory>
@@ -238,12 +261,11 @@ void end_with_entry(std::uint64_t entry, PythonStack& stack) noexcept {
   stack.entries[stack.count - 1] = entry;
 }
 
-// Fills the stack, but for the numbers of code. False if something is not as expected.
+// Fills the stack, but for the numbers of code. False if something is not as expected. Frames for which a
+// chain has no room are followed only where that is asked for.
 template <class Memory>
-bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexcept {
-  // Frames for which a chain has no room are followed only until a walk has come to an end.
-  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
-  const std::size_t most_steps = is_proven ? 4 * kMaxPythonFrames : 1'000'000;
+bool find_frames(Memory& memory, std::uint64_t state, bool goes_to_end, PythonStack& stack) noexcept {
+  const std::size_t most_steps = goes_to_end ? 1'000'000 : 4 * kMaxPythonFrames;
   const PythonLayout& layout = g_python.layout;
   std::uint64_t at = 0;
   if (!innermost_frame(memory, state, at)) return false;
@@ -257,7 +279,7 @@ bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexce
     } else if (stack.count != kMaxPythonFrames) {
       add_frame(frame, stack);
       if (is_entry(frame)) end_with_entry(entries.take(), stack);
-    } else if (is_proven) {
+    } else if (!goes_to_end) {
       return true;
     }
     at = word_at(frame + layout.frame_previous);
@@ -268,7 +290,8 @@ bool find_frames(Memory& memory, std::uint64_t state, PythonStack& stack) noexce
 template <class Memory>
 bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
   Memory memory;
-  const bool is_whole = find_frames(memory, state, stack);
+  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
+  const bool is_whole = find_frames(memory, state, !is_proven, stack);
   return number_frames(memory, stack) && is_whole;
 }
 
@@ -387,6 +410,39 @@ void walk_python(PythonStack& stack) noexcept {
   const int error = errno;  // the program's
   stack.count = 0;
   walk(stack);
+  errno = error;
+}
+
+void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_main_thread) noexcept {
+  stack.count = 0;
+  const Trust trust = g_trust.load(std::memory_order_acquire);
+  if (trust == Trust::kNone || trust == Trust::kRefused) return;
+  const auto state = reinterpret_cast<std::uint64_t>(g_python.state_of_thread());
+  if (state == 0 || (!is_main_thread && g_python.is_finalizing() != 0)) return;
+  // The innermost frame may be half made: frames count up to where they are not as expected.
+  find_frames(memory, state, false, stack);
+  for_code(memory, stack, [&](std::size_t i, const char* code) {
+    stack.frames[2 * i] = code == nullptr ? 0 : identity_of(code);
+  });
+}
+
+void number_python(PythonStack& stack) noexcept {
+  if (stack.count == 0) return;
+  const int error = errno;
+  CopiedMemory memory(false);
+  CopiedMemory texts(false);
+  bool is_sound = true;
+  for_code(memory, stack, [&](std::size_t i, const char* code) {
+    std::uint64_t& number = stack.frames[2 * i];
+    const std::uint64_t address = stack.code_addresses[i];
+    if (code != nullptr && number == identity_of(code) && number_code(texts, address, code, number)) return;
+    is_sound = false;
+    number = stack.code_addresses[i] = 0;
+  });
+  Trust unproven = Trust::kUnproven;
+  if (is_sound) {
+    g_trust.compare_exchange_strong(unproven, Trust::kProven, std::memory_order_release);
+  }
   errno = error;
 }
 

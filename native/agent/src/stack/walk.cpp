@@ -6,8 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
-#include "stack/frame_rules.h"
+#include "stack/climb.h"
+#include "stack/loaded_rules.h"
 
 namespace warpline::agent {
 namespace {
@@ -32,11 +34,9 @@ thread_local constinit ThreadStack t_stack{0, 0};
   pthread_attr_destroy(&attributes);
 }
 
-struct Registers {
-  std::uint64_t instruction;
-  std::uint64_t stack_pointer;
-  std::uint64_t frame_pointer;
-};
+using stack::Climbed;
+using stack::FrameRule;
+using stack::Registers;
 
 // A word of the stack that lies above the stack pointer; what is below it may change. It may belong
 // to anything, which a sanitizer does not like to see read.
@@ -44,6 +44,13 @@ struct Registers {
                std::uint64_t& word) noexcept {
   if (at % 8 != 0 || at < low || at >= stack.top || stack.top - at < 8) return false;
   word = *reinterpret_cast<const volatile std::uint64_t*>(at);
+  return true;
+}
+
+bool read_word(const CopiedStack& copied, std::uint64_t low, std::uint64_t at,
+               std::uint64_t& word) noexcept {
+  if (at % 8 != 0 || at < low || at - copied.stack_pointer + 8 > copied.bytes) return false;
+  std::memcpy(&word, copied.copy + (at - copied.stack_pointer), sizeof word);
   return true;
 }
 
@@ -59,8 +66,13 @@ constexpr std::size_t kKnownRules = 1u << 14;
 KnownRule g_known_rules[kKnownRules];
 std::atomic<std::uint64_t> g_unloaded{0};
 
-KnownRule& rule_slot_of(std::uint64_t address) noexcept {
-  return g_known_rules[address * 0x9e3779b97f4a7c15u >> 50];
+// What a rule is known by: that of a call and that of the instruction behind it may differ.
+std::uint64_t key_of(std::uint64_t address, bool is_return) noexcept {
+  return is_return ? address : address | std::uint64_t{1} << 63;
+}
+
+KnownRule& rule_slot_of(std::uint64_t key) noexcept {
+  return g_known_rules[key * 0x9e3779b97f4a7c15u >> 50];
 }
 static_assert(kKnownRules == 1u << (64 - 50));
 
@@ -72,41 +84,39 @@ static_assert(kKnownRules == 1u << (64 - 50));
   // A call may be the last instruction of its function: what counts is the call, not what follows.
   const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
   const std::uint64_t packed = rule.packed();
-  KnownRule& known = rule_slot_of(address);
+  const std::uint64_t key = key_of(address, is_return);
+  KnownRule& known = rule_slot_of(key);
   known.rule.store(packed, std::memory_order_relaxed);
-  known.mixed.store(address ^ packed, std::memory_order_relaxed);
+  known.mixed.store(key ^ packed, std::memory_order_relaxed);
   return rule;
 }
 
 FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
-  const KnownRule& known = rule_slot_of(address);
+  const std::uint64_t key = key_of(address, is_return);
+  const KnownRule& known = rule_slot_of(key);
   const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
-  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == address) [[likely]] {
+  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == key) [[likely]] {
     return FrameRule::unpacked(packed);
   }
   return learn_rule(address, is_return);
 }
 
-// Goes from a frame to its caller; false when there is none, or none that is plausible.
-bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
-  const FrameRule rule = rule_at(now.instruction, is_return);
-  if (rule.base == FrameRule::Base::kUnknown || rule.base == FrameRule::Base::kOutermost) {
-    return false;
-  }
-  const bool is_from_frame = rule.base == FrameRule::Base::kFramePointer;
-  const std::uint64_t base = is_from_frame ? now.frame_pointer : now.stack_pointer;
-  const std::uint64_t above = base + static_cast<std::uint64_t>(std::int64_t{rule.offset});
+// `from` is how the frame was come to: a caller is at the instruction behind its call.
+template <class Stack>
+Climbed go_up(const Stack& stack, Registers& now, Climbed from) noexcept {
   const std::uint64_t low = now.stack_pointer;
-  if (above <= low) return false;
-  Registers caller{0, above, now.frame_pointer};
-  if (!read_word(stack, low, above - 8, caller.instruction)) return false;
-  if (rule.frame_pointer != 0) {
-    const std::uint64_t saved =
-        above + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer});
-    if (!read_word(stack, low, saved, caller.frame_pointer)) return false;
-  }
+  const auto read = [&](std::uint64_t at, std::uint64_t& word) {
+    return read_word(stack, low, at, word);
+  };
+  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller);
+  if (rule.base != FrameRule::Base::kUnknown) return climb(rule, now, read);
+  // Code that no table tells of may keep a frame pointer, which counts if it leads to code that is told of.
+  Registers caller = now;
+  const Climbed climbed = climb_by_frame_pointer(caller, read);
+  if (climbed != Climbed::kCaller) return Climbed::kLost;
+  if (rule_at(caller.instruction, true).base == FrameRule::Base::kUnknown) return Climbed::kLost;
   now = caller;
-  return now.instruction > 4096;
+  return climbed;
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -121,16 +131,13 @@ bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
 
 #else
 
-// Elsewhere frame pointers are the rule: each frame begins with its caller's, then the address.
-bool go_up(const ThreadStack& stack, Registers& now, bool) noexcept {
-  const std::uint64_t frame = now.frame_pointer;
-  Registers caller{0, frame, 0};
-  if (frame < now.stack_pointer || frame % 16 != 0) return false;
-  if (!read_word(stack, now.stack_pointer, frame, caller.frame_pointer)) return false;
-  if (!read_word(stack, now.stack_pointer, frame + 8, caller.instruction)) return false;
-  if (caller.frame_pointer != 0 && caller.frame_pointer <= frame) return false;
-  now = caller;
-  return now.instruction > 4096;
+// Elsewhere frame pointers are the rule.
+template <class Stack>
+Climbed go_up(const Stack& stack, Registers& now, Climbed) noexcept {
+  const std::uint64_t low = now.stack_pointer;
+  return climb_by_frame_pointer(now, [&](std::uint64_t at, std::uint64_t& word) {
+    return read_word(stack, low, at, word);
+  });
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -160,13 +167,32 @@ bool is_own(std::uint64_t address) noexcept {
   if (stack.top == 0) [[unlikely]] find_stack(stack);
   Registers now = registers_here();
   if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return;
-  bool is_return = false;
-  while (found.count < kMaxFrames && go_up(stack, now, is_return)) {
-    is_return = true;
+  Climbed climbed = Climbed::kInterrupted;
+  while (found.count < kMaxFrames) {
+    climbed = go_up(stack, now, climbed);
+    // What a signal interrupted is no call, and chains have calls only.
+    if (climbed != Climbed::kCaller) break;
     if (found.count == 0 && is_own(now.instruction)) continue;
     found.frames[found.count] = now.instruction;
     found.bottoms[found.count++] = now.stack_pointer;
   }
+}
+
+bool walk_copy(const CopiedStack& copied, NativeStack& found) noexcept {
+  Registers now{copied.instruction, copied.stack_pointer, copied.frame_pointer};
+  found.frames[0] = now.instruction;
+  found.bottoms[0] = now.stack_pointer;
+  found.count = 1;
+  Climbed climbed = Climbed::kInterrupted;
+  while (found.count < kMaxFrames) {
+    climbed = go_up(copied, now, climbed);
+    if (climbed == Climbed::kOutermost) return true;
+    if (climbed == Climbed::kLost) return false;
+    // What a signal interrupted made no call: it stands as if its instruction were the last of one.
+    found.frames[found.count] = now.instruction + (climbed == Climbed::kInterrupted ? 1 : 0);
+    found.bottoms[found.count++] = now.stack_pointer;
+  }
+  return true;
 }
 
 bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept {

@@ -46,6 +46,9 @@ inline Number cpu_or_null(const SealedTables &, uint32_t cpu) {
 inline Number signed_number(const SealedTables &, uint32_t value) {
   return {{static_cast<int32_t>(value), true}};
 }
+inline Number signed_number_if(const SealedTables &, bool is_there, uint32_t value) {
+  return {{static_cast<int32_t>(value), is_there}};
+}
 inline Real real(const SealedTables &, double value) {
   return {{std::bit_cast<int64_t>(value), true}};
 }
@@ -57,6 +60,7 @@ inline Number time_or_null(const SealedTables &in, int64_t time_ns) {
 }
 inline Label text(const SealedTables &, int32_t number) { return {{number, number >= 0}}; }
 inline Label label(const SealedTables &, uint32_t value) { return {{value, true}}; }
+inline Label label_or_null(const SealedTables &, uint32_t value) { return {{value, value != 0}}; }
 inline Flag flag(const SealedTables &, bool value) { return {{value, true}}; }
 
 // ---- whose a row is

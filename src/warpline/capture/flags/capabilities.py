@@ -13,35 +13,30 @@ DEFAULT = ("cuda", "nvtx")
 # Collected in place of a timeline, never with -t.
 COUNTERS = "counters"
 PC_SAMPLES = "pc samples"
+# Sampled from outside of the program, never with -t.
+CPU_SAMPLES = "cpu samples"
+CONTEXT_SWITCHES = "context switches"
 # The collector of calls of the C library.
 OS_CALLS = "osrt"
+# That of MPI.
+MPI = "mpi"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (
     "cuda-hw",
-    "cublas",
-    "cublas-verbose",
     "cudla",
     "cudla-verbose",
-    "cudnn",
     "cufile",
-    "cusolver",
-    "cusolver-verbose",
-    "cusparse",
-    "cusparse-verbose",
     "dx11",
     "dx11-annotations",
     "dx12",
     "dx12-annotations",
     "gds",
-    "mpi",
-    "nccl",
     "nvmedia",
     "nvvideo",
     "openacc",
     "opengl",
     "opengl-annotations",
-    "openmp",
     "openxr",
     "openxr-annotations",
     "oshmem",
@@ -55,12 +50,11 @@ NOT_YET = (
     "wddm",
 )
 NOTHING = "none"
-ALIASES = {"cuda-sw": "cuda"}  # nsys names without a difference here
+# nsys names without a difference here
+ALIASES = {"cuda-sw": "cuda", "cusolver-verbose": "cusolver", "cusparse-verbose": "cusparse"}
 KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
-_UPPER = [name.upper() for name in COLLECTED]
-WHY_NOT = f"this version records only {', '.join(_UPPER[:-1])} and {_UPPER[-1]}"
-HINT = f"use {', '.join(COLLECTED[:-1])} or {COLLECTED[-1]}"
+WHY_NOT = f"this version records only {', '.join(COLLECTED)}"
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:

@@ -299,6 +299,27 @@ class PcSamplingConfig:
 
 
 @dataclass(frozen=True)
+class CpuSamplesConfig:
+    """How the agents themselves sample CPU stacks, where the kernel does not let others do so.
+
+    Attributes:
+        hz: Samples per second of a thread's CPU time.
+        python: Whether stacks have Python frames.
+    """
+
+    hz: int
+    python: bool = False
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        return [
+            ("cpu_samples.hz", str(self.hz)),
+            ("cpu_samples.python", str(int(self.python))),
+            ("collect", "cpu_samples"),
+        ]
+
+
+@dataclass(frozen=True)
 class OsCallsConfig:
     """Which calls of the C library are recorded.
 
@@ -335,6 +356,7 @@ class AgentConfig:
         collect: The collectors that run, besides NVTX and CUDA.
         counters: Which hardware counters are collected, in place of a timeline, or None.
         pc_sampling: How program counters are sampled, in place of a timeline, or None.
+        cpu_samples: How the agents sample CPU stacks; None if they do not.
         os_calls: Which calls of the C library are recorded, or None.
         preload: Names of libraries beside the agent that programs are started with.
     """
@@ -351,6 +373,7 @@ class AgentConfig:
     collect: tuple[str, ...] = ()
     counters: CountersConfig | None = None
     pc_sampling: PcSamplingConfig | None = None
+    cpu_samples: CpuSamplesConfig | None = None
     os_calls: OsCallsConfig | None = None
     preload: tuple[str, ...] = ()
 
@@ -373,6 +396,8 @@ class AgentConfig:
             pairs += self.counters.pairs()
         if self.pc_sampling is not None:
             pairs += self.pc_sampling.pairs()
+        if self.cpu_samples is not None:
+            pairs += self.cpu_samples.pairs()
         if self.os_calls is not None:
             pairs += self.os_calls.pairs()
         pairs += [("collect", name) for name in self.collect]

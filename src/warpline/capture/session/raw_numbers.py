@@ -70,6 +70,12 @@ class CudaNote(enum.IntEnum):
     SAMPLING_DOUBT = 78
     # Python stacks of calls cannot be recorded; text: why
     NO_PYTHON_STACKS = 79
+    # calls of libraries are not recorded, or not all; text: why
+    NO_LIBRARY_CALLS = 91
+    # CPU samples for which there was no room; text: how many
+    CPU_SAMPLES_DROPPED = 85
+    # CPU samples cannot be taken, or not any more; text: why
+    NO_CPU_SAMPLES = 86
 
 
 class CudaCollects(enum.IntFlag):
@@ -105,7 +111,7 @@ class LogHeader(ctypes.LittleEndianStructure):
         ("ppid", ctypes.c_uint32),
         ("incarnation", ctypes.c_uint64),
         ("forked_from_pid", ctypes.c_uint32),
-        ("reserved0", ctypes.c_uint32),
+        ("writer", ctypes.c_uint32),
         ("forked_from_incarnation", ctypes.c_uint64),
         ("anchor_monotonic_ns", ctypes.c_int64),
         ("anchor_utc_ns", ctypes.c_int64),
@@ -140,7 +146,9 @@ ROW_TABLES: tuple[str, ...] = (
     "pc_sample",
     "pc_sampling",
     "cpu_sample",
+    "sched_event",
     "os_call",
+    "library_call",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -153,7 +161,9 @@ EVENT_TABLES: tuple[str, ...] = (
     "profiled_kernel",
     "pc_sample",
     "cpu_sample",
+    "sched_event",
     "os_call",
+    "library_call",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -176,4 +186,14 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 # What -t can name beside CUDA and NVTX, and the table that it adds.
 COLLECTORS: Mapping[str, str] = {
     "osrt": "os_call",
+    "cublas": "library_call",
+    "cublas-verbose": "library_call",
+    "cudnn": "library_call",
+    "cufft": "library_call",
+    "cusolver": "library_call",
+    "cusparse": "library_call",
+    "mpi": "library_call",
+    "nccl": "library_call",
+    "nvjpeg": "library_call",
+    "openmp": "library_call",
 }

@@ -30,6 +30,8 @@ LOG_ENDING = ".wlraw"
 FOLDER_ENDING = ".raw"
 
 SESSION_VARIABLE = "WARPLINE_SESSION"
+OPENMP = "openmp"  # the collector
+OPENMP_VARIABLE = "OMP_TOOL_LIBRARIES"
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
@@ -60,7 +62,8 @@ class Session:
         folder: Its directory.
         control: Its control page.
         facts: The content of session.json.
-        has_cuda: Whether the agents use CUPTI.
+        has_cuda: Whether the CUDA driver is to load the agent.
+        has_openmp: Whether OpenMP runtimes are to load the agent.
         preload: Names of libraries that programs are started with.
     """
 
@@ -71,9 +74,11 @@ class Session:
         facts: Facts,
         *,
         has_cuda: bool = False,
+        has_openmp: bool = False,
         preload: Sequence[str] = (),
     ) -> None:
         self._has_cuda = has_cuda
+        self._has_openmp = has_openmp
         self._preload = preload
         self.folder = folder
         self.control = control
@@ -112,6 +117,10 @@ class Session:
             found[CUDA_INJECTION_VARIABLE] = str(agent)
         environment = environment or {}
         found |= preload_variables(agent, self._preload, environment)
+        if self._has_openmp:
+            # The first tool that accepts is used: the user's own, if there is one.
+            tools = filter(None, [environment.get(OPENMP_VARIABLE), str(agent)])
+            found[OPENMP_VARIABLE] = ":".join(tools)
         return found | pytorch.python_variables(self.facts.get("pytorch", ()), environment)
 
     def close(self) -> None:
@@ -155,7 +164,15 @@ def create_session(
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise not_writable(folder, error) from error
-    return Session(folder, control, facts, has_cuda=config.cuda is not None, preload=config.preload)
+    has_cuda = config.cuda is not None or bool(config.collect)
+    return Session(
+        folder,
+        control,
+        facts,
+        has_cuda=has_cuda,
+        has_openmp=OPENMP in config.collect,
+        preload=config.preload,
+    )
 
 
 def not_writable(folder: Path, error: OSError) -> CaptureError:
