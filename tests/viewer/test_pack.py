@@ -71,7 +71,7 @@ def check(trace):
             assert one.end_ns <= other.start_ns
         for event in events:
             assert found.head["start_ns"] <= event.start_ns <= event.end_ns <= found.head["end_ns"]
-        if row["kind"] in {"state", "counter", "phase", "step"}:
+        if row["kind"] in {"state", "counter", "phase", "step", "thread", "sample"}:
             continue
         if not (row["parent"] or "").endswith("/health"):
             assert row["busy_ns"] == sum(event.end_ns - event.start_ns for event in events)
