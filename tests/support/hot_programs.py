@@ -1,7 +1,8 @@
 """Programs with planted hot functions, and what samples of their CPU time must say.
 
-Each thread of a program works until it has used the CPU time that it was told, so that neither load nor
-the machine's speed matters. Functions that are compared run the same loop, for as many turns as planted.
+Each thread of a program works until it has used the CPU time that it was told, so that neither load
+nor the machine's speed matters. Functions that are compared run the same loop, for as many turns as
+planted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
@@ -113,7 +114,9 @@ int main(int count, char **words) {
     if (!strcmp(word, "default")) for (int n = 1; n < NSIG; ++n) signal(n, SIG_DFL);
     if (!strcmp(word, "blocked")) { start = blocked; in_threads(1); start = thread; }
     if (!strcmp(word, "fork") && fork() == 0) { work(); exit(0); }
-    if (!strcmp(word, "exec") && fork() == 0 && !close(1)) execl(words[0], words[0], words[1], "work", (char *)0);
+    if (!strcmp(word, "exec") && fork() == 0 && !close(1)) {
+      execl(words[0], words[0], words[1], "work", (char *)0);
+    }
     if (!strcmp(word, "many")) {
       const long all = budget_ns;
       budget_ns = 0;
@@ -168,7 +171,7 @@ int main(int, char** words) {
 }
 """
 
-CPP_SHARES = {f"model::Dense<{n}>::forward(long)": n / 10 for n in (7, 2, 1)}
+CPP_SHARES = {f"model::Dense<(int){n}>::forward(long)": n / 10 for n in (7, 2, 1)}
 
 # Two thirds are hot_double's, one third is the generator's.
 PYTHON = """\
@@ -222,8 +225,14 @@ sys.exit(3)
 """
 
 
-def compiled(folder: Path, *, is_cpp: bool = False) -> Path:
-    """Compile the C or C++ program, and return its path; skip the test without a compiler."""
+def compiled(folder: Path, *, is_cpp: bool = False, options: Sequence[str] = ()) -> Path:
+    """Compile the C or C++ program, and return its path; skip the test without a compiler.
+
+    Args:
+        folder: Where to.
+        is_cpp: Whether it is the one in C++.
+        options: More options of the compiler.
+    """
     compiler = shutil.which("c++" if is_cpp else "cc")
     if compiler is None:
         pytest.skip("no compiler")
@@ -231,7 +240,9 @@ def compiled(folder: Path, *, is_cpp: bool = False) -> Path:
     source.write_text(_CPP if is_cpp else _C)
     program = folder / source.stem / "hot"
     program.parent.mkdir(exist_ok=True)
-    subprocess.run([compiler, "-O2", str(source), "-o", str(program), "-lpthread"], check=True)
+    subprocess.run(
+        [compiler, "-O2", *options, str(source), "-o", str(program), "-lpthread"], check=True
+    )
     return program
 
 
@@ -266,13 +277,16 @@ class Sampled:
 
 def samples_of(trace: Trace) -> list[Sampled]:
     """Return the CPU samples of a recording."""
-    stacks = _stacks(trace)
+    stacks = stacks_of(trace)
     columns = trace.columns("cpu_sample", "thread_id", "period_ns", "stack_id")
     rows = (columns[name].filled(-1).tolist() for name in ("thread_id", "period_ns", "stack_id"))
-    return [Sampled(stacks.get(stack, ()), ns, thread) for thread, ns, stack in zip(*rows, strict=True)]
+    return [
+        Sampled(stacks.get(stack, ()), ns, thread) for thread, ns, stack in zip(*rows, strict=True)
+    ]
 
 
-def _stacks(trace: Trace) -> dict[int, tuple[Place, ...]]:
+def stacks_of(trace: Trace) -> dict[int, tuple[Place, ...]]:
+    """Return the frames of each stack, innermost first; those of -1 are none."""
     if not trace.has("stack") or not trace.row_count("stack"):
         return {}
     frames = trace.columns("frame", "symbol_id", "line")

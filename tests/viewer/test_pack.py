@@ -26,7 +26,16 @@ from warpline.viewer.overview import bin_count
 from .conftest import packed
 
 DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
-HOST_TABLES = ("range", "mark", "op", "python_frame", "api_call", "os_call", "overhead")
+HOST_TABLES = (
+    "range",
+    "mark",
+    "op",
+    "python_frame",
+    "api_call",
+    "os_call",
+    "overhead",
+    "library_call",
+)
 
 
 def decoded(trace, **options):

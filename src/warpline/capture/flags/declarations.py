@@ -71,8 +71,7 @@ def _trace(settings: CaptureSettings, flag: Given) -> None:
     for word in wanted:
         if word not in capabilities.KNOWN:
             near = difflib.get_close_matches(word, capabilities.COLLECTED, n=1)
-            there_are = f"use {', '.join(capabilities.COLLECTED)}"
-            hint = f"did you mean {near[0]}?" if near else there_are
+            hint = f"did you mean {near[0]}?" if near else capabilities.HINT
             raise UsageError(f"{flag.name}: unknown API {word!r}", hint=hint)
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
     if not wanted:
