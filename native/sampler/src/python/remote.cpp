@@ -75,10 +75,13 @@ bool RemotePython::add_states(std::uint64_t interpreter) {
   const std::uint64_t gil = gil_of(interpreter);
   std::uint64_t state;
   if (!copy_from(pid_, interpreter + places.interpreter_states, &state, 8)) return false;
+  head_places_.push_back(interpreter + places.interpreter_states);
+  heads_.push_back(state);
   while (state != 0 && threads_.size() != kMostStates) {
-    std::uint64_t handle, next;
-    if (!copy_from(pid_, state + places.state_thread, &handle, 8)) return false;
-    if (!copy_from(pid_, state + places.state_next, &next, 8)) return false;
+    std::uint64_t words[2];
+    const std::uint64_t wanted[2] = {state + places.state_thread, state + places.state_next};
+    if (!copy_words(pid_, wanted, 2, words)) return false;
+    const auto [handle, next] = words;
     threads_.push_back({0, state, gil});
     handles_.push_back(handle);
     state = next;
@@ -121,15 +124,27 @@ bool RemotePython::name_threads() {
 bool RemotePython::list_threads() {
   threads_.clear();
   handles_.clear();
+  heads_.clear();
+  head_places_.clear();
   listed_ns_ = now_ns();
   std::uint64_t interpreter;
   if (!copy_from(pid_, build_.runtime + build_.places.interpreters, &interpreter, 8)) return false;
+  head_places_.push_back(build_.runtime + build_.places.interpreters);
+  heads_.push_back(interpreter);
   for (std::size_t i = 0; interpreter != 0 && i < kMostInterpreters; ++i) {
     if (!add_states(interpreter)) return false;
     if (!copy_from(pid_, interpreter + build_.places.interpreter_next, &interpreter, 8)) return false;
   }
   if (stacks_.size() > 2 * threads_.size() + 16) stacks_.clear();  // of threads that have ended
   return name_threads();
+}
+
+bool RemotePython::are_threads_listed() noexcept {
+  constexpr std::size_t kMost = 16;
+  std::uint64_t now[kMost];
+  if (heads_.empty() || heads_.size() > kMost) return false;
+  if (!copy_words(pid_, head_places_.data(), heads_.size(), now)) return false;
+  return std::equal(heads_.begin(), heads_.end(), now);
 }
 
 bool RemotePython::read_gil(std::uint64_t address, RemoteGil& gil) const {

@@ -60,6 +60,8 @@ class RemotePython {
 
   // Lists the threads of Python anew. False if the process, or its interpreter, is gone.
   bool list_threads();
+  // Whether that list has all of them still. Threads are added at its head.
+  bool are_threads_listed() noexcept;
   const std::vector<RemoteThread>& threads() const noexcept { return threads_; }
 
   // Reads the GIL that threads have the address of. False where it cannot be read.
@@ -96,6 +98,8 @@ class RemotePython {
   bool is_proven_ = false;  // a walk has come to the end of a stack
   RemoteMemory memory_;
   std::vector<RemoteThread> threads_;
+  std::vector<std::uint64_t> heads_;    // of the lists that were followed, and what they were
+  std::vector<std::uint64_t> head_places_;
   std::vector<std::uint64_t> handles_;  // of threads_, as Python has them
   std::int64_t listed_ns_ = 0;
   std::int32_t tid_offset_ = -1;  // in what the C library's thread number points to

@@ -20,6 +20,19 @@ inline bool copy_from(pid_t pid, std::uint64_t address, void* room, std::size_t 
   return process_vm_readv(pid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
+// The same for words at several addresses, at most 16.
+inline bool copy_words(pid_t pid, const std::uint64_t* addresses, std::size_t count,
+                       std::uint64_t* words) noexcept {
+  constexpr std::size_t kMost = 16;
+  iovec there[kMost];
+  for (std::size_t i = 0; i < count; ++i) {
+    there[i] = {reinterpret_cast<void*>(addresses[i]), sizeof *words};
+  }
+  const iovec here{words, count * sizeof *words};
+  const ssize_t copied = process_vm_readv(pid, &here, 1, there, count, 0);
+  return copied == static_cast<ssize_t>(here.iov_len);
+}
+
 // A place that a walk begins at, copied both before and after everything else: if its word is the same
 // then, what lies between is of one moment.
 struct Anchor {
