@@ -101,6 +101,9 @@ enum class Kind : std::uint8_t {
   kGpuFault = 92,
   kPcSample = 93,
   kPcSampling = 94,
+  kCpuSample = 110,
+  kPythonSample = 120,
+  kGilSpan = 121,
 };
 
 // The kind of a Note record.
@@ -161,6 +164,18 @@ enum class CudaNote : std::uint32_t {
   kSamplingDoubt = 78,
   // Python stacks of calls cannot be recorded; text: why
   kNoPythonStacks = 79,
+};
+
+// Whether something is so.
+enum class Known : std::uint32_t {
+  kNo = 1,
+  kYes = 2,
+};
+
+// What a thread does with the GIL, as the schema numbers it.
+enum class GilState : std::uint32_t {
+  kHolding = 1,
+  kWaiting = 2,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -2043,6 +2058,119 @@ struct PcSampling {
     dropped_samples = static_cast<std::uint64_t>(record[3]);
     non_user_samples = static_cast<std::uint64_t>(record[4]);
     is_buffer_full = static_cast<std::uint32_t>(bits_of<8>(record[5], 0));
+    return true;
+  }
+};
+
+// A thread was running; the period is the CPU time in ns that the sample stands for. Chains are
+// numbers of a Chain and a PythonChain of the process, 0: none. CPU 0xffffffff: unknown. Who
+// samples several threads writes a Thread record before those of each.
+struct CpuSample {
+  static constexpr Kind kKind = Kind::kCpuSample;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint64_t time_ns = 0;
+  std::uint32_t period = 0;
+  std::uint32_t cpu = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t python_chain = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(0);
+  }
+  constexpr std::size_t words() const {
+    return 5u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = std::uint64_t{period} | std::uint64_t{cpu} << 32;
+    room[3] = chain;
+    room[4] = python_chain;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    period = static_cast<std::uint32_t>(bits_of<32>(record[2], 0));
+    cpu = static_cast<std::uint32_t>(bits_of<32>(record[2], 32));
+    chain = static_cast<std::uint64_t>(record[3]);
+    python_chain = static_cast<std::uint64_t>(record[4]);
+    return true;
+  }
+};
+
+// The stack of a thread of Python from a time on, for a period in ns. Chains as of CpuSample.
+// Whether it ran, and whether it had the GIL: of Known.
+struct PythonSample {
+  static constexpr Kind kKind = Kind::kPythonSample;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t is_running = 0;  // aux
+  std::uint32_t has_gil = 0;  // aux
+  std::uint64_t time_ns = 0;
+  std::uint64_t period_ns = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t python_chain = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<8>(is_running) | fitted<8>(has_gil) << 8);
+  }
+  constexpr std::size_t words() const {
+    return 5u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = period_ns;
+    room[3] = chain;
+    room[4] = python_chain;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    is_running = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
+    has_gil = static_cast<std::uint32_t>(bits_of<8>(record[0], 8));
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    period_ns = static_cast<std::uint64_t>(record[2]);
+    chain = static_cast<std::uint64_t>(record[3]);
+    python_chain = static_cast<std::uint64_t>(record[4]);
+    return true;
+  }
+};
+
+// A thread held Python's global interpreter lock, or waited for it; the state is of GilState.
+struct GilSpan {
+  static constexpr Kind kKind = Kind::kGilSpan;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t state = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<8>(state));
+  }
+  constexpr std::size_t words() const {
+    return 3u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    state = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
     return true;
   }
 };

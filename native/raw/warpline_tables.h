@@ -1412,6 +1412,168 @@ struct ColumnsOf<PcSamplingRow> {
   }
 };
 
+// A row of cpu_sample, made of a CpuSample record.
+struct CpuSampleRow {
+  using Record = raw::CpuSample;
+  static constexpr std::size_t kNumber = 17;
+  static constexpr std::string_view kTable = "cpu_sample";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
+  std::uint32_t period = 0;
+  std::uint32_t cpu = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    period = static_cast<std::uint32_t>(record.period);
+    cpu = static_cast<std::uint32_t>(record.cpu);
+  }
+};
+
+template <>
+struct ColumnsOf<CpuSampleRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const CpuSampleRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const CpuSampleRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const CpuSampleRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("cpu", [](const auto &in, const CpuSampleRow &row) {
+      return cpu_or_null(in, row.cpu);
+    });
+    visitor("cycles", [](const auto &in, const CpuSampleRow &row) {
+      return number(in, row.period);
+    });
+    visitor("period_ns", [](const auto &in, const CpuSampleRow &row) {
+      return number(in, row.period);
+    });
+    visitor("stack_id", [](const auto &in, const CpuSampleRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const CpuSampleRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const CpuSampleRow &row) {
+    return std::tuple(row_id(in, row.thread).value);
+  }
+};
+
+// A row of python_sample, made of a PythonSample record.
+struct PythonSampleRow {
+  using Record = raw::PythonSample;
+  static constexpr std::size_t kNumber = 18;
+  static constexpr std::string_view kTable = "python_sample";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::int64_t period_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
+  std::uint8_t is_running = 0;
+  std::uint8_t has_gil = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    is_running = static_cast<std::uint8_t>(record.is_running);
+    has_gil = static_cast<std::uint8_t>(record.has_gil);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    period_ns = static_cast<std::int64_t>(record.period_ns);
+  }
+};
+
+template <>
+struct ColumnsOf<PythonSampleRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const PythonSampleRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const PythonSampleRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const PythonSampleRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("period_ns", [](const auto &in, const PythonSampleRow &row) {
+      return time(in, row.period_ns);
+    });
+    visitor("is_running", [](const auto &in, const PythonSampleRow &row) {
+      return known_flag(in, row.is_running);
+    });
+    visitor("has_gil", [](const auto &in, const PythonSampleRow &row) {
+      return known_flag(in, row.has_gil);
+    });
+    visitor("stack_id", [](const auto &in, const PythonSampleRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const PythonSampleRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const PythonSampleRow &row) {
+    return std::tuple(row_id(in, row.thread).value);
+  }
+};
+
+// A row of gil_span, made of a GilSpan record.
+struct GilSpanRow {
+  using Record = raw::GilSpan;
+  static constexpr std::size_t kNumber = 19;
+  static constexpr std::string_view kTable = "gil_span";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint8_t state = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    state = static_cast<std::uint8_t>(record.state);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+  }
+};
+
+template <>
+struct ColumnsOf<GilSpanRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const GilSpanRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const GilSpanRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const GilSpanRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const GilSpanRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("state", [](const auto &in, const GilSpanRow &row) {
+      return label(in, row.state);
+    });
+  }
+  static auto first(const auto &in, const GilSpanRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const GilSpanRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value,
+                      label(in, row.state).value);
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -1431,6 +1593,9 @@ using AllRows = RowTypes<ApiCallRow,
                          UmCpuPageFaultRow,
                          UmGpuPageFaultRow,
                          PcSampleRow,
-                         PcSamplingRow>;
+                         PcSamplingRow,
+                         CpuSampleRow,
+                         PythonSampleRow,
+                         GilSpanRow>;
 
 }  // namespace warpline

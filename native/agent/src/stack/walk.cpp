@@ -7,7 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "stack/frame_rules.h"
+#include "stack/climb.h"
+#include "stack/loaded_rules.h"
 
 namespace warpline::agent {
 namespace {
@@ -32,11 +33,9 @@ thread_local constinit ThreadStack t_stack{0, 0};
   pthread_attr_destroy(&attributes);
 }
 
-struct Registers {
-  std::uint64_t instruction;
-  std::uint64_t stack_pointer;
-  std::uint64_t frame_pointer;
-};
+using stack::Climbed;
+using stack::FrameRule;
+using stack::Registers;
 
 // A word of the stack that lies above the stack pointer; what is below it may change. It may belong
 // to anything, which a sanitizer does not like to see read.
@@ -87,26 +86,11 @@ FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
   return learn_rule(address, is_return);
 }
 
-// Goes from a frame to its caller; false when there is none, or none that is plausible.
-bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
-  const FrameRule rule = rule_at(now.instruction, is_return);
-  if (rule.base == FrameRule::Base::kUnknown || rule.base == FrameRule::Base::kOutermost) {
-    return false;
-  }
-  const bool is_from_frame = rule.base == FrameRule::Base::kFramePointer;
-  const std::uint64_t base = is_from_frame ? now.frame_pointer : now.stack_pointer;
-  const std::uint64_t above = base + static_cast<std::uint64_t>(std::int64_t{rule.offset});
+Climbed go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
   const std::uint64_t low = now.stack_pointer;
-  if (above <= low) return false;
-  Registers caller{0, above, now.frame_pointer};
-  if (!read_word(stack, low, above - 8, caller.instruction)) return false;
-  if (rule.frame_pointer != 0) {
-    const std::uint64_t saved =
-        above + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer});
-    if (!read_word(stack, low, saved, caller.frame_pointer)) return false;
-  }
-  now = caller;
-  return now.instruction > 4096;
+  return climb(rule_at(now.instruction, is_return), now, [&](std::uint64_t at, std::uint64_t& word) {
+    return read_word(stack, low, at, word);
+  });
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -121,16 +105,12 @@ bool go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
 
 #else
 
-// Elsewhere frame pointers are the rule: each frame begins with its caller's, then the address.
-bool go_up(const ThreadStack& stack, Registers& now, bool) noexcept {
-  const std::uint64_t frame = now.frame_pointer;
-  Registers caller{0, frame, 0};
-  if (frame < now.stack_pointer || frame % 16 != 0) return false;
-  if (!read_word(stack, now.stack_pointer, frame, caller.frame_pointer)) return false;
-  if (!read_word(stack, now.stack_pointer, frame + 8, caller.instruction)) return false;
-  if (caller.frame_pointer != 0 && caller.frame_pointer <= frame) return false;
-  now = caller;
-  return now.instruction > 4096;
+// Elsewhere frame pointers are the rule.
+Climbed go_up(const ThreadStack& stack, Registers& now, bool) noexcept {
+  const std::uint64_t low = now.stack_pointer;
+  return climb_by_frame_pointer(now, [&](std::uint64_t at, std::uint64_t& word) {
+    return read_word(stack, low, at, word);
+  });
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -160,9 +140,11 @@ bool is_own(std::uint64_t address) noexcept {
   if (stack.top == 0) [[unlikely]] find_stack(stack);
   Registers now = registers_here();
   if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return;
-  bool is_return = false;
-  while (found.count < kMaxFrames && go_up(stack, now, is_return)) {
-    is_return = true;
+  Climbed climbed = Climbed::kInterrupted;
+  while (found.count < kMaxFrames) {
+    climbed = go_up(stack, now, climbed == Climbed::kCaller);
+    // What a signal interrupted is no call, and chains have calls only.
+    if (climbed != Climbed::kCaller) break;
     if (found.count == 0 && is_own(now.instruction)) continue;
     found.frames[found.count] = now.instruction;
     found.bottoms[found.count++] = now.stack_pointer;

@@ -39,6 +39,9 @@ inline Number number_or_null(const SealedTables &, uint64_t value) {
 inline Number number_if(const SealedTables &, bool is_there, uint64_t value) {
   return {{static_cast<int64_t>(value), is_there}};
 }
+inline Number cpu_or_null(const SealedTables &, uint32_t cpu) {
+  return {{cpu, cpu != UINT32_MAX}};
+}
 // Of 32 bits that are a signed number.
 inline Number signed_number(const SealedTables &, uint32_t value) {
   return {{static_cast<int32_t>(value), true}};
@@ -55,6 +58,9 @@ inline Number time_or_null(const SealedTables &in, int64_t time_ns) {
 inline Label text(const SealedTables &, int32_t number) { return {{number, number >= 0}}; }
 inline Label label(const SealedTables &, uint32_t value) { return {{value, true}}; }
 inline Flag flag(const SealedTables &, bool value) { return {{value, true}}; }
+inline Flag known_flag(const SealedTables &, uint32_t known) {
+  return {{known == static_cast<uint32_t>(raw::Known::kYes), known != 0}};
+}
 
 // ---- whose a row is
 

@@ -218,6 +218,9 @@ class CudaDecoder {
   // The text of a CudaName record's number, -1 if there is none.
   int32_t text_of(uint32_t number) const { return number == 0 ? -1 : names_.get(number); }
 
+  // The chain of these numbers of a Chain and a PythonChain, of which 0 is none; 0 if no log has it.
+  uint32_t chain_of(uint64_t chain, uint64_t python_chain);
+
   // The number of the place of a record.
   template <typename Record>
   uint32_t place_of(const Record &record) {

@@ -189,13 +189,8 @@ bool CudaDecoder::on(const raw::Call &record) {
   call.take(record, nullptr);
   call.end_ns = std::max(call.start_ns, call.end_ns);
   call.thread = *thread_;
-  if (record.has(raw::Call::kHasChain)) {
-    call.chain_number = cuda_.chains.find(process_, record.chain);
-  }
-  if (record.has(raw::Call::kHasPythonChain)) {
-    call.chain_number =
-        cuda_.chains.add_python(process_, call.chain_number, record.python_chain);
-  }
+  call.chain_number = chain_of(record.has(raw::Call::kHasChain) ? record.chain : 0,
+                               record.has(raw::Call::kHasPythonChain) ? record.python_chain : 0);
   call.call_name = call_names_[api].get(record.call);
   if (call.call_name < 0) {
     const std::string text = "[unknown call " + std::to_string(record.call) + "]";
@@ -208,6 +203,11 @@ bool CudaDecoder::on(const raw::Call &record) {
   add(tables_.rows.of<ApiCallRow>(), call);
   if (record.has(raw::Call::kHasPlace | raw::Call::kHasEvent)) add_target(record, call);
   return true;
+}
+
+uint32_t CudaDecoder::chain_of(uint64_t chain, uint64_t python_chain) {
+  const uint32_t native = chain == 0 ? 0 : cuda_.chains.find(process_, chain);
+  return python_chain == 0 ? native : cuda_.chains.add_python(process_, native, python_chain);
 }
 
 void CudaDecoder::add_target(const raw::Call &record, const ApiCallRow &call) {

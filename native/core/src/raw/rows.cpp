@@ -76,6 +76,9 @@ class Table final : public RowsOf<Row> {
       if (decoder.thread() == nullptr) return {.is_sound = false};
       row.thread = *decoder.thread();
     }
+    if constexpr (requires { row.chain_number; found.python_chain; }) {
+      row.chain_number = decoder.chain_of(found.chain, found.python_chain);
+    }
     if constexpr (Row::kOwner == RowOf::kProcess) {
       row.process = decoder.process();
     } else if constexpr (Row::kOwner == RowOf::kPlace && requires { found.device; }) {

@@ -72,6 +72,20 @@ class CudaNote(enum.IntEnum):
     NO_PYTHON_STACKS = 79
 
 
+class Known(enum.IntEnum):
+    """Whether something is so."""
+
+    NO = 1
+    YES = 2
+
+
+class GilState(enum.IntEnum):
+    """What a thread does with the GIL, as the schema numbers it."""
+
+    HOLDING = 1
+    WAITING = 2
+
+
 class CudaCollects(enum.IntFlag):
     """What is collected: the bits of a Collecting record."""
 
@@ -139,6 +153,9 @@ ROW_TABLES: tuple[str, ...] = (
     "um_gpu_page_fault",
     "pc_sample",
     "pc_sampling",
+    "cpu_sample",
+    "python_sample",
+    "gil_span",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -150,6 +167,9 @@ EVENT_TABLES: tuple[str, ...] = (
     "graph_launch",
     "profiled_kernel",
     "pc_sample",
+    "cpu_sample",
+    "python_sample",
+    "gil_span",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -170,4 +190,6 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 }
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
-COLLECTORS: Mapping[str, str] = {}
+COLLECTORS: Mapping[str, str] = {
+    "python-gil": "gil_span",
+}

@@ -1,14 +1,13 @@
 // Written from the DWARF standard's chapter on call frames and the Linux Standard Base's on
-// .eh_frame_hdr. What compilers write for ordinary functions is understood; anything else, such as
-// a stack pointer given by an expression, is "unknown", and the walk ends there.
+// .eh_frame_hdr. What compilers write for functions is understood, and the few expressions that are in
+// common use: a stack pointer that was saved in memory, calls through the linkage table, and what a
+// signal interrupted. Anything else is "unknown", and the walk ends there.
 #include "stack/frame_rules.h"
-
-#include <link.h>
 
 #include <cstddef>
 #include <cstring>
 
-namespace warpline::agent {
+namespace warpline::stack {
 namespace {
 
 // Registers, as the x86-64 psABI numbers them for DWARF.
@@ -26,7 +25,8 @@ constexpr std::uint8_t kSearchTable = kFromTable | 0x0b;  // two signed 32-bit o
 // Reads a stretch of memory; what lies beyond its end reads as zero and makes it unsound.
 class Bytes {
  public:
-  Bytes(std::uint64_t at, std::uint64_t end) noexcept : at_(at), end_(end) {}
+  Bytes(std::uint64_t at, std::uint64_t end, std::uint64_t absolute = 0) noexcept
+      : at_(at), end_(end), absolute_(absolute) {}
 
   bool is_sound() const noexcept { return is_sound_; }
   bool has_more() const noexcept { return is_sound_ && at_ < end_; }
@@ -53,7 +53,7 @@ class Bytes {
   Bytes take(std::uint64_t bytes) noexcept {
     const std::uint64_t from = at_;
     skip(bytes);
-    return is_sound_ ? Bytes(from, from + bytes) : Bytes(from, from);
+    return is_sound_ ? Bytes(from, from + bytes, absolute_) : Bytes(from, from);
   }
 
   std::uint64_t read_unsigned() noexcept {
@@ -85,7 +85,7 @@ class Bytes {
     const std::uint64_t here = at_;
     const std::uint64_t number = read_form(encoding & 0x0f);
     switch (encoding & 0x70) {
-      case kAbsolute: return number;
+      case kAbsolute: return number + absolute_;
       case kFromHere: return here + number;
       case kFromTable: return table + number;
       default: is_sound_ = false; return 0;
@@ -110,12 +110,14 @@ class Bytes {
  private:
   std::uint64_t at_;
   std::uint64_t end_;
+  std::uint64_t absolute_;  // added to absolute addresses: see ElfImage
   bool is_sound_ = true;
 };
 
 struct Stretch {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
+  std::uint64_t absolute = 0;  // as of Bytes
   bool holds(std::uint64_t address) const noexcept { return begin <= address && address < end; }
 };
 
@@ -125,6 +127,7 @@ struct Shared {
   std::int64_t data_unit = 1;
   std::uint8_t pointer_encoding = kAbsolute;
   bool has_augmentation = false;
+  bool is_signal = false;
   Bytes instructions{0, 0};
 };
 
@@ -133,13 +136,63 @@ struct Saved {
   bool is_saved = false;
   bool is_undefined = false;
   bool is_odd = false;  // in a way that is not followed
+  bool is_at_frame_pointer = false;
   std::int64_t offset = 0;
 };
+
+// Where the caller's stack begins, as an expression gives it.
+struct Expression {
+  enum class Form : std::uint8_t { kNone, kOdd, kInMemory, kLinkage };
+  Form form = Form::kNone;
+  std::uint64_t base = 0;   // kInMemory: what lies at this register and offset, and
+  std::int64_t offset = 0;  // kLinkage: from which place in its entry on there is one word more
+  std::uint64_t add = 0;    // what is added to it
+};
+
+constexpr std::uint8_t kRegisterPlus = 0x70;  // DW_OP_breg0
+
+// DW_OP_breg7 8, breg16 0, lit15, and, litN, ge, lit3, shl, plus: linkers write it for .plt.
+bool read_linkage(Bytes code, Expression& found) noexcept {
+  if (code.read<std::uint8_t>() != kRegisterPlus + kStackPointerRegister) return false;
+  if (code.read_signed() != 8) return false;
+  if (code.read<std::uint8_t>() != kRegisterPlus + kReturnAddressRegister) return false;
+  if (code.read_signed() != 0) return false;
+  constexpr std::uint8_t kLiteral = 0x30, kMask = 0x3f, kAnd = 0x1a;
+  if (code.read<std::uint8_t>() != kMask || code.read<std::uint8_t>() != kAnd) return false;
+  const auto place = code.read<std::uint8_t>();
+  constexpr std::uint8_t kRest[] = {0x2a, 0x33, 0x24, 0x22};
+  for (const std::uint8_t operation : kRest) {
+    if (code.read<std::uint8_t>() != operation) return false;
+  }
+  if (!code.is_sound() || place < kLiteral || place > kMask) return false;
+  found = {Expression::Form::kLinkage, kStackPointerRegister, place - kLiteral, 0};
+  return true;
+}
+
+Expression read_expression(Bytes code) noexcept {
+  Expression found{Expression::Form::kOdd, 0, 0, 0};
+  if (read_linkage(code, found)) return found;
+  constexpr std::uint8_t kLoad = 0x06, kAdd = 0x23;
+  const std::uint8_t base = code.read<std::uint8_t>();
+  found.base = base - kRegisterPlus;
+  found.offset = code.read_signed();
+  if (code.read<std::uint8_t>() != kLoad) return found;
+  if (code.has_more() && code.read<std::uint8_t>() == kAdd) found.add = code.read_unsigned();
+  const bool is_known = found.base == kFramePointerRegister || found.base == kStackPointerRegister;
+  if (is_known && code.is_sound() && !code.has_more()) found.form = Expression::Form::kInMemory;
+  return found;
+}
+
+// Whether an expression says that a register was saved where the frame pointer points to.
+bool is_at_frame_pointer(Bytes code) noexcept {
+  const bool is_base = code.read<std::uint8_t>() == kRegisterPlus + kFramePointerRegister;
+  return code.read_signed() == 0 && is_base && code.is_sound() && !code.has_more();
+}
 
 struct Row {
   std::uint64_t base = 0;  // a register
   std::int64_t offset = 0;
-  bool is_odd = false;
+  Expression expression;  // instead
   Saved frame_pointer;
   Saved return_address;
 
@@ -190,12 +243,12 @@ class Program {
         return true;
       }
       case 0x06: restore(code.read_unsigned()); return true;
-      case 0x07: set(code.read_unsigned(), {false, true, false, 0}); return true;
+      case 0x07: set(code.read_unsigned(), {.is_undefined = true}); return true;
       case 0x08: set(code.read_unsigned(), {}); return true;
       case 0x09: {
         const std::uint64_t number = code.read_unsigned();
         code.read_unsigned();
-        set(number, {false, false, true, 0});
+        set(number, {.is_odd = true});
         return true;
       }
       case 0x0a: return remember();
@@ -208,7 +261,7 @@ class Program {
       case 0x0c:
       case 0x12:
         row_.base = code.read_unsigned();
-        row_.is_odd = false;
+        row_.expression = {};
         row_.offset = operation == 0x0c ? static_cast<std::int64_t>(code.read_unsigned())
                                         : code.read_signed() * shared_.data_unit;
         return true;
@@ -216,19 +269,23 @@ class Program {
       case 0x0e: row_.offset = static_cast<std::int64_t>(code.read_unsigned()); return true;
       case 0x13: row_.offset = code.read_signed() * shared_.data_unit; return true;
       case 0x0f:
-        code.skip(code.read_unsigned());
-        row_.is_odd = true;
+        row_.expression = read_expression(code.take(code.read_unsigned()));
         return true;
-      case 0x10:
+      case 0x10: {
+        const std::uint64_t number = code.read_unsigned();
+        const bool is_there = is_at_frame_pointer(code.take(code.read_unsigned()));
+        set(number, {.is_odd = !is_there, .is_at_frame_pointer = is_there});
+        return true;
+      }
       case 0x16: {
         const std::uint64_t number = code.read_unsigned();
         code.skip(code.read_unsigned());
-        set(number, {false, false, true, 0});
+        set(number, {.is_odd = true});
         return true;
       }
       case 0x11: {
         const std::uint64_t number = code.read_unsigned();
-        set(number, {true, false, false, code.read_signed() * shared_.data_unit});
+        set(number, {.is_saved = true, .offset = code.read_signed() * shared_.data_unit});
         return true;
       }
       case 0x2e: code.read_unsigned(); return true;  // size of arguments: of no use here
@@ -243,7 +300,8 @@ class Program {
   }
 
   void save(std::uint64_t number, std::uint64_t units) noexcept {
-    set(number, {true, false, false, static_cast<std::int64_t>(units) * shared_.data_unit});
+    set(number, {.is_saved = true,
+                 .offset = static_cast<std::int64_t>(units) * shared_.data_unit});
   }
 
   void set(std::uint64_t number, const Saved& saved) noexcept {
@@ -279,7 +337,7 @@ class Program {
 
 // Reads the length of an entry. Returns what it holds.
 Bytes open_entry(std::uint64_t at, const Stretch& bounds) noexcept {
-  Bytes bytes(at, bounds.end);
+  Bytes bytes(at, bounds.end, bounds.absolute);
   if (!bounds.holds(at)) return {0, 0};
   std::uint64_t length = bytes.read<std::uint32_t>();
   if (length == 0xffffffff) length = bytes.read<std::uint64_t>();
@@ -299,7 +357,8 @@ bool read_augmentation(Bytes& bytes, const char* letters, Shared& shared) noexce
       }
       case 'R': shared.pointer_encoding = data.read<std::uint8_t>(); break;
       case 'B': break;
-      default: return false;  // among them 'S', a signal's frame: what it interrupted is no call
+      case 'S': shared.is_signal = true; break;
+      default: return false;
     }
   }
   return data.is_sound();
@@ -327,21 +386,44 @@ bool read_shared(std::uint64_t at, const Stretch& bounds, Shared& shared) noexce
   return bytes.is_sound();
 }
 
-bool fits(std::int64_t offset) noexcept { return offset >= -(1 << 29) && offset <= 1 << 29; }
+bool fits(std::int64_t offset) noexcept {
+  return offset >= -FrameRule::kMostOffset && offset <= FrameRule::kMostOffset;
+}
 
 FrameRule rule_of(const Row& row) noexcept {
-  if (row.return_address.is_undefined) return {FrameRule::Base::kOutermost, 0, 0};
-  const bool is_plain = !row.is_odd && row.return_address.is_saved &&
-                        row.return_address.offset == -8 && !row.frame_pointer.is_odd &&
-                        fits(row.offset) && fits(row.frame_pointer.offset);
+  if (row.return_address.is_undefined) return {.base = FrameRule::Base::kOutermost};
+  const Saved& frame = row.frame_pointer;
+  const bool is_plain = row.return_address.is_saved && row.return_address.offset == -8 &&
+                        !frame.is_odd && fits(row.offset) && fits(frame.offset);
   if (!is_plain) return {};
   FrameRule rule;
-  if (row.base == kStackPointerRegister) rule.base = FrameRule::Base::kStackPointer;
-  if (row.base == kFramePointerRegister) rule.base = FrameRule::Base::kFramePointer;
+  if (frame.is_saved) rule.frame_pointer = static_cast<std::int32_t>(frame.offset);
   rule.offset = static_cast<std::int32_t>(row.offset);
-  if (row.frame_pointer.is_saved) {
-    rule.frame_pointer = static_cast<std::int32_t>(row.frame_pointer.offset);
+  const Expression& expression = row.expression;
+  switch (expression.form) {
+    case Expression::Form::kNone:
+      if (row.base == kStackPointerRegister) rule.base = FrameRule::Base::kStackPointer;
+      if (row.base == kFramePointerRegister) rule.base = FrameRule::Base::kFramePointer;
+      break;
+    case Expression::Form::kLinkage:
+      rule.base = FrameRule::Base::kLinkage;
+      rule.offset = static_cast<std::int32_t>(expression.offset);
+      break;
+    case Expression::Form::kInMemory: {
+      const bool is_from_frame = expression.base == kFramePointerRegister;
+      const bool is_known = fits(expression.offset) && expression.add % 8 == 0 &&
+                            expression.add / 8 <= FrameRule::kMostAdded;
+      if (!is_known) return {};
+      rule.base = is_from_frame ? FrameRule::Base::kAtFramePointer
+                                : FrameRule::Base::kAtStackPointer;
+      rule.offset = static_cast<std::int32_t>(expression.offset);
+      rule.added_words = static_cast<std::uint8_t>(expression.add / 8);
+      break;
+    }
+    case Expression::Form::kOdd: return {};
   }
+  // Only a frame that was aligned anew has its caller's frame pointer where its own points to.
+  if (frame.is_at_frame_pointer != (rule.base == FrameRule::Base::kAtFramePointer)) return {};
   return rule;
 }
 
@@ -357,6 +439,7 @@ FrameRule rule_in(std::uint64_t entry, const Stretch& bounds, std::uint64_t plac
   function.end = function.begin + bytes.read_form(shared.pointer_encoding & 0x0f);
   if (shared.has_augmentation) bytes.skip(bytes.read_unsigned());
   if (!bytes.is_sound() || !function.holds(place)) return {};
+  if (shared.is_signal) return {.base = FrameRule::Base::kSignal};
   Program program(shared, function.begin, place);
   if (!program.run(shared.instructions, true) || !program.run(bytes, false)) return {};
   return rule_of(program.row());
@@ -369,7 +452,7 @@ struct TableEntry {
 
 // Finds the function of a place in a module's search table. Returns its entry's address, or 0.
 std::uint64_t find_entry(std::uint64_t table, const Stretch& bounds, std::uint64_t place) noexcept {
-  Bytes bytes(table, bounds.end);
+  Bytes bytes(table, bounds.end, bounds.absolute);
   const auto version = bytes.read<std::uint8_t>();
   const auto frames = bytes.read<std::uint8_t>();
   const auto counted = bytes.read<std::uint8_t>();
@@ -401,56 +484,36 @@ std::uint64_t find_entry(std::uint64_t table, const Stretch& bounds, std::uint64
   return table + static_cast<std::uint64_t>(std::int64_t{entry_at(low - 1).entry});
 }
 
-struct RuleSearch {
-  std::uint64_t place;
-  FrameRule rule;
-};
-
-Stretch segment_with(const dl_phdr_info& module, std::uint64_t address) noexcept {
-  for (int i = 0; i < module.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = module.dlpi_phdr[i];
+Stretch segment_with(const ElfImage& image, std::uint64_t address) noexcept {
+  for (std::size_t i = 0; i < image.segment_count; ++i) {
+    const Elf64_Phdr& segment = image.segments[i];
     if (segment.p_type != PT_LOAD) continue;
-    const std::uint64_t begin = module.dlpi_addr + segment.p_vaddr;
-    const Stretch stretch{begin, begin + segment.p_memsz};
+    const std::uint64_t begin = image.bias + segment.p_vaddr;
+    const Stretch stretch{begin, begin + (image.is_file ? segment.p_filesz : segment.p_memsz),
+                          image.is_file ? image.bias : 0};
     if (stretch.holds(address)) return stretch;
   }
   return {};
 }
 
-// The loader's lock is held: the module stays.
-int search_module(dl_phdr_info* module, std::size_t, void* data) noexcept {
-  RuleSearch& search = *static_cast<RuleSearch*>(data);
-  if (!segment_with(*module, search.place).holds(search.place)) return 0;
-  for (int i = 0; i < module->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = module->dlpi_phdr[i];
-    if (segment.p_type != PT_GNU_EH_FRAME) continue;
-    const std::uint64_t table = module->dlpi_addr + segment.p_vaddr;
-    const Stretch bounds = segment_with(*module, table);
-    if (!bounds.holds(table)) break;
-    const std::uint64_t entry = find_entry(table, bounds, search.place);
-    // The entries may lie in another segment than their search table.
-    if (entry != 0) search.rule = rule_in(entry, segment_with(*module, entry), search.place);
-  }
-  return 1;
-}
-
-int read_unloaded(dl_phdr_info* module, std::size_t, void* data) noexcept {
-  *static_cast<std::uint64_t*>(data) = module->dlpi_subs;
-  return 1;
-}
-
 }  // namespace
 
-FrameRule frame_rule_at(std::uint64_t instruction) noexcept {
-  RuleSearch search{instruction, {}};
-  dl_iterate_phdr(search_module, &search);
-  return search.rule;
+bool holds(const ElfImage& image, std::uint64_t place) noexcept {
+  return segment_with(image, place).holds(place);
 }
 
-std::uint64_t modules_unloaded() noexcept {
-  std::uint64_t count = 0;
-  dl_iterate_phdr(read_unloaded, &count);
-  return count;
+FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept {
+  for (std::size_t i = 0; i < image.segment_count; ++i) {
+    const Elf64_Phdr& segment = image.segments[i];
+    if (segment.p_type != PT_GNU_EH_FRAME) continue;
+    const std::uint64_t table = image.bias + segment.p_vaddr;
+    const Stretch bounds = segment_with(image, table);
+    if (!bounds.holds(table)) break;
+    const std::uint64_t entry = find_entry(table, bounds, place);
+    // The entries may lie in another segment than their search table.
+    if (entry != 0) return rule_in(entry, segment_with(image, entry), place);
+  }
+  return {};
 }
 
-}  // namespace warpline::agent
+}  // namespace warpline::stack
