@@ -34,7 +34,12 @@ std::string of_thread(pid_t pid, pid_t tid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + name;
 }
 
-std::uint8_t known(bool is_so) noexcept { return is_so ? raw::kYes : raw::kNo; }
+constexpr auto kYes = static_cast<std::uint8_t>(raw::Known::kYes);
+constexpr auto kNo = static_cast<std::uint8_t>(raw::Known::kNo);
+constexpr auto kHolding = static_cast<std::uint8_t>(raw::GilState::kHolding);
+constexpr auto kWaiting = static_cast<std::uint8_t>(raw::GilState::kWaiting);
+
+std::uint8_t known(bool is_so) noexcept { return is_so ? kYes : kNo; }
 
 // Whether a system call waits for something in the GIL: its condition or its lock.
 bool waits_for(std::string_view call, std::uint64_t gil) noexcept {
@@ -157,7 +162,8 @@ RemotePython* WallClock::python_of(Image& image, std::uint64_t now_ns) {
   if (problem != nullptr && !process.has_told) {
     process.has_told = true;
     image.write_thread(folder_, image.pid, now_ns);
-    image.log->put_note(raw::CudaNote::kNoPythonStacks, now_ns, problem);
+    image.log->put_text(raw::Kind::kNote, now_ns, problem,
+                        static_cast<std::uint32_t>(raw::CudaNote::kNoPythonStacks));
   }
   return python;
 }
@@ -181,11 +187,14 @@ void WallClock::look_at(Image& image, std::uint64_t now_ns) {
     if (gil.address != thread.gil && !python->read_gil(thread.gil, gil)) gil = {};
     look_at(image, process, *python, thread, gil.address == thread.gil ? gil.holder : -1, now_ns);
   }
-  std::erase_if(process.threads, [&](auto& each) {
-    if (each.second.seen_ns == now_ns) return false;
-    end_thread(image, each.first, each.second, now_ns);
-    return true;
-  });
+  for (auto at = process.threads.begin(); at != process.threads.end();) {
+    if (at->second.seen_ns == now_ns) {
+      ++at;
+      continue;
+    }
+    end_thread(image, at->first, at->second, now_ns);
+    at = process.threads.erase(at);
+  }
 }
 
 // ---- threads
@@ -203,8 +212,8 @@ void WallClock::look_at(Image& image, Process& process, RemotePython& python,
   if (is_known) row.is_running = known(!is_blocked);
   if (gil_holder >= 0) row.has_gil = known(gil_holder == thread.tid && !is_waiting);
   if (wanted_.has_gil && gil_holder >= 0) {
-    const std::uint8_t state = is_waiting              ? raw::kWaitingForGil
-                               : row.has_gil == raw::kYes ? raw::kHoldingGil
+    const std::uint8_t state = is_waiting              ? kWaiting
+                               : row.has_gil == kYes ? kHolding
                                                           : std::uint8_t{0};
     set_gil(image, thread.tid, watched, state, now_ns);
   }

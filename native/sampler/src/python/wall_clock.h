@@ -40,7 +40,8 @@ struct WatchedThread {
     std::uint64_t chain = 0;
 
     bool goes_on_as(const Row& next) const noexcept {
-      return time_ns != 0 && is_running == raw::kNo && next.is_running == raw::kNo &&
+      constexpr auto kNo = static_cast<std::uint8_t>(raw::Known::kNo);
+      return time_ns != 0 && is_running == kNo && next.is_running == kNo &&
              has_gil == next.has_gil && chain == next.chain;
     }
   };
