@@ -18,6 +18,9 @@ struct ModuleText {
   std::uint8_t build_id[24];  // zeros: none
 };
 
+// What a chain ends with whose outer callers were not found. No code is there.
+inline constexpr std::uint64_t kBrokenBacktrace = 1;
+
 // How a code object of Python says which instruction belongs to which line.
 enum class PythonLines : std::uint32_t {
   kDeltas = 0,     // 3.9: co_lnotab

@@ -102,6 +102,7 @@ enum class Kind : std::uint8_t {
   kPcSample = 93,
   kPcSampling = 94,
   kCpuSample = 110,
+  kSchedEvent = 111,
   kPythonSample = 120,
   kGilSpan = 121,
 };
@@ -210,7 +211,8 @@ struct LogHeader {
   std::uint64_t incarnation;
   // 0: not a fork of a process that the agent was in
   std::uint32_t forked_from_pid;
-  std::uint32_t reserved0;
+  // 0: the agent, in the process; 1: the sampler, from outside
+  std::uint32_t writer;
   std::uint64_t forked_from_incarnation;
   // CLOCK_MONOTONIC and
   std::int64_t anchor_monotonic_ns;
@@ -2068,7 +2070,9 @@ struct PcSampling {
 struct CpuSample {
   static constexpr Kind kKind = Kind::kCpuSample;
   static constexpr bool kIsCounted = true;
-  static constexpr std::uint8_t kFlags = 0;
+  // where the thread was; the chain then begins with its caller
+  static constexpr std::uint8_t kHasInstruction = 1;
+  static constexpr std::uint8_t kFlags = 1;
 
   std::uint8_t flags = 0;
   std::uint64_t time_ns = 0;
@@ -2076,19 +2080,24 @@ struct CpuSample {
   std::uint32_t cpu = 0;
   std::uint64_t chain = 0;
   std::uint64_t python_chain = 0;
+  std::uint64_t instruction = 0;  // kHasInstruction
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(0);
   }
   constexpr std::size_t words() const {
-    return 5u;
+    return 5u + (has(kHasInstruction) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
     room[2] = std::uint64_t{period} | std::uint64_t{cpu} << 32;
     room[3] = chain;
     room[4] = python_chain;
+    std::uint64_t* at = room + 5;
+    if (has(kHasInstruction)) {
+      *at++ = instruction;
+    }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
@@ -2098,6 +2107,65 @@ struct CpuSample {
     cpu = static_cast<std::uint32_t>(bits_of<32>(record[2], 32));
     chain = static_cast<std::uint64_t>(record[3]);
     python_chain = static_cast<std::uint64_t>(record[4]);
+    const std::uint64_t* at = record + 5;
+    if (has(kHasInstruction)) {
+      instruction = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    return true;
+  }
+};
+
+// A thread was put on a CPU, or taken off it. State 1: it could have gone on (Running, as the
+// schema numbers it), 2: it is blocked (Interruptible). Chains as of CpuSample: where it is
+// blocked, if for long.
+struct SchedEvent {
+  static constexpr Kind kKind = Kind::kSchedEvent;
+  static constexpr bool kIsCounted = true;
+  // as of CpuSample
+  static constexpr std::uint8_t kHasInstruction = 1;
+  static constexpr std::uint8_t kFlags = 1;
+
+  std::uint8_t flags = 0;
+  std::uint32_t is_in = 0;  // aux
+  std::uint32_t state = 0;  // aux
+  std::uint64_t time_ns = 0;
+  std::uint32_t cpu = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t python_chain = 0;
+  std::uint64_t instruction = 0;  // kHasInstruction
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<8>(is_in) | fitted<8>(state) << 8);
+  }
+  constexpr std::size_t words() const {
+    return 5u + (has(kHasInstruction) ? 1u : 0u);
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = std::uint64_t{cpu};
+    room[3] = chain;
+    room[4] = python_chain;
+    std::uint64_t* at = room + 5;
+    if (has(kHasInstruction)) {
+      *at++ = instruction;
+    }
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    is_in = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
+    state = static_cast<std::uint32_t>(bits_of<8>(record[0], 8));
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    cpu = static_cast<std::uint32_t>(bits_of<32>(record[2], 0));
+    chain = static_cast<std::uint64_t>(record[3]);
+    python_chain = static_cast<std::uint64_t>(record[4]);
+    const std::uint64_t* at = record + 5;
+    if (has(kHasInstruction)) {
+      instruction = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };

@@ -1467,10 +1467,69 @@ struct ColumnsOf<CpuSampleRow> {
   }
 };
 
+// A row of sched_event, made of a SchedEvent record.
+struct SchedEventRow {
+  using Record = raw::SchedEvent;
+  static constexpr std::size_t kNumber = 18;
+  static constexpr std::string_view kTable = "sched_event";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
+  std::uint32_t cpu = 0;
+  std::uint8_t is_in = 0;
+  std::uint8_t state = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    is_in = static_cast<std::uint8_t>(record.is_in);
+    state = static_cast<std::uint8_t>(record.state);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    cpu = static_cast<std::uint32_t>(record.cpu);
+  }
+};
+
+template <>
+struct ColumnsOf<SchedEventRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const SchedEventRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const SchedEventRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const SchedEventRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("cpu", [](const auto &in, const SchedEventRow &row) {
+      return number(in, row.cpu);
+    });
+    visitor("is_sched_in", [](const auto &in, const SchedEventRow &row) {
+      return flag(in, row.is_in);
+    });
+    visitor("state", [](const auto &in, const SchedEventRow &row) {
+      return label_or_null(in, row.state);
+    });
+    visitor("stack_id", [](const auto &in, const SchedEventRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const SchedEventRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const SchedEventRow &row) {
+    return std::tuple(number(in, row.cpu).value,
+                      flag(in, row.is_in).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
 // A row of python_sample, made of a PythonSample record.
 struct PythonSampleRow {
   using Record = raw::PythonSample;
-  static constexpr std::size_t kNumber = 18;
+  static constexpr std::size_t kNumber = 19;
   static constexpr std::string_view kTable = "python_sample";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1527,7 +1586,7 @@ struct ColumnsOf<PythonSampleRow> {
 // A row of gil_span, made of a GilSpan record.
 struct GilSpanRow {
   using Record = raw::GilSpan;
-  static constexpr std::size_t kNumber = 19;
+  static constexpr std::size_t kNumber = 20;
   static constexpr std::string_view kTable = "gil_span";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1595,6 +1654,7 @@ using AllRows = RowTypes<ApiCallRow,
                          PcSampleRow,
                          PcSamplingRow,
                          CpuSampleRow,
+                         SchedEventRow,
                          PythonSampleRow,
                          GilSpanRow>;
 

@@ -64,9 +64,11 @@ Climbed climb(const FrameRule& rule, Registers& now, Read&& read) noexcept {
   }
   if (caller.stack_pointer <= now.stack_pointer) return Climbed::kLost;
   if (!read(caller.stack_pointer - 8, caller.instruction)) return Climbed::kLost;
-  if (rule.frame_pointer != 0 &&
-      !read(plus(caller.stack_pointer, rule.frame_pointer), caller.frame_pointer)) {
-    return Climbed::kLost;
+  if (rule.frame_pointer != 0) {
+    // What lies below the stack pointer was popped already: the register has it again.
+    const std::uint64_t saved = plus(caller.stack_pointer, rule.frame_pointer);
+    const bool is_popped = saved < now.stack_pointer;
+    if (!is_popped && !read(saved, caller.frame_pointer)) return Climbed::kLost;
   }
   now = caller;
   if (now.instruction == 0) return Climbed::kOutermost;

@@ -459,7 +459,7 @@ std::uint64_t find_entry(std::uint64_t table, const Stretch& bounds, std::uint64
   const auto form = bytes.read<std::uint8_t>();
   if (version != 1 || counted == kOmitted || form != kSearchTable) return 0;
   bytes.read_pointer(frames, table);
-  const std::uint64_t count = bytes.read_pointer(counted, table);
+  const std::uint64_t count = bytes.read_form(counted & 0x0f);
   const std::uint64_t first = bytes.at();
   if (!bytes.is_sound() || count > (bounds.end - first) / sizeof(TableEntry)) return 0;
   const auto entry_at = [first](std::uint64_t number) {

@@ -16,14 +16,14 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterator
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -296,7 +296,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_replay_times": (c_int32, (c_int64, *(c_void_p,) * 7)),
     "wl_raw_open": (c_int32, (c_void_p, *_MESSAGE)),
     "wl_raw_close": (None, (c_void_p,)),
-    "wl_raw_add_log": (c_int32, (c_void_p, c_char_p, c_int32, *_MESSAGE)),
+    "wl_raw_add_log": (c_int32, (c_void_p, c_char_p, c_uint64, c_int32, *_MESSAGE)),
     "wl_raw_decode": (c_int64, (c_void_p, c_int64, *_MESSAGE)),
     "wl_raw_end_process": (c_int32, (c_void_p, c_int64, c_int64, *_MESSAGE)),
     "wl_raw_seal": (c_int32, (c_void_p, c_int64, c_int64, *_MESSAGE)),

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 8
+#define WL_ABI_VERSION 9
 
 /* wl_status */
 #define WL_OK 0
@@ -402,9 +402,10 @@ WL_API int32_t wl_raw_open(wl_raw **session, char *message, int64_t message_byte
 WL_API void wl_raw_close(wl_raw *session);
 
 /* Adds a log, which is opened when its turn comes. Processes and threads are numbered in the
- * order of their logs. `is_alive`: its process still runs, so that what it has open goes on. */
-WL_API int32_t wl_raw_add_log(wl_raw *session, const char *path, int32_t is_alive, char *message,
-                              int64_t message_bytes);
+ * order of their logs. `incarnation`: of the process that it is about, whatever its header says.
+ * `is_alive`: its process still runs, so that what it has open goes on. */
+WL_API int32_t wl_raw_add_log(wl_raw *session, const char *path, uint64_t incarnation,
+                              int32_t is_alive, char *message, int64_t message_bytes);
 
 /* Decodes about `budget_bytes`. Returns how many were gone through (at least 1), 0 when there is
  * nothing left, or a negated wl_status. */

@@ -85,11 +85,11 @@ int32_t wl_raw_open(wl_raw **session, char *message, int64_t message_bytes) {
 
 void wl_raw_close(wl_raw *session) { delete session; }
 
-int32_t wl_raw_add_log(wl_raw *session, const char *path, int32_t is_alive, char *message,
-                       int64_t message_bytes) {
+int32_t wl_raw_add_log(wl_raw *session, const char *path, uint64_t incarnation, int32_t is_alive,
+                       char *message, int64_t message_bytes) {
   return guarded(message, message_bytes, [&] {
     require(session != nullptr && path != nullptr && !session->is_sealed);
-    session->session.add(path, is_alive != 0);
+    session->session.add(path, incarnation, is_alive != 0);
   });
 }
 

@@ -439,7 +439,7 @@ int64_t try_session(Chance &chance, const std::string &folder) {
   for (uint32_t number = 0; number < 3; ++number) {
     const std::string path = folder + "/" + std::to_string(number);
     write_log(chance, path, 1 + number % 2, folder + "/code");
-    wl_raw_add_log(session, path.c_str(), number == 2, message, sizeof message);
+    wl_raw_add_log(session, path.c_str(), 1, number == 2, message, sizeof message);
   }
   while (wl_raw_decode(session, static_cast<int64_t>(1 + chance.below(4000)), message,
                        sizeof message) > 0) {

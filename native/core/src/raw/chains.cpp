@@ -16,8 +16,9 @@ namespace warpline {
 
 namespace {
 
+constexpr std::string_view kKernel = "[kernel]";
 constexpr std::size_t kMaxChains = 1U << 20;
-constexpr std::size_t kMaxFrames = 64;
+constexpr std::size_t kMaxFrames = 1024;
 constexpr std::size_t kMaxPythonFrames = 128;
 constexpr std::size_t kMaxModules = 1U << 16;  // of a process
 
@@ -47,6 +48,23 @@ std::string hexadecimal(uint64_t number) {
   std::array<char, 18> text{'0', 'x'};
   const auto result = std::to_chars(text.data() + 2, text.data() + text.size(), number, 16);
   return {text.data(), result.ptr};
+}
+
+// An instruction of a chain, and the address that it is shown with.
+struct Instruction {
+  uint64_t call = 0;
+  uint64_t shown = 0;
+};
+
+// The native instructions of a chain, innermost first.
+std::vector<Instruction> instructions_of(const CallChains &chains, const CallChain &chain) {
+  std::vector<Instruction> found;
+  if (chain.instruction != 0) found.push_back({chain.instruction, chain.instruction});
+  for (uint32_t i = 0; i < chain.native.count; ++i) {
+    const uint64_t address = chains.addresses[chain.native.first + i];
+    found.push_back({call_of(address), address});
+  }
+  return found;
 }
 
 // Finds the module of instructions of one process, each of them once.
@@ -143,6 +161,14 @@ class CodeNames {
     const CodeModule *module = modules_.at(process, instruction);
     const std::string &name =
         module == nullptr ? std::string() : names_[place_in(*module, instruction)];
+    if (address == raw::kBrokenBacktrace) {
+      const int32_t shown = texts.intern("[broken backtrace]");
+      return {.symbol = shown, .module = texts.intern("[unknown]"), .is_unresolved = true};
+    }
+    if (module != nullptr && module->path == kKernel && name.empty()) {
+      const int32_t shown = texts.intern(kKernel);  // its addresses are secret, or of an earlier boot
+      return {.symbol = shown, .module = shown, .is_unresolved = true};
+    }
     const std::string shown = name.empty() ? hexadecimal(address) : demangle_kernel(name).full;
     const std::string_view path = module == nullptr ? "[unknown]" : std::string_view(module->path);
     return {.symbol = texts.intern(shown),
@@ -184,17 +210,15 @@ class Merged {
     frames_.clear();
     python_ = chains_.python_words.data() + chain.python.first;
     python_end_ = python_ + chain.python.count;
-    const uint64_t *native = chains_.addresses.data() + chain.native.first;
+    const std::vector<Instruction> native = instructions_of(chains_, chain);
     uint32_t inner = 0;
-    while (inner < chain.native.count && names_.is_profiler(chain.process, call_of(native[inner]))) {
-      ++inner;
-    }
-    for (uint32_t i = inner; i < chain.native.count; ++i) {
-      const uint64_t call = call_of(native[i]);
-      if (runs_python(chain.process, i, call)) {
+    while (inner < native.size() && names_.is_profiler(chain.process, native[inner].call)) ++inner;
+    for (uint32_t i = inner; i < native.size(); ++i) {
+      if (runs_python(chain.process, i, native[i].call)) {
         add_python(chain.process);
       } else {
-        frames_.push_back(names_.frame(chain.process, call, native[i], texts_));
+        frames_.push_back(
+            names_.frame(chain.process, native[i].call, native[i].shown, texts_));
       }
     }
     while (python_ != python_end_) add_python(chain.process);
@@ -303,6 +327,18 @@ uint32_t CallChains::add_python(int32_t process, uint32_t native, uint64_t pytho
   return found->second;
 }
 
+uint32_t CallChains::add_instruction(int32_t process, uint32_t callers, uint64_t instruction) {
+  CallChain chain;
+  if (callers != 0) chain = chains[callers - 1];
+  chain.process = process;
+  chain.instruction = instruction;
+  const uint32_t key = callers == 0 ? UINT32_MAX - static_cast<uint32_t>(process) : callers;
+  const auto number = static_cast<uint32_t>(chains.size() + 1);
+  const auto [found, is_new] = with_instruction.try_emplace({key, instruction}, number);
+  if (is_new) chains.push_back(chain);
+  return found->second;
+}
+
 uint32_t CallChains::find(int32_t process, uint64_t number) const {
   const auto found = chain_of.find({process, number});
   return found == chain_of.end() ? 0 : found->second;
@@ -325,8 +361,8 @@ std::vector<CodePlace> places_of(const CallChains &chains,
 void seal_chains(CallChains &chains, RawTexts &texts) {
   CodeNames names(chains);
   for (const CallChain &chain : chains.chains) {
-    for (uint32_t i = 0; i < chain.native.count; ++i) {
-      names.add(chain.process, call_of(chains.addresses[chain.native.first + i]));
+    for (const Instruction &instruction : instructions_of(chains, chain)) {
+      names.add(chain.process, instruction.call);
     }
   }
   names.name();

@@ -36,6 +36,7 @@ struct CallChain {
   int32_t process = 0;
   ChainWords native;   // of `addresses`
   ChainWords python;   // of `python_words`, two for each frame
+  uint64_t instruction = 0;  // where the innermost function was; 0: `native` begins with it
   int32_t stack = -1;  // once sealed; -1 for a chain without frames
 };
 
@@ -81,6 +82,7 @@ struct CallChains {
   ByNumber<ChainWords> python_chains;
   ByNumber<PythonCode> python_code;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> with_python;  // native or 0, first word of Python
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> with_instruction;  // chain or 0 of a process
   std::map<int32_t, std::vector<CodeModule>> modules;         // by process
   std::vector<Stack> stacks;                                  // once sealed
   std::vector<CodeFrame> frames;
@@ -95,6 +97,8 @@ struct CallChains {
   uint32_t find(int32_t process, uint64_t number) const;
   // Returns the chain that has the frames of Python as well; `native` is what `find` returned.
   uint32_t add_python(int32_t process, uint32_t native, uint64_t python_number);
+  // Returns the chain of the callers of a function, 0 for none, with where that was.
+  uint32_t add_instruction(int32_t process, uint32_t callers, uint64_t instruction);
   // Returns the stack of a chain, -1 if it has none.
   int32_t stack_of(uint32_t chain) const { return chain == 0 ? -1 : chains[chain - 1].stack; }
 };

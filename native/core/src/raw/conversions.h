@@ -57,6 +57,7 @@ inline Number time_or_null(const SealedTables &in, int64_t time_ns) {
 }
 inline Label text(const SealedTables &, int32_t number) { return {{number, number >= 0}}; }
 inline Label label(const SealedTables &, uint32_t value) { return {{value, true}}; }
+inline Label label_or_null(const SealedTables &, uint32_t value) { return {{value, value != 0}}; }
 inline Flag flag(const SealedTables &, bool value) { return {{value, true}}; }
 inline Flag known_flag(const SealedTables &, uint32_t known) {
   return {{known == static_cast<uint32_t>(raw::Known::kYes), known != 0}};

@@ -220,6 +220,8 @@ class CudaDecoder {
 
   // The chain of these numbers of a Chain and a PythonChain, of which 0 is none; 0 if no log has it.
   uint32_t chain_of(uint64_t chain, uint64_t python_chain);
+  // The same chain, with where its innermost function was; 0: that is not known.
+  uint32_t chain_at(uint32_t chain, uint64_t instruction);
 
   // The number of the place of a record.
   template <typename Record>

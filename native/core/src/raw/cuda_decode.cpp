@@ -210,6 +210,10 @@ uint32_t CudaDecoder::chain_of(uint64_t chain, uint64_t python_chain) {
   return python_chain == 0 ? native : cuda_.chains.add_python(process_, native, python_chain);
 }
 
+uint32_t CudaDecoder::chain_at(uint32_t chain, uint64_t instruction) {
+  return instruction == 0 ? chain : cuda_.chains.add_instruction(process_, chain, instruction);
+}
+
 void CudaDecoder::add_target(const raw::Call &record, const ApiCallRow &call) {
   CudaTarget target;
   target.role = cuda_.call_names[static_cast<std::size_t>(call.call_name)].role;

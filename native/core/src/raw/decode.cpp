@@ -42,13 +42,14 @@ bool text_at(const uint64_t *record, std::size_t words, std::size_t first, std::
 RawDecoder::RawDecoder(RawTables &tables, std::size_t log, bool is_alive)
     : tables_(tables), log_place_(log), log_(tables.logs[log].path) {
   const raw::LogHeader &header = log_.header();
+  const uint64_t incarnation = tables.logs[log].incarnation;
   const auto [found, is_new] = tables.process_of.try_emplace(
-      {header.pid, header.incarnation}, static_cast<int32_t>(tables.processes.size()));
+      {header.pid, incarnation}, static_cast<int32_t>(tables.processes.size()));
   process_ = found->second;
   if (is_new) {
     RawProcess added;
     added.pid = header.pid;
-    added.incarnation = header.incarnation;
+    added.incarnation = incarnation;
     added.forked_from_pid = header.forked_from_pid;
     added.forked_from_incarnation = header.forked_from_incarnation;
     added.host = tables.texts.intern(field_text(header.host, sizeof header.host));

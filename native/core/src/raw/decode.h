@@ -16,7 +16,8 @@ namespace warpline {
 
 class RawDecoder {
  public:
-  // `log` is the place in tables.logs of the file. Throws as RawLog does.
+  // `log` is the place in tables.logs of the file. Its incarnation is the process's, whatever its header
+  // says: a log that was written from outside belongs to that of the agent. Throws as RawLog does.
   RawDecoder(RawTables &tables, std::size_t log, bool is_alive);
 
   // Decodes about `budget` bytes; false once the log is at its end.

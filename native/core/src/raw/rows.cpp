@@ -78,6 +78,9 @@ class Table final : public RowsOf<Row> {
     }
     if constexpr (requires { row.chain_number; found.python_chain; }) {
       row.chain_number = decoder.chain_of(found.chain, found.python_chain);
+      if constexpr (requires { found.instruction; }) {
+        row.chain_number = decoder.chain_at(row.chain_number, found.instruction);
+      }
     }
     if constexpr (Row::kOwner == RowOf::kProcess) {
       row.process = decoder.process();

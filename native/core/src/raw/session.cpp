@@ -10,10 +10,11 @@
 
 namespace warpline {
 
-void RawSession::add(const char *path, bool is_alive) {
+void RawSession::add(const char *path, uint64_t incarnation, bool is_alive) {
   RawLogFacts facts;
   facts.path = path;
   facts.process = -1;
+  facts.incarnation = incarnation;
   tables_.logs.push_back(facts);
   is_alive_.push_back(is_alive);
 }

@@ -14,7 +14,8 @@ namespace warpline {
 
 class RawSession {
  public:
-  void add(const char *path, bool is_alive);
+  // `incarnation` is that of the process that the log is of: see RawDecoder.
+  void add(const char *path, uint64_t incarnation, bool is_alive);
   // Decodes about `budget` bytes; returns how many it went through, 0 once there are none left.
   int64_t decode(int64_t budget);
   void finish(int64_t origin_ns, int64_t end_ns);

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -17,6 +19,7 @@ namespace warpline {
 namespace {
 
 constexpr std::size_t kMaxSections = 65536;
+constexpr std::size_t kMaxListed = std::size_t{1} << 22;
 constexpr std::size_t kChunkSymbols = 65536;
 constexpr std::size_t kMaxNameBytes = 16384;
 constexpr uint64_t kMaxNoteBytes = 1U << 16;
@@ -170,11 +173,102 @@ void name_from(const ElfFile &file, uint32_t type, const std::vector<uint64_t> &
   }
 }
 
+// The text of a file of symbols: lines "address rest" in hexadecimal.
+struct Listed {
+  uint64_t begin = 0;
+  uint64_t end = 0;  // 0: where the next begins
+  std::string name;
+};
+
+std::vector<std::string> names_among(std::vector<Listed> &listed,
+                                     const std::vector<uint64_t> &addresses) {
+  // Of two for the same code the later counts: code is made anew where other code was.
+  std::stable_sort(listed.begin(), listed.end(),
+                   [](const Listed &a, const Listed &b) { return a.begin < b.begin; });
+  std::vector<std::string> names(addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto after =
+        std::upper_bound(listed.begin(), listed.end(), addresses[i],
+                         [](uint64_t at, const Listed &each) { return at < each.begin; });
+    if (after == listed.begin()) continue;
+    const Listed &found = *(after - 1);
+    if (found.end == 0 || addresses[i] < found.end) names[i] = found.name;
+  }
+  return names;
+}
+
+class TextFile {
+ public:
+  explicit TextFile(const std::string &path) : file_(std::fopen(path.c_str(), "re")) {}
+  ~TextFile() {
+    if (file_ != nullptr) std::fclose(file_);
+    std::free(line_);
+  }
+  TextFile(const TextFile &) = delete;
+  TextFile &operator=(const TextFile &) = delete;
+
+  // The next line, null at the end.
+  char *line() {
+    if (file_ == nullptr) return nullptr;
+    const ssize_t bytes = getline(&line_, &room_, file_);
+    if (bytes <= 0) return nullptr;
+    if (line_[bytes - 1] == '\n') line_[bytes - 1] = '\0';
+    return line_;
+  }
+
+ private:
+  std::FILE *file_;
+  char *line_ = nullptr;
+  std::size_t room_ = 0;
+};
+
+// "START SIZE NAME", as compilers write that make code while the program runs (perf's convention).
+std::vector<std::string> names_in_map(const std::string &path, const std::vector<uint64_t> &addresses) {
+  TextFile file(path);
+  std::vector<Listed> listed;
+  while (char *at = file.line()) {
+    if (listed.size() >= kMaxListed) break;
+    Listed each;
+    each.begin = std::strtoull(at, &at, 16);
+    const uint64_t bytes = std::strtoull(at, &at, 16);
+    each.end = each.begin + bytes;
+    if (*at != ' ' || bytes == 0 || each.end < each.begin) continue;
+    each.name = at + 1;
+    listed.push_back(std::move(each));
+  }
+  return names_among(listed, addresses);
+}
+
+// "ADDRESS TYPE NAME [MODULE]"; addresses are zeros for those who may not know them.
+std::vector<std::string> names_in_kernel(const std::vector<uint64_t> &addresses) {
+  TextFile file("/proc/kallsyms");
+  std::vector<Listed> listed;
+  while (char *at = file.line()) {
+    Listed each;
+    each.begin = std::strtoull(at, &at, 16);
+    if (each.begin == 0 || at[0] != ' ' || (at[1] | 0x20) != 't' || at[2] != ' ') continue;
+    each.name.assign(at + 3, std::strcspn(at + 3, "\t "));
+    listed.push_back(std::move(each));
+  }
+  return names_among(listed, addresses);
+}
+
+// What tells one boot of the machine from others: the kernel's addresses differ.
+BuildId boot_id() {
+  TextFile file("/proc/sys/kernel/random/boot_id");
+  BuildId found{};
+  const char *at = file.line();
+  if (at != nullptr) std::memcpy(found.data(), at, std::min(found.size(), std::strlen(at)));
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> function_names(const std::string &path, const BuildId &build,
                                         const std::vector<uint64_t> &addresses) {
   std::vector<std::string> names(addresses.size());
+  if (path == "[kernel]") return build == boot_id() ? names_in_kernel(addresses) : names;
+  if (path.starts_with("/tmp/perf-") && path.ends_with(".map")) return names_in_map(path, addresses);
   const ElfFile file(path);
   if (file.sections().empty() || build_id_of(file) != build) return names;
   name_from(file, SHT_SYMTAB, addresses, names);

@@ -171,6 +171,7 @@ struct RawNote {
 
 struct RawLogFacts {
   std::string path;
+  uint64_t incarnation = 0;
   int32_t process = 0;
   bool is_damaged = false;
   int64_t unread_bytes = 0;  // after the first record that could not be understood

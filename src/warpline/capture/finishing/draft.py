@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.finishing import counter_tables, cuda_tables, pc_tables
+from warpline.capture.finishing import counter_tables, cpu_tables, cuda_tables, pc_tables
 from warpline.capture.finishing.clock import Clock
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.told import Told
@@ -92,7 +92,7 @@ class Draft:
         is_sampled = pc_tables.PC_SAMPLES in collected
         there |= {*pc_tables.recorded(session, is_asked_for=is_sampled)}
         there |= {name for name, rows in self.rows.items() if rows}
-        there |= {*made}
+        there |= {*made, *cpu_tables.recorded(facts)}
         there |= {table for name, table in COLLECTORS.items() if name in collected}
         if _NVTX in collected:
             there |= {*_EVENTS, "diagnostic"}

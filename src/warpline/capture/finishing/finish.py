@@ -17,6 +17,7 @@ from typing import Any
 from warpline.capture.finishing import (
     code_tables,
     counter_tables,
+    cpu_tables,
     cuda_tables,
     health_tables,
     metric_tables,
@@ -123,6 +124,7 @@ def finish(
         cuda_tables.tell_cuda(told, session)
         counter_tables.tell_counters(told, session)
         pc_tables.tell_samples(told, session)
+        cpu_tables.tell_cpu(told, facts)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)

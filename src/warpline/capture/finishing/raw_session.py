@@ -7,8 +7,8 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +20,8 @@ from warpline.capture.session.session import FOLDER_ENDING, LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError
 
 _UNKNOWN_NS = -(2**63)
+_FAR_NS = 2**63
+_OUTSIDE = 1  # LogHeader.writer
 _STEP_BYTES = 16 << 20
 _CHUNK_ROWS = 1 << 16
 _MESSAGE_BYTES = 256
@@ -36,9 +38,11 @@ class LogFile:
         path: The file.
         size_bytes: Its length.
         pid: The process that wrote it.
-        incarnation: When the agent started in the process, monotonic ns: pids are reused.
+        incarnation: When the agent started in the process, monotonic ns: pids are reused. Of a log
+            written from outside: when the process was forked or executed its program.
         utc_offset_ns: UTC minus monotonic clock when the log was created.
         host: The machine.
+        is_from_outside: Whether the process that samples CPUs wrote it, and not the agent.
     """
 
     path: Path
@@ -47,6 +51,7 @@ class LogFile:
     incarnation: int = 0
     utc_offset_ns: int = 0
     host: str = ""
+    is_from_outside: bool = False
 
     @classmethod
     def read(cls, path: Path) -> LogFile:
@@ -69,7 +74,8 @@ class LogFile:
         header = LogHeader.from_buffer_copy(head.ljust(ctypes.sizeof(LogHeader), b"\0"))
         offset_ns = header.anchor_utc_ns - header.anchor_monotonic_ns
         host = header.host.decode("utf-8", "replace")
-        return cls(path, size, header.pid, header.incarnation, offset_ns, host)
+        is_from_outside = header.writer == _OUTSIDE
+        return cls(path, size, header.pid, header.incarnation, offset_ns, host, is_from_outside)
 
 
 def log_files(folder: Path) -> list[LogFile]:
@@ -82,8 +88,32 @@ def log_files(folder: Path) -> list[LogFile]:
         paths = [path for path in folder.iterdir() if path.name.endswith(LOG_ENDING)]
     except OSError as error:
         raise CaptureError(f"cannot read {folder}: {error.strerror}") from error
-    found = [LogFile.read(path) for path in paths]
-    return sorted(found, key=lambda log: (log.incarnation, log.pid, _number(log.path)))
+    found = _joined([LogFile.read(path) for path in paths])
+    # The agent knows more of a process than who looks at it from outside.
+    return sorted(
+        found, key=lambda log: (log.incarnation, log.pid, log.is_from_outside, _number(log.path))
+    )
+
+
+def _joined(logs: Sequence[LogFile]) -> list[LogFile]:
+    """Give logs from outside the incarnation of the agent in the same process, if there is one.
+
+    A process is what has one pid from its fork or exec until the next exec, or its end.
+    """
+    begins: dict[int, list[int]] = {}
+    agents: dict[int, list[int]] = {}
+    for log in logs:
+        times = begins if log.is_from_outside else agents
+        times.setdefault(log.pid, []).append(log.incarnation)
+    joined = []
+    for log in logs:
+        if log.is_from_outside:
+            later = [time for time in begins[log.pid] if time > log.incarnation]
+            until = min(later, default=_FAR_NS)
+            within = [t for t in agents.get(log.pid, ()) if log.incarnation <= t < until]
+            log = replace(log, incarnation=min(within, default=log.incarnation))  # noqa: PLW2901
+        joined.append(log)
+    return joined
 
 
 def is_alive(log: LogFile) -> bool:
@@ -172,7 +202,7 @@ class RawSession:
         for log in logs:
             # A process that called exec is no longer the writer of its older log.
             alive = lives[log.pid] and newest[log.pid] == log.incarnation
-            self._add(log.path, alive=alive)
+            self._add(log, alive=alive)
 
     def decode(self, progress: Callable[[float], None]) -> None:
         """Decode all logs; call `progress` with the completed fraction, from 0 to 1."""
@@ -265,10 +295,10 @@ class RawSession:
     ) -> None:
         self._core.wl_raw_close(self._handle)
 
-    def _add(self, path: Path, *, alive: bool) -> None:
-        name = os.fsencode(path)
+    def _add(self, log: LogFile, *, alive: bool) -> None:
+        name = os.fsencode(log.path)
         status = self._core.wl_raw_add_log(
-            self._handle, name, int(alive), self._message, _MESSAGE_BYTES
+            self._handle, name, log.incarnation, int(alive), self._message, _MESSAGE_BYTES
         )
         self._check(status)
 

@@ -13,6 +13,9 @@ DEFAULT = ("cuda", "nvtx")
 # Collected in place of a timeline, never with -t.
 COUNTERS = "counters"
 PC_SAMPLES = "pc samples"
+# Sampled from outside of the program, never with -t.
+CPU_SAMPLES = "cpu samples"
+CONTEXT_SWITCHES = "context switches"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (

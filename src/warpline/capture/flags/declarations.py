@@ -26,7 +26,15 @@ from warpline.capture.flags.call_chains import parse_call_chains, parse_python_c
 from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.pytorch import parse_pytorch
-from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd, Wait
+from warpline.capture.flags.settings import (
+    Backtrace,
+    CaptureRange,
+    CaptureSettings,
+    RangeEnd,
+    SampleScope,
+    SwitchScope,
+    Wait,
+)
 from warpline.capture.flags.values import split
 from warpline.capture.session.agent_config import GraphTrace, WaitSource
 from warpline.counters import sampled_sets
@@ -38,6 +46,7 @@ _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
+_MOST_SAMPLES = 10_000
 
 # Sets of nsys have numbers or the names of chips: 0, gh100, ga10x-gfxt.
 _SET_OF_NSYS = re.compile(r"\d{1,2}|(tu|ga|ad|gh|gb|gv)\d+\w*(-\w+)*")
@@ -179,6 +188,29 @@ def _command_file(name: str) -> list[str]:
         raise UsageError(f"--command-file {name}: {why}") from None
 
 
+def _sample(settings: CaptureSettings, flag: Given) -> None:
+    values.one_of(SampleScope)(settings, flag)
+    if settings.sample in {SampleScope.CPU, SampleScope.SYSTEM_WIDE}:
+        raise UsageError(
+            f"{flag.name}={flag.value} is not supported: only the program is sampled",
+            hint=f"use {flag.name}=process-tree",
+        )
+
+
+def _switches(settings: CaptureSettings, flag: Given) -> None:
+    values.one_of(SwitchScope)(settings, flag)
+    if settings.cpuctxsw is SwitchScope.SYSTEM_WIDE:
+        settings.cpuctxsw = SwitchScope.PROCESS_TREE
+        settings.warnings.append(f"{flag.name}={flag.value} is not supported; using process-tree")
+
+
+def _backtrace(settings: CaptureSettings, flag: Given) -> None:
+    values.one_of(Backtrace)(settings, flag)
+    if settings.backtrace is Backtrace.LBR:
+        settings.backtrace = Backtrace.DWARF
+        settings.warnings.append(f"{flag.name}={flag.value} is not supported; using dwarf")
+
+
 def _exports(settings: CaptureSettings, flag: Given) -> None:
     for given in flag.value.split(","):
         word = _EXPORT_ALIASES.get(given.strip().lower(), given.strip().lower())
@@ -262,6 +294,14 @@ FLAGS = (
          " or a file with one metric per line; help lists them", _metrics_set),
     Flag(("--gpu-metrics-frequency",), "HZ", "samples per second, from 10 to 200000 (default:"
          " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
+    Flag(("-s", "--sample"), "SCOPE", "sample what the CPU runs, with backtraces: process-tree (the"
+         " program and all its children), none (default)", _sample),
+    Flag(("--sampling-frequency",), "HZ", "CPU samples per second of CPU time of each thread, from 1"
+         " to 10000 (default: 1000)", values.number(1, _MOST_SAMPLES)),
+    Flag(("-b", "--backtrace"), "HOW", "backtraces of CPU samples: dwarf (default), fp (frame"
+         " pointers only), none", _backtrace),
+    Flag(("--cpuctxsw",), "SCOPE", "record when threads start and stop running: process-tree"
+         " (default with -s), none", _switches),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from warpline.capture.flags.grammar import ForeignFlag
 
-_CPU = "CPU samples and scheduling are not recorded"
+_CPU = "CPU events and counters are not recorded; use --sample and --cpuctxsw"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"
 _MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
@@ -23,7 +23,6 @@ _EMBEDDED = "embedded platforms only"
 
 _NOT_COLLECTED = {
     _CPU: (
-        "backtrace",
         "clock-frequency-changes",
         "cpu-cluster-events",
         "cpu-core-events",
@@ -31,7 +30,6 @@ _NOT_COLLECTED = {
         "cpu-metrics",
         "cpu-socket-events",
         "cpu-socket-metrics",
-        "cpuctxsw",
         "debug-symbols",
         "event-sample",
         "event-sampling",
@@ -42,9 +40,7 @@ _NOT_COLLECTED = {
         "ftrace-keep-user-config",
         "os-events",
         "resolve-symbols",
-        "sample",
         "samples-per-backtrace",
-        "sampling-frequency",
         "sampling-period",
         "sampling-trigger",
         "show-source-info",
@@ -149,7 +145,7 @@ _IGNORED = {
     "start-later": "use --delay, or warpline.profile() in the program",
     "trace-fork-before-exec": "processes are always recorded from the fork on",
 }
-SHORT_NAMES = {"-b": "backtrace", "-s": "sample", "-Y": "start-later"}
+SHORT_NAMES = {"-Y": "start-later"}
 
 FOREIGN_FLAGS = {
     f"--{name}": ForeignFlag(f"--{name}", reason)

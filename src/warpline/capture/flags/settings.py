@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.collectors.cpu_sampling import CpuSampling
 from warpline.capture.collectors.metrics_request import HELP, NONE, MetricsRequest
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.grammar import ForeignFlag
@@ -49,6 +50,32 @@ class RangeEnd(enum.StrEnum):
     def stops_program(self) -> bool:
         """Whether the program is stopped after the last one."""
         return self in {RangeEnd.STOP_SHUTDOWN, RangeEnd.REPEAT_SHUTDOWN}
+
+
+class SampleScope(enum.StrEnum):
+    """Whose CPU samples are taken: the values of ``-s``."""
+
+    PROCESS_TREE = "process-tree"
+    CPU = "cpu"
+    SYSTEM_WIDE = "system-wide"  # another word of nsys for it
+    NONE = "none"
+
+
+class SwitchScope(enum.StrEnum):
+    """Whose context switches are recorded: the values of ``--cpuctxsw``."""
+
+    PROCESS_TREE = "process-tree"
+    SYSTEM_WIDE = "system-wide"
+    NONE = "none"
+
+
+class Backtrace(enum.StrEnum):
+    """How the callers of a sampled function are found: the values of ``-b``."""
+
+    DWARF = "dwarf"
+    FP = "fp"
+    LBR = "lbr"
+    NONE = "none"
 
 
 class Wait(enum.StrEnum):
@@ -111,6 +138,10 @@ class CaptureSettings:
     gpu_metrics_devices: str = NONE
     gpu_metrics_set: str = sampled_sets.DEFAULT
     gpu_metrics_frequency: int = 10_000
+    sample: SampleScope = SampleScope.NONE
+    sampling_frequency: int = 1000
+    backtrace: Backtrace = Backtrace.DWARF
+    cpuctxsw: SwitchScope | None = None  # as `sample`
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False
@@ -137,6 +168,19 @@ class CaptureSettings:
         is_given = "python_backtrace" in self.given
         records_operators = not _WITH_BACKTRACES.isdisjoint(self.pytorch)
         return {"kernel": 0} if records_operators and not is_given else self.python_backtrace
+
+    @property
+    def cpu_sampling(self) -> CpuSampling | None:
+        """The samples of CPUs and context switches to record; None for none."""
+        is_sampled = self.sample is not SampleScope.NONE
+        has_switches = is_sampled if self.cpuctxsw is None else self.cpuctxsw is not SwitchScope.NONE
+        if not is_sampled and not has_switches:
+            return None
+        return CpuSampling(
+            period_ns=round(1e9 / self.sampling_frequency) if is_sampled else 0,
+            backtrace=self.backtrace,
+            has_switches=has_switches,
+        )
 
     @property
     def sampling(self) -> Sampling | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.collectors.cpu_samples import CpuSamples
 from warpline.capture.collectors.gpu_metrics import GpuMetrics
 from warpline.capture.collectors.runner import Collectors
 from warpline.capture.finishing.process import Progress, run_finishing
@@ -33,6 +34,7 @@ from warpline.capture.machine.agent import (
     agent_library,
 )
 from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.machine.perf import sampler_library
 from warpline.capture.session import names
 from warpline.capture.session.agent_config import AgentConfig, ApiCalls, CudaConfig
 from warpline.capture.session.control import State
@@ -109,6 +111,9 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     request = settings.gpu_metrics if settings.is_timeline else None
     libraries = find_cupti(environment, path) if request is not None else []
     metrics = GpuMetrics(request, environment, libraries)
+    samples = CpuSamples(
+        settings.cpu_sampling if settings.is_timeline else None, sampler_library(agent)
+    )
     try:
         metrics.check()
         program.adopt_orphans()
@@ -121,6 +126,9 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
+            obstacle = samples.start(session.folder, child.pid)
+            if obstacle is not None:
+                talk.warn(f"CPU samples are not recorded: {obstacle.cause}; {obstacle.cure}")
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -128,15 +136,17 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         collectors.start(session.folder, child.pid, environment)
         metrics.start(session.folder)
         began = time.monotonic()
-        own = {signals.listener, collectors.pid, metrics.pid} - {None}
+        own = {signals.listener, collectors.pid, metrics.pid, samples.pid} - {None}
         ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
         collectors.close()
         metrics.close()
+        samples.close()
         seconds = time.monotonic() - began
-        _end(session, child.pid, ending)
+        _end(session, child.pid, ending, samples.counts)
     finally:
         collectors.close()
         metrics.close()
+        samples.close()
         signals.give_back()
         program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()
@@ -265,6 +275,11 @@ def _collected(settings: CaptureSettings) -> list[str]:
     """Return what the recording has, even if there were no such events."""
     found = capabilities.collected(settings.trace)
     if settings.is_timeline:
+        sampling = settings.cpu_sampling
+        if sampling is not None and sampling.period_ns:
+            found.append(capabilities.CPU_SAMPLES)
+        if sampling is not None and sampling.has_switches:
+            found.append(capabilities.CONTEXT_SWITCHES)
         return found
     instead = capabilities.PC_SAMPLES if settings.counters is None else capabilities.COUNTERS
     return [instead, *(name for name in found if name != "cuda")]
@@ -320,7 +335,7 @@ def _cuda(
     )
 
 
-def _end(session: Session, pid: int, ending: Ending) -> None:
+def _end(session: Session, pid: int, ending: Ending, sampled: Mapping[str, int]) -> None:
     number = ending.signal
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     notes = list(session.facts["notes"])
@@ -338,6 +353,7 @@ def _end(session: Session, pid: int, ending: Ending) -> None:
         "user_cpu_ns": round(used.ru_utime * 1e9),
         "system_cpu_ns": round(used.ru_stime * 1e9),
         "notes": notes,
+        "cpu_sampler": dict(sampled),
     }
     with contextlib.suppress(OSError):  # a full disk: finishing uses the facts written earlier
         session.end(**facts)

@@ -119,7 +119,7 @@ class LogHeader(ctypes.LittleEndianStructure):
         ("ppid", ctypes.c_uint32),
         ("incarnation", ctypes.c_uint64),
         ("forked_from_pid", ctypes.c_uint32),
-        ("reserved0", ctypes.c_uint32),
+        ("writer", ctypes.c_uint32),
         ("forked_from_incarnation", ctypes.c_uint64),
         ("anchor_monotonic_ns", ctypes.c_int64),
         ("anchor_utc_ns", ctypes.c_int64),
@@ -154,6 +154,7 @@ ROW_TABLES: tuple[str, ...] = (
     "pc_sample",
     "pc_sampling",
     "cpu_sample",
+    "sched_event",
     "python_sample",
     "gil_span",
 )
@@ -168,6 +169,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "profiled_kernel",
     "pc_sample",
     "cpu_sample",
+    "sched_event",
     "python_sample",
     "gil_span",
 )

@@ -1,0 +1,86 @@
+#include "images.h"
+
+#include <sys/sysmacros.h>
+
+#include <cstring>
+
+namespace warpline::sampler {
+namespace {
+
+struct MappingRecord {
+  perf_event_header header;
+  std::uint32_t pid, tid;
+  std::uint64_t begin, bytes, file_offset;
+  std::uint32_t major, minor;
+  std::uint64_t file_number, file_generation;
+  std::uint32_t protection, flags;
+  char path[1];
+};
+
+}  // namespace
+
+RawLog& Image::open_log(const std::string& folder) {
+  if (log == nullptr) {
+    log = std::make_unique<RawLog>(
+        folder, LogFacts{pid, ppid, incarnation, forked_from_pid, forked_from_incarnation, executable});
+  }
+  return *log;
+}
+
+void Image::write_thread(const std::string& folder, std::uint32_t tid, std::uint64_t time_ns) {
+  RawLog& to = open_log(folder);
+  if (last_tid == tid) return;
+  last_tid = tid;
+  std::uint64_t name[2] = {};
+  const auto found = threads.find(tid);
+  if (found != threads.end()) std::memcpy(name, found->second.name, sizeof name);
+  to.put(raw::Thread{.time_ns = time_ns, .tid = tid, .name_low = name[0], .name_high = name[1]});
+}
+
+void Images::on_mmap(const perf_event_header& header, std::uint64_t time_ns) {
+  const auto& record = reinterpret_cast<const MappingRecord&>(header);
+  constexpr std::size_t kFixed = offsetof(MappingRecord, path);
+  if (header.size < kFixed + 1) return;
+  Image& image = of(record.pid, time_ns);
+  CodeMapping mapping;
+  mapping.begin = record.begin;
+  mapping.end = record.begin + record.bytes;
+  mapping.path.assign(record.path, strnlen(record.path, header.size - kFixed));
+  if (mapping.path == "[vdso]") {
+    mapping.file = files_.vdso();
+    mapping.bias = record.begin;
+  } else if (record.file_number != 0) {
+    mapping.file = files_.find(static_cast<pid_t>(record.pid), mapping.path,
+                               makedev(record.major, record.minor), record.file_number);
+    if (mapping.file != nullptr &&
+        !mapping.file->bias_of(record.begin, record.file_offset, mapping.bias)) {
+      mapping.file = nullptr;
+    }
+    if (image.executable.empty()) image.executable = mapping.path;  // the first that exec maps
+  }
+  image.code.add(std::move(mapping));
+}
+
+void Images::on_fork(const perf_event_header& header, std::uint64_t time_ns) {
+  const auto& record = reinterpret_cast<const TaskRecord&>(header);
+  Image& parent = of(record.ppid, time_ns);
+  Thread thread;
+  const auto forking = parent.threads.find(record.ptid);
+  if (forking != parent.threads.end()) std::memcpy(thread.name, forking->second.name, 16);
+  if (record.pid == record.ppid) {
+    parent.threads.insert_or_assign(record.tid, thread);
+    return;
+  }
+  images_.erase(record.pid);
+  Image child(record.pid, time_ns);
+  child.ppid = record.ppid;
+  child.forked_from_pid = parent.pid;
+  child.forked_from_incarnation = parent.incarnation;
+  child.executable = parent.executable;
+  child.code = parent.code;
+  child.code.forget_written();
+  child.threads.emplace(record.tid, thread);
+  images_.emplace(record.pid, std::move(child));
+}
+
+}  // namespace warpline::sampler

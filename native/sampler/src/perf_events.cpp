@@ -1,0 +1,237 @@
+#include "perf_events.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <utility>
+
+namespace warpline::sampler {
+namespace {
+
+// Half a megabyte is what an unprivileged user may lock for each CPU (perf_event_mlock_kb): 30
+// samples with their stacks, 30 ms at 1 kHz. Where that is used up, smaller rings must do.
+constexpr std::size_t kMostRingBytes = 512 << 10;
+constexpr std::size_t kLeastRingBytes = 64 << 10;
+
+#if defined(__x86_64__)
+constexpr std::uint64_t kRegisters = 1u << 6 | 1u << 7 | 1u << 8;  // bp, sp, ip
+#elif defined(__aarch64__)
+constexpr std::uint64_t kRegisters = 1ull << 29 | 1ull << 31 | 1ull << 32;  // fp, sp, pc
+#else
+#error "sampling needs the numbers of this machine's registers"
+#endif
+
+// The numbers in a list such as 0-3,8.
+std::vector<int> online_cpus() {
+  char text[4096];
+  const int file = ::open("/sys/devices/system/cpu/online", O_RDONLY | O_CLOEXEC);
+  const ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof text - 1);
+  if (file >= 0) close(file);
+  std::vector<int> cpus;
+  if (bytes <= 0) return {0};
+  text[bytes] = '\0';
+  for (const char* at = text; *at >= '0' && *at <= '9';) {
+    char* end = nullptr;
+    const long first = strtol(at, &end, 10);
+    const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+    for (long cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return cpus;
+}
+
+perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = options.period_ns != 0 ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY;
+  attributes.sample_period = options.period_ns;
+  attributes.sample_type =
+      PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+  if (has_kernel) {
+    attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
+    attributes.exclude_callchain_user = 1;
+  }
+  if (options.has_stacks) {
+    attributes.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attributes.sample_regs_user = kRegisters;
+    attributes.sample_stack_user = PerfEvents::kStackBytes;
+  }
+  attributes.exclude_kernel = !has_kernel;
+  attributes.exclude_hv = 1;
+  attributes.disabled = 1;
+  attributes.enable_on_exec = 1;
+  attributes.inherit = 1;
+  attributes.mmap = 1;
+  attributes.mmap2 = 1;
+  attributes.comm = 1;
+  attributes.comm_exec = 1;
+  attributes.task = 1;
+  attributes.context_switch = options.has_switches;
+  attributes.sample_id_all = 1;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC;
+  // Nobody is woken by records: the reader looks for them. A program that is woken up for is slower.
+  attributes.watermark = 1;
+  attributes.wakeup_watermark = kMostRingBytes / 4;
+  return attributes;
+}
+
+int open_event(const perf_event_attr& attributes, pid_t pid, int cpu) {
+  return static_cast<int>(syscall(SYS_perf_event_open, &attributes, pid, cpu, -1,
+                                  PERF_FLAG_FD_CLOEXEC));
+}
+
+}  // namespace
+
+Ring::Ring(int file, void* mapped, std::size_t bytes) noexcept
+    : file_(file),
+      page_(static_cast<perf_event_mmap_page*>(mapped)),
+      data_(static_cast<const std::byte*>(mapped) + page_->data_offset),
+      data_bytes_(page_->data_size),
+      mapped_bytes_(bytes) {}
+
+Ring::Ring(Ring&& other) noexcept
+    : file_(std::exchange(other.file_, -1)),
+      page_(std::exchange(other.page_, nullptr)),
+      data_(other.data_),
+      data_bytes_(other.data_bytes_),
+      mapped_bytes_(other.mapped_bytes_),
+      head_(other.head_),
+      tail_(other.tail_),
+      whole_(std::move(other.whole_)) {}
+
+Ring::~Ring() {
+  if (page_ != nullptr) munmap(page_, mapped_bytes_);
+  if (file_ >= 0) close(file_);
+}
+
+void Ring::refresh() noexcept { head_ = __atomic_load_n(&page_->data_head, __ATOMIC_ACQUIRE); }
+
+const perf_event_header* Ring::peek() noexcept {
+  if (tail_ >= head_) return nullptr;
+  const std::size_t at = tail_ % data_bytes_;
+  const auto* header = reinterpret_cast<const perf_event_header*>(data_ + at);
+  const std::size_t until_end = data_bytes_ - at;
+  if (header->size <= until_end) return header;
+  whole_.resize((header->size + 7u) / 8);
+  auto* copy = reinterpret_cast<std::byte*>(whole_.data());
+  std::memcpy(copy, data_ + at, until_end);
+  std::memcpy(copy + until_end, data_, header->size - until_end);
+  return reinterpret_cast<const perf_event_header*>(copy);
+}
+
+void Ring::drop() noexcept {
+  const auto* header =
+      reinterpret_cast<const perf_event_header*>(data_ + tail_ % data_bytes_);
+  // A header is never torn: records are multiples of 8 bytes.
+  tail_ += header->size;
+}
+
+void Ring::release() noexcept { __atomic_store_n(&page_->data_tail, tail_, __ATOMIC_RELEASE); }
+
+int PerfEvents::open(const EventOptions& options) {
+  options_ = options;
+  const int error = open_all(true);
+  if (error != EACCES && error != EPERM) return error;
+  return open_all(false);
+}
+
+int PerfEvents::open_all(bool has_kernel) {
+  rings_.clear();
+  has_kernel_ = has_kernel && options_.period_ns != 0;
+  const perf_event_attr attributes = attributes_of(options_, has_kernel_);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::size_t ring_bytes = kMostRingBytes;
+  for (const int cpu : online_cpus()) {
+    const int file = open_event(attributes, options_.pid, cpu);
+    if (file < 0 && errno == ENODEV) continue;  // it went offline
+    if (file < 0) return errno;
+    void* mapped = MAP_FAILED;
+    while (true) {
+      mapped = mmap(nullptr, page + ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+      if (mapped != MAP_FAILED || ring_bytes <= kLeastRingBytes) break;
+      ring_bytes /= 2;
+    }
+    if (mapped == MAP_FAILED) {
+      const int error = errno;
+      close(file);
+      return error;
+    }
+    rings_.emplace_back(file, mapped, page + ring_bytes);
+  }
+  return rings_.empty() ? ENODEV : 0;
+}
+
+RecordIdentity identity_of(const perf_event_header& header) noexcept {
+  RecordIdentity found{};
+  if (header.size >= sizeof header + sizeof found) {
+    std::memcpy(&found, reinterpret_cast<const std::byte*>(&header) + header.size - sizeof found,
+                sizeof found);
+  }
+  return found;
+}
+
+std::uint64_t time_of(const perf_event_header& header) noexcept {
+  if (header.type != PERF_RECORD_SAMPLE) return identity_of(header).time_ns;
+  std::uint64_t time_ns = 0;
+  constexpr std::size_t kAt = sizeof header + 16;  // behind the instruction, pid and tid
+  if (header.size >= kAt + 8) {
+    std::memcpy(&time_ns, reinterpret_cast<const std::byte*>(&header) + kAt, sizeof time_ns);
+  }
+  return time_ns;
+}
+
+bool read_sample(const perf_event_header& header, const PerfEvents& events,
+                 SampleRecord& found) noexcept {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(&header + 1);
+  std::size_t left = (header.size - sizeof header) / 8;
+  const auto take = [&](std::size_t count) -> const std::uint64_t* {
+    if (count > left) return nullptr;
+    const std::uint64_t* at = words;
+    words += count;
+    left -= count;
+    return at;
+  };
+  const std::uint64_t* head = take(4);
+  if (head == nullptr) return false;
+  found.instruction = head[0];
+  found.pid = static_cast<std::uint32_t>(head[1]);
+  found.tid = static_cast<std::uint32_t>(head[1] >> 32);
+  found.time_ns = head[2];
+  found.cpu = static_cast<std::uint32_t>(head[3]);
+  if (events.has_kernel()) {
+    const std::uint64_t* count = take(1);
+    found.kernel_count = count == nullptr ? 0 : *count;
+    found.kernel = take(found.kernel_count);
+    if (count == nullptr || (found.kernel == nullptr && found.kernel_count != 0)) return false;
+  }
+  if (!events.has_stacks()) return true;
+  const std::uint64_t* abi = take(1);
+  if (abi == nullptr) return false;
+  if (*abi == PERF_SAMPLE_REGS_ABI_64) {
+    const std::uint64_t* registers = take(3);
+    if (registers == nullptr) return false;
+    std::memcpy(found.registers, registers, sizeof found.registers);
+    found.has_registers = true;
+  } else if (*abi != PERF_SAMPLE_REGS_ABI_NONE) {
+    return take(3) != nullptr;  // of a program of 32 bits
+  }
+  const std::uint64_t* bytes = take(1);
+  if (bytes == nullptr || *bytes == 0) return true;
+  const std::uint64_t* stack = take(*bytes / 8);
+  const std::uint64_t* used = take(1);
+  if (stack == nullptr || used == nullptr || *used > *bytes) return false;
+  found.stack = reinterpret_cast<const std::byte*>(stack);
+  found.stack_bytes = *used;
+  return true;
+}
+
+}  // namespace warpline::sampler

@@ -1,0 +1,99 @@
+// The kernel's events: which are counted for a program, and the rings that they are written to.
+#pragma once
+
+#include <linux/perf_event.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace warpline::sampler {
+
+struct EventOptions {
+  pid_t pid = 0;
+  std::uint64_t period_ns = 0;  // 0: no samples
+  bool has_stacks = false;
+  bool has_switches = false;
+};
+
+// One ring of records, of one CPU. Its owner reads them in place.
+class Ring {
+ public:
+  Ring(int file, void* mapped, std::size_t bytes) noexcept;
+  Ring(Ring&& other) noexcept;
+  Ring& operator=(Ring&&) = delete;
+  ~Ring();
+
+  // Looks for records that were written meanwhile.
+  void refresh() noexcept;
+  // The next record, valid until `drop`; null: none. One that wraps around the end is copied.
+  const perf_event_header* peek() noexcept;
+  void drop() noexcept;
+  // Gives the room of dropped records back to the kernel.
+  void release() noexcept;
+
+  int file() const noexcept { return file_; }
+
+ private:
+  int file_;
+  perf_event_mmap_page* page_;
+  const std::byte* data_;
+  std::size_t data_bytes_;
+  std::size_t mapped_bytes_;
+  std::uint64_t head_ = 0;
+  std::uint64_t tail_ = 0;
+  std::vector<std::uint64_t> whole_;  // of a record that wraps around
+};
+
+// The events of a process from its next exec on, and of all that it starts.
+class PerfEvents {
+ public:
+  // Returns 0, or a number of errno.
+  int open(const EventOptions& options);
+
+  std::vector<Ring>& rings() noexcept { return rings_; }
+  bool has_kernel() const noexcept { return has_kernel_; }
+  bool has_stacks() const noexcept { return options_.has_stacks; }
+
+  static constexpr std::uint32_t kStackBytes = 16 << 10;
+
+ private:
+  int open_all(bool has_kernel);
+
+  EventOptions options_;
+  std::vector<Ring> rings_;
+  bool has_kernel_ = false;
+};
+
+// ---- records
+
+struct SampleRecord {
+  std::uint64_t instruction = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t tid = 0;
+  std::uint64_t time_ns = 0;
+  std::uint32_t cpu = 0;
+  const std::uint64_t* kernel = nullptr;  // instructions within the kernel, innermost first
+  std::size_t kernel_count = 0;
+  bool has_registers = false;
+  std::uint64_t registers[3] = {};        // frame pointer, stack pointer, instruction
+  const std::byte* stack = nullptr;       // from the stack pointer on
+  std::size_t stack_bytes = 0;
+};
+
+// What ends every other record.
+struct RecordIdentity {
+  std::uint32_t pid;
+  std::uint32_t tid;
+  std::uint64_t time_ns;
+  std::uint32_t cpu;
+  std::uint32_t reserved;
+};
+
+// Reads a sample; false: it is damaged.
+bool read_sample(const perf_event_header& header, const PerfEvents& events,
+                 SampleRecord& found) noexcept;
+RecordIdentity identity_of(const perf_event_header& header) noexcept;
+std::uint64_t time_of(const perf_event_header& header) noexcept;
+
+}  // namespace warpline::sampler

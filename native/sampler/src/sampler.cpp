@@ -1,0 +1,281 @@
+#include "sampler.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+
+#include "warpline_cuda.h"
+
+namespace warpline::sampler {
+namespace {
+
+constexpr std::uint64_t kFlushNs = 500'000'000;
+constexpr int kTickMs = 2;
+constexpr std::uint64_t kKernelBegin = std::uint64_t{1} << 63;
+
+std::uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t chain_number(const std::vector<std::uint64_t>& words) {
+  std::uint64_t hash = words.size();
+  for (const std::uint64_t word : words) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return hash == 0 ? 1 : hash;
+}
+
+const raw::ControlPage* map_control(const std::string& folder) {
+  const int file = open((folder + "/control").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return nullptr;
+  void* page = mmap(nullptr, raw::kControlBytes, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  if (page == MAP_FAILED) return nullptr;
+  return static_cast<const raw::ControlPage*>(page);
+}
+
+}  // namespace
+
+int Sampler::open(const wl_sampler_options& options) {
+  folder_ = options.folder == nullptr ? "" : options.folder;
+  by_frame_pointers_ = options.backtrace == WL_SAMPLER_FRAME_POINTERS;
+  period_ns_ = static_cast<std::uint64_t>(options.period_ns);
+  if (!folder_.empty()) control_ = map_control(folder_);
+  return events_.open({.pid = options.pid,
+                       .period_ns = period_ns_,
+                       .has_stacks = period_ns_ != 0 && options.backtrace != WL_SAMPLER_NO_STACKS,
+                       .has_switches = options.has_switches != 0});
+}
+
+void Sampler::run(int until) {
+  pollfd waited{until, POLLIN | POLLRDHUP, 0};
+  while (true) {
+    // Records may be written to one ring a little later than to another: those of before now are there.
+    const std::uint64_t now = now_ns();
+    drain(now);
+    if (now - flushed_ns_ >= kFlushNs) {
+      flushed_ns_ = now;
+      flush();
+    }
+    const int found = poll(&waited, 1, kTickMs);
+    if (found > 0 || (found < 0 && errno != EINTR)) return;
+  }
+}
+
+void Sampler::close(wl_sampler_counts& counts) {
+  const std::uint64_t now = now_ns();
+  drain(now);
+  for (auto& [pid, image] : images_.all()) {
+    for (auto& [tid, thread] : image.threads) write_switches(image, tid, thread);
+    if (image.log != nullptr) image.log->flush();  // it lives on, as far as we know
+  }
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto ns_of = [](const timeval& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + std::int64_t{time.tv_usec} * 1000;
+  };
+  counts_.cpu_ns = ns_of(used.ru_utime) + ns_of(used.ru_stime);
+  counts_.has_kernel = events_.has_kernel();
+  counts = counts_;
+}
+
+// Takes the records of all rings in the order of their times: a process must be known before its
+// samples are met, and these are of other CPUs.
+void Sampler::drain(std::uint64_t until_ns) {
+  std::vector<Ring>& rings = events_.rings();
+  for (Ring& ring : rings) ring.refresh();
+  while (true) {
+    Ring* first = nullptr;
+    std::uint64_t first_ns = until_ns;
+    const perf_event_header* record = nullptr;
+    for (Ring& ring : rings) {
+      const perf_event_header* next = ring.peek();
+      if (next == nullptr) continue;
+      const std::uint64_t time_ns = time_of(*next);
+      if (time_ns >= first_ns) continue;
+      first = &ring;
+      first_ns = time_ns;
+      record = next;
+    }
+    if (first == nullptr) break;
+    take(*record, first_ns);
+    first->drop();
+    first->release();
+  }
+}
+
+void Sampler::take(const perf_event_header& header, std::uint64_t time_ns) {
+  switch (header.type) {
+    case PERF_RECORD_SAMPLE: on_sample(header); break;
+    case PERF_RECORD_SWITCH: on_switch(header); break;
+    case PERF_RECORD_LOST: on_lost(header); break;
+    default:
+      images_.take(header, time_ns,
+                   [this](Image& image, std::uint64_t end_ns) { end_image(image, end_ns); });
+  }
+}
+
+void Sampler::end_image(Image& image, std::uint64_t time_ns) {
+  for (auto& [tid, thread] : image.threads) write_switches(image, tid, thread);
+  if (image.log != nullptr) image.log->end(time_ns);
+}
+
+bool Sampler::is_recording() const noexcept {
+  if (control_ == nullptr) return true;
+  const std::uint64_t word = __atomic_load_n(&control_->switch_word, __ATOMIC_ACQUIRE);
+  const auto state = static_cast<raw::State>(word & 0xff);
+  if (state == raw::State::kTimeWindow) return true;
+  const auto mode = static_cast<raw::RangeMode>(word >> 8 & 0xff);
+  return state == raw::State::kRecording && (mode == raw::RangeMode::kNone || word >> 32 != 0);
+}
+
+void Sampler::on_sample(const perf_event_header& header) {
+  SampleRecord sample;
+  if (!read_sample(header, events_, sample) || !is_recording()) return;
+  Image& image = images_.of(sample.pid, sample.time_ns);
+  ++counts_.samples;
+  callers_.addresses.clear();
+  callers_.stacks.clear();
+  // The innermost first: what the kernel did for the program, then the program.
+  std::uint64_t instruction = sample.instruction;
+  for (std::size_t i = 0; i < sample.kernel_count; ++i) {
+    const std::uint64_t address = sample.kernel[i];
+    const bool is_place = address < static_cast<std::uint64_t>(PERF_CONTEXT_MAX);
+    if (is_place && i > 1) callers_.addresses.push_back(address);
+  }
+  const bool is_in_kernel = instruction >= kKernelBegin;
+  if (is_in_kernel && !image.has_kernel) {
+    image.has_kernel = true;
+    CodeMapping kernel;
+    kernel.begin = kKernelBegin;
+    kernel.end = static_cast<std::uint64_t>(PERF_CONTEXT_MAX);
+    kernel.path = "[kernel]";
+    image.code.add(std::move(kernel));
+  }
+  if (sample.has_registers) {
+    const stack::Registers from{sample.registers[2], sample.registers[1], sample.registers[0]};
+    // It is noted like a return address, for it is not the innermost.
+    if (is_in_kernel) callers_.addresses.push_back(from.instruction + 1);
+    if (!is_in_kernel) instruction = from.instruction;
+    StackMemory memory(static_cast<pid_t>(sample.pid), from.stack_pointer, sample.stack,
+                       sample.stack_bytes, outer_);
+    unwinder_.walk(image.code, from, memory, by_frame_pointers_, callers_);
+    if (!callers_.is_complete) {
+      ++counts_.incomplete;
+      callers_.addresses.push_back(raw::kBrokenBacktrace);
+    }
+  }
+  image.write_thread(folder_, sample.tid, sample.time_ns);
+  see_code(image, instruction);
+  const std::uint64_t chain = write_chain(image);
+  image.log->put(raw::CpuSample{.flags = raw::CpuSample::kHasInstruction,
+                                .time_ns = sample.time_ns,
+                                .period = static_cast<std::uint32_t>(period_ns_),
+                                .cpu = sample.cpu,
+                                .chain = chain,
+                                .python_chain = 0,
+                                .instruction = instruction});
+}
+
+std::uint64_t Sampler::write_chain(Image& image) {
+  if (callers_.addresses.empty()) return 0;
+  const std::uint64_t number = chain_number(callers_.addresses);
+  if (!image.log->is_new_chain(raw::Kind::kChain, number)) return number;
+  for (const std::uint64_t address : callers_.addresses) see_code(image, address - 1);
+  image.log->put_words(raw::Kind::kChain, number, callers_.addresses.data(),
+                       callers_.addresses.size());
+  return number;
+}
+
+void Sampler::see_code(Image& image, std::uint64_t instruction) {
+  CodeMapping* mapping = image.code.find(instruction);
+  if (mapping == nullptr || mapping->is_written) return;
+  mapping->is_written = true;
+  write_module(image, *mapping);
+}
+
+void Sampler::write_module(Image& image, CodeMapping& mapping) {
+  raw::ModuleText text{};
+  text.first_address = mapping.begin;
+  text.end_address = mapping.end;
+  std::string path = mapping.path;
+  if (mapping.file != nullptr) {
+    std::memcpy(text.build_id, mapping.file->build_id(), sizeof text.build_id);
+  } else if (mapping.path == "[kernel]") {
+    // Its addresses differ from boot to boot.
+    const int file = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && read(file, text.build_id, sizeof text.build_id) < 0) text.build_id[0] = 0;
+    if (file >= 0) ::close(file);
+  } else {
+    // Code that a compiler made while the program ran is named in a file, if anywhere.
+    path = "/tmp/perf-" + std::to_string(image.pid) + ".map";
+  }
+  std::string bytes(reinterpret_cast<const char*>(&text), sizeof text);
+  bytes += path;
+  image.log->put_text(raw::Kind::kModule, mapping.bias, bytes);
+}
+
+void Sampler::on_switch(const perf_event_header& header) {
+  if (!is_recording()) return;
+  const RecordIdentity identity = identity_of(header);
+  if (identity.pid == 0) return;
+  Image& image = images_.of(identity.pid, identity.time_ns);
+  Thread& thread = image.threads[identity.tid];
+  write_switches(image, identity.tid, thread);
+  ++counts_.switches;
+  if ((header.misc & PERF_RECORD_MISC_SWITCH_OUT) != 0) {
+    thread.is_off = true;
+    thread.is_blocked = (header.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) == 0;
+    thread.off_ns = identity.time_ns;
+    thread.cpu = identity.cpu;
+    return;
+  }
+  image.write_thread(folder_, identity.tid, identity.time_ns);
+  image.log->put(raw::SchedEvent{.is_in = 1, .time_ns = identity.time_ns, .cpu = identity.cpu});
+}
+
+// Writes that a thread stopped, once it is known where.
+void Sampler::write_switches(Image& image, std::uint32_t tid, Thread& thread) {
+  if (!thread.is_off) return;
+  thread.is_off = false;
+  image.write_thread(folder_, tid, thread.off_ns);
+  constexpr std::uint8_t kRunning = 1, kInterruptible = 2;
+  raw::SchedEvent event{.is_in = 0,
+                        .state = thread.is_blocked ? kInterruptible : kRunning,
+                        .time_ns = thread.off_ns,
+                        .cpu = thread.cpu,
+                        .chain = thread.chain};
+  if (thread.instruction != 0) {
+    event.flags = raw::SchedEvent::kHasInstruction;
+    event.instruction = thread.instruction;
+  }
+  image.log->put(event);
+  thread.chain = thread.instruction = 0;
+  thread.is_looked_at = false;
+}
+
+void Sampler::on_lost(const perf_event_header& header) {
+  std::uint64_t words[2];
+  if (header.size < sizeof header + sizeof words) return;
+  std::memcpy(words, &header + 1, sizeof words);
+  counts_.lost += static_cast<std::int64_t>(words[1]);
+}
+
+void Sampler::flush() {
+  for (auto& [pid, image] : images_.all()) {
+    if (image.log != nullptr) image.log->flush();
+  }
+}
+
+}  // namespace warpline::sampler

@@ -1,0 +1,102 @@
+#include "unwinding.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace warpline::sampler {
+namespace {
+
+using stack::Climbed;
+using stack::FrameRule;
+using stack::Registers;
+
+constexpr std::size_t kOuterBytes = 64 << 10;
+constexpr std::size_t kComparedBytes = 512;
+
+std::size_t read_process(pid_t pid, std::uint64_t address, void* room, std::size_t bytes) noexcept {
+  const iovec here{room, bytes};
+  const iovec there{reinterpret_cast<void*>(address), bytes};
+  const ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
+  return got < 0 ? 0 : static_cast<std::size_t>(got);
+}
+
+}  // namespace
+
+bool StackMemory::read(std::uint64_t address, std::uint64_t& word) noexcept {
+  if (address < begin_) return false;
+  const std::uint64_t at = address - begin_;
+  if (at <= bytes_ && bytes_ - at >= sizeof word) {
+    std::memcpy(&word, copy_ + at, sizeof word);
+    return true;
+  }
+  if (!has_outer(address)) return false;
+  std::memcpy(&word, room_.data() + (address - outer_begin_), sizeof word);
+  return true;
+}
+
+bool StackMemory::has_outer(std::uint64_t address) noexcept {
+  const auto is_there = [&] {
+    return outer_begin_ <= address && outer_end_ >= sizeof(std::uint64_t) &&
+           address <= outer_end_ - sizeof(std::uint64_t);
+  };
+  if (is_there()) return true;
+  if (is_changed_) return false;
+  const std::size_t compared = std::min(bytes_, kComparedBytes);
+  const std::uint64_t from = begin_ + bytes_ - compared;
+  room_.resize(kOuterBytes + kComparedBytes);
+  if (outer_end_ == 0) {
+    // With it the end of the copy, at one time: if that is the same, so are the callers above it.
+    const std::size_t got = read_process(pid_, from, room_.data(), kOuterBytes + compared);
+    outer_begin_ = from;
+    outer_end_ = from + got;
+    is_changed_ = got < compared || std::memcmp(room_.data(), copy_ + bytes_ - compared, compared) != 0;
+  } else {
+    const std::uint64_t next = address & ~std::uint64_t{4095};
+    outer_begin_ = next;
+    outer_end_ = next + read_process(pid_, next, room_.data(), kOuterBytes);
+  }
+  return !is_changed_ && is_there();
+}
+
+FrameRule Unwinder::rule_at(const CodeMapping& mapping, std::uint64_t instruction) {
+  const std::uint64_t address = instruction - mapping.bias;
+  const std::uint64_t mixed = (address ^ reinterpret_cast<std::uint64_t>(mapping.file)) * 0x9e3779b97f4a7c15u;
+  KnownRule& known = known_[mixed >> 49];
+  static_assert(kKnown == std::size_t{1} << (64 - 49));
+  if (known.file != mapping.file || known.address != address) {
+    known = {mapping.file, address, mapping.file->rule_at(address)};
+  }
+  return known.rule;
+}
+
+void Unwinder::walk(CodeMap& code, Registers now, StackMemory& memory, bool by_frame_pointers,
+                    Callers& found) {
+  found.is_complete = false;
+  found.stacks.push_back(now.stack_pointer);
+  const auto read = [&](std::uint64_t at, std::uint64_t& word) { return memory.read(at, word); };
+  bool is_return = false;
+  while (found.addresses.size() < kMostCallers) {
+    // A call may be the last instruction of its function: what counts is the call, not what follows.
+    const std::uint64_t place = now.instruction - (is_return ? 1 : 0);
+    const CodeMapping* mapping = code.find(place);
+    if (mapping == nullptr && is_return) return;  // it was no return address
+    FrameRule rule;
+#if defined(__x86_64__)
+    if (!by_frame_pointers && mapping != nullptr && mapping->file != nullptr) {
+      rule = rule_at(*mapping, place);
+    }
+#endif
+    const bool is_known = rule.base != FrameRule::Base::kUnknown;
+    const Climbed climbed = is_known ? climb(rule, now, read) : climb_by_frame_pointer(now, read);
+    if (climbed == Climbed::kOutermost) found.is_complete = true;
+    if (climbed == Climbed::kOutermost || climbed == Climbed::kLost) return;
+    is_return = climbed == Climbed::kCaller;
+    // What was interrupted is noted like a call: one is taken off these.
+    found.addresses.push_back(is_return ? now.instruction : now.instruction + 1);
+    found.stacks.push_back(now.stack_pointer);
+  }
+}
+
+}  // namespace warpline::sampler

@@ -1,0 +1,37 @@
+"""CPU samples and context switches of a recording, and the warnings about missing ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpline.capture.finishing.told import Told
+from warpline.capture.session.facts import Facts
+from warpline.units import plural
+
+# What a session collects -> the table of it.
+_TABLES = {"cpu samples": "cpu_sample", "context switches": "sched_event"}
+
+
+def recorded(facts: Facts) -> list[str]:
+    """Return the tables that a session recorded, including empty ones."""
+    collected = facts.get("collected")
+    names = collected if isinstance(collected, list) else ()
+    return [table for name, table in _TABLES.items() if name in names]
+
+
+def tell_cpu(told: Told, facts: Facts) -> None:
+    """Add the warnings about CPU samples."""
+    found = facts.get("cpu_sampler")
+    counts: dict[str, Any] = found if isinstance(found, dict) else {}
+    lost = counts.get("lost")
+    if type(lost) is int and lost > 0:
+        told.more_lost["CPU samples or context switches"] = lost
+        told.warnings.append(
+            f"{plural(lost, 'CPU sample or context switch', 'CPU samples or context switches')}"
+            " dropped: the machine was too busy; sample less often with --sampling-frequency"
+        )
+    if counts.get("samples") and counts.get("has_kernel") is False:
+        told.warnings.append(
+            "CPU samples exclude time in the kernel; perf_event_paranoid 1 or CAP_PERFMON includes"
+            " it"
+        )
