@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/perf_event.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "images.h"
 #include "perf_events.h"
+#include "python/wall_clock.h"
 #include "unwinding.h"
 #include "warpline_sampler.h"
 
@@ -40,6 +42,7 @@ class Sampler {
   std::uint64_t period_ns_ = 0;
   PerfEvents events_;
   Images images_;
+  std::unique_ptr<WallClock> python_;  // null: nothing is wanted of it
   Unwinder unwinder_;
   Callers callers_;
   std::vector<std::byte> outer_;

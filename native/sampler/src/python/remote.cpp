@@ -281,10 +281,23 @@ RemotePython* RemotePythons::look_at(pid_t pid, const char*& problem) {
   const bool is_found = python->find();
   problem = python->problem();
   if (!is_found) {
-    pythons_.erase(pid);
+    forget(pid);
     return nullptr;
   }
   return (pythons_[pid] = std::move(python)).get();
+}
+
+void RemotePythons::forget(pid_t pid) noexcept {
+  const auto found = pythons_.find(pid);
+  if (found == pythons_.end()) return;
+  ended_.add(found->second->counts());
+  pythons_.erase(found);
+}
+
+RemoteCounts RemotePythons::counts() const noexcept {
+  RemoteCounts counts = ended_;
+  for (const auto& [pid, python] : pythons_) counts.add(python->counts());
+  return counts;
 }
 
 RemotePython* RemotePythons::find(pid_t pid) const noexcept {

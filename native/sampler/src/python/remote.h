@@ -42,6 +42,13 @@ struct RemoteCounts {
   std::uint64_t failed = 0;     // stacks that could not be read
   std::uint64_t cut = 0;        // those without their outer frames
   std::uint64_t unsettled = 0;  // those not of one moment
+
+  void add(const RemoteCounts& other) noexcept {
+    read += other.read;
+    failed += other.failed;
+    cut += other.cut;
+    unsettled += other.unsettled;
+  }
 };
 
 // The interpreter of one process image.
@@ -115,7 +122,8 @@ class RemotePythons {
   // it, or null without one that can be read; `problem` then says why, if there is one.
   RemotePython* look_at(pid_t pid, const char*& problem);
   RemotePython* find(pid_t pid) const noexcept;
-  void forget(pid_t pid) noexcept { pythons_.erase(pid); }
+  void forget(pid_t pid) noexcept;
+  RemoteCounts counts() const noexcept;
 
   // Reads the stack of a thread, as RemotePython does; false also for a process without Python.
   bool read(pid_t pid, pid_t tid, RemotePythonStack& stack) {
@@ -125,6 +133,7 @@ class RemotePythons {
 
  private:
   std::unordered_map<pid_t, std::unique_ptr<RemotePython>> pythons_;
+  RemoteCounts ended_;  // of those that were forgotten
 };
 
 }  // namespace warpline::sampler

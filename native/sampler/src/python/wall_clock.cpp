@@ -122,6 +122,15 @@ void WallClock::pause(std::uint64_t now_ns) {
 
 void WallClock::finish(std::uint64_t now_ns) { pause(now_ns); }
 
+void WallClock::count(wl_sampler_counts& counts) const noexcept {
+  const RemoteCounts read = pythons_.counts();
+  counts.python_looks = static_cast<std::int64_t>(ticks_);
+  counts.python_stacks = static_cast<std::int64_t>(read.read);
+  counts.python_failed = static_cast<std::int64_t>(read.failed);
+  counts.python_cut = static_cast<std::int64_t>(read.cut);
+  counts.python_unsettled = static_cast<std::int64_t>(read.unsettled);
+}
+
 void WallClock::forget(Image& image, std::uint64_t now_ns) {
   const auto pid = static_cast<pid_t>(image.pid);
   const auto found = processes_.find(pid);

@@ -11,6 +11,7 @@
 
 #include "images.h"
 #include "python/remote.h"
+#include "warpline_sampler.h"
 #include "warpline_cuda.h"
 
 namespace warpline::sampler {
@@ -84,7 +85,8 @@ class WallClock {
   // The interpreter of an image; null without one. Looks for one now and then.
   RemotePython* python_of(Image& image, std::uint64_t now_ns);
 
-  std::uint64_t ticks() const noexcept { return ticks_; }
+  // Adds what was done.
+  void count(wl_sampler_counts& counts) const noexcept;
 
  private:
   struct Process {
@@ -126,6 +128,7 @@ class WallClock {
   std::uint64_t cost_ns_ = 0;  // of a tick, lately
   std::uint64_t random_ = 0x9e3779b97f4a7c15u;
   std::uint64_t ticks_ = 0;
+  RemoteCounts counts_;  // of processes that have ended
   bool is_paused_ = false;
 };
 

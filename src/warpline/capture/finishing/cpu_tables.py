@@ -9,7 +9,11 @@ from warpline.capture.session.facts import Facts
 from warpline.units import plural
 
 # What a session collects -> the table of it.
-_TABLES = {"cpu samples": "cpu_sample", "context switches": "sched_event"}
+_TABLES = {
+    "cpu samples": "cpu_sample",
+    "context switches": "sched_event",
+    "python samples": "python_sample",
+}
 
 
 def recorded(facts: Facts) -> list[str]:

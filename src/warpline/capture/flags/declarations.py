@@ -47,6 +47,7 @@ _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
 _MOST_SAMPLES = 10_000
+_MOST_PYTHON_SAMPLES = 2000
 
 # Sets of nsys have numbers or the names of chips: 0, gh100, ga10x-gfxt.
 _SET_OF_NSYS = re.compile(r"\d{1,2}|(tu|ga|ad|gh|gb|gv)\d+\w*(-\w+)*")
@@ -302,6 +303,11 @@ FLAGS = (
          " pointers only), none", _backtrace),
     Flag(("--cpuctxsw",), "SCOPE", "record when threads start and stop running: process-tree"
          " (default with -s), none", _switches),
+    Flag(("--python-sampling",), "BOOL", "sample the Python stacks of all threads, whether they run or"
+         " wait", values.boolean, is_switch=True),
+    Flag(("--python-sampling-frequency",), "HZ", "looks at Python's threads per second, from 1 to"
+         " 2000 (default: 1000), for --python-sampling and -t python-gil",
+         values.number(1, _MOST_PYTHON_SAMPLES)),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

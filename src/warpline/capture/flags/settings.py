@@ -142,6 +142,8 @@ class CaptureSettings:
     sampling_frequency: int = 1000
     backtrace: Backtrace = Backtrace.DWARF
     cpuctxsw: SwitchScope | None = None  # as `sample`
+    python_sampling: bool = False
+    python_sampling_frequency: int = 1000
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False
@@ -171,15 +173,19 @@ class CaptureSettings:
 
     @property
     def cpu_sampling(self) -> CpuSampling | None:
-        """The samples of CPUs and context switches to record; None for none."""
+        """The samples of CPUs and of Python, and context switches to record; None for none."""
         is_sampled = self.sample is not SampleScope.NONE
         has_switches = is_sampled if self.cpuctxsw is None else self.cpuctxsw is not SwitchScope.NONE
-        if not is_sampled and not has_switches:
+        has_gil = capabilities.PYTHON_GIL in self.trace
+        if not (is_sampled or has_switches or self.python_sampling or has_gil):
             return None
         return CpuSampling(
             period_ns=round(1e9 / self.sampling_frequency) if is_sampled else 0,
             backtrace=self.backtrace,
             has_switches=has_switches,
+            python_period_ns=round(1e9 / self.python_sampling_frequency),
+            has_python_samples=self.python_sampling,
+            has_gil=has_gil,
         )
 
     @property

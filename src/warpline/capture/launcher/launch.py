@@ -280,6 +280,8 @@ def _collected(settings: CaptureSettings) -> list[str]:
             found.append(capabilities.CPU_SAMPLES)
         if sampling is not None and sampling.has_switches:
             found.append(capabilities.CONTEXT_SWITCHES)
+        if settings.python_sampling:
+            found.append(capabilities.PYTHON_SAMPLES)
         return found
     instead = capabilities.PC_SAMPLES if settings.counters is None else capabilities.COUNTERS
     return [instead, *(name for name in found if name != "cuda")]
