@@ -2181,7 +2181,7 @@ struct PythonSample {
   std::uint32_t is_running = 0;  // aux
   std::uint32_t has_gil = 0;  // aux
   std::uint64_t time_ns = 0;
-  std::uint64_t period_ns = 0;
+  std::uint64_t period = 0;
   std::uint64_t chain = 0;
   std::uint64_t python_chain = 0;
 
@@ -2194,7 +2194,7 @@ struct PythonSample {
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = time_ns;
-    room[2] = period_ns;
+    room[2] = period;
     room[3] = chain;
     room[4] = python_chain;
   }
@@ -2204,7 +2204,7 @@ struct PythonSample {
     is_running = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
     has_gil = static_cast<std::uint32_t>(bits_of<8>(record[0], 8));
     time_ns = static_cast<std::uint64_t>(record[1]);
-    period_ns = static_cast<std::uint64_t>(record[2]);
+    period = static_cast<std::uint64_t>(record[2]);
     chain = static_cast<std::uint64_t>(record[3]);
     python_chain = static_cast<std::uint64_t>(record[4]);
     return true;

@@ -1536,7 +1536,7 @@ struct PythonSampleRow {
   static constexpr bool kIsAlike = false;
 
   std::int64_t time_ns = 0;
-  std::int64_t period_ns = 0;
+  std::uint64_t period = 0;
   std::uint32_t thread = 0;
   std::uint32_t chain_number = 0;
   std::uint8_t is_running = 0;
@@ -1546,7 +1546,7 @@ struct PythonSampleRow {
     is_running = static_cast<std::uint8_t>(record.is_running);
     has_gil = static_cast<std::uint8_t>(record.has_gil);
     time_ns = static_cast<std::int64_t>(record.time_ns);
-    period_ns = static_cast<std::int64_t>(record.period_ns);
+    period = static_cast<std::uint64_t>(record.period);
   }
 };
 
@@ -1563,7 +1563,7 @@ struct ColumnsOf<PythonSampleRow> {
       return time(in, row.time_ns);
     });
     visitor("period_ns", [](const auto &in, const PythonSampleRow &row) {
-      return time(in, row.period_ns);
+      return number(in, row.period);
     });
     visitor("is_running", [](const auto &in, const PythonSampleRow &row) {
       return known_flag(in, row.is_running);

@@ -260,7 +260,7 @@ void WallClock::end_row(Image& image, pid_t tid, WatchedThread& watched, std::ui
     image.log->put(raw::PythonSample{.is_running = row.is_running,
                                      .has_gil = row.has_gil,
                                      .time_ns = row.time_ns,
-                                     .period_ns = now_ns - row.time_ns,
+                                     .period = now_ns - row.time_ns,
                                      .chain = 0,
                                      .python_chain = row.chain});
   }

@@ -135,7 +135,6 @@ class PerfSampler:
         Returns:
             What stands in the way; None if nothing does.
         """
-        python = sampling.python
         options = _Options(
             os.fsencode(folder),
             pid,
