@@ -120,7 +120,7 @@ def _serve(link: socket.socket, library: Path) -> None:
     answer: dict[str, Any] = {}
     if obstacle is not None:
         answer |= {"cause": obstacle.cause, "cure": obstacle.cure}
-        if sampling.reads_python:
+        if sampling.python:
             obstacle = sampler.open(folder, pid, **asdict(sampling.without_perf()))
     if obstacle is None:
         answer["ready"] = True

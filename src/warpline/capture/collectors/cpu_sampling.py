@@ -14,26 +14,14 @@ class CpuSampling:
         backtrace: How callers are found: dwarf, fp or none.
         has_switches: Whether context switches are recorded.
         python_period_ns: Time between two looks at all threads of Python.
-        has_python_samples: Whether their stacks are recorded.
-        has_gil: Whether it is recorded who holds the GIL, and who waits for it.
+        python: What is recorded of them: samples (their stacks), gil (who has it).
     """
 
     period_ns: int
     backtrace: str
     has_switches: bool
     python_period_ns: int = 0
-    has_python_samples: bool = False
-    has_gil: bool = False
-
-    @property
-    def needs_perf(self) -> bool:
-        """Whether the kernel's perf events are needed."""
-        return bool(self.period_ns) or self.has_switches
-
-    @property
-    def reads_python(self) -> bool:
-        """Whether memory of Python processes is read."""
-        return self.has_python_samples or self.has_gil
+    python: tuple[str, ...] = ()
 
     def without_perf(self) -> CpuSampling:
         """Return what can be sampled where perf events are forbidden."""

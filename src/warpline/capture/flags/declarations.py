@@ -303,10 +303,10 @@ FLAGS = (
          " pointers only), none", _backtrace),
     Flag(("--cpuctxsw",), "SCOPE", "record when threads start and stop running: process-tree"
          " (default with -s), none", _switches),
-    Flag(("--python-sampling",), "BOOL", "sample the Python stacks of all threads, whether they run or"
-         " wait", values.boolean, is_switch=True),
-    Flag(("--python-sampling-frequency",), "HZ", "looks at Python's threads per second, from 1 to"
-         " 2000 (default: 1000), for --python-sampling and -t python-gil",
+    Flag(("--python-sampling",), "BOOL", "sample the Python stacks of all threads, whether they run"
+         " or wait", values.boolean, is_switch=True),
+    Flag(("--python-sampling-frequency",), "HZ", "looks at Python's threads per second, from 1"
+         " to 2000 (default: 1000), for --python-sampling and -t python-gil",
          values.number(1, _MOST_PYTHON_SAMPLES)),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),

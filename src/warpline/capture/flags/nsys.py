@@ -15,7 +15,9 @@ _MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
 _OS_CALLS = "operating system calls are not recorded"
-_PYTHON = "functions are not traced; use --python-sampling, or python -m warpline.annotate for ranges"
+_PYTHON = (
+    "functions are not traced; use --python-sampling, or python -m warpline.annotate for ranges"
+)
 _STORAGE = "storage metrics are not recorded"
 _GRAPHICS = "graphics APIs are not recorded"
 _WINDOWS = "Windows only"

@@ -175,18 +175,25 @@ class CaptureSettings:
     def cpu_sampling(self) -> CpuSampling | None:
         """The samples of CPUs and of Python, and context switches to record; None for none."""
         is_sampled = self.sample is not SampleScope.NONE
-        has_switches = is_sampled if self.cpuctxsw is None else self.cpuctxsw is not SwitchScope.NONE
-        has_gil = capabilities.PYTHON_GIL in self.trace
-        if not (is_sampled or has_switches or self.python_sampling or has_gil):
+        has_switches = (
+            is_sampled if self.cpuctxsw is None else self.cpuctxsw is not SwitchScope.NONE
+        )
+        is_wanted = {"samples": self.python_sampling, "gil": capabilities.PYTHON_GIL in self.trace}
+        python = tuple(name for name, wanted in is_wanted.items() if wanted)
+        if not (is_sampled or has_switches or python):
             return None
         return CpuSampling(
             period_ns=round(1e9 / self.sampling_frequency) if is_sampled else 0,
             backtrace=self.backtrace,
             has_switches=has_switches,
             python_period_ns=round(1e9 / self.python_sampling_frequency),
-            has_python_samples=self.python_sampling,
-            has_gil=has_gil,
+            python=python,
         )
+
+    @property
+    def reads_python(self) -> bool:
+        """Whether memory of Python processes is read."""
+        return self.cpu_sampling is not None and bool(self.cpu_sampling.python)
 
     @property
     def sampling(self) -> Sampling | None:

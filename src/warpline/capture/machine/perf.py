@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ SAMPLER_NAME = "libwarpline_sampler.so"
 _ABI_VERSION = 2
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
-_PYTHON_SAMPLES, _PYTHON_GIL = 1, 2
+_PYTHON = {"samples": 1, "gil": 2}
 _BACKTRACES = {"none": 0, "fp": 1, "dwarf": 2}
 
 
@@ -117,8 +118,7 @@ class PerfSampler:
         backtrace: str,
         has_switches: bool,
         python_period_ns: int = 0,
-        has_python_samples: bool = False,
-        has_gil: bool = False,
+        python: Sequence[str] = (),
     ) -> Obstacle | None:
         """Prepare to sample a process from its next exec on, its threads and its children.
 
@@ -129,8 +129,7 @@ class PerfSampler:
             backtrace: dwarf, fp or none.
             has_switches: Whether context switches are recorded.
             python_period_ns: Time between looks at Python's threads.
-            has_python_samples: Whether their stacks are recorded. That needs no perf events.
-            has_gil: Whether it is recorded who has the GIL.
+            python: What is recorded of them: samples, gil. That needs no perf events.
 
         Returns:
             What stands in the way; None if nothing does.
@@ -141,7 +140,7 @@ class PerfSampler:
             _BACKTRACES[backtrace],
             period_ns,
             int(has_switches),
-            _PYTHON_SAMPLES * has_python_samples + _PYTHON_GIL * has_gil,
+            sum(_PYTHON[name] for name in python),
             python_period_ns,
         )
         return _obstacle(self._library.wl_sampler_open(ctypes.byref(options)))
@@ -200,7 +199,9 @@ def _obstacle(number: int) -> Obstacle | None:
             is_about_rights=True,
         )
     if number in {errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUPP}:
-        return Obstacle("the kernel or the container has no perf events", "sample on another machine")
+        return Obstacle(
+            "the kernel or the container has no perf events", "sample on another machine"
+        )
     if number == errno.EMFILE:
         return Obstacle("too many open files: perf events need one per CPU", "raise ulimit -n")
     return Obstacle(f"perf events failed: {os.strerror(number)}", "run warpline doctor")
