@@ -50,7 +50,6 @@ NOT_YET = (
     "openxr-annotations",
     "oshmem",
     "osrt",
-    "python-gil",
     "syscall",
     "tegra-accelerators",
     "ucx",

@@ -295,8 +295,8 @@ FLAGS = (
          " or a file with one metric per line; help lists them", _metrics_set),
     Flag(("--gpu-metrics-frequency",), "HZ", "samples per second, from 10 to 200000 (default:"
          " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
-    Flag(("-s", "--sample"), "SCOPE", "sample what the CPU runs, with backtraces: process-tree (the"
-         " program and all its children), none (default)", _sample),
+    Flag(("-s", "--sample"), "SCOPE", "sample what the CPU runs, with backtraces: process-tree"
+         " (the program and all its children), none (default)", _sample),
     Flag(("--sampling-frequency",), "HZ", "CPU samples per second of CPU time of each thread, from 1"
          " to 10000 (default: 1000)", values.number(1, _MOST_SAMPLES)),
     Flag(("-b", "--backtrace"), "HOW", "backtraces of CPU samples: dwarf (default), fp (frame"

@@ -84,8 +84,6 @@ _NOT_COLLECTED = {
         "dask",
         "python-functions-trace",
         "python-nvtx-annotations",
-        "python-sampling",
-        "python-sampling-frequency",
     ),
     _STORAGE: (
         "gds-libs-path",
