@@ -10,6 +10,9 @@ namespace warpline::raw {
 inline constexpr std::uint32_t kCudaNone = 0xffffffff;        // no stream, event or context
 inline constexpr std::uint32_t kCudaNullStream = 0xfffffffe;  // of a call: the context's null stream
 
+// From here on numbers of CudaName records are those of texts of library calls, which are counted apart.
+inline constexpr std::uint32_t kFirstLibraryText = 0x40000000;
+
 // The text of a kModule: this, then the path. Addresses as they are in memory; the record's first
 // word is what the file's own addresses were moved by.
 struct ModuleText {

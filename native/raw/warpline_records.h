@@ -103,6 +103,11 @@ enum class Kind : std::uint8_t {
   kPcSampling = 94,
   kCpuSample = 110,
   kSchedEvent = 111,
+  kOsCallName = 130,
+    // The name of a function of the C library. The same number in all logs of a process. aux:
+    // [number] words: [zero][bytes][name]
+  kOsCall = 131,
+  kLibraryCall = 140,
   kPythonSample = 120,
   kGilSpan = 121,
 };
@@ -165,6 +170,12 @@ enum class CudaNote : std::uint32_t {
   kSamplingDoubt = 78,
   // Python stacks of calls cannot be recorded; text: why
   kNoPythonStacks = 79,
+  // calls of libraries are not recorded, or not all; text: why
+  kNoLibraryCalls = 91,
+  // CPU samples for which there was no room; text: how many
+  kCpuSamplesDropped = 85,
+  // CPU samples cannot be taken, or not any more; text: why
+  kNoCpuSamples = 86,
 };
 
 // Whether something is so.
@@ -2166,6 +2177,107 @@ struct SchedEvent {
       instruction = static_cast<std::uint64_t>(at[0]);
       at += 1;
     }
+    return true;
+  }
+};
+
+// A call of the C library that took at least as long as asked for. One whose thread was cancelled
+// in it returned nothing: 0.
+struct OsCall {
+  static constexpr Kind kKind = Kind::kOsCall;
+  static constexpr bool kIsCounted = true;
+  // number of a Chain
+  static constexpr std::uint8_t kHasChain = 1;
+  // number of a PythonChain
+  static constexpr std::uint8_t kHasPythonChain = 2;
+  static constexpr std::uint8_t kFlags = 3;
+
+  std::uint8_t flags = 0;
+  std::uint32_t os_function = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::int64_t return_value = 0;
+  std::uint64_t chain = 0;  // kHasChain
+  std::uint64_t python_chain = 0;  // kHasPythonChain
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{os_function});
+  }
+  constexpr std::size_t words() const {
+    return 4u + (has(kHasChain) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+    room[3] = static_cast<std::uint64_t>(return_value);
+    std::uint64_t* at = room + 4;
+    if (has(kHasChain)) {
+      *at++ = chain;
+    }
+    if (has(kHasPythonChain)) {
+      *at++ = python_chain;
+    }
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    os_function = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
+    return_value = static_cast<std::int64_t>(record[3]);
+    const std::uint64_t* at = record + 4;
+    if (has(kHasChain)) {
+      chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPythonChain)) {
+      python_chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    return true;
+  }
+};
+
+// A call of a library, such as cuBLAS, in the thread of this log. The arguments are a JSON object.
+// Texts are those of CudaName records, with numbers from kFirstLibraryText on.
+struct LibraryCall {
+  static constexpr Kind kKind = Kind::kLibraryCall;
+  static constexpr bool kIsCounted = true;
+  // the function returned a number
+  static constexpr std::uint8_t kHasStatus = 1;
+  static constexpr std::uint8_t kFlags = 1;
+
+  std::uint8_t flags = 0;
+  std::uint32_t name = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint32_t library = 0;
+  std::uint32_t arguments = 0;
+  std::uint32_t status = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{name});
+  }
+  constexpr std::size_t words() const {
+    return 5u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+    room[3] = std::uint64_t{library} | std::uint64_t{arguments} << 32;
+    room[4] = std::uint64_t{status};
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    name = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
+    library = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
+    arguments = static_cast<std::uint32_t>(bits_of<32>(record[3], 32));
+    status = static_cast<std::uint32_t>(bits_of<32>(record[4], 0));
     return true;
   }
 };

@@ -1526,10 +1526,141 @@ struct ColumnsOf<SchedEventRow> {
   }
 };
 
+// A row of os_call, made of a OsCall record.
+struct OsCallRow {
+  using Record = raw::OsCall;
+  static constexpr std::size_t kNumber = 19;
+  static constexpr std::string_view kTable = "os_call";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int64_t return_value = 0;
+  std::uint32_t thread = 0;
+  std::int32_t function_name = -1;
+  std::uint32_t chain_number = 0;
+  std::uint32_t level = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    return_value = static_cast<std::int64_t>(record.return_value);
+  }
+};
+
+template <>
+struct ColumnsOf<OsCallRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const OsCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const OsCallRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const OsCallRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const OsCallRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("name_id", [](const auto &in, const OsCallRow &row) {
+      return text(in, row.function_name);
+    });
+    visitor("return_value", [](const auto &in, const OsCallRow &row) {
+      return number(in, row.return_value);
+    });
+    visitor("nesting_level", [](const auto &in, const OsCallRow &row) {
+      return number(in, row.level);
+    });
+    visitor("stack_id", [](const auto &in, const OsCallRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const OsCallRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const OsCallRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
+// A row of library_call, made of a LibraryCall record.
+struct LibraryCallRow {
+  using Record = raw::LibraryCall;
+  static constexpr std::size_t kNumber = 20;
+  static constexpr std::string_view kTable = "library_call";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t thread = 0;
+  std::int32_t name = -1;
+  std::int32_t library = -1;
+  std::int32_t arguments = -1;
+  std::uint32_t status = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    name = text_of(record.name);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+    library = text_of(record.library);
+    arguments = text_of(record.arguments);
+    status = static_cast<std::uint32_t>(record.status);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<LibraryCallRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const LibraryCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const LibraryCallRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const LibraryCallRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const LibraryCallRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("process_id", [](const auto &in, const LibraryCallRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("library_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.library);
+    });
+    visitor("name_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.name);
+    });
+    visitor("arguments_id", [](const auto &in, const LibraryCallRow &row) {
+      return text(in, row.arguments);
+    });
+    visitor("return_value", [](const auto &in, const LibraryCallRow &row) {
+      return signed_number_if(in, row.has(raw::LibraryCall::kHasStatus), row.status);
+    });
+  }
+  static auto first(const auto &in, const LibraryCallRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const LibraryCallRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value);
+  }
+};
+
 // A row of python_sample, made of a PythonSample record.
 struct PythonSampleRow {
   using Record = raw::PythonSample;
-  static constexpr std::size_t kNumber = 19;
+  static constexpr std::size_t kNumber = 21;
   static constexpr std::string_view kTable = "python_sample";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1586,7 +1717,7 @@ struct ColumnsOf<PythonSampleRow> {
 // A row of gil_span, made of a GilSpan record.
 struct GilSpanRow {
   using Record = raw::GilSpan;
-  static constexpr std::size_t kNumber = 20;
+  static constexpr std::size_t kNumber = 22;
   static constexpr std::string_view kTable = "gil_span";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1655,6 +1786,8 @@ using AllRows = RowTypes<ApiCallRow,
                          PcSamplingRow,
                          CpuSampleRow,
                          SchedEventRow,
+                         OsCallRow,
+                         LibraryCallRow,
                          PythonSampleRow,
                          GilSpanRow>;
 

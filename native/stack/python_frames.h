@@ -117,6 +117,28 @@ bool number_code(const PythonBuild& python, Memory& memory, std::uint64_t addres
   return mix_bytes(memory, lines + kBytesStart, bytes, number);
 }
 
+// Calls take(i, code) for each frame of a stack, of whose code object `code` is null where it is not there.
+template <class Memory, class Take>
+void for_code(const PythonLayout& layout, Memory& memory, const PythonStack& stack,
+              const Take& take) noexcept {
+  const std::size_t bytes = layout.code_bytes;
+  for (std::size_t i = 0; i < stack.count; ++i) {
+    const std::uint64_t* address = stack.code_addresses + i;
+    if (i % kMostExpected == 0) memory.expect(address, std::min(kMostExpected, stack.count - i), bytes);
+    take(i, memory.view_expected(*address, i % kMostExpected, bytes));
+  }
+}
+
+// What no two code objects that live at one place one after another have in common.
+inline std::uint64_t identity_of(const PythonLayout& layout, const char* code) noexcept {
+  std::uint32_t first_line;
+  std::memcpy(&first_line, code + layout.code_first_line, sizeof first_line);
+  std::uint64_t identity = mixed(word_at(code + kObjectType), first_line);
+  identity = mixed(identity, word_at(code + layout.code_name));
+  identity = mixed(identity, word_at(code + layout.code_file));
+  return mixed(identity, word_at(code + layout.code_lines));
+}
+
 // Numbers the code of a stack's frames. False if something is not as expected; the frames up to it then
 // count.
 template <class Memory>
@@ -212,12 +234,12 @@ inline void end_with_entry(std::uint64_t entry, PythonStack& stack) noexcept {
   stack.entries[stack.count - 1] = entry;
 }
 
-// Fills the stack, but for the numbers of code. False if something is not as expected.
+// Fills the stack, but for the numbers of code. False if something is not as expected. Frames for which a
+// chain has no room are followed only where that is asked for.
 template <class Memory>
-bool find_frames(const PythonLayout& layout, Memory& memory, std::uint64_t state, bool is_proven,
+bool find_frames(const PythonLayout& layout, Memory& memory, std::uint64_t state, bool goes_to_end,
                  PythonStack& stack) noexcept {
-  // Frames for which a chain has no room are followed only until a walk has come to an end.
-  const std::size_t most_steps = is_proven ? 4 * kMaxPythonFrames : 1'000'000;
+  const std::size_t most_steps = goes_to_end ? 1'000'000 : 4 * kMaxPythonFrames;
   std::uint64_t at = 0;
   if (!innermost_frame(layout, memory, state, at)) return false;
   Entries<Memory> entries(layout, memory, state);
@@ -230,7 +252,7 @@ bool find_frames(const PythonLayout& layout, Memory& memory, std::uint64_t state
     } else if (stack.count != kMaxPythonFrames) {
       add_frame(layout, frame, stack);
       if (is_entry(layout, frame)) end_with_entry(entries.take(), stack);
-    } else if (is_proven) {
+    } else if (!goes_to_end) {
       return true;
     }
     at = word_at(frame + layout.frame_previous);

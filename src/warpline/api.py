@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from warpline.comparison import summary as summaries_of_runs
     from warpline.comparison.limits import Limit
     from warpline.comparison.summary import Summary
+    from warpline.derived.flame import weighted as stack_weights
+    from warpline.derived.flame.weighted import Choice
     from warpline.derived.memory.labels import By
     from warpline.derived.ranks import clocks
     from warpline.documents import comparison, diagnosis
+    from warpline.documents import flame as flame_tables
+    from warpline.documents import flame_page as flame_pages
     from warpline.documents import gate as gates
     from warpline.documents import graphcheck as graph_checks
     from warpline.documents import kernel_comparison as of_kernels
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
     from warpline.documents.kernel_comparison import Counted
     from warpline.documents.kernel_report import Shown
     from warpline.hardware.measured import MeasuredCeilings
+    from warpline.presentation import flame as flame_blocks
     from warpline.presentation import memory as memory_blocks
     from warpline.render import display
     from warpline.render.diagnosis import markdown as diagnosis_markdown
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
     from warpline.result.kernel_comparison import KernelComparison
     from warpline.trace import framework_records
     from warpline.viewer import chosen as choosing
+    from warpline.viewer import flame_report as flame_page
     from warpline.viewer import kernel_report as kernel_page
     from warpline.viewer import memory_report as memory_page
     from warpline.viewer import page as html
@@ -73,12 +79,15 @@ else:
     judging = lazy("warpline.comparison.gate")
     statistics = lazy("warpline.comparison.statistics")
     summaries_of_runs = lazy("warpline.comparison.summary")
+    stack_weights = lazy("warpline.derived.flame.weighted")
     clocks = lazy("warpline.derived.ranks.clocks")
     comparison = lazy("warpline.documents.comparison")
     gates = lazy("warpline.documents.gate")
     graph_checks = lazy("warpline.documents.graphcheck")
     of_kernels = lazy("warpline.documents.kernel_comparison")
     diagnosis = lazy("warpline.documents.diagnosis")
+    flame_tables = lazy("warpline.documents.flame")
+    flame_pages = lazy("warpline.documents.flame_page")
     memory_tables = lazy("warpline.documents.memory")
     memory_pages = lazy("warpline.documents.memory_page")
     reports = lazy("warpline.documents.report")
@@ -87,10 +96,12 @@ else:
     two = lazy("warpline.documents.sides")
     counted = lazy("warpline.result.kernel_comparison")
     rules = lazy("warpline.result.rules")
+    flame_blocks = lazy("warpline.presentation.flame")
     memory_blocks = lazy("warpline.presentation.memory")
     display = lazy("warpline.render.display")
     framework_records = lazy("warpline.trace.framework_records")
     diagnosis_markdown = lazy("warpline.render.diagnosis.markdown")
+    flame_page = lazy("warpline.viewer.flame_report")
     choosing = lazy("warpline.viewer.chosen")
     pages = lazy("warpline.viewer.report")
     html = lazy("warpline.viewer.page")
@@ -628,6 +639,60 @@ def make_memory_report(
         return memory_page.make_memory_report(content, html.assets("memory"))
 
 
+def stack_choice(
+    trace: Recordings,
+    of: str | None = None,
+    *,
+    python_only: bool = False,
+    threads: Sequence[str] = (),
+) -> Choice:
+    """Return which stacks a flame graph or an export of stacks has.
+
+    Args:
+        trace: A trace, a path, or a list of paths.
+        of: What stacks are weighted by: ``cpu``, ``python``, ``gpu``, ``offcpu`` or ``os``. None
+            takes the first that was recorded.
+        python_only: Whether to keep only Python frames, with the kernels and OS calls below.
+        threads: Thread ids, or parts of thread names; none for all threads.
+
+    Raises:
+        UsageError: There is no such kind or thread.
+        MissingTableError: The recording has no stacks of this kind.
+    """
+    return stack_weights.choose(opened(trace), of, python_only=python_only, threads=threads)
+
+
+def flame(trace: Recordings, stacks: Choice | None = None) -> Document:
+    """Return where the time of stacks goes, by function.
+
+    Args:
+        trace: A trace, a path, or a list of paths.
+        stacks: From `stack_choice`; None takes the first kind that was recorded.
+
+    Raises:
+        MissingTableError: The recording has no stacks.
+    """
+    one = opened(trace)
+    return flame_tables.document(one, stacks or stack_choice(one))
+
+
+def make_flame_report(trace: Recordings, stacks: Choice | None = None) -> Report:
+    """Return a page with the flame graphs of all kinds of stacks that were recorded.
+
+    Args:
+        trace: A trace, a path, or a list of paths.
+        stacks: What is shown at first, from `stack_choice`. Its threads are the only ones.
+
+    Raises:
+        MissingTableError: The recording has no stacks.
+    """
+    one = opened(trace)
+    choice = stacks or stack_choice(one)
+    content = flame_pages.content(one, choice, flame_blocks.on_page(flame(one, choice)))
+    with progress.task("Writing the page"):
+        return flame_page.make_flame_report(content, html.assets("flame"))
+
+
 def make_side_by_side(
     before: Side,
     after: Side,
@@ -755,6 +820,7 @@ def export(
     format: str = "warpline",  # noqa: A002 - the word users know
     *,
     tables: Sequence[str] | None = None,
+    stacks: Choice | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a trace, or a part of one, to a file or directory.
@@ -762,9 +828,12 @@ def export(
     Args:
         trace: A trace or a part of one, a path, or a list of paths.
         path: Output file or directory. It appears when it is complete.
-        format: Name of an export format: warpline, sqlite, parquet, arrow, json or perfetto.
+        format: Name of an export format: warpline, sqlite, parquet, arrow, json or perfetto; or
+            collapsed, speedscope, firefox or pprof, which have weighted stacks only.
         tables: Names of the tables to write. Tables that they refer to, and dimension tables, are
             always included. None writes all recorded tables.
+        stacks: Which stacks a format of stacks has, from `stack_choice`. None takes the first kind
+            that was recorded.
         overwrite: Whether to replace an existing file; in a directory, files of the same name.
 
     Returns:
@@ -777,7 +846,7 @@ def export(
     """
     plugins.load("exporters")
     exporter, target = exporters.EXPORTERS.get(format), Path(path)
-    exporters.export(opened(trace), target, exporter, tables, overwrite=overwrite)
+    exporters.export(opened(trace), target, exporter, tables, stacks=stacks, overwrite=overwrite)
     return target
 
 

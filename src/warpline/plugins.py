@@ -43,6 +43,7 @@ _GROUPS = {
         "warpline.analyses.diagnosis",
         "warpline.analyses.series",
         "warpline.analyses.machine",
+        "warpline.analyses.host",
         "warpline.analyses.kernels",
         _CHECKS,
         "warpline.analyses.findings",

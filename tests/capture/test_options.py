@@ -298,7 +298,7 @@ def test_what_is_collected_is_known_in_one_place():
     assert not set(capabilities.COLLECTED) & set(capabilities.NOT_YET)
     assert capabilities.lacking(("nvtx", "osrt", "none", "osrt", "cuda")) == ["osrt"]
     assert capabilities.collected(("nvtx", "osrt", "cuda")) == ["cuda", "nvtx"]
-    assert capabilities.WHY_NOT == "this version records only CUDA and NVTX"
+    assert capabilities.WHY_NOT.startswith("this version records only cuda, nvtx")
 
 
 def test_calls_of_cuda_open_capture_ranges_and_keys_do_not():

@@ -163,6 +163,27 @@ def test_graph_nodes_of_new_and_old_exports(opened, rows_of):
     assert trace.meta.unread == {"CUDA_GRAPH_EVENTS": 1}
 
 
+def test_library_calls(opened, rows_of):
+    call = {"start": 5, "end": 9, "globalTid": THREAD}
+    tables = {
+        "CUBLAS_EVENTS": [{**call, "nameId": 0}],
+        "CUDNN_EVENTS": [{**call, "start": 6, "nameId": 1}],
+        # The second one never returned.
+        "MPI_P2P_EVENTS": [{**call, "start": 7, "textId": 2}, {**call, "end": None, "textId": 2}],
+        "OPENMP_EVENT_KIND_PARALLEL": [{**call, "start": 8, "nameId": 3}],
+    }
+    names = strings("cublasSgemm_v2", "cudnnCreate", "MPI_Send", "Parallel")
+    trace = opened({"StringIds": names, **tables})
+    columns = ("start_ns", "library_id", "name_id", "arguments_id", "return_value")
+    assert rows_of(trace, "library_call", *columns) == [
+        (5, "cuBLAS", "cublasSgemm_v2", None, None),
+        (6, "cuDNN", "cudnnCreate", None, None),
+        (7, "MPI", "MPI_Send", None, None),
+        (8, "OpenMP", "Parallel", None, None),
+    ]
+    assert trace.row_count("thread") == 1
+
+
 def test_memory_events(opened, rows_of):
     row = {"start": 5, "globalPid": PROCESS, "deviceId": 0, "address": 2**46, "bytes": 64}
     rows = [

@@ -227,13 +227,15 @@ def fed(*ranges: str) -> Trace:
 
 
 def test_only_training_is_told_about_the_data_loader() -> None:
+    # Without samples, the last sentence says how to record the line.
+    line = " To name the line, profile with -s process-tree --python-sampling=true."
     assert finding(fed("backward"), "input-bound").fix == (
         "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move"
-        " decoding and augmentation to workers or the GPU."
+        f" decoding and augmentation to workers or the GPU.{line}"
     )
     assert finding(fed("prefill"), "input-bound").fix == (
         "Prepare the next batch ahead, in other threads or processes. Put it into pinned memory,"
-        " and copy it with non_blocking=True while the GPU processes the current one."
+        f" and copy it with non_blocking=True while the GPU processes the current one.{line}"
     )
 
 

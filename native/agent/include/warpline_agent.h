@@ -83,6 +83,32 @@ const void* wl_python_methods(void);
 // must be popped.
 int wl_python_is_recording(void);
 
+// What libwarpline_preload and libwarpline_shim tell: programs are started with one of them.
+
+// The calling thread begins: what the agent keeps of each thread gets its memory now, so that later no event
+// needs any, which may come from within malloc.
+void wl_agent_thread_begin(void);
+
+// Calls of the C library, which libwarpline_shim measures.
+
+// One call: times of CLOCK_MONOTONIC in ns, what it returned, who called it (NULL: not known), its place
+// in the names that the shim has given, and whether the thread is known by wl_agent_thread_begin.
+typedef struct wl_os_call {
+  int64_t start_ns;
+  int64_t end_ns;
+  int64_t return_value;
+  const void* caller;
+  uint32_t number;
+  int32_t is_thread_known;
+} wl_os_call;
+typedef void (*wl_os_call_function)(const wl_os_call* call);
+
+// Returns what records a call, and the shortest that it is to be given; NULL if the session of this process
+// records none. `names` stay where they are. The function may be called by any thread at any time, also
+// in a handler of a signal; errno stays as it is. Call it once, while the process has one thread.
+wl_os_call_function wl_agent_os_calls(const char* const* names, uint32_t count,
+                                      int64_t* threshold_ns);
+
 #ifdef __cplusplus
 }
 #endif

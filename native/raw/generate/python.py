@@ -31,9 +31,9 @@ def module(declared: Declarations) -> str:
         lines += _enum(numbers)
     lines += _log_header(declared.header)
     tables = [(record, table) for record in declared.records for table in record.tables]
-    collectors = [f'"{table.collector}": "{table.name}"' for _, table in tables if table.collector]
+    collectors = [f'"{name}": "{table.name}"' for _, table in tables for name in table.collectors]
     collected = [f'"{table.name}": {_bits(table)}' for _, table in tables if table.collected]
-    counted = [f'"{t.name}"' for record, t in tables if record.is_counted or t.collector]
+    counted = [f'"{t.name}"' for record, t in tables if record.is_counted or t.collectors]
     lines += [
         "",
         "# The tables whose rows are records.",

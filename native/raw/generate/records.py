@@ -83,7 +83,7 @@ class Table:
         order: The columns by which rows are sorted.
         is_on_gpu_clock: Whether its times are CUPTI's.
         is_alike: Whether rows differ in their times and correlation only.
-        collector: The name that `-t` has for it.
+        collectors: The names that `-t` has for it.
         collected: Bits of CudaCollects: what was collected if the table was recorded.
     """
 
@@ -96,7 +96,7 @@ class Table:
     order: tuple[str, ...]
     is_on_gpu_clock: bool
     is_alike: bool
-    collector: str | None
+    collectors: tuple[str, ...]
     collected: tuple[str, ...]
 
     @property
@@ -252,6 +252,7 @@ def _table(record: Record, entry: dict[str, Any]) -> Table:
     # What is joined hides what the record calls the same; what a row is of is no part of it.
     parts = {part.name: part for part in (*record.parts, *optional, *joined, Part(owner, 0, 0, 32))}
     flags = [flag.name for flag in record.flags]
+    named = entry.get("collector", ())
     own = (Column(name, how, (owner,)) for name, how in _OWNERS[owner].items())
     texts = entry.get("columns") or [f"{p.name}{'?' * p.is_nullable}" for p in record.parts]
     columns = (*own, *(_column(text, parts, flags) for text in texts))
@@ -271,7 +272,7 @@ def _table(record: Record, entry: dict[str, Any]) -> Table:
         order=order,
         is_on_gpu_clock={"host": False, "gpu": True}[entry.get("clock", "host")],
         is_alike=entry.get("alike", False),
-        collector=entry.get("collector"),
+        collectors=(named,) if isinstance(named, str) else tuple(named),
         collected=tuple(entry.get("collected", ())),
     )
     if not record.has_struct or not {*order} <= {column.name for column in columns}:

@@ -20,13 +20,11 @@ struct Thread {
   char name[16] = {};
   bool is_off = false;
   bool is_blocked = false;      // rather than preempted
-  bool is_looked_at = false;    // its stack was read, or cannot be
   std::uint64_t off_ns = 0;
   std::uint32_t cpu = 0;
-  std::uint64_t looked_at_ns = 0;
+  std::uint64_t looked_at_ns = 0;  // when the stack below was read
   std::uint64_t chain = 0;      // where it is blocked, 0: not known
   std::uint64_t instruction = 0;
-  std::uint64_t last_frame_pointer = 0;
 };
 
 // A process from its fork or exec to the next exec, or its end.

@@ -1,6 +1,8 @@
 // The kernel's events: which are counted for a program, and the rings that they are written to.
 #pragma once
 
+#include <sys/types.h>
+
 #include <linux/perf_event.h>
 #include <sys/types.h>
 

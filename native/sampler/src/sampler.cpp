@@ -12,6 +12,7 @@
 #include <ctime>
 #include <string_view>
 
+#include "blocked_place.h"
 #include "warpline_cuda.h"
 
 namespace warpline::sampler {
@@ -20,6 +21,13 @@ namespace {
 constexpr std::uint64_t kFlushNs = 500'000'000;
 constexpr std::uint64_t kTickNs = 2'000'000;
 constexpr std::uint64_t kLongestRestNs = 100'000'000;
+// Threads that are blocked for longer have a stack. Reading one takes some 30 us.
+constexpr std::uint64_t kLongNs = 1'000'000;
+constexpr double kLooksPerSecond = 500;
+constexpr double kMostLooks = 100;
+constexpr std::size_t kMostBlocked = std::size_t{1} << 16;
+// States of threads, as the schema numbers them.
+constexpr std::uint8_t kRunning = 1, kInterruptible = 2, kTerminated = 5;
 constexpr std::uint64_t kKernelBegin = std::uint64_t{1} << 63;
 
 std::uint64_t now_ns() {
@@ -53,6 +61,7 @@ int Sampler::open(const wl_sampler_options& options) {
   folder_ = options.folder == nullptr ? "" : options.folder;
   by_frame_pointers_ = options.backtrace == WL_SAMPLER_FRAME_POINTERS;
   period_ns_ = static_cast<std::uint64_t>(options.period_ns);
+  has_switches_ = options.has_switches != 0;
   if (!folder_.empty()) control_ = map_control(folder_);
   const bool has_perf = period_ns_ != 0 || options.has_switches != 0;
   if (options.python != 0) {
@@ -68,7 +77,7 @@ int Sampler::open(const wl_sampler_options& options) {
   return events_.open({.pid = options.pid,
                        .period_ns = period_ns_,
                        .has_stacks = period_ns_ != 0 && options.backtrace != WL_SAMPLER_NO_STACKS,
-                       .has_switches = options.has_switches != 0});
+                       .has_switches = has_switches_});
 }
 
 void Sampler::run(int until) {
@@ -77,6 +86,7 @@ void Sampler::run(int until) {
     // Records may be written to one ring a little later than to another: those of before now are there.
     const std::uint64_t now = now_ns();
     drain(now);
+    look_at_blocked(now);
     if (now - flushed_ns_ >= kFlushNs) {
       flushed_ns_ = now;
       flush();
@@ -101,7 +111,7 @@ void Sampler::close(wl_sampler_counts& counts) {
     python_->count(counts_);
   }
   for (auto& [pid, image] : images_.all()) {
-    for (auto& [tid, thread] : image.threads) write_switches(image, tid, thread);
+    for (auto& [tid, thread] : image.threads) write_stop(image, tid, thread);
     if (image.log != nullptr) image.log->flush();  // it lives on, as far as we know
   }
   rusage used{};
@@ -144,15 +154,30 @@ void Sampler::take(const perf_event_header& header, std::uint64_t time_ns) {
     case PERF_RECORD_SAMPLE: on_sample(header); break;
     case PERF_RECORD_SWITCH: on_switch(header); break;
     case PERF_RECORD_LOST: on_lost(header); break;
+    case PERF_RECORD_EXIT: on_exit(header, time_ns); [[fallthrough]];
     default:
       images_.take(header, time_ns,
                    [this](Image& image, std::uint64_t end_ns) { end_image(image, end_ns); });
   }
 }
 
+// A thread that ends has no other sign of it: it is not taken off its CPU for the program.
+void Sampler::on_exit(const perf_event_header& header, std::uint64_t time_ns) {
+  const auto& record = reinterpret_cast<const TaskRecord&>(header);
+  const auto found = images_.all().find(record.pid);
+  if (found == images_.all().end() || !has_switches_ || !is_recording()) return;
+  Image& image = found->second;
+  write_stop(image, record.tid, image.threads[record.tid]);
+  image.write_thread(folder_, record.tid, time_ns);
+  image.log->put(raw::SchedEvent{.is_in = 0,
+                                 .state = kTerminated,
+                                 .time_ns = time_ns,
+                                 .cpu = identity_of(header).cpu});
+}
+
 void Sampler::end_image(Image& image, std::uint64_t time_ns) {
   if (python_ != nullptr) python_->forget(image, time_ns);
-  for (auto& [tid, thread] : image.threads) write_switches(image, tid, thread);
+  for (auto& [tid, thread] : image.threads) write_stop(image, tid, thread);
   if (image.log != nullptr) image.log->end(time_ns);
 }
 
@@ -257,25 +282,29 @@ void Sampler::on_switch(const perf_event_header& header) {
   if (identity.pid == 0) return;
   Image& image = images_.of(identity.pid, identity.time_ns);
   Thread& thread = image.threads[identity.tid];
-  write_switches(image, identity.tid, thread);
+  // What was read after it had gone on is not where it was blocked.
+  if (thread.looked_at_ns >= identity.time_ns) thread.chain = thread.instruction = 0;
+  write_stop(image, identity.tid, thread);
   ++counts_.switches;
   if ((header.misc & PERF_RECORD_MISC_SWITCH_OUT) != 0) {
     thread.is_off = true;
     thread.is_blocked = (header.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) == 0;
     thread.off_ns = identity.time_ns;
     thread.cpu = identity.cpu;
+    thread.looked_at_ns = 0;
+    if (thread.is_blocked && period_ns_ != 0 && blocked_.size() < kMostBlocked) {
+      blocked_.push_back({thread.off_ns, identity.pid, identity.tid});
+    }
     return;
   }
   image.write_thread(folder_, identity.tid, identity.time_ns);
   image.log->put(raw::SchedEvent{.is_in = 1, .time_ns = identity.time_ns, .cpu = identity.cpu});
 }
 
-// Writes that a thread stopped, once it is known where.
-void Sampler::write_switches(Image& image, std::uint32_t tid, Thread& thread) {
+void Sampler::write_stop(Image& image, std::uint32_t tid, Thread& thread) {
   if (!thread.is_off) return;
   thread.is_off = false;
   image.write_thread(folder_, tid, thread.off_ns);
-  constexpr std::uint8_t kRunning = 1, kInterruptible = 2;
   raw::SchedEvent event{.is_in = 0,
                         .state = thread.is_blocked ? kInterruptible : kRunning,
                         .time_ns = thread.off_ns,
@@ -287,7 +316,44 @@ void Sampler::write_switches(Image& image, std::uint32_t tid, Thread& thread) {
   }
   image.log->put(event);
   thread.chain = thread.instruction = 0;
-  thread.is_looked_at = false;
+}
+
+void Sampler::look_at_blocked(std::uint64_t now) {
+  looks_ = std::min(kMostLooks, looks_ + static_cast<double>(now - looks_ns_) * 1e-9 * kLooksPerSecond);
+  looks_ns_ = now;
+  while (!blocked_.empty() && blocked_.front().off_ns + kLongNs <= now && looks_ >= 1) {
+    const Blocked next = blocked_.front();
+    blocked_.pop_front();
+    const auto image = images_.all().find(next.pid);
+    if (image == images_.all().end()) continue;
+    const auto thread = image->second.threads.find(next.tid);
+    const bool is_blocked = thread != image->second.threads.end() && thread->second.is_off &&
+                            thread->second.off_ns == next.off_ns;
+    if (!is_blocked) continue;
+    looks_ -= 1;
+    look_at(image->second, next.tid, thread->second);
+  }
+}
+
+void Sampler::look_at(Image& image, std::uint32_t tid, Thread& thread) {
+  const BlockedPlace place = blocked_place(image.pid, tid);
+  if (place.instruction == 0) return;
+  stack_.resize(PerfEvents::kStackBytes);
+  const auto pid = static_cast<pid_t>(image.pid);
+  const std::size_t bytes = read_process(pid, place.stack_pointer, stack_.data(), stack_.size());
+  callers_.addresses.clear();
+  callers_.stacks.clear();
+  StackMemory memory(pid, place.stack_pointer, stack_.data(), bytes, outer_);
+  // The frame pointer is not known: most functions of the C library that block do not use it, and
+  // where one has saved it, it is known from there on.
+  unwinder_.walk(image.code, {place.instruction, place.stack_pointer, 0}, memory, false, callers_);
+  if (blocked_place(image.pid, tid) != place) return;  // it has gone on meanwhile
+  if (!callers_.is_complete) callers_.addresses.push_back(raw::kBrokenBacktrace);
+  image.open_log(folder_);
+  see_code(image, place.instruction);
+  thread.chain = write_chain(image);
+  thread.instruction = place.instruction;
+  thread.looked_at_ns = now_ns();
 }
 
 void Sampler::on_lost(const perf_event_header& header) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,8 +28,13 @@ class Sampler {
   void take(const perf_event_header& header, std::uint64_t time_ns);
   void on_sample(const perf_event_header& header);
   void on_switch(const perf_event_header& header);
+  void on_exit(const perf_event_header& header, std::uint64_t time_ns);
   void on_lost(const perf_event_header& header);
-  void write_switches(Image& image, std::uint32_t tid, Thread& thread);
+  // Writes that a thread stopped, once it goes on, or has ended.
+  void write_stop(Image& image, std::uint32_t tid, Thread& thread);
+  // Reads the stacks of threads that are blocked for long, while they are.
+  void look_at_blocked(std::uint64_t now_ns);
+  void look_at(Image& image, std::uint32_t tid, Thread& thread);
   void end_image(Image& image, std::uint64_t time_ns);
   // Writes the chain in `callers_` if the log has not got it; returns its number, 0: none.
   std::uint64_t write_chain(Image& image);
@@ -40,6 +46,7 @@ class Sampler {
   std::string folder_;
   bool by_frame_pointers_ = false;
   std::uint64_t period_ns_ = 0;
+  bool has_switches_ = false;
   PerfEvents events_;
   Images images_;
   std::unique_ptr<WallClock> python_;  // null: nothing is wanted of it
@@ -49,6 +56,16 @@ class Sampler {
   const raw::ControlPage* control_ = nullptr;
   wl_sampler_counts counts_{};
   std::uint64_t flushed_ns_ = 0;
+
+  struct Blocked {
+    std::uint64_t off_ns;
+    std::uint32_t pid;
+    std::uint32_t tid;
+  };
+  std::deque<Blocked> blocked_;  // in the order in which they stopped
+  double looks_ = 0;             // that may be taken now
+  std::uint64_t looks_ns_ = 0;   // when that was last counted
+  std::vector<std::byte> stack_;
 };
 
 }  // namespace warpline::sampler

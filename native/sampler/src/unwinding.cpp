@@ -1,9 +1,9 @@
 #include "unwinding.h"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "blocked_place.h"
 
 namespace warpline::sampler {
 namespace {
@@ -14,13 +14,6 @@ using stack::Registers;
 
 constexpr std::size_t kOuterBytes = 64 << 10;
 constexpr std::size_t kComparedBytes = 512;
-
-std::size_t read_process(pid_t pid, std::uint64_t address, void* room, std::size_t bytes) noexcept {
-  const iovec here{room, bytes};
-  const iovec there{reinterpret_cast<void*>(address), bytes};
-  const ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
-  return got < 0 ? 0 : static_cast<std::size_t>(got);
-}
 
 }  // namespace
 

@@ -17,6 +17,7 @@ from warpline.cli.arguments import (
 )
 from warpline.cli.messages import print_trace_warnings
 from warpline.cli.names import default_name, unknown_suffix
+from warpline.cli.stack_choice import add_stacks, chosen_stacks, is_chosen
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
 
@@ -41,22 +42,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         "-t",
         "--type",
         metavar="TYPE",
-        help="output format: warpline, sqlite, parquet, arrow, json, perfetto (default: by the"
-        " suffix of -o, otherwise warpline)",
+        help="output format: warpline, sqlite, parquet, arrow, json, perfetto; of stacks only:"
+        " collapsed, speedscope, firefox, pprof (default: by the suffix of -o, otherwise warpline)",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
         help="output file, or directory for parquet and arrow (default: NAME.TYPE in the current"
-        " directory, NAME.perfetto.json for perfetto, where NAME is the recording's name without"
-        " its suffix)",
+        " directory, NAME.perfetto.json for perfetto, NAME.folded for collapsed, NAME.pb.gz for"
+        " pprof, where NAME is the recording's name without its suffix)",
     )
     parser.add_argument(
         "--tables",
         metavar="TABLE[,TABLE...]",
         help="write only these trace tables, the tables that they reference, and the dimensions",
     )
+    add_stacks(parser)
     add_force(parser, "-f")
     add_quiet(parser)
     add_filters(parser)
@@ -73,7 +75,11 @@ def run(args: Namespace) -> int:
     target = args.output or default_name(args.recordings, exporter.ending)
     words = None if args.tables is None else args.tables.split(",")
     tables = None if words is None else [word.strip() for word in words if word.strip()]
-    path = api.export(trace, target, exporter.name, tables=tables, overwrite=args.force_overwrite)
+    stacks = chosen_stacks(trace, args) if is_chosen(args) else None
+    overwrite = args.force_overwrite
+    path = api.export(
+        trace, target, exporter.name, tables=tables, stacks=stacks, overwrite=overwrite
+    )
     if not args.quiet:
         warn_if_all_excluded(trace, args)
         print_trace_warnings(trace)

@@ -39,6 +39,7 @@ class Hints(NamedTuple):
         gap: What the CPU does in a gap that does not repeat.
         modules: The modules of a PyTorch program that launched work.
         operators: Its operators.
+        lines: The lines of the program where its CPU time goes.
     """
 
     steps: str
@@ -54,6 +55,7 @@ class Hints(NamedTuple):
     gap: str
     modules: str
     operators: str
+    lines: str
 
 
 _WHOLE_STEPS = (
@@ -64,6 +66,7 @@ _SYNCHRONIZE: Mapping[Program, str] = {
     "jax": "jax.block_until_ready()",
     "cuda": "cudaDeviceSynchronize()",
 }
+_OF_LINES = "-s process-tree --python-sampling=true"
 _GAP = (
     "Locate the gap with {}. If it is start-up, such as imports and initialization, record after"
     " warm-up. Otherwise do the work earlier, or in another thread."
@@ -89,6 +92,7 @@ _OF_PYTORCH = Hints(
     gap=_GAP.format("torch.profiler.record_function"),
     modules="Use torch.profiler.profile with with_stack=True, or warpline profile --pytorch=all.",
     operators="Use torch.profiler.profile with ProfilerActivity.CPU.",
+    lines=f"To name the line, use warpline profile {_OF_LINES}.",
 )
 _OF_OPTIONS = Hints(
     steps="",
@@ -106,6 +110,7 @@ _OF_OPTIONS = Hints(
     gap=_GAP.format("NVTX ranges"),
     modules="Profile with warpline profile --pytorch=all.",
     operators="Profile with warpline profile --pytorch=functions-trace.",
+    lines=f"To name the line, profile with {_OF_LINES}.",
 )
 _MEMORY = "warpline profile --pytorch=memory"
 _OF_SNAPSHOT = (
@@ -129,8 +134,12 @@ def hints(trace: Trace) -> Hints:
     kind = program_kind(trace)
     in_python = "python" if kind == "jax" or is_python(trace) else "c++"
     mark = _MARKS["pytorch" if kind == "pytorch" else in_python]
+    lines = _OF_OPTIONS.lines
+    if in_python == "c++" and kind != "pytorch":
+        lines = "To name the function, profile with -s process-tree."
     return _OF_OPTIONS._replace(
         steps=f"Mark each step with {mark}{_NAMED}",
+        lines=lines,
         whole_steps=_WHOLE_STEPS.format(_SYNCHRONIZE[kind or "cuda"]),
     )
 

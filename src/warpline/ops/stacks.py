@@ -85,6 +85,71 @@ def ancestors(stacks: Stacks, rows: Integers) -> tuple[I64, I64]:
     return place, row
 
 
+def merge(stacks: Stacks, label: Integers, rows: Integers) -> tuple[Stacks, I32]:
+    """Build the tree of labels: stacks whose frames have equal labels, caller by caller, are one.
+
+    Stacks are numbered by depth. Recursive calls stay as they are.
+
+    Args:
+        stacks: The tree.
+        label: Shape (frames,), the label of each frame; negative to leave the frame out.
+        rows: Shape (m,), the rows of stacks that are needed; they may repeat.
+
+    Returns:
+        The tree, whose frames are labels; and for each of `rows` its stack there, -1 if all of its
+        frames are left out, shape (m,).
+    """
+    levels = _levels(stacks, rows)
+    kept = np.full(len(stacks), -1, np.int32)  # the innermost frame that is not left out
+    above = np.full(len(stacks), -1, np.int32)  # that of the callers
+    depth = np.zeros(len(stacks), np.int32)
+    for level, of_level in enumerate(levels):
+        if level:
+            above[of_level] = kept[stacks.parent[of_level]]
+        is_kept = label[stacks.frame[of_level]] >= 0
+        kept[of_level] = np.where(is_kept, of_level, above[of_level])
+        has_caller = above[of_level] >= 0
+        depth[of_level] = np.where(has_caller, depth[above[of_level]] + 1, 0)
+    needed = np.concatenate([*levels, np.zeros(0, np.int64)])
+    needed = needed[kept[needed] == needed]
+    number = np.full(len(stacks), -1, np.int32)
+    parts: list[tuple[I32, I32, I32]] = []
+    count = 0
+    for level, of_level in enumerate(_by_depth(depth[needed], needed)):
+        caller = number[above[of_level]] if level else np.zeros(len(of_level), np.int32)
+        labels = np.asarray(label)[stacks.frame[of_level]].astype(np.int32)
+        groups = factorize_rows(caller, labels)
+        number[of_level] = count + groups.codes
+        count += groups.n_groups
+        repeated = np.full(groups.n_groups, level, np.int32)
+        parts.append((caller[groups.first], repeated, labels[groups.first]))
+    columns = [np.concatenate([np.zeros(0, np.int32), *each]) for each in zip(*parts, strict=True)]
+    merged = Stacks(*(columns or [np.zeros(0, np.int32)] * 3))
+    inner = kept[rows]
+    return merged, np.where(inner >= 0, number[inner], np.int32(-1)).astype(np.int32)
+
+
+def _levels(stacks: Stacks, rows: Integers) -> list[I64]:
+    """Return the given stacks and those of their callers by depth, each once."""
+    is_needed = np.zeros(len(stacks), np.bool_)
+    is_needed[rows] = True
+    levels = _by_depth(stacks.depth, np.arange(len(stacks)))
+    found: list[I64] = []
+    for level in range(len(levels) - 1, -1, -1):
+        of_level = levels[level][is_needed[levels[level]]]
+        if level:
+            is_needed[stacks.parent[of_level]] = True
+        found.append(of_level)
+    return found[::-1]
+
+
+def _by_depth(depth: I32, rows: I64) -> list[I64]:
+    """Split rows by their depth: the first part has depth 0."""
+    order = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=-1)) + 1))
+    return [rows[part] for part in np.split(order, bounds)] if len(rows) else []
+
+
 def check(parent: Integers, has_parent: BoolArray, depth: Integers) -> None:
     """Raise SchemaError unless the columns describe a tree.
 

@@ -1,4 +1,4 @@
-"""The rows of each process and thread: ranges, operators, CUDA API calls, OS calls, marks."""
+"""The rows of each process and thread: samples, ranges, operators, CUDA API and OS calls, marks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from warpline.viewer.forward_links import forward_links
 from warpline.viewer.lanes import lanes
 from warpline.viewer.names import MERGED, Names, category
 from warpline.viewer.rows import Events, Row, lane_label, narrow, split
+from warpline.viewer.sample_rows import sample_rows
 
 _NO_THREAD = -1
 _UNKNOWN = "nothread"
@@ -58,6 +59,9 @@ def host_rows(trace: Trace, names: Names) -> Iterator[Row]:
     without a thread come last.
     """
     by_thread: dict[int, list[Row]] = {}
+    for row in sample_rows(trace, names):
+        assert row.thread is not None
+        by_thread.setdefault(row.thread, []).append(row)
     for source in _SOURCES:
         for row in _rows_of(trace, names, source):
             by_thread.setdefault(_NO_THREAD if row.thread is None else row.thread, []).append(row)

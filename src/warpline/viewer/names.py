@@ -47,6 +47,9 @@ _HOST = (
     Category("clock-limit-setting", "other", "clock limited by a setting"),
     Category("gpu-error", "other", "errors of a GPU"),
     Category("attribute", "other", "text attributes"),
+    Category("running", "other", "threads on a CPU core"),
+    Category("runnable", "other", "threads that wait for a CPU core"),
+    Category("blocked", "other", "blocked threads"),
 )
 
 

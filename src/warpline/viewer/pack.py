@@ -30,6 +30,7 @@ from warpline.viewer.names import CATEGORIES, Names, cut
 from warpline.viewer.overview import Overview, bin_count
 from warpline.viewer.rows import Events, Row
 from warpline.viewer.sample_groups import within_limit
+from warpline.viewer.sample_rows import SampleStacks
 from warpline.viewer.sampled_rows import machine_rows
 from warpline.viewer.step_rows import step_rows
 from warpline.viewer.thinning import Thinned, Thinner, kept_windows
@@ -95,6 +96,7 @@ class Frame:
         is_exact = max(map(abs, self.span)) < _LARGEST_TIME
         self.offset_ns = 0 if is_exact else self.span[0]
         self._overview = Overview(len(rows), *self.span)
+        self._stacks = SampleStacks(run.trace, names)
         self._described: list[dict[str, Any]] = []
 
     def loaded(self) -> Iterator[Events]:
@@ -145,6 +147,7 @@ class Frame:
             if isinstance(table.result, Result)
         ]
         absent = [table.result for table in tables if isinstance(table.result, Skipped)]
+        stacks = self._stacks.write(writer)
         writer.replace(0, self._overview.content())
         writer.replace(1, _json(self._names.content()))
         blocks = writer.blocks()
@@ -158,6 +161,7 @@ class Frame:
                 {**row, "parts": parts[place] if parts else [], **(sums or {}).get(row["id"], {})}
                 for place, row in enumerate(self._described)
             ],
+            "stacks": stacks,
             "results": results,
             "absent": {table.name: table.reason for table in absent},
             **more,

@@ -42,11 +42,11 @@ class Assets(NamedTuple):
     styles: tuple[str, ...]
 
 
-def assets(name: Literal["viewer", "kernels", "memory"] = "viewer") -> Assets:
+def assets(name: Literal["viewer", "kernels", "memory", "flame"] = "viewer") -> Assets:
     """Return the script and style sheets of this package.
 
     Args:
-        name: Which page: that of the timeline, of profiled kernels, or of memory.
+        name: Which page: that of the timeline, of profiled kernels, of memory, or of flame graphs.
 
     Raises:
         InputError: The package was built without them.

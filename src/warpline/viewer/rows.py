@@ -201,7 +201,8 @@ class Row:
         id: Unique in the container.
         parent: Id of its group; None for a top-level row.
         label: The displayed label.
-        kind: group, state, step, stream, phase, range, op, api, os, mark, limit, or counter.
+        kind: group, state, step, stream, phase, thread, sample, range, op, api, os, mark, limit, or
+            counter.
         table: The table of its events; None for several tables or none.
         device: Row of the device table, or None.
         process: Row of the process table, or None.

@@ -27,6 +27,7 @@ from warpline.viewer.sample_groups import inside, joinable, joined
 
 _TIERS = (
     frozenset({"counter"}),  # whose samples are joined
+    frozenset({"sample", "thread"}),
     frozenset({"os", "mark"}),
     frozenset({"op"}),
     frozenset({"api"}),

@@ -24,6 +24,8 @@ export type RowKind =
   | "step"
   | "stream"
   | "phase"
+  | "thread"
+  | "sample"
   | "range"
   | "op"
   | "api"
@@ -78,7 +80,7 @@ export interface Category {
 }
 
 export interface BlockSpec {
-  readonly kind: "overview" | "names" | "events" | "sums" | "attributes" | "results";
+  readonly kind: "overview" | "names" | "events" | "sums" | "attributes" | "stacks" | "results";
   readonly raw_bytes: number;
   readonly bytes: number;
 }
@@ -121,6 +123,14 @@ export interface AttributeSpec {
   readonly block: number;
   readonly offset: number;
   readonly columns: readonly AttributeColumn[];
+}
+
+/** The stacks of samples: the distance to the caller's, 0 without one, and the name of the innermost frame. */
+export interface StacksSpec {
+  readonly block: number;
+  readonly offset: number;
+  readonly count: number;
+  readonly columns: readonly ColumnSpec[];
 }
 
 export interface ResultSpec {
@@ -202,6 +212,8 @@ export interface Head {
   readonly findings: readonly Focus[];
   readonly attributes: readonly AttributeSpec[];
   readonly results: readonly ResultSpec[];
+  /** Absent or null: no samples. */
+  readonly stacks?: StacksSpec | null;
   /** Why tables are missing, by name. */
   readonly absent?: Readonly<Record<string, string>>;
   readonly summary: Summary;

@@ -16,6 +16,7 @@ import type { Pyramid } from "./pyramid";
 import { RemoteAnswers } from "./remote-answers";
 import type { TileBase } from "./tile";
 import type { TileSource } from "./tile-source";
+import { decodeStacks, type Stacks } from "./stacks";
 import { Tiles } from "./tiles";
 
 export interface Names {
@@ -68,6 +69,7 @@ export class Recording {
   private tiles: Tiles | null = null;
   private readonly attributeBytes = new Map<number, Promise<Uint8Array>>();
   private readonly results = new Map<string, Promise<ResultTable>>();
+  private ownStacks: Promise<Stacks> | null = null;
 
   constructor(
     head: Head,
@@ -286,6 +288,15 @@ export class Recording {
       found.catch(() => this.results.delete(name)); // the next call asks again
     }
     return found;
+  }
+
+  /** Returns the stacks of samples; null without samples. */
+  async stacks(): Promise<Stacks | null> {
+    const spec = this.head.stacks;
+    if (!spec) return null;
+    this.ownStacks ??= this.bytesOf(spec.block).then((bytes) => decodeStacks(bytes, spec));
+    this.ownStacks.catch(() => (this.ownStacks = null)); // the next call asks again
+    return this.ownStacks;
   }
 
   private async bytesOf(block: number): Promise<Uint8Array> {

@@ -37,6 +37,8 @@ const HEIGHTS: Readonly<Record<RowSpec["kind"], number>> = {
   op: 18,
   api: 18,
   os: 18,
+  sample: 18,
+  thread: 18,
   mark: 16,
   limit: 18,
   counter: 38,
@@ -137,7 +139,7 @@ function place(
   return { row, y, height: rowHeight(spec), indent, hasChildren, isCollapsed, shows };
 }
 
-const UNFIT: ReadonlySet<RowSpec["kind"]> = new Set(["group", "counter", "step"]);
+const UNFIT: ReadonlySet<RowSpec["kind"]> = new Set(["thread", "group", "counter", "step"]);
 
 /** Returns the row that represents a group: its state row, otherwise the row with the most time. */
 function busiest(tree: RowTree, group: number): number | null {

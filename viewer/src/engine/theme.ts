@@ -107,6 +107,10 @@ const BASES: Readonly<Record<string, string>> = {
   "clock-limit-power": "#d98a2b",
   "clock-limit-setting": "#7187a8",
   "gpu-error": "#d2577a",
+  sample: "#5aa9d6",
+  running: "#58b27c",
+  runnable: "#d98a2b",
+  blocked: "#8a8f96",
 };
 const KIND_BASES: Readonly<Record<Category["kind"], string>> = {
   busy: "#7d9bb5",

@@ -6,7 +6,7 @@ import { LEAST_CONTRAST, THEMES, type ThemeName } from "../engine/theme";
 
 const LAYERS = ["data", "plots", "views", "app"];
 /** What the page takes from that of the timeline: nothing with a state. */
-const SHARED = ["../../base/", "../../data/inflate", "../../data/columns", "../../data/head", "../../plots/scale"];
+const SHARED = ["../../base/", "../../data/page-blocks", "../../plots/scale"];
 const HERE = new URL("./", import.meta.url);
 
 describe("the layers of the page of memory", () => {

@@ -27,7 +27,7 @@ import {
 import { follow, type Followed } from "./answer";
 import { type Address, type Bookmark, formatAddress, type PageName } from "./address";
 
-const HOST: ReadonlySet<RowKind> = new Set(["range", "op", "api", "os", "mark"]);
+const HOST: ReadonlySet<RowKind> = new Set(["sample", "range", "op", "api", "os", "mark"]);
 
 /** Links from backward work to the forward operator with its sequence number. */
 const FORWARD: ReadonlySet<string> = new Set(["forward", "forward_op"]);

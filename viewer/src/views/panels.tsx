@@ -17,6 +17,7 @@ import { FlameGraph } from "./flame-graph";
 import { type GroupMeans, groupMeans, MeansTable } from "./means";
 import type { Model, Tab } from "./model";
 import { fewestText, NamesList, type Part, type Whole } from "./names-list";
+import { sampleFlame, sampleKinds } from "./sample-flame";
 import { Swatch } from "./swatch";
 
 const MOST_NAMES = 200;
@@ -314,20 +315,38 @@ function AreaFlame({ model }: { model: Model }) {
   if (!model.isDragging.value) still.current = model.settled.value; // too slow to follow a drag
   const area = still.current;
   const [isMerged, setMerged] = useState(true);
-  const ask = (): Promise<Flame | null> =>
-    model.isComplete.peek() ? areaFlame(model, area, isMerged) : Promise.resolve(NO_FLAME);
-  const { value: flame, isPending } = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived, isMerged]);
+  const [samples, setSamples] = useState("");
+  const kinds = sampleKinds(model);
+  const ask = (): Promise<Flame | null> => {
+    if (!model.isComplete.peek()) return Promise.resolve(NO_FLAME);
+    return samples ? sampleFlame(model, area, samples) : areaFlame(model, area, isMerged);
+  };
+  const { value: flame, isPending } = useAnswer<Flame | null>(NO_FLAME, ask, [model, area, arrived, isMerged, samples]);
+  const source = kinds.length > 0 && (
+    <label>
+      Of{" "}
+      <select id="flame-of" value={samples} onChange={(event) => setSamples(event.currentTarget.value)}>
+        <option value="">Ranges and launches</option>
+        {kinds.map(({ key, label }) => <option key={key} value={key}>{label}</option>)}
+      </select>
+    </label>
+  );
   if (isPending && (model.isServerGone.value || flame === NO_FLAME)) return <p class="empty">{whyPending(model)}</p>;
   if (!flame) return <p class="empty">More than {countText(MOST_EVENTS)} events in this time range. Select a shorter one.</p>;
-  if (!flame.root.children.length) return <p class="empty">No ranges, operators, or API calls in this time range.</p>;
+  if (!flame.root.children.length) {
+    return <p class="empty">{source} No {samples ? "samples" : "ranges, operators, or API calls"} in this time range.</p>;
+  }
   const isOld = isPending || !isSameSpan(area.span, model.area.value?.span ?? model.view.value);
   return (
     <div class={isOld ? "tab-inside pending" : "tab-inside"} aria-busy={isOld}>
       <FlameGraph model={model} flame={flame} title="Selected time range" pattern={searchPattern(model.query.value)}>
-        <label>
-          <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
-          Merge numbered names (step_*)
-        </label>
+        {source}
+        {!samples && (
+          <label>
+            <input type="checkbox" checked={isMerged} onChange={(event) => setMerged(event.currentTarget.checked)} />{" "}
+            Merge numbered names (step_*)
+          </label>
+        )}
       </FlameGraph>
     </div>
   );

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "os_calls/os_calls.h"
+
 namespace warpline::agent {
 namespace {
 
@@ -170,6 +172,7 @@ CuptiLibrary take(void* library, const std::string& path, std::string& problem) 
     return refuse("is older than CUDA 12 (version " + std::to_string(version) + ")");
   }
   found.version = version;
+  leave_out_calls_of(reinterpret_cast<const void*>(found.functions.get_version));
   found.file = file_of(library, path);
   return found;
 }

@@ -1,7 +1,5 @@
 #include "session/collector.h"
 
-#include <algorithm>
-
 #include "session/process.h"
 
 namespace warpline::agent {
@@ -18,10 +16,8 @@ Collector::Collector(std::string_view name, void (*begin)() noexcept,
 }
 
 void begin_collectors(const Session& session) noexcept {
-  const auto& wanted = session.config.collect;
   for (const Collector* each = g_first; each != nullptr; each = each->next_) {
-    const bool is_wanted = std::find(wanted.begin(), wanted.end(), each->name_) != wanted.end();
-    if (is_wanted && each->begin_ != nullptr) each->begin_();
+    if (session.config.collects(each->name_) && each->begin_ != nullptr) each->begin_();
   }
 }
 

@@ -46,6 +46,12 @@ std::uint64_t number(const std::string& text, std::uint64_t otherwise) {
   return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
+std::int64_t duration_ns(const std::string& text, std::int64_t otherwise) {
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 60;
+  const std::uint64_t value = number(text, kLongest + 1);
+  return value <= kLongest ? static_cast<std::int64_t>(value) : otherwise;
+}
+
 struct CudaSwitch {
   std::string_view key;
   bool CudaConfig::*field;
@@ -63,10 +69,8 @@ constexpr std::string_view kCallKindNames[kCallKinds] = {"kernel", "memory", "sy
 
 void set_chains(std::int64_t (&from_ns)[kCallKinds], std::string_view kind,
                 const std::string& value) {
-  constexpr std::uint64_t longest = std::uint64_t{1} << 60;
-  const std::uint64_t given = number(value, longest + 1);
   for (std::size_t i = 0; i < kCallKinds; ++i) {
-    if (kind == kCallKindNames[i] && given <= longest) from_ns[i] = static_cast<std::int64_t>(given);
+    if (kind == kCallKindNames[i]) from_ns[i] = duration_ns(value, from_ns[i]);
   }
 }
 
@@ -243,6 +247,10 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.block_bytes = std::clamp(bytes, kMinBlockBytes, kMaxBlockBytes) & ~std::uint64_t{4095};
   } else if (key == "keep_free_bytes") {
     config.keep_free_bytes = number(value, config.keep_free_bytes);
+  } else if (key == "os_threshold") {
+    config.os_calls.threshold_ns = duration_ns(value, config.os_calls.threshold_ns);
+  } else if (key == "os_chains") {
+    config.os_calls.chains_from_ns = duration_ns(value, kNoChains);
   } else if (key.starts_with("sample_")) {
     set_sample(config.sample, key, value);
   } else if (key == "pc_sampling") {
@@ -251,6 +259,11 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.pc_sampling.period_exponent = is_valid ? static_cast<std::uint32_t>(exponent) : 0;
   } else if (key == "cubin_bytes") {
     config.pc_sampling.cubin_bytes = number(value, config.pc_sampling.cubin_bytes);
+  } else if (key == "cpu_samples.hz") {
+    const std::uint64_t hz = std::min<std::uint64_t>(number(value, 0), 10'000);
+    config.cpu_samples.hz = static_cast<std::uint32_t>(hz);
+  } else if (key == "cpu_samples.python") {
+    config.cpu_samples.python = value != "0";
   } else if (key.starts_with("counter")) {
     set_counters(config.counters, key, value);
   } else {
@@ -263,6 +276,8 @@ bool holds(const std::vector<std::string>& names, std::string_view name) {
 }
 
 }  // namespace
+
+bool Config::collects(std::string_view collector) const { return holds(collect, collector); }
 
 bool Config::is_domain_enabled(std::string_view name) const {
   const std::string_view shown = name.empty() ? kDefaultDomain : name;

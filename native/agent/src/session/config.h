@@ -119,6 +119,12 @@ struct PcSamplingConfig {
   bool is_on() const noexcept { return period_exponent != 0; }
 };
 
+// CPU samples by timers: keys cpu_samples.hz, cpu_samples.python.
+struct CpuSamplesConfig {
+  std::uint32_t hz = 0;  // samples per second of a thread's CPU time; 0: none
+  bool python = false;   // with Python's frames
+};
+
 // Step sampling: keys sample_..., used in range mode kSteps.
 struct SampleConfig {
   std::uint64_t steps = 0;     // of each `every`; 0: chosen from the duration of steps
@@ -128,6 +134,12 @@ struct SampleConfig {
   std::string range;           // a pattern with * and ?; empty: common names of steps
   std::string domain;          // empty: the default domain
   bool any_domain = true;
+};
+
+// Calls of the C library: keys os_....
+struct OsCallConfig {
+  std::int64_t threshold_ns = 1000;          // shorter calls are not recorded
+  std::int64_t chains_from_ns = kNoChains;   // os_chains: calls that get backtraces
 };
 
 struct Config {
@@ -144,7 +156,10 @@ struct Config {
   CudaConfig cuda;
   CounterConfig counters;
   PcSamplingConfig pc_sampling;
+  CpuSamplesConfig cpu_samples;
+  OsCallConfig os_calls;
 
+  bool collects(std::string_view collector) const;
   bool is_domain_enabled(std::string_view name) const;
   bool is_capture_range(std::string_view name, std::string_view domain) const;
 };

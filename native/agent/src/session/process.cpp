@@ -169,6 +169,11 @@ void adopt_fork() noexcept {
   if (Session* session = g_session.load(std::memory_order_acquire)) join_session(*session);
 }
 
+void adopt_if_fork() noexcept {
+  const ProcessLock lock;
+  if (g_process->generation.load(std::memory_order_relaxed) == 0) adopt_fork();
+}
+
 void note_nvtx_bound(const char* library_file) noexcept {
   g_nvtx_bound.fetch_add(1, std::memory_order_relaxed);
   Session* session = g_session.load(std::memory_order_acquire);

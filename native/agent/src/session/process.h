@@ -114,6 +114,9 @@ int detach() noexcept;
 // g_process->generation is 0.
 void adopt_fork() noexcept;
 
+// The same in a fork that has not recorded yet, without the lock; nothing elsewhere.
+void adopt_if_fork() noexcept;
+
 // A library's NVTX was bound to the agent; its file may be null.
 void note_nvtx_bound(const char* library_file) noexcept;
 std::uint64_t nvtx_bound() noexcept;

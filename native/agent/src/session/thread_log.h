@@ -175,6 +175,9 @@ class ThreadLog {
 // Events of this process in the session attached.
 std::uint64_t recorded_events() noexcept;
 
+// Gets the memory that this library needs of the calling thread.
+void meet_thread() noexcept;
+
 // Notes in every log that the process ended normally.
 void close_logs() noexcept;
 

@@ -161,12 +161,16 @@ void write_modules(ThreadLog& log) noexcept {
 
 std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept {
   walk_stack(stack);
-  if (stack.count == 0) return 0;
-  const std::uint64_t number = chain_number(stack.frames, stack.count);
+  return write_frames(log, stack.frames, stack.count);
+}
+
+std::uint64_t write_frames(ThreadLog& log, const std::uint64_t* frames, std::size_t count) noexcept {
+  if (count == 0) return 0;
+  const std::uint64_t number = chain_number(frames, count);
   std::uint64_t& known = t_written.place_of(number, log);
   if (known == number) [[likely]] return number;
   write_modules(log);
-  if (!write_words(log, raw::Kind::kChain, number, stack.frames, stack.count)) return 0;
+  if (!write_words(log, raw::Kind::kChain, number, frames, count)) return 0;
   known = number;
   return number;
 }

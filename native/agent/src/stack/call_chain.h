@@ -1,6 +1,7 @@
 // Backtraces of CUDA API calls.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace warpline::agent {
@@ -12,6 +13,9 @@ struct NativeStack;
 // together with newly loaded modules of the process. Returns the chain's number, or 0
 // if there is none. The caller holds a lease of the log.
 std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept;
+
+// The same with return addresses that were found already.
+std::uint64_t write_frames(ThreadLog& log, const std::uint64_t* frames, std::size_t count) noexcept;
 
 // Writes the modules of the process that no log of it has yet: without them addresses have no names.
 // The caller holds a lease of the log.

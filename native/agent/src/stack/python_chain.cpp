@@ -84,6 +84,11 @@ std::uint64_t write_python_chain(ThreadLog& log, const NativeStack& native) noex
     if (const char* problem = python_problem()) [[unlikely]] tell(log, problem);
     return 0;
   }
+  return write_python_stack(log, native, stack);
+}
+
+std::uint64_t write_python_stack(ThreadLog& log, const NativeStack& native, PythonStack& stack) noexcept {
+  if (stack.count == 0) return 0;
   place_entries(native, stack);
   const std::uint64_t number = chain_number(stack.frames, 2 * stack.count);
   std::uint64_t& known = t_python_chains.place_of(number, log);

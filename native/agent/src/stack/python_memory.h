@@ -36,15 +36,19 @@ class CopiedMemory {
     return copy(&there, 1, &to, 1) == 1;
   }
 
+  // Only who knows its stack reads that as it is: a signal's handler and who reads another thread's memory
+  // do not.
+  explicit CopiedMemory(bool knows_stack = true) noexcept : knows_stack_(knows_stack) {}
+
   const char* view(std::uint64_t address, std::size_t bytes, char* room) noexcept {
-    if (is_on_own_stack(address, bytes)) return reinterpret_cast<const char*>(address);
+    if (is_readable(address, bytes)) return reinterpret_cast<const char*>(address);
     const iovec there{reinterpret_cast<void*>(address), bytes};
     return copy(&there, 1, room, bytes) == bytes ? room : nullptr;
   }
 
   // Of frames: the callers of one lie below it, mostly.
   const char* view_frame(std::uint64_t address, std::size_t bytes) noexcept {
-    if (is_on_own_stack(address, bytes)) return reinterpret_cast<const char*>(address);
+    if (is_readable(address, bytes)) return reinterpret_cast<const char*>(address);
     if (address < page_ || address + bytes > page_end_) {
       page_ = address & ~(kPageBytes - 1);
       page_end_ = address + bytes;
@@ -72,6 +76,10 @@ class CopiedMemory {
  private:
   static constexpr std::uint64_t kPageBytes = 4096;
 
+  bool is_readable(std::uint64_t address, std::size_t bytes) const noexcept {
+    return knows_stack_ && is_on_own_stack(address, bytes);
+  }
+
   static std::size_t copy(const iovec* there, std::size_t count, char* room,
                           std::size_t bytes) noexcept {
     const iovec here{room, bytes};
@@ -80,6 +88,7 @@ class CopiedMemory {
     return copied < 0 ? 0 : static_cast<std::size_t>(copied);
   }
 
+  bool knows_stack_;
   std::uint64_t page_ = 0;
   std::uint64_t page_end_ = 0;
   std::size_t expected_ = 0;

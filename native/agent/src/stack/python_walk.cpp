@@ -77,7 +77,8 @@ template <class Memory>
 bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
   Memory memory;
   const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
-  const bool is_whole = find_frames(g_python.build.layout, memory, state, is_proven, stack);
+  const bool is_whole =
+      find_frames(g_python.build.layout, memory, state, !is_proven, stack);
   return number_frames(g_python.build, memory, is_proven, stack) && is_whole;
 }
 
@@ -128,6 +129,41 @@ void walk_python(PythonStack& stack) noexcept {
   const int error = errno;  // the program's
   stack.count = 0;
   walk(stack);
+  errno = error;
+}
+
+void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_main_thread) noexcept {
+  stack.count = 0;
+  const Trust trust = g_trust.load(std::memory_order_acquire);
+  if (trust == Trust::kNone || trust == Trust::kRefused) return;
+  const auto state = reinterpret_cast<std::uint64_t>(g_python.state_of_thread());
+  if (state == 0 || (!is_main_thread && g_python.is_finalizing() != 0)) return;
+  // The innermost frame may be half made: frames count up to where they are not as expected.
+  find_frames(g_python.build.layout, memory, state, false, stack);
+  for_code(g_python.build.layout, memory, stack, [&](std::size_t i, const char* code) {
+    stack.frames[2 * i] = code == nullptr ? 0 : identity_of(g_python.build.layout, code);
+  });
+}
+
+void number_python(PythonStack& stack) noexcept {
+  if (stack.count == 0) return;
+  const int error = errno;
+  CopiedMemory memory(false);
+  CopiedMemory texts(false);
+  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
+  bool is_sound = true;
+  for_code(g_python.build.layout, memory, stack, [&](std::size_t i, const char* code) {
+    std::uint64_t& number = stack.frames[2 * i];
+    const std::uint64_t address = stack.code_addresses[i];
+    const bool is_there = code != nullptr && number == identity_of(g_python.build.layout, code);
+    if (is_there && number_code(g_python.build, texts, address, code, is_proven, number)) return;
+    is_sound = false;
+    number = stack.code_addresses[i] = 0;
+  });
+  Trust unproven = Trust::kUnproven;
+  if (is_sound) {
+    g_trust.compare_exchange_strong(unproven, Trust::kProven, std::memory_order_release);
+  }
   errno = error;
 }
 

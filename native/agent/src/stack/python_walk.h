@@ -20,6 +20,13 @@ using stack::PythonStack;
 // without Python.
 void walk_python(PythonStack& stack) noexcept;
 
+// The same in a signal's handler, at any place of the program, in two parts. What the first finds lacks the
+// numbers of code; it needs `memory` as room. The second, in another thread and soon after, fills them in: 0, a
+// number without a name, for code that was freed meanwhile. An interpreter is looked for by walk_python only.
+class CopiedMemory;
+void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_main_thread) noexcept;
+void number_python(PythonStack& stack) noexcept;
+
 // What keeps Python's stacks from being read, or null.
 const char* python_problem() noexcept;
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "stack/climb.h"
 #include "stack/loaded_rules.h"
@@ -46,6 +47,13 @@ using stack::Registers;
   return true;
 }
 
+bool read_word(const CopiedStack& copied, std::uint64_t low, std::uint64_t at,
+               std::uint64_t& word) noexcept {
+  if (at % 8 != 0 || at < low || at - copied.stack_pointer + 8 > copied.bytes) return false;
+  std::memcpy(&word, copied.copy + (at - copied.stack_pointer), sizeof word);
+  return true;
+}
+
 #if defined(__x86_64__)
 
 // Rules by return address. Threads read and write it at will: an entry's first word is its address
@@ -58,8 +66,13 @@ constexpr std::size_t kKnownRules = 1u << 14;
 KnownRule g_known_rules[kKnownRules];
 std::atomic<std::uint64_t> g_unloaded{0};
 
-KnownRule& rule_slot_of(std::uint64_t address) noexcept {
-  return g_known_rules[address * 0x9e3779b97f4a7c15u >> 50];
+// What a rule is known by: that of a call and that of the instruction behind it may differ.
+std::uint64_t key_of(std::uint64_t address, bool is_return) noexcept {
+  return is_return ? address : address | std::uint64_t{1} << 63;
+}
+
+KnownRule& rule_slot_of(std::uint64_t key) noexcept {
+  return g_known_rules[key * 0x9e3779b97f4a7c15u >> 50];
 }
 static_assert(kKnownRules == 1u << (64 - 50));
 
@@ -71,26 +84,39 @@ static_assert(kKnownRules == 1u << (64 - 50));
   // A call may be the last instruction of its function: what counts is the call, not what follows.
   const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
   const std::uint64_t packed = rule.packed();
-  KnownRule& known = rule_slot_of(address);
+  const std::uint64_t key = key_of(address, is_return);
+  KnownRule& known = rule_slot_of(key);
   known.rule.store(packed, std::memory_order_relaxed);
-  known.mixed.store(address ^ packed, std::memory_order_relaxed);
+  known.mixed.store(key ^ packed, std::memory_order_relaxed);
   return rule;
 }
 
 FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
-  const KnownRule& known = rule_slot_of(address);
+  const std::uint64_t key = key_of(address, is_return);
+  const KnownRule& known = rule_slot_of(key);
   const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
-  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == address) [[likely]] {
+  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == key) [[likely]] {
     return FrameRule::unpacked(packed);
   }
   return learn_rule(address, is_return);
 }
 
-Climbed go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept {
+// `from` is how the frame was come to: a caller is at the instruction behind its call.
+template <class Stack>
+Climbed go_up(const Stack& stack, Registers& now, Climbed from) noexcept {
   const std::uint64_t low = now.stack_pointer;
-  return climb(rule_at(now.instruction, is_return), now, [&](std::uint64_t at, std::uint64_t& word) {
+  const auto read = [&](std::uint64_t at, std::uint64_t& word) {
     return read_word(stack, low, at, word);
-  });
+  };
+  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller);
+  if (rule.base != FrameRule::Base::kUnknown) return climb(rule, now, read);
+  // Code that no table tells of may keep a frame pointer, which counts if it leads to code that is told of.
+  Registers caller = now;
+  const Climbed climbed = climb_by_frame_pointer(caller, read);
+  if (climbed != Climbed::kCaller) return Climbed::kLost;
+  if (rule_at(caller.instruction, true).base == FrameRule::Base::kUnknown) return Climbed::kLost;
+  now = caller;
+  return climbed;
 }
 
 [[gnu::always_inline]] inline Registers registers_here() noexcept {
@@ -106,7 +132,8 @@ Climbed go_up(const ThreadStack& stack, Registers& now, bool is_return) noexcept
 #else
 
 // Elsewhere frame pointers are the rule.
-Climbed go_up(const ThreadStack& stack, Registers& now, bool) noexcept {
+template <class Stack>
+Climbed go_up(const Stack& stack, Registers& now, Climbed) noexcept {
   const std::uint64_t low = now.stack_pointer;
   return climb_by_frame_pointer(now, [&](std::uint64_t at, std::uint64_t& word) {
     return read_word(stack, low, at, word);
@@ -142,13 +169,30 @@ bool is_own(std::uint64_t address) noexcept {
   if (now.stack_pointer < stack.bottom || now.stack_pointer >= stack.top) return;
   Climbed climbed = Climbed::kInterrupted;
   while (found.count < kMaxFrames) {
-    climbed = go_up(stack, now, climbed == Climbed::kCaller);
+    climbed = go_up(stack, now, climbed);
     // What a signal interrupted is no call, and chains have calls only.
     if (climbed != Climbed::kCaller) break;
     if (found.count == 0 && is_own(now.instruction)) continue;
     found.frames[found.count] = now.instruction;
     found.bottoms[found.count++] = now.stack_pointer;
   }
+}
+
+bool walk_copy(const CopiedStack& copied, NativeStack& found) noexcept {
+  Registers now{copied.instruction, copied.stack_pointer, copied.frame_pointer};
+  found.frames[0] = now.instruction;
+  found.bottoms[0] = now.stack_pointer;
+  found.count = 1;
+  Climbed climbed = Climbed::kInterrupted;
+  while (found.count < kMaxFrames) {
+    climbed = go_up(copied, now, climbed);
+    if (climbed == Climbed::kOutermost) return true;
+    if (climbed == Climbed::kLost) return false;
+    // What a signal interrupted made no call: it stands as if its instruction were the last of one.
+    found.frames[found.count] = now.instruction + (climbed == Climbed::kInterrupted ? 1 : 0);
+    found.bottoms[found.count++] = now.stack_pointer;
+  }
+  return true;
 }
 
 bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept {

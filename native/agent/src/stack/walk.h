@@ -25,6 +25,19 @@ struct NativeStack {
 // and a return address that is new, may allocate.
 void walk_stack(NativeStack& found) noexcept;
 
+// A thread as a signal's handler found it: registers, and a copy of its stack from the stack pointer on.
+struct CopiedStack {
+  std::uint64_t instruction = 0;
+  std::uint64_t stack_pointer = 0;
+  std::uint64_t frame_pointer = 0;
+  std::uint64_t bytes = 0;
+  const char* copy = nullptr;
+};
+
+// Fills the stack of a copy; the first frame is the instruction itself. Returns whether the walk has come to
+// the stack's end, or has filled all frames. Any thread.
+bool walk_copy(const CopiedStack& stack, NativeStack& found) noexcept;
+
 // Whether bytes lie in the used part of the calling thread's stack, and so can be read.
 bool is_on_own_stack(std::uint64_t address, std::size_t bytes) noexcept;
 

@@ -27,7 +27,7 @@ std::string_view file_name(std::string_view path) { return path.substr(path.rfin
 bool is_profiler(const CodeModule *module) {
   if (module == nullptr) return false;
   const std::string_view name = file_name(module->path);
-  return name.starts_with("libcupti.so") || name.starts_with("libwarpline_agent");
+  return name.starts_with("libcupti.so") || name.starts_with("libwarpline_");
 }
 
 // A call returns to what follows it, which may be another function.

@@ -46,6 +46,9 @@ inline Number cpu_or_null(const SealedTables &, uint32_t cpu) {
 inline Number signed_number(const SealedTables &, uint32_t value) {
   return {{static_cast<int32_t>(value), true}};
 }
+inline Number signed_number_if(const SealedTables &, bool is_there, uint32_t value) {
+  return {{static_cast<int32_t>(value), is_there}};
+}
 inline Real real(const SealedTables &, double value) {
   return {{std::bit_cast<int64_t>(value), true}};
 }

@@ -246,6 +246,7 @@ class CudaDecoder {
 
   bool on_call_name(const uint64_t *record, std::size_t words);
   bool on_name(const uint64_t *record, std::size_t words);
+  bool on_os_call_name(const uint64_t *record, std::size_t words);
   bool on_counter_name(const uint64_t *record, std::size_t words);
   bool on_device_attribute(const uint64_t *record, std::size_t words);
 
@@ -264,6 +265,7 @@ class CudaDecoder {
   bool on(const raw::CudaClock &record);
   bool on(const raw::Collecting &record);
   bool on(const raw::PassClock &record);
+  bool on(const raw::OsCall &record);
 
   void add_target(const raw::Call &record, const ApiCallRow &call);
 
@@ -285,6 +287,7 @@ class CudaDecoder {
   const uint32_t *thread_ = nullptr;  // of the record that is being decoded
   uint64_t host_time_ = 0;
   CudaNumbers names_;
+  CudaNumbers os_functions_;  // texts
   CudaNumbers call_names_[3];  // unknown, driver, runtime
   std::array<RecentPlace, 64> recent_{};
 };

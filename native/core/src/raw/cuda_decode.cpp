@@ -108,6 +108,7 @@ Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
   switch (raw::kind_of(*record)) {
     case Kind::kCallName: return {.is_sound = on_call_name(record, words)};
     case Kind::kCudaName: return {.is_sound = on_name(record, words)};
+    case Kind::kOsCallName: return {.is_sound = on_os_call_name(record, words)};
     case Kind::kCounterName: return {.is_sound = on_counter_name(record, words)};
     case Kind::kDeviceAttribute: return {.is_sound = on_device_attribute(record, words)};
     case Kind::kChain: return {.is_sound = cuda_.chains.add_chain(process_, record, words)};
@@ -117,6 +118,7 @@ Taken CudaDecoder::decode(const uint64_t *record, std::size_t words,
     case Kind::kPythonCode:
       return {.is_sound = cuda_.chains.add_python_code(process_, record, words)};
     case Kind::kCall: return take<raw::Call>(record, words);
+    case Kind::kOsCall: return take<raw::OsCall>(record, words);
     case Kind::kWait: return take<raw::Wait>(record, words);
     case Kind::kEvent: return take<raw::Event>(record, words);
     case Kind::kPool: return take<raw::Pool>(record, words);
@@ -160,6 +162,13 @@ bool CudaDecoder::on_name(const uint64_t *record, std::size_t words) {
   std::string_view text;
   if (!text_at(record, words, text)) return false;
   names_.set(raw::aux_of(*record), tables_.texts.intern(text));
+  return true;
+}
+
+bool CudaDecoder::on_os_call_name(const uint64_t *record, std::size_t words) {
+  std::string_view text;
+  if (!text_at(record, words, text)) return false;
+  os_functions_.set(raw::aux_of(*record), tables_.texts.intern(text));
   return true;
 }
 
@@ -230,6 +239,20 @@ void CudaDecoder::add_target(const raw::Call &record, const ApiCallRow &call) {
   target.event = record.event;
   cuda_.facts_of(process_).is_used = true;
   add(cuda_.targets, target);
+}
+
+bool CudaDecoder::on(const raw::OsCall &record) {
+  if (thread_ == nullptr || record.start_ns > kFarNs || record.end_ns > kFarNs) return false;
+  OsCallRow call;
+  call.take(record, nullptr);
+  call.end_ns = std::max(call.start_ns, call.end_ns);
+  call.thread = *thread_;
+  call.chain_number = chain_of(record.chain, record.python_chain);
+  call.function_name = os_functions_.get(record.os_function);
+  if (call.function_name < 0) return false;
+  host_time_ = static_cast<uint64_t>(call.end_ns);
+  add(tables_.rows.of<OsCallRow>(), call);
+  return true;
 }
 
 bool CudaDecoder::on(const raw::Wait &record) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "failure.h"
+#include "raw/os_calls.h"
 #include "raw/seal.h"
 #include "warpline_core.h"
 
@@ -53,6 +54,7 @@ void RawSession::finish(int64_t origin_ns, int64_t end_ns) {
   seal(tables_, end_ns);
   seal_cuda(tables_);
   tables_.rows.seal(tables_);
+  nest_os_calls(tables_);
 }
 
 }  // namespace warpline

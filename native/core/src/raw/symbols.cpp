@@ -5,6 +5,9 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +27,14 @@ constexpr std::size_t kChunkSymbols = 65536;
 constexpr std::size_t kMaxNameBytes = 16384;
 constexpr uint64_t kMaxNoteBytes = 1U << 16;
 
+uint64_t vdso_address() {
+#ifdef __linux__
+  return getauxval(AT_SYSINFO_EHDR);
+#else
+  return 0;
+#endif
+}
+
 class ElfFile {
  public:
   explicit ElfFile(const std::string &path)
@@ -35,6 +46,17 @@ class ElfFile {
   }
   ~ElfFile() {
     if (descriptor_ >= 0) close(descriptor_);
+  }
+  // The code that the kernel gives every process, as it lies in the memory of this one.
+  struct Vdso {};
+  explicit ElfFile(Vdso)
+      : descriptor_(open("/proc/self/mem", O_RDONLY | O_CLOEXEC)), base_(vdso_address()) {
+    if (descriptor_ < 0 || base_ == 0) return;
+    bytes_ = sizeof(Elf64_Ehdr);
+    const std::vector<Elf64_Ehdr> head = read<Elf64_Ehdr>(0, 1);
+    if (head.empty()) return;
+    bytes_ = head[0].e_shoff + uint64_t{head[0].e_shnum} * head[0].e_shentsize;
+    read_sections();
   }
   ElfFile(const ElfFile &) = delete;
   ElfFile &operator=(const ElfFile &) = delete;
@@ -50,7 +72,7 @@ class ElfFile {
     const std::size_t wanted = count * sizeof(Item);
     while (done < wanted) {
       const ssize_t got = pread(descriptor_, reinterpret_cast<char *>(items.data()) + done,
-                                wanted - done, static_cast<off_t>(at + done));
+                                wanted - done, static_cast<off_t>(base_ + at + done));
       if (got <= 0) return {};
       done += static_cast<std::size_t>(got);
     }
@@ -91,6 +113,7 @@ class ElfFile {
   }
 
   int descriptor_;
+  uint64_t base_ = 0;  // where it begins
   uint64_t bytes_ = 0;
   std::vector<Elf64_Shdr> sections_;
 };
@@ -262,6 +285,26 @@ BuildId boot_id() {
   return found;
 }
 
+void name_from(const ElfFile &file, const BuildId &build, const std::vector<uint64_t> &addresses,
+               std::vector<std::string> &names) {
+  if (file.sections().empty() || build_id_of(file) != build) return;
+  name_from(file, SHT_SYMTAB, addresses, names);
+  name_from(file, SHT_DYNSYM, addresses, names);
+}
+
+// Where the symbols of a build are, if they are installed. A build id has 20 bytes almost always.
+std::string debug_file(const BuildId &build) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  constexpr std::size_t kBytes = 20;
+  std::string path = "/usr/lib/debug/.build-id/";
+  for (std::size_t i = 0; i < kBytes; ++i) {
+    path += kDigits[build[i] >> 4];
+    path += kDigits[build[i] & 15];
+    if (i == 0) path += '/';
+  }
+  return path + ".debug";
+}
+
 }  // namespace
 
 std::vector<std::string> function_names(const std::string &path, const BuildId &build,
@@ -269,10 +312,15 @@ std::vector<std::string> function_names(const std::string &path, const BuildId &
   std::vector<std::string> names(addresses.size());
   if (path == "[kernel]") return build == boot_id() ? names_in_kernel(addresses) : names;
   if (path.starts_with("/tmp/perf-") && path.ends_with(".map")) return names_in_map(path, addresses);
-  const ElfFile file(path);
-  if (file.sections().empty() || build_id_of(file) != build) return names;
-  name_from(file, SHT_SYMTAB, addresses, names);
-  name_from(file, SHT_DYNSYM, addresses, names);
+  if (path == "[vdso]") {
+    name_from(ElfFile(ElfFile::Vdso{}), build, addresses, names);
+    return names;
+  }
+  name_from(ElfFile(path), build, addresses, names);
+  const bool is_whole = std::none_of(names.begin(), names.end(),
+                                     [](const std::string &name) { return name.empty(); });
+  // Distributions keep the symbols of what they build in files of their own.
+  if (!is_whole && build != BuildId{}) name_from(ElfFile(debug_file(build)), build, addresses, names);
   return names;
 }
 

@@ -212,7 +212,7 @@ bool RemotePython::try_state(const RemoteThread& thread, KnownStack& known,
   stack.count = 0;
   if (!memory_.begin(anchors, count, known.pages)) return false;
   if (has_link) known.link = anchors[0].before;
-  stack.is_whole = find_frames(layout, memory_, thread.state, is_proven_, stack);
+  stack.is_whole = find_frames(layout, memory_, thread.state, !is_proven_, stack);
   const std::uint64_t handle = handles_[static_cast<std::size_t>(&thread - threads_.data())];
   if (anchors[1].before != handle) return false;
   stack.is_settled = memory_.is_unmoved();

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.host_lines import call_lines
 from warpline.derived.breakdown.input_waits import needs_results
 from warpline.derived.breakdown.recurrence import recurs
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
@@ -134,7 +135,7 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             severity_of(scope.share(min(lost, idle_ns))),
             f"CPU-GPU synchronization delays launches {times}{scope.each}",
             f"The CPU synchronizes with the GPU {times}{scope.each}, blocking launches for"
-            f" {format_ns(spent)}.{extra}",
+            f" {format_ns(spent)}.{_where(scope, waits)}{extra}",
             tuple(shown),
             (_FIX_MASKS if for_masks >= 1 else "") + _FIX,
             "Profile again: `warpline stats -r cuda_api_sum` shows fewer cudaStreamSynchronize"
@@ -147,6 +148,11 @@ def host_sync(run: Run) -> list[Finding] | Skipped:
             on_devices=scope.calls_on_devices(blocked.call, blocked.ns, blocked.is_wait),
         )
     ]
+
+
+def _where(scope: StepScope, waits: I64) -> str:
+    """Return a sentence about the lines that wait; empty if unknown."""
+    return call_lines(scope.run.trace, waits[scope.calls[waits]]).shared("that")
 
 
 def _recur(scope: StepScope, waits: I64) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.host_lines import line_hint
 from warpline.derived.breakdown.input_waits import InputWaits, input_waits
+from warpline.derived.breakdown.loading import Loading, loading
 from warpline.derived.breakdown.lost_time import (
     how_often,
     listed_functions,
@@ -22,7 +24,7 @@ from warpline.derived.recorder import hints
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
-from warpline.result import Finding, rule
+from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
 
@@ -31,6 +33,7 @@ TITLE = "Input-bound: the GPU waits for the next batch"
 
 # Of the time to make a batch: fetching a ready one from a queue takes a little, too.
 _REMAINING = Estimate(0.0, 0.02, 0.05)
+_MOST = 0.5  # of the stall
 _FIX_TRAINING = (
     "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move decoding"
     " and augmentation to workers or the GPU."
@@ -63,7 +66,8 @@ def input_bound(run: Run) -> list[Finding]:
         is copied from the GPU before and back after it, which cannot be done ahead.
     What to do: Prepare batches in other processes, ahead of their use.
     Limits: Without OS calls (nsys: --trace=osrt) or the loader's ranges in the recording, waiting
-        for data and preparing data look the same.
+        for data and preparing data look the same. The function that prepares data needs samples
+        (-s process-tree --python-sampling=true). Workers of several ranks count together.
     Source: PyTorch's documentation of data loading; measured on programs with a slow loader and
         with batches made in the training thread.
     """
@@ -86,23 +90,26 @@ def input_bound(run: Run) -> list[Finding]:
     if has_context_switches(run.trace):
         ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / count
         where = f" It runs for {format_ns(max(ran_ns, 0.0))} of that.{where}"
+    loads = loading(run)
     data = "input data" if program_kind(run.trace) == "cuda" else "the next batch"
     return [
         Finding(
             NAME,
             severity_of(share),
-            f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time",
+            f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time"
+            f"{_mostly(loads)}",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
-            f" or prepares data{functions}.{where}",
-            (longest_first(f"{plural(len(rows), 'wait')} for input", waits),),
-            _FIX_TRAINING if is_training(run.trace) else _FIX,
+            f" or prepares data{functions}.{_doing(loads)}{where}",
+            (longest_first(f"{plural(len(rows), 'wait')} for input", waits), *_samples(loads)),
+            (_FIX_TRAINING if is_training(run.trace) else _FIX) + line_hint(run.trace),
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
             fix_cuda="Fill pinned buffers in other threads. Copy the next input with"
-            " cudaMemcpyAsync on a second stream while the GPU processes the current one.",
+            " cudaMemcpyAsync on a second stream while the GPU processes the current one."
+            + line_hint(run.trace),
             fix_in={
                 "jax": "Prepare the next batches ahead, in other threads or processes, and"
                 " prefetch them to the device: call jax.device_put one or two batches before"
-                " their use."
+                " their use." + line_hint(run.trace)
             },
             changes=without(waits, _REMAINING) if often else (),
             share=share,
@@ -111,12 +118,38 @@ def input_bound(run: Run) -> list[Finding]:
     ]
 
 
+def _mostly(loads: Loading | None) -> str:
+    """Return the end of a title with the line that takes most of the stall, if one does."""
+    line = loads.lines.main(_MOST) if loads else None
+    return f", mostly for {line.text}" if line else ""
+
+
+def _doing(loads: Loading | None) -> str:
+    """Return sentences about what happens during the stall; empty if unknown."""
+    if loads is None:
+        return ""
+    said = loads.lines.shared("the stall")
+    if loads.off_cpu:
+        are = "is" if loads.off_cpu == 1 else "are"
+        workers = plural(loads.workers, "worker process", "worker processes")
+        said += f" {loads.off_cpu} of {workers} {are} off the CPU for most of it."
+    return said
+
+
+def _samples(loads: Loading | None) -> tuple[Evidence, ...]:
+    if loads is None or not loads.lines.samples:
+        return ()
+    lines = loads.lines
+    text = f"{plural(lines.samples, 'sample')} during these waits"
+    return (Evidence(text, lines.table, lines.rows, lines.samples),)
+
+
 def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Finding:
     """Return the finding of waits that are no input pipeline; nothing predicts their end."""
     idle_ns = scope.idle_ns(TimePart.INPUT)
     share = scope.share_of_all(idle_ns)
     idle = f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)})"
-    severity = severity_of(share)
+    severity, lines = severity_of(share), _doing(loading(run))
     if seen.nature == "round-trip":
         title = f"CPU work between copies leaves the GPU idle {format_ratio(share)} of the time"
         claim = (
@@ -134,7 +167,7 @@ def _gap(run: Run, scope: StepScope, seen: InputWaits, waits: ThreadTimes) -> Fi
         NAME,
         severity,
         title,
-        claim,
+        f"{claim}{lines}",
         (longest_first(f"{plural(len(waits.thread), 'wait')} for input", waits),),
         fix,
         "Profile again: `warpline analyze` shows no idle time of the cause input.",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.host_idle import of_longest
+from warpline.derived.breakdown.host_lines import has_lines, line_hint, lines_at
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
 from warpline.derived.breakdown.input_waits import LEAST_REPEATS, effective_number
 from warpline.derived.breakdown.jax_advice import launch_less
 from warpline.derived.breakdown.lost_time import MOST_STEPS, longest_first, without
 from warpline.derived.breakdown.recurrence import recurs
+from warpline.derived.breakdown.slow_lines import are_slow, slow_lines
 from warpline.derived.breakdown.step_scope import StepScope, step_scope
 from warpline.derived.efficiency.tiny_work import tiny_work
 from warpline.derived.idle.result_reads import result_reads
@@ -16,6 +19,7 @@ from warpline.derived.program import is_compiled, is_training
 from warpline.derived.recorder import hints
 from warpline.derived.severity import severity_of
 from warpline.derived.steps.launch_sequences import could_be_graphs
+from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
 from warpline.ops.group import distinct_values
@@ -28,6 +32,7 @@ NAME = "launch-bound"
 TITLE = "Launch-bound: the CPU cannot keep the GPU busy"
 
 _LEAST_SHARE = 0.15
+_MOST = 0.5  # of CPU gaps
 # Of a gap: work that moves to another thread or is dropped takes no time; part of it may stay.
 _REMAINING = Estimate(0.0, 0.0, 0.25)
 # Of other operations: a CUDA graph ends at each read, and below 20 launches it is not worthwhile.
@@ -68,19 +73,26 @@ def launch_bound(run: Run) -> list[Finding]:
     Limits: Profiling overhead adds CPU time: the severity is for the estimated share without
         profiling. The saving from fewer launches is not estimated, as it depends on how much CPU
         work can be removed.
-        Only ranges show what the CPU does in a gap. Without OS calls or context switches in the
+        Only ranges and samples show what the CPU does in a gap; where samples show one function
+        of the program, the rule is slow-host-function. Without OS calls or context switches in the
         recording (nsys: --trace=osrt, --cpuctxsw), it may also sleep. The bounds of the saving
         assume that up to 25% of a gap stays.
     Source: Warpline.
     """
     scope = step_scope(run)
-    idle_ns = scope.launch_bound_ns
+    idle_ns = max(scope.launch_bound_ns - max(_slow_ns(run) - scope.paused_ns, 0.0), 0.0)
     findings = []
-    if scope.paused_ns:
+    if scope.paused_ns and _slow_ns(run) <= _MOST * scope.paused_ns:
         findings.append(_pauses(scope, host_pauses(run)))
     if scope.share(idle_ns) >= _LEAST_SHARE and not could_be_graphs(run):
         findings.append(_launches(scope, idle_ns, overhead_ratio(run)))
     return findings
+
+
+def _slow_ns(run: Run) -> float:
+    """Return the time per step of the functions that slow-host-function reports."""
+    found = slow_lines(run)
+    return sum(line.ns for line in are_slow(run)) / found.steps if found else 0.0
 
 
 def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
@@ -99,7 +111,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        f" launch.{profiled}{obstacle if reads else ''}{tiny.claim}",
+        f" launch.{_where(scope)}{profiled}{obstacle if reads else ''}{tiny.claim}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"), *tiny.evidence),
         f"{_FIX_COMPILED if is_compiled(trace) else _FIX}{tiny.fix} {aside}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
@@ -111,6 +123,20 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         share=without if not reads and _repeat(scope) else None,
         on_devices=scope.launch_bound_on_devices(),
     )
+
+
+def _where(scope: StepScope) -> str:
+    """Return a sentence about the lines in which the CPU is meanwhile; empty if unknown."""
+    trace = scope.run.trace
+    if not has_lines(trace):
+        return ""
+    idle, _ = of_longest(scope.run, TimePart.LAUNCH_BOUND)
+    return lines_at(trace, idle.by_thread()).shared("that")
+
+
+def _in_gaps(run: Run) -> str:
+    found = slow_lines(run)
+    return found.lines.shared("that") if found else ""
 
 
 def _repeat(scope: StepScope) -> bool:
@@ -145,7 +171,7 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         severity_of(share),
         f"Long CPU gaps leave the GPU idle {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
-        f" CUDA API calls.{where}",
+        f" CUDA API calls.{_in_gaps(scope.run)}{where}",
         (longest_first(plural(len(times.thread), "CPU gap"), times),),
         _fix_gaps(scope, often=often),
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
@@ -158,12 +184,13 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
 
 def _fix_gaps(scope: StepScope, *, often: bool, is_jax: bool = False) -> str:
     told = hints(scope.run.trace)
+    lines = line_hint(scope.run.trace)
     if not often and not scope.has_steps:
-        return told.gap
+        return told.gap + lines
     # Between two compiled functions, JAX itself is on the CPU: arguments, tracing, dispatch.
     compiled = f"{launch_less(scope.run, reads=_reads(scope) > 0)} " if is_jax and often else ""
     return compiled + (
         f"Locate the gaps with {told.ranges}. Move logging, checkpoints, metrics, and data"
         " preparation to another thread or process, run them less often, or launch the next step's"
-        " work first."
+        f" work first.{lines}"
     )

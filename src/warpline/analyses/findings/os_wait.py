@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.host_lines import Lines, blocked_lines, has_lines, line_hint
 from warpline.derived.breakdown.lost_time import (
     OFF_CPU,
     by_function,
@@ -19,6 +20,7 @@ from warpline.derived.breakdown.lost_time import (
     without,
 )
 from warpline.derived.breakdown.step_scope import step_scope
+from warpline.derived.breakdown.stopped import has_own_rule
 from warpline.derived.idle.os_waits import Waits
 from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.ranges.names import range_names
@@ -26,7 +28,7 @@ from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
 from warpline.ops.arrays import I64
-from warpline.ops.tiling import by_group
+from warpline.ops.tiling import Grouped, by_group
 from warpline.ops.tree import enclosing
 from warpline.result import Finding, rule
 from warpline.trace import Run, Trace
@@ -52,36 +54,48 @@ def os_wait(run: Run) -> list[Finding]:
         a host-to-device copy are input-bound instead, except for sleeps, locks and output.
     What to do: Remove the wait, or let another thread wait.
     Limits: Needs OS calls or context switches in the recording (nsys: --trace=osrt, --cpuctxsw).
-        Off the CPU, a thread may also wait for a page of memory or be preempted: the recording does
-        not show which.
+        Off the CPU, a thread may also wait for a page of memory or, where switches have no state
+        of the thread, be preempted. Lines of the program need samples (-s process-tree
+        --python-sampling=true). Waits for the GIL and for a CPU core have rules of their own,
+        gil-contention and cpu-oversubscribed.
     Source: Warpline; the functions are those of POSIX that wait.
     """
     scope, trace = step_scope(run), run.trace
     idle_ns = scope.idle_ns(TimePart.OS_WAIT)
+    if scope.share_of_all(idle_ns) < MEASURABLE_RATIO:
+        return []
+    waits = waits_while_idle(run, TimePart.OS_WAIT)
+    others = has_own_rule(run, waits)
+    if others.any():
+        elsewhere, count = of_most_idle(run, TimePart.OS_WAIT, waits.taken(others))
+        idle_ns -= float((elsewhere.end_ns - elsewhere.start_ns).sum()) / count
+        waits = waits.taken(~others)
     share = scope.share_of_all(idle_ns)
     if share < MEASURABLE_RATIO:
         return []
-    waits = waits_while_idle(run, TimePart.OS_WAIT)
     times = ThreadTimes(waits.start_ns, waits.end_ns, waits.thread)
     often, where = how_often(run, TimePart.OS_WAIT)
-    seen = _most(trace, *of_most_idle(run, TimePart.OS_WAIT, waits))
+    most, count = of_most_idle(run, TimePart.OS_WAIT, waits)
+    lines = _lines(trace, most)
+    seen = _most(trace, most, count, lines)
     return [
         Finding(
             NAME,
             severity_of(share) if often else "low",
             f"The {seen.what} while the GPU is idle {format_ratio(share)} of the time",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the launching"
-            f" thread sleeps, is blocked, or is off the CPU{seen.listed}.{seen.inside}{where}",
+            f" thread sleeps, is blocked, or is off the CPU{seen.listed}.{seen.inside}"
+            f"{_waiting(lines, count, scope.each)}{where}",
             (longest_first(plural(len(waits.thread), "wait"), times),),
             "Remove sleeps and polling from the loop. Move file and network I/O, logging, and"
             " checkpoints to another thread or process. Hold locks that the launching thread"
             " needs only briefly. If it is preempted, start fewer threads and processes than CPU"
-            " cores.",
+            " cores." + line_hint(trace),
             "Profile again: `warpline stats -r breakdown` shows less idle time of the cause"
             " os-wait.",
             changes=without(times, _REMAINING) if often else (),
             share=share,
-            on_devices=scope.idle_on_devices(TimePart.OS_WAIT),
+            on_devices=() if others.any() else scope.idle_on_devices(TimePart.OS_WAIT),
         )
     ]
 
@@ -94,7 +108,20 @@ class _Seen(NamedTuple):
     inside: str
 
 
-def _most(trace: Trace, waits: Waits, count: int) -> _Seen:
+def _lines(trace: Trace, waits: Waits) -> Lines:
+    times = Grouped(waits.start_ns, waits.end_ns, waits.thread)
+    return blocked_lines(trace, times) if has_lines(trace) else Lines((), 0.0)
+
+
+def _waiting(lines: Lines, count: int, each: str) -> str:
+    """Return a sentence about the lines of the program that wait; empty if unknown."""
+    listed = ", ".join(
+        f"{format_ns(line.ns / count)}{each} in {line.text}" for line in lines.most()
+    )
+    return f" {listed}." if listed else ""
+
+
+def _most(trace: Trace, waits: Waits, count: int, lines: Lines) -> _Seen:
     """Return on what the CPU waits, and in which range."""
     length = waits.end_ns - waits.start_ns
     total = max(int(length.sum()), 1)
@@ -103,6 +130,8 @@ def _most(trace: Trace, waits: Waits, count: int) -> _Seen:
     if named and named[0][1] > _MOST * total:
         is_off = named[0][0] == OFF_CPU
         what = f"launching thread is {OFF_CPU}" if is_off else f"CPU waits in {named[0][0]}"
+    if line := lines.main(_MOST):
+        what = f"CPU waits in {line.text}"
     listed = listed_functions(trace, waits, count)
     return _Seen(what, f": {listed}" if listed else "", _range(trace, waits, length, total))
 

@@ -11,6 +11,7 @@ from warpline.derived.breakdown.step_differences import (
     call_items,
     device_items,
     differences,
+    line_items,
     range_items,
     usual_period_ns,
 )
@@ -68,8 +69,9 @@ def step_jitter(run: Run) -> list[Finding]:
         so the slow steps of all ranks add up.
     How it is found: By the periods of steps on their slowest GPU. What differs comes from table
         step_differences: for each operation, idle cause, call and range, its time in the slow steps
-        minus its median over the analyzed steps. If the slow steps launch over 10% more operations
-        than usual, and these explain most of the extra time, they are steps with more work.
+        minus its median over the analyzed steps. Samples add lines of the program. If the slow
+        steps launch over 10% more operations than usual, and these explain most of the extra time,
+        they are steps with more work.
     What to do: Look at what the finding names: a CPU gap points to garbage collection, logging or
         a checkpoint, a call to an allocation or synchronization. Longer kernels point to lower
         clocks, other programs on the GPU, or other shapes.
@@ -87,7 +89,11 @@ def step_jitter(run: Run) -> list[Finding]:
     on_device = _items(run_steps, device_items(run.trace, run_steps), compared, usual_ns)
     on_host = [
         item
-        for items in (call_items(run.trace, run_steps), range_items(run.trace, run_steps))
+        for items in (
+            call_items(run.trace, run_steps),
+            range_items(run.trace, run_steps),
+            line_items(run.trace, run_steps),
+        )
         for item in _items(run_steps, items, _on_host(run_steps, compared), usual_ns)
     ]
     if _have_more_work(run, slow, on_device, usual_ns):
@@ -189,7 +195,8 @@ def _extra(item: _Item) -> float:
 def _called(item: _Item) -> str:
     if item.kind == "idle":
         return f"idle time ({item.name})"
-    return f"{item.name} (CPU)" if item.place == "host" else item.name
+    is_named = item.place == "host" and item.kind != "line"  # a line is of CPU code
+    return f"{item.name} (CPU)" if is_named else item.name
 
 
 def _advice(on_device: list[_Item], marks: str) -> str:

@@ -42,6 +42,7 @@ _NOTES: Mapping[int, tuple[int, str]] = {
     CudaNote.DOUBT: (WARNING, "CUDA is recorded, but {}"),
     CudaNote.KIND_FAILED: (WARNING, "CUDA is recorded in part: {}"),
     CudaNote.NO_PYTHON_STACKS: (WARNING, "Python backtraces are not recorded: {}"),
+    CudaNote.NO_LIBRARY_CALLS: (WARNING, "library calls are not recorded, or not all: {}"),
     CudaNote.SHARED: (INFO, "CUPTI is shared with {}"),
 }
 

@@ -19,37 +19,30 @@ CONTEXT_SWITCHES = "context switches"
 PYTHON_SAMPLES = "python samples"
 # Read from outside of the program, although it is of -t.
 PYTHON_GIL = "python-gil"
+# The collector of calls of the C library.
+OS_CALLS = "osrt"
+# That of MPI.
+MPI = "mpi"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (
     "cuda-hw",
-    "cublas",
-    "cublas-verbose",
     "cudla",
     "cudla-verbose",
-    "cudnn",
     "cufile",
-    "cusolver",
-    "cusolver-verbose",
-    "cusparse",
-    "cusparse-verbose",
     "dx11",
     "dx11-annotations",
     "dx12",
     "dx12-annotations",
     "gds",
-    "mpi",
-    "nccl",
     "nvmedia",
     "nvvideo",
     "openacc",
     "opengl",
     "opengl-annotations",
-    "openmp",
     "openxr",
     "openxr-annotations",
     "oshmem",
-    "osrt",
     "syscall",
     "tegra-accelerators",
     "ucx",
@@ -59,10 +52,11 @@ NOT_YET = (
     "wddm",
 )
 NOTHING = "none"
-ALIASES = {"cuda-sw": "cuda"}  # nsys names without a difference here
+# nsys names without a difference here
+ALIASES = {"cuda-sw": "cuda", "cusolver-verbose": "cusolver", "cusparse-verbose": "cusparse"}
 KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
-WHY_NOT = f"this version records only {' and '.join(name.upper() for name in COLLECTED)}"
+WHY_NOT = f"this version records only {', '.join(COLLECTED)}"
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:

@@ -45,6 +45,7 @@ EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
 _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
+_LONGEST_NS = 1_000_000_000_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
 _MOST_SAMPLES = 10_000
 _MOST_PYTHON_SAMPLES = 2000
@@ -71,7 +72,7 @@ def _trace(settings: CaptureSettings, flag: Given) -> None:
     for word in wanted:
         if word not in capabilities.KNOWN:
             near = difflib.get_close_matches(word, capabilities.COLLECTED, n=1)
-            there_are = f"use {' or '.join(capabilities.COLLECTED)}"
+            there_are = f"use {', '.join(capabilities.COLLECTED)}"
             hint = f"did you mean {near[0]}?" if near else there_are
             raise UsageError(f"{flag.name}: unknown API {word!r}", hint=hint)
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
@@ -280,6 +281,11 @@ FLAGS = (
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
+    Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take at"
+         " least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
+    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and Python,"
+         " of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
+         values.number(0, _LONGEST_NS)),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
          " table op (functions-trace, functions-trace-shapes); the allocations of GPU memory, and"
@@ -295,10 +301,10 @@ FLAGS = (
          " or a file with one metric per line; help lists them", _metrics_set),
     Flag(("--gpu-metrics-frequency",), "HZ", "samples per second, from 10 to 200000 (default:"
          " 10000); above about 10000, some may be dropped", values.number(LEAST_HZ, MOST_HZ)),
-    Flag(("-s", "--sample"), "SCOPE", "sample what the CPU runs, with backtraces: process-tree"
-         " (the program and all its children), none (default)", _sample),
-    Flag(("--sampling-frequency",), "HZ", "CPU samples per second of CPU time of each thread, from 1"
-         " to 10000 (default: 1000)", values.number(1, _MOST_SAMPLES)),
+    Flag(("-s", "--sample"), "SCOPE", "sample what the CPU runs, with backtraces: process-tree (the"
+         " program and all its children), none (default)", _sample),
+    Flag(("--sampling-frequency",), "HZ", "CPU samples per second of CPU time of each thread, from"
+         " 1 to 10000 (default: 1000)", values.number(1, _MOST_SAMPLES)),
     Flag(("-b", "--backtrace"), "HOW", "backtraces of CPU samples: dwarf (default), fp (frame"
          " pointers only), none", _backtrace),
     Flag(("--cpuctxsw",), "SCOPE", "record when threads start and stop running: process-tree"

@@ -72,12 +72,9 @@ _NOT_COLLECTED = {
         "nic-metrics",
     ),
     _OS_CALLS: (
-        "osrt-backtrace",
         "osrt-backtrace-depth",
         "osrt-backtrace-stack-size",
-        "osrt-backtrace-threshold",
         "osrt-file-access",
-        "osrt-threshold",
         "syscall",
     ),
     _PYTHON: (

@@ -15,10 +15,12 @@ from warpline.capture.flags.grammar import ForeignFlag
 from warpline.capture.session.agent_config import (
     CountersConfig,
     GraphTrace,
+    OsCallsConfig,
     PcSamplingConfig,
     WaitSource,
 )
 from warpline.capture.session.control import RangeMode
+from warpline.capture.session.preload import LOADER, SHIM
 from warpline.capture.session.sampling import Sampling
 from warpline.counters import sampled_sets
 
@@ -134,6 +136,8 @@ class CaptureSettings:
     cudabacktrace: dict[str, int] = field(default_factory=dict)
     pytorch: tuple[str, ...] = ()
     python_backtrace: dict[str, int] = field(default_factory=dict)
+    osrt_threshold: int = 1000
+    osrt_backtrace_threshold: int = 80_000
     gpu_health: float = 1.0
     gpu_metrics_devices: str = NONE
     gpu_metrics_set: str = sampled_sets.DEFAULT
@@ -175,9 +179,9 @@ class CaptureSettings:
     def cpu_sampling(self) -> CpuSampling | None:
         """The samples of CPUs and of Python, and context switches to record; None for none."""
         is_sampled = self.sample is not SampleScope.NONE
-        has_switches = (
-            is_sampled if self.cpuctxsw is None else self.cpuctxsw is not SwitchScope.NONE
-        )
+        has_switches = is_sampled
+        if self.cpuctxsw is not None:
+            has_switches = self.cpuctxsw is not SwitchScope.NONE
         is_wanted = {"samples": self.python_sampling, "gil": capabilities.PYTHON_GIL in self.trace}
         python = tuple(name for name, wanted in is_wanted.items() if wanted)
         if not (is_sampled or has_switches or python):
@@ -229,6 +233,20 @@ class CaptureSettings:
             return None
         metrics = sampled_sets.sampled_set(self.gpu_metrics_set)
         return MetricsRequest(self.gpu_metrics_devices, metrics, self.gpu_metrics_frequency)
+
+    @property
+    def os_calls(self) -> OsCallsConfig | None:
+        """Which calls of the C library to record; None for none."""
+        if capabilities.OS_CALLS not in self.trace or not self.is_timeline:
+            return None
+        return OsCallsConfig(self.osrt_threshold, self.osrt_backtrace_threshold or None)
+
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Names of libraries, beside the agent, that the program is started with."""
+        shim = () if self.os_calls is None else (SHIM,)
+        # Programs may use MPI without CUDA and NVTX, which would load the agent.
+        return (*shim, LOADER) if capabilities.MPI in self.trace else shim
 
     @property
     def mode(self) -> RangeMode:

@@ -127,9 +127,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            obstacle = samples.start(session.folder, child.pid)
-            if obstacle is not None:
-                talk.warn(f"CPU samples are not recorded: {obstacle.cause}; {obstacle.cure}")
+            _start_sampling(samples, session, child.pid, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -139,15 +137,11 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         began = time.monotonic()
         own = {signals.listener, collectors.pid, metrics.pid, samples.pid} - {None}
         ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
-        collectors.close()
-        metrics.close()
-        samples.close()
+        _close(collectors, metrics, samples)
         seconds = time.monotonic() - began
         _end(session, child.pid, ending, samples.counts)
     finally:
-        collectors.close()
-        metrics.close()
-        samples.close()
+        _close(collectors, metrics, samples)
         signals.give_back()
         program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()
@@ -167,6 +161,17 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     elif finished["is_empty"]:
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
+
+
+def _start_sampling(samples: CpuSamples, session: Session, pid: int, talk: Talk) -> None:
+    obstacle = samples.start(session.folder, pid)
+    if obstacle is not None:
+        talk.warn(f"CPU samples are not recorded: {obstacle.cause}; {obstacle.cure}")
+
+
+def _close(*beside: Collectors | GpuMetrics | CpuSamples) -> None:
+    for each in beside:
+        each.close()
 
 
 def environment_of(settings: CaptureSettings) -> dict[str, str]:
@@ -205,7 +210,7 @@ def _warn(
             f"-o {settings.output}: environment variable {name} is not set; using an empty value"
         )
     replaced = {INJECTION_VARIABLE: "NVTX events"}
-    if _looks_at_cuda(settings):
+    if _looks_at_cuda(settings) or capabilities.collectors(settings.trace):
         replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
     for name, events in replaced.items():
         other = environment.get(name)
@@ -308,6 +313,8 @@ def _config(
         collect=capabilities.collectors(settings.trace),
         counters=counters,
         pc_sampling=samples,
+        os_calls=settings.os_calls,
+        preload=settings.preload,
     )
 
 

@@ -122,7 +122,8 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     lost = unrecorded(evidence.ending)
     if lost is not None:
         return Reason(lost, "pass the environment on when the program starts processes")
-    wanted = [name.upper() for name in capabilities.collected(evidence.settings.trace)]
+    trace = evidence.settings.trace
+    wanted = [name.upper() for name in capabilities.DEFAULT if name in trace] or ["CUDA"]
     hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
 

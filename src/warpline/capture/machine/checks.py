@@ -11,13 +11,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpline.capture.machine.agent import AGENT_NAME, CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
+from warpline.capture.machine.agent import (
+    AGENT_NAME,
+    CUDA_INJECTION_VARIABLE,
+    INJECTION_VARIABLE,
+    agent_library,
+)
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.driver import DRIVER, driver_version
 from warpline.capture.machine.gpus import Gpus, find_gpus
 from warpline.capture.machine.nvml import LIBRARY, GpuLostError, Nvml
-from warpline.capture.machine.obstacles import is_admin, is_restricted, rights
-from warpline.errors import CounterError
+from warpline.capture.machine.obstacles import Obstacle, is_admin, is_restricted, rights
+from warpline.capture.machine.perf import perf_obstacle, sampler_library
+from warpline.errors import AgentMissingError, CounterError
 from warpline.units import format_bytes, plural
 
 # What a GPU's state has that users look for.
@@ -31,6 +37,7 @@ _STATE = {
 }
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
+_WITH_TIMERS = "CPU sampling uses timers, and has no context switches"
 _COUNTERS = "GPU counters"
 _HEALTH = "GPU state"
 _NOT_NEEDED = "not needed to record kernels and copies"
@@ -186,13 +193,28 @@ def _perf_events(root: Path) -> Finding | None:
     text = _read(root / _PARANOID).strip()
     if not re.fullmatch(r"-?\d+", text):
         return None
+    shown = f"perf_event_paranoid is {text}"
     if int(text) <= _MOST_PARANOID:
-        return Finding.good("perf events", f"perf_event_paranoid is {text}")
+        obstacle = _tried_perf(root)
+        if obstacle is None:
+            return Finding.good("perf events", shown)
+        return Finding.bad("perf events", f"{obstacle.cause}; {_WITH_TIMERS}", obstacle.cure)
     return Finding.bad(
         "perf events",
-        f"perf_event_paranoid is {text}; CPU sampling requires {_MOST_PARANOID} or less",
+        f"{shown}; {_WITH_TIMERS}",
         f"run sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
     )
+
+
+def _tried_perf(root: Path) -> Obstacle | None:
+    """Return what came of an attempt to sample; None if it succeeded, or there was none."""
+    if root != Path("/"):
+        return None
+    try:
+        library = sampler_library(agent_library())
+    except AgentMissingError:
+        return None
+    return perf_obstacle(library) if library.is_file() else None
 
 
 def _other_tools(environment: Mapping[str, str]) -> list[Finding]:

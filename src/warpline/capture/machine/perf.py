@@ -199,9 +199,7 @@ def _obstacle(number: int) -> Obstacle | None:
             is_about_rights=True,
         )
     if number in {errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUPP}:
-        return Obstacle(
-            "the kernel or the container has no perf events", "sample on another machine"
-        )
+        return Obstacle("the kernel has no perf events", "sample on another machine")
     if number == errno.EMFILE:
         return Obstacle("too many open files: perf events need one per CPU", "raise ulimit -n")
     return Obstacle(f"perf events failed: {os.strerror(number)}", "run warpline doctor")

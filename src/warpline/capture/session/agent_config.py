@@ -299,6 +299,47 @@ class PcSamplingConfig:
 
 
 @dataclass(frozen=True)
+class CpuSamplesConfig:
+    """How the agents themselves sample CPU stacks, where the kernel does not let others do so.
+
+    Attributes:
+        hz: Samples per second of a thread's CPU time.
+        python: Whether stacks have Python frames.
+    """
+
+    hz: int
+    python: bool = False
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        return [
+            ("cpu_samples.hz", str(self.hz)),
+            ("cpu_samples.python", str(int(self.python))),
+            ("collect", "cpu_samples"),
+        ]
+
+
+@dataclass(frozen=True)
+class OsCallsConfig:
+    """Which calls of the C library are recorded.
+
+    Attributes:
+        threshold_ns: Calls that take at least this long.
+        chains_ns: Calls that take at least this long have backtraces, native and Python; None: none.
+    """
+
+    threshold_ns: int
+    chains_ns: int | None = None
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the keys and values for agent.conf."""
+        found = [("os_threshold", str(self.threshold_ns))]
+        if self.chains_ns is not None:
+            found.append(("os_chains", str(self.chains_ns)))
+        return found
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """Configuration of the agents.
 
@@ -315,6 +356,9 @@ class AgentConfig:
         collect: The collectors that run, besides NVTX and CUDA.
         counters: Which hardware counters are collected, in place of a timeline, or None.
         pc_sampling: How program counters are sampled, in place of a timeline, or None.
+        cpu_samples: How the agents sample CPU stacks; None if they do not.
+        os_calls: Which calls of the C library are recorded, or None.
+        preload: Names of libraries beside the agent that programs are started with.
     """
 
     nvtx: bool = True
@@ -329,6 +373,9 @@ class AgentConfig:
     collect: tuple[str, ...] = ()
     counters: CountersConfig | None = None
     pc_sampling: PcSamplingConfig | None = None
+    cpu_samples: CpuSamplesConfig | None = None
+    os_calls: OsCallsConfig | None = None
+    preload: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return the content of agent.conf."""
@@ -349,6 +396,10 @@ class AgentConfig:
             pairs += self.counters.pairs()
         if self.pc_sampling is not None:
             pairs += self.pc_sampling.pairs()
+        if self.cpu_samples is not None:
+            pairs += self.cpu_samples.pairs()
+        if self.os_calls is not None:
+            pairs += self.os_calls.pairs()
         pairs += [("collect", name) for name in self.collect]
         return "".join(
             f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs

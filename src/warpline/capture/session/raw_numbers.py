@@ -70,6 +70,12 @@ class CudaNote(enum.IntEnum):
     SAMPLING_DOUBT = 78
     # Python stacks of calls cannot be recorded; text: why
     NO_PYTHON_STACKS = 79
+    # calls of libraries are not recorded, or not all; text: why
+    NO_LIBRARY_CALLS = 91
+    # CPU samples for which there was no room; text: how many
+    CPU_SAMPLES_DROPPED = 85
+    # CPU samples cannot be taken, or not any more; text: why
+    NO_CPU_SAMPLES = 86
 
 
 class Known(enum.IntEnum):
@@ -155,6 +161,8 @@ ROW_TABLES: tuple[str, ...] = (
     "pc_sampling",
     "cpu_sample",
     "sched_event",
+    "os_call",
+    "library_call",
     "python_sample",
     "gil_span",
 )
@@ -170,6 +178,8 @@ EVENT_TABLES: tuple[str, ...] = (
     "pc_sample",
     "cpu_sample",
     "sched_event",
+    "os_call",
+    "library_call",
     "python_sample",
     "gil_span",
 )
@@ -193,5 +203,16 @@ CUDA_TABLES: Mapping[str, CudaCollects] = {
 
 # What -t can name beside CUDA and NVTX, and the table that it adds.
 COLLECTORS: Mapping[str, str] = {
+    "osrt": "os_call",
+    "cublas": "library_call",
+    "cublas-verbose": "library_call",
+    "cudnn": "library_call",
+    "cufft": "library_call",
+    "cusolver": "library_call",
+    "cusparse": "library_call",
+    "mpi": "library_call",
+    "nccl": "library_call",
+    "nvjpeg": "library_call",
+    "openmp": "library_call",
     "python-gil": "gil_span",
 }

@@ -12,7 +12,7 @@ import os
 import shutil
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from warpline.capture.session import pytorch
 from warpline.capture.session.agent_config import CONFIG_NAME, AgentConfig
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.facts import Facts, write_facts
+from warpline.capture.session.preload import preload_variables
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.errors import CaptureError
 
@@ -29,6 +30,8 @@ LOG_ENDING = ".wlraw"
 FOLDER_ENDING = ".raw"
 
 SESSION_VARIABLE = "WARPLINE_SESSION"
+OPENMP = "openmp"  # the collector
+OPENMP_VARIABLE = "OMP_TOOL_LIBRARIES"
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
@@ -59,13 +62,24 @@ class Session:
         folder: Its directory.
         control: Its control page.
         facts: The content of session.json.
-        has_cuda: Whether the agents use CUPTI.
+        has_cuda: Whether the CUDA driver is to load the agent.
+        has_openmp: Whether OpenMP runtimes are to load the agent.
+        preload: Names of libraries that programs are started with.
     """
 
     def __init__(
-        self, folder: Path, control: ControlFile, facts: Facts, *, has_cuda: bool = False
+        self,
+        folder: Path,
+        control: ControlFile,
+        facts: Facts,
+        *,
+        has_cuda: bool = False,
+        has_openmp: bool = False,
+        preload: Sequence[str] = (),
     ) -> None:
         self._has_cuda = has_cuda
+        self._has_openmp = has_openmp
+        self._preload = preload
         self.folder = folder
         self.control = control
         self.facts: dict[str, Any] = dict(facts)
@@ -94,11 +108,20 @@ class Session:
         Args:
             agent: The agent.
             environment: The environment that they are added to; None for an empty one.
+
+        Raises:
+            WarplineError: A library to preload is missing.
         """
         found = {INJECTION_VARIABLE: str(agent), SESSION_VARIABLE: str(self.folder)}
         if self._has_cuda:
             found[CUDA_INJECTION_VARIABLE] = str(agent)
-        return found | pytorch.python_variables(self.facts.get("pytorch", ()), environment or {})
+        environment = environment or {}
+        found |= preload_variables(agent, self._preload, environment)
+        if self._has_openmp:
+            # The first tool that accepts is used: the user's own, if there is one.
+            tools = filter(None, [environment.get(OPENMP_VARIABLE), str(agent)])
+            found[OPENMP_VARIABLE] = ":".join(tools)
+        return found | pytorch.python_variables(self.facts.get("pytorch", ()), environment)
 
     def close(self) -> None:
         """Unmap the control page; keep the directory."""
@@ -141,7 +164,15 @@ def create_session(
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise not_writable(folder, error) from error
-    return Session(folder, control, facts, has_cuda=config.cuda is not None)
+    has_cuda = config.cuda is not None or bool(config.collect)
+    return Session(
+        folder,
+        control,
+        facts,
+        has_cuda=has_cuda,
+        has_openmp=OPENMP in config.collect,
+        preload=config.preload,
+    )
 
 
 def not_writable(folder: Path, error: OSError) -> CaptureError:

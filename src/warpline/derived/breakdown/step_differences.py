@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.host_lines import line_samples
 from warpline.derived.breakdown.partition import window_segments
 from warpline.derived.breakdown.segments import device_segments
+from warpline.derived.idle.silences import process_of_threads
 from warpline.derived.ranges.stacks import range_nesting
 from warpline.derived.steps.times import Steps
 from warpline.derived.summaries.call_names import function_names, recorded_once
@@ -132,6 +134,18 @@ def range_items(trace: Trace, run_steps: Steps) -> StepItems:
     codes, distinct = number_texts(columns["name_id"].values[rows], len(trace.strings))
     texts = tuple(("host", "range", text) for text in trace.strings.texts(distinct.tolist()))
     return StepItems(step[rows], codes.astype(np.int64), (end - start)[rows], texts)
+
+
+def line_items(trace: Trace, run_steps: Steps) -> StepItems:
+    """Return where launching threads were in each step, by the samples that began in it."""
+    samples = line_samples(trace)
+    if samples is None:
+        return _nothing()
+    process = process_of_threads(trace)[samples.thread]
+    step = _step_at(run_steps, samples.time_ns, process, samples.thread)
+    rows = np.flatnonzero(step >= 0)
+    texts = tuple(("host", "line", text) for text in samples.texts)
+    return StepItems(step[rows], samples.line[rows], samples.ns[rows], texts)
 
 
 def _step_at(run_steps: Steps, time_ns: I64, process: I64, thread: I64) -> I64:

@@ -4,7 +4,9 @@ Any of these on such a thread, for at least 50 us, is a wait:
 
 - A call that sleeps, waits for a lock, for another thread or process, or for I/O: an OS call, or a
   built-in function of Python as the framework records it.
-- Time off the CPU: from one context switch to the next.
+- Time off the CPU: from one context switch to the next. A thread that was switched off while it
+  could run was preempted, where that is recorded.
+- Time in which it waited for Python's global interpreter lock (GIL).
 - Without context switches, time without CPU samples of the thread, where at least five periods of
   its sampling passed.
 
@@ -31,11 +33,14 @@ from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import distinct_values
 from warpline.ops.tiling import Grouped, by_group, cut, tile
-from warpline.schema.labels import FRAME_KINDS
+from warpline.schema.labels import FRAME_KINDS, GIL_STATES, THREAD_STATES
 from warpline.trace import Trace
 
-NO_NAME = -1
+# Instead of the number of a function's name.
+NO_NAME, GIL, PREEMPTED = -1, -2, -3
 _BUILT_IN = next(kind for kind, label in FRAME_KINDS.items() if label == "Built-in")
+_WAITING = next(state for state, label in GIL_STATES.items() if label == "Waiting")
+_RUNNING = next(state for state, label in THREAD_STATES.items() if label == "Running")
 LONGEST_WAKING_NS = 500_000  # up to 0.3 ms was measured between threads of PyTorch
 _FEWEST_SAMPLES = 10
 _MISSED_SAMPLES = 5
@@ -103,7 +108,7 @@ class Waits(NamedTuple):
         end_ns: Shape (n,), int64.
         thread: Shape (n,), int64, rows of the thread table.
         name: Shape (n,), int64, the waiting function, numbers of strings; NO_NAME if only the time
-            off the CPU is recorded.
+            off the CPU is recorded, GIL or PREEMPTED if that is the reason.
     """
 
     start_ns: I64
@@ -117,8 +122,8 @@ class Waits(NamedTuple):
 
     def could_be_input(self, trace: Trace) -> BoolArray:
         """Return which of them may be waits for input data."""
-        could_be = np.ones(len(self.name), np.bool_)
-        named_ones = self.name != NO_NAME
+        could_be: BoolArray = self.name >= NO_NAME
+        named_ones = self.name >= 0
         codes, distinct = number_texts(self.name[named_ones], len(trace.strings))
         texts = trace.strings.texts(distinct.tolist())
         never = np.array([wait_kind(text) == WaitKind.NOT_FOR_INPUT for text in texts], np.bool_)
@@ -131,12 +136,14 @@ def thread_waits(trace: Trace) -> Waits:
     """Return when launching threads waited, whatever else their process did."""
     calls, called = _waiting_calls(trace, "os_call", None)
     frames, framed = _waiting_calls(trace, "python_frame", _BUILT_IN)
-    absent = _off_processor(trace)
+    locked = _for_gil(trace)
+    absent, reason = _off_processor(trace)
     unseen = _between_samples(trace)
-    sources = [calls, frames, absent, unseen]
+    # The functions that wait for the GIL are the interpreter's own, whatever they are called.
+    sources = [locked, calls, frames, absent, unseen]
     every = joined(sources)
-    unnamed = np.full(len(absent.thread) + len(unseen.thread), NO_NAME, np.int64)
-    name = np.concatenate((called, framed, unnamed))
+    alike = np.full(len(locked.thread), GIL), np.full(len(unseen.thread), NO_NAME)
+    name = np.concatenate((alike[0], called, framed, reason, alike[1])).astype(np.int64)
     level = np.repeat(np.arange(len(sources)), [len(source.thread) for source in sources])
     kept = np.flatnonzero(every.end_ns - every.start_ns >= SHORTEST_WAIT_NS)
     parts = [Waits(*(np.zeros(0, np.int64) for _ in Waits._fields))]
@@ -213,17 +220,33 @@ def _waiting_calls(trace: Trace, table: str, kind: int | None) -> tuple[ThreadTi
     return named(trace, table, waits, kind)
 
 
-def _off_processor(trace: Trace) -> ThreadTimes:
-    """Return when launching threads were off the CPU."""
-    if not _recorded(trace, "sched_event"):
+def _for_gil(trace: Trace) -> ThreadTimes:
+    """Return when launching threads waited for the GIL."""
+    if not _recorded(trace, "gil_span"):
         return joined([])
-    columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in")
+    columns = trace.columns("gil_span", "start_ns", "end_ns", "thread_id", "state")
+    rows = _of_launching(trace, "gil_span")
+    rows = rows[columns["state"].values[rows] == _WAITING]
+    start, end, thread = (columns[key].values[rows] for key in ("start_ns", "end_ns", "thread_id"))
+    return ThreadTimes(start, np.maximum(start, end), thread.astype(np.int64))
+
+
+def _off_processor(trace: Trace) -> tuple[ThreadTimes, I64]:
+    """Return when launching threads were off the CPU, and PREEMPTED or NO_NAME for each time."""
+    if not _recorded(trace, "sched_event"):
+        return joined([]), np.zeros(0, np.int64)
+    columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in", "state")
     known = _of_launching(trace, "sched_event")
-    time, thread, runs = (column.values[known] for column in columns.values())
+    time, thread, runs = (
+        columns[key].values[known] for key in ("time_ns", "thread_id", "is_sched_in")
+    )
+    state = columns["state"].filled(-1)[known]
     order = np.lexsort((time, thread))
     time, thread, runs = time[order], thread[order].astype(np.int64), runs[order]
     left = np.flatnonzero(~runs[:-1] & runs[1:] & (thread[:-1] == thread[1:]))
-    return ThreadTimes(time[left], time[left + 1], thread[left])
+    # What is off the CPU while it could run has not stopped by itself.
+    reason = np.where(state[order[left]] == _RUNNING, PREEMPTED, NO_NAME)
+    return ThreadTimes(time[left], time[left + 1], thread[left]), reason.astype(np.int64)
 
 
 def _between_samples(trace: Trace) -> ThreadTimes:

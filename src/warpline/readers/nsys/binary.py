@@ -62,7 +62,7 @@ _MAX_DEPTH = 8
 _MOST_PER_BYTE, _MOST_BESIDE = 16, 1024
 
 
-def _parts(content: bytes) -> list[tuple[int, bytes]]:
+def parts_of(content: bytes) -> list[tuple[int, bytes]]:
     """Return the schema id and the bytes of each payload; none if their offsets are invalid."""
     if len(content) < _COUNT.size:
         return []
@@ -114,7 +114,7 @@ class Decoder:
 
     def decode(self, content: bytes, domain: int) -> list[Pair]:
         """Return the pairs of one `binaryData` of an event of a domain."""
-        parts = _parts(content)
+        parts = parts_of(content)
         if not parts or any((domain, schema) not in self.schemas for schema, _ in parts):
             return [(NO_KEY, content.hex())]
         try:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warpline.frozen import frozen, made
+from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I32, BoolArray, repeated, taken
 from warpline.ops.group import factorize_rows
 from warpline.readers.nsys.database import Kind
@@ -21,7 +22,7 @@ from warpline.readers.nsys.names import NO_NAME, Names
 from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.schema import Column
 from warpline.trace.backtraces import Backtraces
-from warpline.trace.column import ColumnData, make_column
+from warpline.trace.column import ColumnData, make_column, null_column
 from warpline.trace.source import ROWS_PER_BLOCK
 
 CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
@@ -30,6 +31,8 @@ CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
     "SAMPLING_CALLCHAINS",
 )
 _NATIVE, _KERNEL = 1, 2  # of schema.labels.CODE_KINDS
+
+_PERIOD = lazy_pattern(r"[1-9][0-9]{0,9}")
 
 T = TypeVar("T", bound=np.generic)
 
@@ -137,6 +140,15 @@ def constant(value: int) -> Field:
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
         return make_column(spec, np.full(len(table), value))
+
+    return Field(load)
+
+
+def constant_text(text: bytes) -> Field:
+    """Return the same text in every row."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        return make_column(spec, np.full(len(table), reading.names.pool.intern(text), np.int32))
 
     return Field(load)
 
@@ -288,6 +300,26 @@ def code_kind(source: str) -> Field:
         return make_column(spec, np.where(table.ints(source).filled(0) != 0, _KERNEL, _NATIVE))
 
     return Field(load, {source: Kind.INT64})
+
+
+def sampling_period() -> Field:
+    """Return the CPU time that samples stand for, null unless the recording says it.
+
+    It does if they were taken by the software clock, whose period is in ns.
+    """
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        noted = SourceTable.facts(reading.export, "META_DATA_CAPTURE", texts=["name", "value"])
+        names, values = noted.strings("name"), noted.strings("value")
+        options = {name: value or "" for name, value in zip(names, values, strict=True)}
+        period = options.get("LINUX_PERF_OPTIONS:SAMPLING_PERIOD", "")
+        if options.get("LINUX_PERF_OPTIONS:CPU_IP_TRIGGER_TYPE") != "Software":
+            return null_column(spec, len(table))
+        if not _PERIOD.fullmatch(period):
+            return null_column(spec, len(table))
+        return make_column(spec, np.full(len(table), int(period)))
+
+    return Field(load)
 
 
 def sampled_at() -> Field:

@@ -30,6 +30,20 @@ NO_ID = 0xFFFF_FFFF  # CUPTI's "not applicable" for streams and events
 # The column and value of the one kind of row in OSRT_API that is no call: tracing began.
 OS_TRACE_BEGAN = ("eventClass", 31)
 
+# Tables of library calls -> the library, and the column of the function's name.
+LIBRARY_TABLES: Mapping[str, tuple[bytes, str]] = {
+    "CUBLAS_EVENTS": (b"cuBLAS", "nameId"),
+    "CUDNN_EVENTS": (b"cuDNN", "nameId"),
+    **{
+        f"MPI_{kind}_EVENTS": (b"MPI", "textId")
+        for kind in ("COLLECTIVES", "OTHER", "P2P", "START_WAIT")
+    },
+    **{
+        f"OPENMP_EVENT_KIND_{kind}": (b"OpenMP", "nameId")
+        for kind in ("MUTEX_WAIT", "PARALLEL", "SYNC_REGION_WAIT", "TASK", "WORKSHARE")
+    },
+}
+
 CPU_FAULTS, GPU_FAULTS = "CUDA_UM_CPU_PAGE_FAULT_EVENTS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS"
 
 # Source columns that hold globalTids or globalPids. A null in them is the thread or process 0,
@@ -41,6 +55,7 @@ THREAD_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "CUDA_GRAPH_NODE_EVENTS": ("globalTid",),
     "CUDA_GRAPH_EVENTS": ("globalTid",),
     CPU_FAULTS: ("globalPid",),
+    **dict.fromkeys(LIBRARY_TABLES, ("globalTid",)),
 }
 OPTIONAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "NVTX_EVENTS": ("endGlobalTid",),

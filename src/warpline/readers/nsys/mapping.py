@@ -25,6 +25,7 @@ from warpline.readers.nsys.fields import (
     code_kind,
     coded_number,
     constant,
+    constant_text,
     flag,
     inline,
     label,
@@ -41,10 +42,17 @@ from warpline.readers.nsys.fields import (
     process,
     required,
     sampled_at,
+    sampling_period,
     stack,
     thread,
 )
-from warpline.readers.nsys.identity import CPU_FAULTS, GPU_FAULTS, NO_ID, OS_TRACE_BEGAN
+from warpline.readers.nsys.identity import (
+    CPU_FAULTS,
+    GPU_FAULTS,
+    LIBRARY_TABLES,
+    NO_ID,
+    OS_TRACE_BEGAN,
+)
 from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.readers.nsys.waits import SYNC, host_wait_rows, stream_wait_rows, wait_kind
 
@@ -304,6 +312,15 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
             _rows_without("OSRT_API", *OS_TRACE_BEGAN),
         ),
     ),
+    "library_call": tuple(
+        Mapped(
+            "library_call",
+            source,
+            {**_CALL, "library_id": constant_text(library), "name_id": name(column)},
+            _rows_with(source, "end"),  # MPI calls that never returned have no end
+        )
+        for source, (library, column) in LIBRARY_TABLES.items()
+    ),
     "cpu_sample": (
         Mapped(
             "cpu_sample",
@@ -314,6 +331,7 @@ MAPPING: Mapping[str, tuple[Mapped, ...]] = {
                 "cpu": number("cpu"),
                 "state": label("threadState"),
                 "cycles": number("cpuCycles"),
+                "period_ns": sampling_period(),
                 "stack_id": stack("id", SAMPLE_CHAINS),
             },
         ),

@@ -27,6 +27,7 @@ _CALL_COST_NS = Estimate(1_000, 2_000, 4_500)
 META_TABLES = ("META_DATA_EXPORT", "EXPORT_META_DATA")
 NEWEST_SCHEMA = (3, 25)
 
+_PYTHON_SAMPLES = "PYTHON_BACKTRACE_SAMPLING_OPTIONS:COLLECT_SAMPLES"
 _SYSTEM = "TARGET_INFO_SYSTEM_ENV"
 _SOFTWARE = {
     "driver": "NvDriverVersion",
@@ -88,11 +89,13 @@ class Facts:
         captured: Kinds of events selected for recording: ``Cuda``, ``NvtxEvents``,
             ``OSRuntime``...; None if the export does not state them.
         is_lazy: Whether the export omits tables without rows.
+        samples_python: Whether Python stacks were sampled.
     """
 
     meta: TraceMeta
     captured: frozenset[str] | None
     is_lazy: bool
+    samples_python: bool
 
 
 def read_facts(export: Export, declared: Declared) -> Facts:
@@ -127,7 +130,8 @@ def read_facts(export: Export, declared: Declared) -> Facts:
     )
     kinds = captured.get("CAPTURE_EVENT_TYPE")
     is_lazy = _first(exported, "EXPORT_LAZY") != "false"
-    return Facts(meta, None if kinds is None else frozenset(kinds), is_lazy)
+    samples_python = _first(captured, _PYTHON_SAMPLES) == "true"
+    return Facts(meta, None if kinds is None else frozenset(kinds), is_lazy, samples_python)
 
 
 def unread_tables(export: Export, mapped: Iterable[str]) -> dict[str, int]:

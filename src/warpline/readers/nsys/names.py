@@ -47,6 +47,10 @@ class Names:
         """Return the text of one StringIds id."""
         return self.pool.text(self._rows[key] if key in self._rows else self._add(key))
 
+    def holds(self, text: bytes) -> bool:
+        """Return whether a text, or one that contains it, is in StringIds."""
+        return text in self._table[2].blob.tobytes()
+
     def _add(self, key: int) -> int:
         ids, order, texts = self._table
         place = int(np.searchsorted(ids, key))

@@ -29,6 +29,7 @@ from warpline.readers.nsys.meta import FORMAT, read_facts, unread_tables
 from warpline.readers.nsys.metrics import Metrics
 from warpline.readers.nsys.names import Names
 from warpline.readers.nsys.payload import Payloads
+from warpline.readers.nsys.python_events import GilSpans, PythonSamples
 from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, mark_fields, range_fields
 from warpline.schema import TABLES, TableSpec
 from warpline.trace.backtraces import Backtraces, FrameRows
@@ -52,7 +53,12 @@ _CAPTURED: Mapping[str, tuple[str, ...]] = {
     "OSRuntime": ("os_call",),
 }
 
+# Tables that are recorded if NVTX_EVENTS has a domain of nsys's own.
+_PYTHON = ("python_sample", "gil_span")
 
+_NO_STACKS = (
+    "the export omits Python stacks. To include them, export the report with --include-blobs=true."
+)
 _NO_PAYLOADS = (
     "the export omits NVTX payloads, and with them NCCL message sizes and communicators. "
     "To include them, export the report with --include-blobs=true."
@@ -61,7 +67,7 @@ _NO_PAYLOADS = (
 # Table of the trace -> its source tables in the export.
 SOURCES: Mapping[str, tuple[str, ...]] = {
     **{table: tuple(mapped.source for mapped in parts) for table, parts in MAPPING.items()},
-    **dict.fromkeys(_CAPTURED["NvtxEvents"], (EVENTS,)),
+    **dict.fromkeys((*_CAPTURED["NvtxEvents"], *_PYTHON), (EVENTS,)),
     "stack": CHAIN_TABLES,
     "graph_launch": (*(part.source for part in MAPPING["graph_launch"]), *NODE_TABLES),
 }
@@ -111,6 +117,13 @@ class NsysSource:
         span = self._facts.meta.span_ns
         self._events = NvtxEvents(self._export, None if span is None else span[1])
         self._payloads = Payloads(self._export, self._events, names)
+        self._python = PythonSamples(
+            self._reading,
+            self._events,
+            len(FRAME_ROWS),
+            was_wanted=self._facts.samples_python and self._export.has(EVENTS),
+        )
+        self._gil = GilSpans(self._reading, self._events)
         self._parts = self._make_parts()
 
     @classmethod
@@ -206,6 +219,7 @@ class NsysSource:
         parts["range"] = (MappedPart(reading, ranges),)
         parts["mark"] = (MappedPart(reading, marks),)
         parts["range_payload"] = (self._payloads,)
+        parts["python_sample"], parts["gil_span"] = (self._python,), (self._gil,)
         parts["stack"], parts["frame"] = (self._backtraces.stack,), (self._backtraces.frame,)
         parts["collective"] = (Collectives(reading, events, self._payloads),)
         return parts
@@ -225,16 +239,20 @@ class NsysSource:
             }
             chain, position = table.ints("id").filled(0), table.ints("stackDepth").filled(0)
             frame_rows.append(FrameRows(chain, position, columns))
-        return frame_rows
+        return [*frame_rows, self._python.frame_rows()]
 
     @cached_property
     def _recorded(self) -> list[str]:
-        recorded = {table for table in SOURCES if self._is_recorded(table)}
+        recorded = {table for table in SOURCES if self._is_recorded(table)} - {*_PYTHON}
         if self._generic.has_samples:
             recorded.add("counter")
         recorded |= {*self._dimensions.tables()} - {"metric"}
         if "counter" in recorded:
             recorded.add("metric")
+        if self._python.is_recorded:
+            recorded |= {"python_sample", "stack"}
+        if self._gil.is_recorded:
+            recorded.add("gil_span")
         if "stack" in recorded:
             recorded.add("frame")
         return [table for table in TABLES if table in recorded]
@@ -271,7 +289,8 @@ class NsysSource:
     @cached_property
     def _payload_hint(self) -> list[str]:
         with suppress(CorruptTraceError):
-            return [_NO_PAYLOADS] if self._payloads.are_left_out else []
+            hints = [_NO_PAYLOADS] if self._payloads.are_left_out else []
+            return [*hints, _NO_STACKS] if self._python.are_stacks_left_out else hints
         return []
 
     def _damaged(self) -> dict[str, str]:

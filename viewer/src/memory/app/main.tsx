@@ -3,8 +3,9 @@
 import { effect } from "@preact/signals";
 import { render } from "preact";
 import { startTheme } from "../../base/theme-switch";
+import { blocksOf } from "../../data/page-blocks";
 import { readHead } from "../data/document";
-import { blocksOf, Store } from "../data/store";
+import { Store } from "../data/store";
 import { parseAddress } from "../views/address";
 import { onKey } from "../views/keys";
 import { Model } from "../views/model";

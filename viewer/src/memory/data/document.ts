@@ -1,20 +1,12 @@
 /** The data of the page of memory: `src/warpline/viewer/memory_report.py` writes them. */
 
-import type { ColumnSpec } from "../../data/head";
+import type { Part } from "../../data/page-blocks";
 
 /** What a block can be named after. */
 export const BYS = ["kind", "module", "line", "operator"] as const;
 export type By = (typeof BYS)[number];
 
 export const BY_TITLES: Readonly<Record<By, string>> = { kind: "Kind", module: "Module", line: "Line", operator: "Operator" };
-
-/** Columns of one length in a block of the page. */
-export interface Part {
-  readonly block: number;
-  readonly offset: number;
-  readonly count: number;
-  readonly columns: readonly ColumnSpec[];
-}
 
 export interface Peak {
   /** The state after the allocation that reached it. */

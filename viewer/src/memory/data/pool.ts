@@ -1,12 +1,9 @@
 /** The memory of one process in one place: its states and blocks, decoded. */
 
-import { decodeColumn } from "../../data/columns";
-import type { By, Part, PoolSpec, Texts } from "./document";
+import { columnOf as column, type PageBlocks } from "../../data/page-blocks";
+import type { By, PoolSpec, Texts } from "./document";
 
 type Numbers = Float64Array;
-
-/** Resolves to the bytes of a block of the page. */
-export type Load = (block: number) => Promise<Uint8Array>;
 
 export interface Blocks {
   /** The first state in which each is in use, and the first one in which it is not. */
@@ -29,9 +26,9 @@ export interface Pool {
   readonly reserved: Numbers | null;
 }
 
-export async function loadPool(spec: PoolSpec, load: Load): Promise<Pool> {
-  const [states, reserved, rest, blocks] = await Promise.all([spec.states, spec.reserved, spec.rest, spec.blocks].map((part) => decoded(part, load)));
-  const texts = JSON.parse(new TextDecoder().decode(await load(spec.texts_block))) as Texts;
+export async function loadPool(spec: PoolSpec, page: PageBlocks): Promise<Pool> {
+  const [states, reserved, rest, blocks] = await Promise.all([spec.states, spec.reserved, spec.rest, spec.blocks].map((part) => page.columns(part)));
+  const texts = (await page.json(spec.texts_block)) as Texts;
   const time = column(states, "time");
   const [start, length] = [column(blocks, "start"), column(blocks, "length")];
   const own: Blocks = {
@@ -72,23 +69,4 @@ export function inSteps(state: Numbers, value: Numbers, count: number): Numbers 
   const found = new Float64Array(count);
   for (let at = 0; at < state.length; at++) found.fill(value[at] as number, state[at] as number, state[at + 1] ?? count);
   return found;
-}
-
-type Decoded = Readonly<Record<string, Numbers>>;
-
-async function decoded(part: Part, load: Load): Promise<Decoded> {
-  const bytes = await load(part.block);
-  let offset = part.offset;
-  const found: Record<string, Numbers> = {};
-  for (const spec of part.columns) {
-    found[spec.name] = decodeColumn(bytes, offset, part.count, spec);
-    offset += part.count * spec.planes;
-  }
-  return found;
-}
-
-function column(found: Decoded | undefined, name: string): Numbers {
-  const values = found?.[name];
-  if (!values) throw new Error(`Column ${name} is missing. Create the report again.`);
-  return values;
 }

@@ -1,0 +1,120 @@
+"""thread_states: how long each thread ran, waited for a CPU, and was blocked on what."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpline.derived.host.blocking import REASON_TEXTS, Reason
+from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns, thread_keys
+from warpline.derived.host.states import State, thread_lives
+from warpline.derived.host.states import thread_states as states_of
+from warpline.derived.texts import dimension_texts, labelled
+from warpline.ops.arrays import I64
+from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
+from warpline.trace import Trace
+from warpline.units import Unit
+
+NAME = "thread_states"
+TITLE = "States of CPU threads"
+_SOURCES = ("samples, calls", "context switches")
+_REASONS = {
+    Reason.GIL: ("gil", "GIL"),
+    Reason.CUDA: ("cuda", "CUDA"),
+    Reason.LOCK: ("lock", "Lock"),
+    Reason.SLEEP: ("sleep", "Sleep"),
+    Reason.IO: ("io", "I/O"),
+    Reason.JOIN: ("join", "Join"),
+    Reason.PAGE_FAULT: ("page_fault", "Page Fault"),
+    Reason.OTHER_CALL: ("other_call", "Other Call"),
+    Reason.UNKNOWN: ("unknown", "Unknown"),
+}
+FIELDS = (
+    *THREAD_FIELDS,
+    Field("process", Unit.NONE, "Name of the process.", "Process", is_detail=True),
+    Field("recorded_ns", Unit.NS, "Time in which the thread was recorded.", "Recorded (ns)"),
+    Field("running_ratio", Unit.RATIO, "Share of it on a CPU.", "Running (%)", 100.0, 1),
+    Field("running_ns", Unit.NS, "Time on a CPU.", "Running (ns)"),
+    Field(
+        "runnable_ns",
+        Unit.NS,
+        "Time off the CPU although it could run.",
+        "Runnable (ns)",
+        is_optional=True,
+    ),
+    Field("blocked_ns", Unit.NS, "Time blocked.", "Blocked (ns)"),
+    *(
+        Field(
+            f"{name}_ns",
+            Unit.NS,
+            f"Part of it blocked on: {REASON_TEXTS[reason]}.",
+            f"{heading} (ns)",
+            is_optional=True,
+        )
+        for reason, (name, heading) in _REASONS.items()
+    ),
+    Field(
+        "not_recorded_ns", Unit.NS, "Time of unknown state.", "Not Recorded (ns)", is_optional=True
+    ),
+    Field("source", Unit.NONE, "What the states are from.", "Source"),
+)
+
+
+@analysis(
+    name=NAME,
+    title=TITLE,
+    fields=FIELDS,
+    needs=("sched_event", "cpu_sample", "python_sample", "gil_span", "os_call"),
+    missing_hint="profile with --cpuctxsw=process-tree --sample=process-tree",
+)
+def thread_states(trace: Trace, arguments: Arguments) -> Result:
+    """How long each thread ran, could run, and was blocked on what.
+
+    What it measures: The time of each thread on a CPU (running), off the CPU although it could run
+        (runnable), and blocked, by what it was blocked on. The parts sum to its recorded time.
+    Why it matters: A launching thread that is blocked leaves the GPU idle. Runnable time means
+        that there are too few cores, or that other programs use them.
+    How it is computed: From context switches, where the thread has any. Otherwise from CPU samples
+        (blocked: more than five periods without a sample), Python samples, the GIL, and OS calls
+        that wait. A blocked thread is blocked on the GIL, else on the CUDA API call, else on
+        the OS call that it is in, else on what the functions of its stack say. A thread is
+        recorded from its first to its last event.
+    Limits: Without context switches, times are as exact as samples are frequent, and runnable time
+        counts as blocked. Exports of nsys may not say why a thread stopped: unknown then includes
+        runnable time. A thread that spins on a lock or in a CUDA synchronization runs. See
+        offcpu_sum:threads for the lines in which each thread was blocked.
+    Source: Warpline; nsys shows the same states in its timeline.
+    """
+    states, lives = states_of(trace), thread_lives(trace)
+    place = np.searchsorted(lives.thread_id, states.thread_id)
+    length = states.end_ns - states.start_ns
+    by_state, by_reason = (
+        np.zeros((len(lives.thread_id), len(kind)), np.int64) for kind in (State, Reason)
+    )
+    np.add.at(by_state, (place, states.state), length)
+    np.add.at(by_reason, (place, states.reason), length)
+    order = np.lexsort((*thread_keys(trace, lives.thread_id), -by_state[:, State.RUNNING]))
+    thread, recorded = lives.thread_id[order], (lives.end_ns - lives.start_ns)[order]
+    of_state, of_reason = by_state[order], by_reason[order]
+    running = of_state[:, State.RUNNING]
+    processes = trace.columns("thread", "process_id")["process_id"].values
+    names = trace.columns("process", "name_id")["name_id"]
+    values: dict[str, Values] = {
+        **thread_columns(trace, thread),
+        "process": dimension_texts(trace.strings, names, processes[thread]),
+        "recorded_ns": Numbers(recorded),
+        "running_ratio": Numbers(running / np.maximum(recorded, 1), recorded > 0),
+        "running_ns": Numbers(running),
+        "runnable_ns": _if_any(of_state[:, State.RUNNABLE]),
+        "blocked_ns": Numbers(of_state[:, State.BLOCKED]),
+        **{f"{name}_ns": _if_any(of_reason[:, reason]) for reason, (name, _) in _REASONS.items()},
+        "not_recorded_ns": _if_any(of_state[:, State.NOT_RECORDED]),
+        "source": labelled(lives.is_switched[order].astype(np.int64), _SOURCES),
+    }
+    return Result(
+        ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("thread_name", "pid", "tid")
+    )
+
+
+def _if_any(values: I64) -> Numbers:
+    """Return a column that is omitted if all of it is 0."""
+    return Numbers(values, np.full(len(values), bool(values.any())))

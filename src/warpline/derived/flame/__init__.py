@@ -1,0 +1,1 @@
+"""Flame graphs: what stacks are weighted by, their tree, and sums by function."""

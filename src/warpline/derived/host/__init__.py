@@ -1,0 +1,1 @@
+"""What CPU threads did and waited for: states, samples, and the functions and lines of stacks."""

@@ -1,0 +1,107 @@
+"""Blocked times summed by what threads were blocked on, and in which line of the program."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.derived import derived
+from warpline.derived.host.blocking import REASON_TEXTS, Reason
+from warpline.derived.host.lines import NO_FRAME, leaf_places, place_texts
+from warpline.derived.host.sample_rows import thread_keys
+from warpline.derived.host.states import State, thread_states
+from warpline.derived.texts import labelled
+from warpline.ops.arrays import I64
+from warpline.ops.group import distinct_values, factorize_rows, group_stats
+from warpline.result import Numbers, Texts, Values
+from warpline.trace import Trace
+
+NO_THREAD = -1
+
+
+class BlockedTimes(NamedTuple):
+    """Sums of blocked times, largest total first.
+
+    Attributes:
+        thread: Shape (n,), int64, rows of the thread table; NO_THREAD if not asked for.
+        reason: Shape (n,), int64, of Reason.
+        function: Shape (n,), int64, positions in `functions`; -1 for unknown.
+        functions: Functions in which threads were blocked.
+        line: Shape (n,), int64, rows of `frame`; NO_FRAME for unknown.
+        total_ns: Shape (n,), int64.
+        times: Shape (n,), int64, how often.
+        longest_ns: Shape (n,), int64.
+        n_threads: Shape (n,), int64, how many threads.
+    """
+
+    thread: I64
+    reason: I64
+    function: I64
+    functions: tuple[str, ...]
+    line: I64
+    total_ns: I64
+    times: I64
+    longest_ns: I64
+    n_threads: I64
+
+
+@derived
+def blocked_times(trace: Trace, *, by_thread: bool) -> BlockedTimes:
+    """Return the sums of blocked times by reason, function and line of the program.
+
+    Args:
+        trace: The trace.
+        by_thread: Whether each thread has rows of its own.
+    """
+    states = thread_states(trace)
+    rows = np.flatnonzero(states.state == State.BLOCKED)
+    thread = states.thread_id[rows].astype(np.int64)
+    frame = leaf_places(trace, states.stack_id[rows]).frame.astype(np.int64)
+    of_thread = thread if by_thread else np.full(len(rows), NO_THREAD)
+    reason, name = states.reason[rows].astype(np.int64), states.name[rows].astype(np.int64)
+    groups = factorize_rows(of_thread, reason, name, frame)
+    length = states.end_ns[rows] - states.start_ns[rows]
+    stats = group_stats(groups.codes, length, groups.n_groups)
+    pairs = factorize_rows(groups.codes, thread)
+    n_threads = np.bincount(groups.codes[pairs.first], minlength=groups.n_groups)
+    first = groups.first
+    texts = _ranks([states.names[each] if each >= 0 else "" for each in name[first].tolist()])
+    lines = _ranks(place_texts(trace, frame[first]))
+    by_thread_ids = thread_keys(trace, of_thread[first])
+    order = np.lexsort((*by_thread_ids, lines, texts, reason[first], -stats.sum))
+    first = first[order]
+    return BlockedTimes(
+        of_thread[first],
+        reason[first],
+        name[first],
+        states.names,
+        frame[first],
+        stats.sum[order],
+        stats.count[order],
+        stats.max[order],
+        n_threads[order].astype(np.int64),
+    )
+
+
+def _ranks(texts: list[str]) -> I64:
+    """Return the rank of each text among all."""
+    ranks = {text: rank for rank, text in enumerate(sorted(set(texts)))}
+    return np.array([ranks[text] for text in texts], np.int64)
+
+
+def blocked_columns(trace: Trace, times: BlockedTimes) -> dict[str, Values]:
+    """Return the columns `reason`, `function`, `line`, `count`, `total_ns`, `mean_ns`, `max_ns`."""
+    texts = [REASON_TEXTS[reason] for reason in Reason]
+    distinct = distinct_values(times.line)
+    at = np.searchsorted(distinct, times.line)
+    lines = place_texts(trace, distinct)
+    return {
+        "reason": labelled(times.reason, texts),
+        "function": Texts(times.function.astype(np.int32), times.functions),
+        "line": Texts(np.where(times.line == NO_FRAME, -1, at).astype(np.int32), lines),
+        "count": Numbers(times.times),
+        "total_ns": Numbers(times.total_ns),
+        "mean_ns": Numbers(times.total_ns / np.maximum(times.times, 1)),
+        "max_ns": Numbers(times.longest_ns),
+    }

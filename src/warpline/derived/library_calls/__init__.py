@@ -1,0 +1,1 @@
+"""Calls of libraries: what they launched, and the arguments of GEMMs."""
