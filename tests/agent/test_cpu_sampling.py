@@ -20,6 +20,7 @@ from warpline.capture.session.preload import LOADER
 from warpline.capture.session.session import create_session
 
 BUDGET_MS = 800
+WITHOUT_PERF = Path(hot_programs.__file__).with_name("without_perf.py")
 
 # Samples of a program's run, and the counts of its recording.
 Sample = Callable[..., tuple[list[Sampled], Finished]]
@@ -102,8 +103,9 @@ def test_python_frames_stand_among_native_ones(sample: Sample, tmp_path: Path) -
 
 
 def test_an_extension_stands_over_the_line_that_calls_it(sample: Sample, tmp_path: Path) -> None:
-    samples, _ = sample(sys.executable, hot_programs.python_program(tmp_path), BUDGET_MS, "compress",
-                        python=True)
+    samples, _ = sample(
+        sys.executable, hot_programs.python_program(tmp_path), BUDGET_MS, "compress", python=True
+    )
     inner = [each for each in samples if "compress" in each.functions]
     assert used_ms(inner) > 0.7 * BUDGET_MS
     native = [each for each in inner if each.frames[0].line < 0]
@@ -116,9 +118,13 @@ def test_a_coroutine_on_a_stack_of_its_own_is_walked(sample: Sample, hot: Path) 
     assert all("coroutine" in each.functions for each in samples if "caller" in each.functions)
 
 
-def test_a_thread_that_blocks_all_signals_has_time_without_stacks(sample: Sample, hot: Path) -> None:
+def test_a_thread_that_blocks_all_signals_has_time_without_stacks(
+    sample: Sample, hot: Path
+) -> None:
     samples, _ = sample(hot, BUDGET_MS, "blocked")
-    assert 0.8 * BUDGET_MS < used_ms([each for each in samples if not each.frames]) < 1.1 * BUDGET_MS
+    assert (
+        0.8 * BUDGET_MS < used_ms([each for each in samples if not each.frames]) < 1.1 * BUDGET_MS
+    )
 
 
 def test_a_program_keeps_a_handler_of_its_own(sample: Sample, hot: Path) -> None:
@@ -134,3 +140,23 @@ def test_a_program_that_resets_all_signals_lives_on(sample: Sample, hot: Path) -
 def test_threads_and_forks_that_come_and_go(sample: Sample, hot: Path) -> None:
     samples, _ = sample(hot, 200, "work", "many", "work")
     hot_programs.check_shares(samples, hot_programs.SHARES)
+
+
+def test_without_perf_the_launcher_says_so_and_samples_within(
+    agent: Path, hot: Path, tmp_path: Path
+) -> None:
+    if not agent.with_name(LOADER).exists():
+        pytest.skip(f"{LOADER} is not built")
+    output = tmp_path / "run.warpline"
+    profile = [sys.executable, "-m", "warpline", "profile", "-t", "none", "-s", "process-tree"]
+    words = [sys.executable, WITHOUT_PERF, *profile, "-o", output, hot, BUDGET_MS, "work", "fork"]
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (3, "worked\n")
+    said = [line for line in done.stderr.splitlines() if "timers" in line]
+    assert len(said) == 1
+    assert "perf events are forbidden here: CPU samples come from timers in the program" in said[0]
+    trace = warpline.open(output)
+    hot_programs.check_shares(hot_programs.samples_of(trace), hot_programs.SHARES)
+    assert not trace.has("sched_event")

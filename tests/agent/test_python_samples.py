@@ -96,7 +96,7 @@ def sleeping(trace: Trace) -> tuple[int, int]:
     raise AssertionError("no sample of the thread that waits")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", VERSIONS[:-1])  # 3.15 is refused
 def test_functions_lines_and_threads_are_those_of_the_program(record, tmp_path, version):
     trace = record(interpreter(version), PROGRAM, tmp_path / "result", trace="python-gil")
     found = shares(trace, 0)

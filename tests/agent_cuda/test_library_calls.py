@@ -151,6 +151,23 @@ def test_a_runtime_of_openmp_tells_of_its_regions(profile: Profile) -> None:
     assert calls["return_value"].null_count() == 5
 
 
+IN_PROCESS = """
+import ctypes, sys, warpline
+library = ctypes.CDLL(sys.argv[1])
+handle = ctypes.c_void_p()
+with warpline.profile(sys.argv[2], trace="nvtx,cublas"):
+    assert library.cublasCreate_v2(ctypes.byref(handle)) == 0
+assert library.cublasCallBack(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None), None) == 0
+"""
+
+
+def test_from_within_a_program(tmp_path: Path, built: Path) -> None:
+    output = tmp_path / "run.warpline"
+    command = [sys.executable, "-c", IN_PROCESS, built / "libcublas.so.12", output]
+    subprocess.run(command, check=True, timeout=60)
+    assert names(warpline.open(output)) == {"cublasCreate_v2": 1}
+
+
 def test_the_users_own_openmp_tool_is_the_first(tmp_path: Path) -> None:
     made = raw_logs.make_session(tmp_path / "run.raw", AgentConfig(collect=("openmp",)))
     variables = made.variables(Path("/agent.so"), {"OMP_TOOL_LIBRARIES": "/own.so"})

@@ -43,7 +43,7 @@ def counted(**changes: object) -> Counters:
 
 def test_each_reason_is_told_before_those_that_follow_from_it():
     lost = Ending(unrecorded={7: "worker"})
-    assert why("-t osrt -c nvtx -p x").startswith("-t osrt selects no supported API")
+    assert why("-t vulkan -c nvtx -p x").startswith("-t vulkan selects no supported API")
     assert why("", replace(NOTHING, agent_errors=1, first_error="no room")).endswith("no room")
     assert why("", counted(out_of_space=True)) == "the disk was full"
     assert why("-y 9", ending=lost).startswith("the program ended after 5.0 s, before --delay")
@@ -64,6 +64,9 @@ def test_each_reason_is_told_before_those_that_follow_from_it():
     assert why("-t cuda --steps 1 --every 5", counted()) == "no process called CUDA"
     used = replace(NOTHING, attached=1, cuda_bound=1)
     assert why("", used).startswith("CUDA was loaded, but not called")
+    assert why("-t osrt") == "the agent could not be loaded"
+    silent = why("-t cuda,osrt --osrt-threshold 5000000", replace(NOTHING, attached=1))
+    assert silent == "no call of the C library took 5,000,000 ns while recording was on"
     told = "the program never called cudaProfilerStart"
     assert why("-c cudaProfilerApi", used) == told
 
@@ -82,7 +85,7 @@ def test_lost_children_are_counted():
         (["-c", "nvtx", "-p", "r@elsewhere"], "in domain 'elsewhere'"),
         (["--nvtx-domain-include", "other"], "--nvtx-domain-include other excluded all events"),
         (["-y", "30"], "before --delay 30 elapsed"),
-        (["-t", "osrt"], "-t osrt selects no supported API"),
+        (["-t", "vulkan"], "-t vulkan selects no supported API"),
     ],
 )
 def test_a_program_with_ranges(tmp_path, words, expected):

@@ -10,7 +10,9 @@ from warpline.capture.flags import capabilities, parsing
 from warpline.capture.flags.declarations import EXPORT_TYPES, FLAGS, GRAMMAR
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.settings import CaptureSettings
+from warpline.capture.session.agent_config import OsCallsConfig
 from warpline.capture.session.control import RangeMode
+from warpline.capture.session.preload import SHIM
 from warpline.errors import UsageError
 
 HINT = GRAMMAR.hint
@@ -26,7 +28,6 @@ PASTED = {
     " --capture-range=cudaProfilerApi --stop-on-range-end=true --cudabacktrace=true -x true"
     " python main.py": [
         "-s is not supported",
-        "-t osrt,cudnn,cublas is not recorded",
     ],
     "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],
     "-t nvtx -snone -b none --cuda-memory-usage=false --nic-metrics 0 ./a.out": [],
@@ -111,7 +112,7 @@ def test_flags_end_where_the_program_begins():
         (
             "-t python ls",
             "-t: unknown API 'python'",
-            "use cuda or nvtx",
+            f"use {', '.join(capabilities.COLLECTED)}",
         ),
         ("-t , ls", "-t requires a value", "use -t cuda,nvtx"),
         ("-y x ls", "-y x: expected a number of seconds", HINT),
@@ -296,8 +297,8 @@ def test_every_flag_has_one_meaning():
 
 def test_what_is_collected_is_known_in_one_place():
     assert not set(capabilities.COLLECTED) & set(capabilities.NOT_YET)
-    assert capabilities.lacking(("nvtx", "osrt", "none", "osrt", "cuda")) == ["osrt"]
-    assert capabilities.collected(("nvtx", "osrt", "cuda")) == ["cuda", "nvtx"]
+    assert capabilities.lacking(("nvtx", "vulkan", "none", "vulkan", "cuda")) == ["vulkan"]
+    assert capabilities.collected(("osrt", "nvtx", "vulkan", "cuda")) == ["cuda", "nvtx", "osrt"]
     assert capabilities.WHY_NOT.startswith("this version records only cuda, nvtx")
 
 
@@ -367,3 +368,14 @@ def test_export_types_are_those_that_there_are():
 
     plugins.load("exporters")
     assert set(EXPORT_TYPES) == set(EXPORTERS.names()) - {"warpline"}
+
+
+def test_calls_of_the_c_library_are_chosen_by_their_time():
+    found = parse("-t nvtx,osrt ./a")
+    assert found.os_calls == OsCallsConfig(1000, 80_000)
+    assert found.preload == (SHIM,)
+    found = parse("-t osrt --osrt-threshold=0 --osrt-backtrace-threshold 0 ./a")
+    assert found.os_calls == OsCallsConfig(0, None)
+    found = parse("--osrt-threshold=5 ./a")
+    assert (found.os_calls, found.preload) == (None, ())
+    assert found.warnings == ["--osrt-threshold is ignored (it requires -t osrt)"]

@@ -45,7 +45,7 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, baseline, bench, compare, completion, demo,"
-            " doctor, explain, export, gate, graphcheck, kernels, list, memory, merge, profile,"
+            " doctor, explain, export, flame, gate, graphcheck, kernels, list, memory, merge, profile,"
             " query, recover, report, stats, summary, sweep, trend, view"
         ),
     ),

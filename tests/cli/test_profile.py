@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.launching import SOURCE, environment, names, needs_agent, profile, python
 
+from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import FLAGS
 
 RANGES = """\
@@ -79,13 +80,13 @@ def test_quiet_says_nothing(tmp_path, program):
 
 
 def test_what_is_not_collected_is_told_before_the_program_runs(tmp_path, program):
-    words = ["-t", "cuda,nvtx,osrt", "-s", "cpu", "--mpi-impl=openmpi", "--no-summary"]
+    words = ["-t", "cuda,nvtx,vulkan", "-s", "cpu", "--mpi-impl=openmpi", "--no-summary"]
     found = profile(tmp_path, *words, *program)
     assert found.status == 0
     assert found.err.splitlines()[:3] == [
         "warning: -s is not supported (CPU samples and scheduling are not recorded)",
-        "warning: --mpi-impl is not supported (MPI is not recorded)",
-        "warning: -t osrt is not recorded (this version records only CUDA and NVTX)",
+        "warning: --mpi-impl is ignored (-t mpi records any implementation)",
+        f"warning: -t vulkan is not recorded ({capabilities.WHY_NOT})",
     ]
     assert names(tmp_path / "report1.warpline") == ["step", "inner"] * 3
 

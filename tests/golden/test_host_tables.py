@@ -236,3 +236,17 @@ def test_os_calls_in_order(capture: Capture, name: str):
     )
     names = ("start_ns", "duration_ns", "name", "result", "tid")
     assert [tuple(row[key] for key in names) for row in table(path, "osrt_trace")] == expected
+
+
+def test_samples_say_how_often_threads_were_sampled_and_whether_stacks_are_complete():
+    tables = sampled()
+    tables["frame"]["symbol"][0] = "__libc_start_main_impl"
+    tables["cpu_sample"] = {
+        "time_ns": [1, 2, 3, 4],
+        "thread_id": [0, 0, 1, 1],
+        "period_ns": [MS] * 4,
+        "stack_id": [2, 4, 0, None],
+    }
+    (row,) = table(Trace(MemorySource(tables)), "samples")
+    assert (row["kind"], row["samples"], row["rate_hz"], row["threads"]) == ("CPU", 4, 1000, 2)
+    assert (row["total_ns"], row["stack_ratio"], row["complete_ratio"]) == (4 * MS, 0.75, 0.5)

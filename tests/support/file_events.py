@@ -270,7 +270,7 @@ def page_facts(page: Decoded, shift_ns: int) -> Counter[Fact]:
     }
     found = []
     for row_id, row in page.rows.items():
-        if row["kind"] in {"group", "state", "step", "phase", "counter"}:
+        if row["kind"] in {"group", "state", "step", "phase", "counter", "thread", "sample"}:
             continue
         track = _track(page, row)
         found += [_page_fact(track, event, calls, shift_ns) for event in page.events(row_id)]

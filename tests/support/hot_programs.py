@@ -1,7 +1,8 @@
 """Programs with planted hot functions, and what samples of their CPU time must say.
 
-Each thread of a program works until it has used the CPU time that it was told, so that neither load nor
-the machine's speed matters. Functions that are compared run the same loop, for as many turns as planted.
+Each thread of a program works until it has used the CPU time that it was told, so that neither load
+nor the machine's speed matters. Functions that are compared run the same loop, for as many turns as
+planted.
 """
 
 from __future__ import annotations
@@ -113,7 +114,9 @@ int main(int count, char **words) {
     if (!strcmp(word, "default")) for (int n = 1; n < NSIG; ++n) signal(n, SIG_DFL);
     if (!strcmp(word, "blocked")) { start = blocked; in_threads(1); start = thread; }
     if (!strcmp(word, "fork") && fork() == 0) { work(); exit(0); }
-    if (!strcmp(word, "exec") && fork() == 0 && !close(1)) execl(words[0], words[0], words[1], "work", (char *)0);
+    if (!strcmp(word, "exec") && fork() == 0 && !close(1)) {
+      execl(words[0], words[0], words[1], "work", (char *)0);
+    }
     if (!strcmp(word, "many")) {
       const long all = budget_ns;
       budget_ns = 0;

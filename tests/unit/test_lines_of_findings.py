@@ -75,6 +75,7 @@ def test_a_worker_that_sleeps_in_the_program_s_line_counts_but_not_one_without_w
     def waits(program: SampledProgram, at: float) -> None:
         program.os_call(at + 310, at + 910, "poll")
         program.batch(at + 915)
+        program.seen(at, at + 990, program.stack(QUEUE), 1)  # a thread of a library
         program.seen(at, at + 300, program.stack(MAIN, QUEUE), 2)
         program.seen(at + 300, at + 910, program.stack(MAIN, DECODE), 2)
         program.seen(at + 910, at + 1000, program.stack(MAIN, QUEUE), 2)
@@ -120,6 +121,39 @@ def test_a_switch_with_a_stack_names_its_line() -> None:
 
     item = found(made(sleeps))["os-wait"]
     assert "500 us per step in time.sleep (train.py:88)." in item.claim
+
+
+def test_a_sleep_that_only_a_stack_shows_is_no_wait_for_input() -> None:
+    nap = ("clock_nanosleep", "/lib/libc.so.6", 0)
+
+    def sleeps(program: SampledProgram, at: float) -> None:
+        program.switch(at + 310, runs=False, stack_id=program.stack(nap, kind=1))
+        program.switch(at + 900, runs=True)
+        program.batch(at + 905)
+
+    items = found(made(sleeps))
+    assert "input-bound" not in items
+    title = "The launching thread is asleep while the GPU is idle 59.0% of the time"
+    assert items["os-wait"].title == title
+
+
+def test_workers_without_a_core() -> None:
+    program = SampledProgram(2)
+    for number in range(STEPS):
+        at = program.step(number)
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        program.switch(at + 310, runs=True, thread=2)
+        program.switch(at + 500, runs=False, thread=2, state=RUNNING)
+        program.switch(at + 800, runs=True, thread=2)
+        program.switch(at + 910, runs=False, thread=2)
+        program.runs(at + 310, at + 500, program.stack(MAIN, DECODE), 2)
+        program.runs(at + 800, at + 910, program.stack(MAIN, DECODE), 2)
+    claim = found(program.trace())["input-bound"].claim
+    assert (
+        " For 47.2% of the stall, workers could run but are not scheduled: too few CPU cores."
+        in claim
+    )
 
 
 def test_a_wait_for_the_disk_is_named_page_faults() -> None:

@@ -226,6 +226,14 @@ def test_without_context_switches_a_thread_that_is_not_sampled_waits():
     assert not thread_lives(trace).is_switched[0]
 
 
+def test_calls_never_say_that_a_thread_ran():
+    calls = spans((0, 300, 1), (500, 600, 1), name=["poll", "getpid"])
+    trace = Trace(MemorySource(tables(os_call=calls)))
+    (row,) = warpline.stats(trace, "thread_states").to_polars().rows(named=True)
+    assert (row["recorded_ns"], row["blocked_ns"]) == (600 * US, 300 * US)
+    assert (row["running_ns"], row["running_ratio"]) == (None, None)
+
+
 def test_python_samples_say_whether_a_thread_runs_and_in_which_stack():
     trace = Trace(
         MemorySource(

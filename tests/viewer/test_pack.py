@@ -26,7 +26,16 @@ from warpline.viewer.overview import bin_count
 from .conftest import packed
 
 DEVICE_TABLES = ("kernel", "memcpy", "memset", "graph_launch")
-HOST_TABLES = ("range", "mark", "op", "python_frame", "api_call", "os_call", "overhead")
+HOST_TABLES = (
+    "range",
+    "mark",
+    "op",
+    "python_frame",
+    "api_call",
+    "os_call",
+    "overhead",
+    "library_call",
+)
 
 
 def decoded(trace, **options):
@@ -62,7 +71,7 @@ def check(trace):
             assert one.end_ns <= other.start_ns
         for event in events:
             assert found.head["start_ns"] <= event.start_ns <= event.end_ns <= found.head["end_ns"]
-        if row["kind"] in {"state", "counter", "phase", "step"}:
+        if row["kind"] in {"state", "counter", "phase", "step", "thread", "sample"}:
             continue
         if not (row["parent"] or "").endswith("/health"):
             assert row["busy_ns"] == sum(event.end_ns - event.start_ns for event in events)

@@ -95,10 +95,9 @@ constexpr const char* kSymbols[] = {
 
 std::atomic<void*> g_real[kNumbers];
 
-[[gnu::noinline, gnu::cold]] void* learn_real(Number number) noexcept {
+[[gnu::noinline, gnu::cold]] void* find_early(Number number) noexcept {
   const int error = errno;
-  void* found = find_real(kSymbols[number]);
-  g_real[number].store(found, std::memory_order_relaxed);
+  void* found = find_real_early(kSymbols[number]);
   errno = error;
   return found;
 }
@@ -106,7 +105,7 @@ std::atomic<void*> g_real[kNumbers];
 template <class Function>
 [[gnu::always_inline]] inline Function real_of(Number number) noexcept {
   void* found = g_real[number].load(std::memory_order_relaxed);
-  if (found == nullptr) [[unlikely]] found = learn_real(number);
+  if (found == nullptr) [[unlikely]] found = find_early(number);
   return reinterpret_cast<Function>(found);
 }
 
@@ -291,8 +290,15 @@ constexpr bool kIsSame = std::is_same_v<typename WithoutNoexcept<One>::Type,
 
 #include "calls.def"
 
+void find_real_functions() noexcept {
+  const int error = errno;
+  for (std::uint32_t number = 0; number < kNumbers; ++number) {
+    g_real[number].store(find_real(kSymbols[number]), std::memory_order_relaxed);
+  }
+  errno = error;
+}
+
 void begin_recording(void* (*agent)(const char* name)) noexcept {
-  for (std::uint32_t number = 0; number < kNumbers; ++number) learn_real(Number{number});
   const auto ask = reinterpret_cast<decltype(&wl_agent_os_calls)>(agent("wl_agent_os_calls"));
   if (ask == nullptr) return;
   const wl_os_call_function record = ask(kNames, kNumbers, &g_recording.threshold_ns);

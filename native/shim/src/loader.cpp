@@ -42,6 +42,9 @@ bool find_agent(char (&path)[kPathBytes]) noexcept {
 }
 
 __attribute__((constructor)) void load() noexcept {
+#if WARPLINE_SHIM
+  find_real_functions();
+#endif
   const char* session = std::getenv("WARPLINE_SESSION");
   if (session == nullptr || gnu_get_libc_version == nullptr) return;
   char path[kPathBytes];

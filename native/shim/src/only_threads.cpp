@@ -16,7 +16,7 @@ extern "C" int call_pthread_create(pthread_t* thread, const pthread_attr_t* attr
   static std::atomic<void*> real{nullptr};
   void* found = real.load(std::memory_order_relaxed);
   if (found == nullptr) {
-    found = warpline::shim::find_real("pthread_create");
+    found = warpline::shim::find_real_early("pthread_create");
     if (found == nullptr) return EAGAIN;
     real.store(found, std::memory_order_relaxed);
   }

@@ -16,6 +16,9 @@ struct Recording {
 };
 extern Recording g_recording;
 
+// Finds the functions that those of calls.def call; until then each call looks for its own.
+void find_real_functions() noexcept;
+
 // Says which calls the process wants recorded, once the agent is there. `agent` finds a function of it.
 void begin_recording(void* (*agent)(const char* name)) noexcept;
 

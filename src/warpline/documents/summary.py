@@ -26,6 +26,7 @@ class _Extract:
     rows: int | None = None
     is_shown_if_missing: bool = True
     is_about_cuda: bool = False
+    has_notes: bool = True
     label: str | None = None  # the field that labels a row; None: the table's key
 
 
@@ -33,6 +34,7 @@ _FIRST_ABOUT_CUDA = ("device_sum",)
 _PROCESSES = ("process_sum",)
 _OF_SNAPSHOTS = _PEAK, _SEGMENTS = ("memory_peak",), ("memory_segments",)
 _OF_KERNELS = _OF_COUNTERS, _OF_SAMPLES = ("profiled_kernels",), ("kernel_samples",)
+_SAMPLES, _CPU_TIME = ("samples",), ("cpu_samples_sum",)
 _BESIDE_TIMELINE = 3  # rows of these
 _DEVICE = ("gpu_index", "name", "busy_ratio", "busy_ns", "idle_ns")
 _DEVICE_COUNTS = ("kernels", "copies", "memsets", "graphs")
@@ -105,6 +107,20 @@ _SUMMARY = (
     ),
     _Extract(("cuda_api_sum",), "CUDA API calls", _DURATIONS, 3, is_about_cuda=True),
     _Extract(
+        _SAMPLES,
+        "Samples of CPU threads",
+        ("kind", "samples", "rate_hz", "threads", "total_ns", "stack_ratio", "complete_ratio"),
+        is_shown_if_missing=False,
+    ),
+    _Extract(
+        _CPU_TIME,
+        "CPU time by function",
+        ("function", "file", "self_ratio", "total_ratio", "self_ns", "total_ns"),
+        3,
+        is_shown_if_missing=False,
+        has_notes=False,  # the table above says the same
+    ),
+    _Extract(
         ("profiling_cost",),
         "Profiling overhead",
         ("kind", "records", "mean_ns", "total_ns", "span_ratio", "step_ns"),
@@ -142,6 +158,8 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
+    absent += [] if trace.has("cpu_sample") else [_CPU_TIME]
+    absent += [] if trace.has("cpu_sample") or trace.has("python_sample") else [_SAMPLES]
     absent += [] if _is_snapshot(trace) else [*_OF_SNAPSHOTS]
     absent += [] if _knows_processes(trace) else [_PROCESSES]
     parts = tuple(part for part in parts if part.tables not in absent)
@@ -214,6 +232,7 @@ def _extract(trace: Trace, part: _Extract) -> Result | Skipped:
         title=title,
         fields=tuple(fields[name] for name in part.fields),
         columns={name: full.columns[name] for name in part.fields},
+        notes=full.notes if part.has_notes else (),
         key=(part.label,) if part.label else tuple(n for n in full.key if n in part.fields),
     )
     return chosen if part.rows is None else chosen.head(part.rows)

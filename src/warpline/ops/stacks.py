@@ -76,13 +76,25 @@ def ancestors(stacks: Stacks, rows: Integers) -> tuple[I64, I64]:
     sizes = stacks.depth[rows].astype(np.int64) + 1
     place = np.repeat(np.arange(len(rows)), sizes)
     distance = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    row, jump = as_i64("rows", rows)[place], stacks.parent.astype(np.int64)
-    while distance.any():  # by powers of two: one pass per bit of the depth
-        is_odd = (distance & 1).astype(np.bool_)
+    return place, ancestor(stacks, as_i64("rows", rows)[place], distance)
+
+
+def ancestor(stacks: Stacks, rows: Integers, distance: Integers) -> I64:
+    """Return the stack of a caller of each given stack, shape (m,), int64.
+
+    Args:
+        stacks: The tree.
+        rows: Shape (m,), rows of stacks.
+        distance: Shape (m,), which caller: 0 for the stack itself, at most its depth.
+    """
+    row, left = as_i64("rows", rows).copy(), as_i64("distance", distance).copy()
+    jump = stacks.parent.astype(np.int64)
+    while left.any():  # by powers of two: one pass per bit of the depth
+        is_odd = (left & 1).astype(np.bool_)
         row[is_odd] = jump[row[is_odd]]
-        distance >>= 1
+        left >>= 1
         jump = jump[jump]
-    return place, row
+    return row
 
 
 def merge(stacks: Stacks, label: Integers, rows: Integers) -> tuple[Stacks, I32]:

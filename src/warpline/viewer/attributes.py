@@ -17,7 +17,7 @@ from warpline.viewer.names import Names, category, cut
 # The order is that of `Row.table` in the container.
 EVENT_TABLES = (
     *("kernel", "memcpy", "memset", "graph_launch"),
-    *("api_call", "range", "mark", "op", "python_frame", "os_call", "overhead"),
+    *("api_call", "range", "mark", "op", "python_frame", "os_call", "overhead", "library_call"),
 )
 _SHOWN_ELSEWHERE = {"start_ns", "end_ns", "time_ns", "name_id"}
 _TABLE_END = "_id"

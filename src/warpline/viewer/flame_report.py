@@ -98,10 +98,11 @@ def make_flame_report(content: FlameContent, parts: Assets) -> Report:
 
 
 def thinned(tree: CallTree, most: int, small_label: int) -> tuple[CallTree, int]:
-    """Return a tree with less nodes, and the longest time of a node that was merged.
+    """Return a tree with fewer nodes, and the longest time of a node that was merged.
 
     It has at most `most` nodes and one per group. Short nodes are merged, with all below them, to
-    one node per caller with the label `small_label`. No sum changes. A caller has one such node at most, so half of the nodes stay.
+    one node per caller with the label `small_label`. No sum changes. A caller has one such node at
+    most, so half of the nodes stay.
     """
     if len(tree) <= most:
         return tree, 0

@@ -23,6 +23,7 @@ _HOST_KEYS = {
     "python_frame": "python",
     "os_call": "os",
     "overhead": "overhead",
+    "library_call": "library",
 }
 
 

@@ -47,6 +47,7 @@ _SOURCES = (
     _Source("op", "op", "op", "operators", "operator"),
     _Source("python_frame", "python", "op", "Python", "python"),
     _Source("api_call", "api", "api", "CUDA API", "cuda-api"),
+    _Source("library_call", "library", "os", "library calls", "os-call"),
     _Source("overhead", "overhead", "os", "profiler", "profiler"),
     _Source("os_call", "os", "os", "OS calls", "os-call"),
 )

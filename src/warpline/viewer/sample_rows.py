@@ -51,8 +51,13 @@ _STATES = {
 
 
 def sample_rows(trace: Trace, names: Names) -> Iterator[Row]:
-    """Yield the rows of all threads, those of one thread in display order."""
-    yield from _states(trace, names)
+    """Yield the rows of all threads, those of one thread in display order.
+
+    States of threads are shown if they are from samples or context switches. Those from OS calls
+    alone would repeat the rows of these.
+    """
+    if _shown(trace) or (trace.has("sched_event") and trace.row_count("sched_event")):
+        yield from _states(trace, names)
     first = 0
     for table in _shown(trace):
         found = profile(trace, Choice(table.of))

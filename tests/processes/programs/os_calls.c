@@ -61,6 +61,20 @@ static void kinds(void) {
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
   until = in_ms(5);
   say("cond", pthread_cond_timedwait(&condition, &g_lock, &until) == ETIMEDOUT);
+  // Versions of these functions before 2.3.2 wait by the wall clock.
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_t by_monotonic;
+  pthread_cond_init(&by_monotonic, &attributes);
+  struct timespec begin, end;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  end = begin;
+  end.tv_sec += 1;
+  end.tv_nsec = 0;
+  say("cond", pthread_cond_timedwait(&by_monotonic, &g_lock, &end) == ETIMEDOUT);
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  say("in time", begin.tv_sec >= end.tv_sec);
   pthread_mutex_unlock(&g_lock);
   say("join", pthread_join(thread, NULL));
   say("read", read(-1, &thread, 1));
@@ -175,8 +189,12 @@ static void threads(void) {
   say("threads", 200);
 }
 
-__attribute__((constructor)) static void begin(void) { usleep(kMs); }
-__attribute__((destructor)) static void end(void) { usleep(kMs); }
+static void nap_early(void) {
+  const struct timespec time = {0, 1000000};
+  nanosleep(&time, NULL);
+}
+__attribute__((constructor)) static void begin(void) { nap_early(); }
+__attribute__((destructor)) static void end(void) { nap_early(); }
 
 int main(int count, char** words) {
   const char* what = count > 1 ? words[1] : "";

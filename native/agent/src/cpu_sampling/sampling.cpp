@@ -134,6 +134,7 @@ class Watcher {
     dropped_ = told_ = 0;
     written_log_ = nullptr;
     met_.store(nullptr);
+    state_.store(State::kNone);
     start();
   }
 
@@ -172,15 +173,18 @@ class Watcher {
   }
 
   void start() noexcept {
+    if (!install_handler()) return;
     pid_ = getpid();
     state_.store(State::kRunning);
+    // Before there is a watcher: to it, a thread that starts another one may seem to block all signals.
+    meet();
     pthread_t thread;
-    if (install_handler() && start_own_thread(thread, run, this)) {
+    if (start_own_thread(thread, run, this)) {
       pthread_detach(thread);
-      meet();
-    } else {
-      state_.store(State::kNone);
+      return;
     }
+    state_.store(State::kNone);
+    if (SampledThread* met = met_.exchange(nullptr)) met->turn(false);
   }
 
   void watch() noexcept {

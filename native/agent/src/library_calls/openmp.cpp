@@ -1,6 +1,5 @@
 // Regions, loops, tasks and waits of OpenMP, as its runtime tells them: the tools interface of OpenMP 5
 // (OMPT). The runtime finds ompt_start_tool in the libraries of OMP_TOOL_LIBRARIES.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,8 +42,8 @@ struct Kind {
   std::string_view name;
 };
 constexpr Kind kWaits[] = {
-    {1, "Barrier"}, {2, "Implicit barrier"}, {3, "Barrier"},   {5, "Taskwait"},
-    {6, "Taskgroup"}, {7, "Reduction"},      {8, "Implicit barrier"}, {9, "Implicit barrier"},
+    {1, "Barrier"}, {2, "Implicit barrier"}, {3, "Barrier"}, {4, "Barrier"},
+    {5, "Taskwait"}, {6, "Taskgroup"}, {7, "Reduction"}, {8, "Implicit barrier"}, {9, "Implicit barrier"},
 };
 constexpr Kind kMutexes[] = {
     {1, "Lock wait"}, {2, "Lock wait"}, {3, "Lock wait"}, {4, "Lock wait"},
@@ -63,13 +62,20 @@ std::string_view name_of(const Kind (&kinds)[Count], int number) noexcept {
   return {};
 }
 
-// What a thread is in: waits and work that end in the opposite order, and more.
+// A wait or a piece of work that has begun.
+struct Scope {
+  int event;
+  int kind;
+  std::int64_t start_ns;
+};
+
+// What a thread is in.
 struct ThreadRegions {
-  std::array<std::int64_t, 16> starts;
+  std::array<Scope, 16> scopes;  // the innermost is the last
   std::uint32_t depth;
   std::uint32_t parallels;  // that this thread has begun
-  std::int64_t mutex_start;
-  std::int64_t task_start;
+  std::int64_t mutex_start_ns;
+  std::int64_t task_start_ns;
 };
 thread_local constinit ThreadRegions t_regions{};
 
@@ -77,14 +83,20 @@ void write(std::string_view name, std::int64_t start_ns) noexcept {
   if (start_ns != 0 && !name.empty()) write_library_call(kOpenMp, name, start_ns, now_ns());
 }
 
-void on_scope(int endpoint, std::string_view name) noexcept {
-  auto& [starts, depth, parallels, mutex_start, task_start] = t_regions;
+// Scopes nest, but runtimes do not tell the end of each: those within one that ends are over.
+void on_scope(int event, int kind, int endpoint, std::string_view name) noexcept {
+  auto& scopes = t_regions.scopes;
+  std::uint32_t& depth = t_regions.depth;
   if (endpoint == kScopeBegin) {
-    if (depth < starts.size()) starts[depth] = now_ns();
-    ++depth;
-  } else if (depth != 0) {
-    --depth;
-    if (depth < starts.size()) write(name, starts[depth]);
+    if (depth == scopes.size()) depth = 0;
+    scopes[depth++] = {event, kind, now_ns()};
+    return;
+  }
+  for (std::uint32_t place = depth; place-- != 0;) {
+    if (scopes[place].event != event || scopes[place].kind != kind) continue;
+    depth = place;
+    write(name, scopes[place].start_ns);
+    return;
   }
 }
 
@@ -101,26 +113,27 @@ void parallel_ends(OmptData* parallel, OmptData*, int, const void*) noexcept {
 void wait_changes(int kind, int endpoint, OmptData*, OmptData*, const void*) noexcept {
   constexpr int kImplicit = 2, kOfParallel = 9;
   const bool is_last = kind == kImplicit || kind == kOfParallel;
-  on_scope(endpoint, is_last && t_regions.parallels == 0 ? "" : name_of(kWaits, kind));
+  const std::string_view name = name_of(kWaits, kind);
+  on_scope(kSyncRegionWait, kind, endpoint, is_last && t_regions.parallels == 0 ? "" : name);
 }
 void work_changes(int kind, int endpoint, OmptData*, OmptData*, std::uint64_t, const void*) noexcept {
-  on_scope(endpoint, name_of(kWorks, kind));
+  on_scope(kWork, kind, endpoint, name_of(kWorks, kind));
 }
 
 void mutex_is_awaited(int, unsigned, unsigned, std::uint64_t, const void*) noexcept {
-  t_regions.mutex_start = now_ns();
+  t_regions.mutex_start_ns = now_ns();
 }
 void mutex_is_acquired(int kind, std::uint64_t, const void*) noexcept {
-  write(name_of(kMutexes, kind), t_regions.mutex_start);
-  t_regions.mutex_start = 0;
+  write(name_of(kMutexes, kind), t_regions.mutex_start_ns);
+  t_regions.mutex_start_ns = 0;
 }
 
 void task_is_created(OmptData*, const void*, OmptData* task, int kind, int, const void*) noexcept {
   if (task != nullptr && (kind & kExplicitTask) != 0) task->value = kIsExplicit;
 }
 void task_is_scheduled(OmptData* earlier, int, OmptData* next) noexcept {
-  if (earlier != nullptr && earlier->value == kIsExplicit) write("Task", t_regions.task_start);
-  t_regions.task_start = next != nullptr && next->value == kIsExplicit ? now_ns() : 0;
+  if (earlier != nullptr && earlier->value == kIsExplicit) write("Task", t_regions.task_start_ns);
+  t_regions.task_start_ns = next != nullptr && next->value == kIsExplicit ? now_ns() : 0;
 }
 
 template <class Function>

@@ -25,7 +25,7 @@ using stack::DebugOffsets;
 using stack::PythonLayout;
 
 // Of Python 3.9 to 3.12, made of its own headers; later versions say it themselves.
-constexpr unsigned kOldest = 9;
+constexpr unsigned kOldest = 9, kNewest = 14;
 constexpr RuntimeLayout kRuntimes[] = {
     {.interpreters = 32, .interpreter_next = 0, .interpreter_states = 8, .state_next = 8,
      .state_thread = 176, .is_native_thread = false, .runtime_gil = 352, .interpreter_gil = 0},
@@ -209,14 +209,13 @@ unsigned version_of(pid_t pid, const Symbols& symbols, std::string_view path,
 RuntimeLayout layout_of(const DebugOffsets& offsets, unsigned minor) {
   const unsigned state = stack::debug_groups(minor).state;
   const auto word = [&](unsigned i) { return static_cast<std::uint32_t>(offsets.words[i]); };
-  // 3.14 has a word more of an interpreter before its GIL, 3.15 two more of a thread before its number.
+  // 3.14 has a word more of an interpreter before its GIL.
   const unsigned gil = minor == stack::kFirstWithOffsets ? 11 : 12;
-  const unsigned thread = minor < 15 ? 6 : 8;
   return {.interpreters = word(2),
           .interpreter_next = word(5),
           .interpreter_states = word(6),
           .state_next = word(state + 2),
-          .state_thread = word(state + thread),
+          .state_thread = word(state + 6),
           .is_native_thread = true,
           .runtime_gil = 0,
           .interpreter_gil = word(gil)};
@@ -224,7 +223,7 @@ RuntimeLayout layout_of(const DebugOffsets& offsets, unsigned minor) {
 
 const char* lay_out(pid_t pid, unsigned minor, RemoteBuild& build) {
   const PythonLayout* layout = stack::python_layout(minor);
-  if (layout == nullptr) return stack::kOtherPython;
+  if (layout == nullptr || minor > kNewest) return "only Python 3.9 to 3.14 are sampled";
   build.python.layout = *layout;
   if (minor < stack::kFirstWithOffsets) {
     build.places = kRuntimes[minor - kOldest];

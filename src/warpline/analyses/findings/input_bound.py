@@ -34,6 +34,7 @@ TITLE = "Input-bound: the GPU waits for the next batch"
 # Of the time to make a batch: fetching a ready one from a queue takes a little, too.
 _REMAINING = Estimate(0.0, 0.02, 0.05)
 _MOST = 0.5  # of the stall
+_LEAST_PREEMPTED = 0.1
 _FIX_TRAINING = (
     "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move decoding"
     " and augmentation to workers or the GPU."
@@ -99,7 +100,7 @@ def input_bound(run: Run) -> list[Finding]:
             f"Input-bound: the GPU waits for {data} {format_ratio(share)} of the time"
             f"{_mostly(loads)}",
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
-            f" or prepares data{functions}.{_doing(loads)}{where}",
+            f" or prepares data{functions}.{where}{_doing(loads)}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits), *_samples(loads)),
             (_FIX_TRAINING if is_training(run.trace) else _FIX) + line_hint(run.trace),
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
@@ -129,6 +130,10 @@ def _doing(loads: Loading | None) -> str:
     if loads is None:
         return ""
     said = loads.lines.shared("the stall")
+    if loads.preempted_ns >= _LEAST_PREEMPTED * loads.lines.ns > 0:
+        share = format_ratio(loads.preempted_ns / loads.lines.ns)
+        said += f" For {share} of the stall, workers could run but are not scheduled:"
+        said += " too few CPU cores."
     if loads.off_cpu:
         are = "is" if loads.off_cpu == 1 else "are"
         workers = plural(loads.workers, "worker process", "worker processes")

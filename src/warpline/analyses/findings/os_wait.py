@@ -10,7 +10,7 @@ import numpy as np
 
 from warpline.derived.breakdown.host_lines import Lines, blocked_lines, has_lines, line_hint
 from warpline.derived.breakdown.lost_time import (
-    OFF_CPU,
+    UNNAMED,
     by_function,
     how_often,
     listed_functions,
@@ -128,8 +128,8 @@ def _most(trace: Trace, waits: Waits, count: int, lines: Lines) -> _Seen:
     named = by_function(trace, waits)
     what = "CPU sleeps or is blocked"
     if named and named[0][1] > _MOST * total:
-        is_off = named[0][0] == OFF_CPU
-        what = f"launching thread is {OFF_CPU}" if is_off else f"CPU waits in {named[0][0]}"
+        is_unnamed = named[0][0] in UNNAMED.values()
+        what = f"{'launching thread is' if is_unnamed else 'CPU waits in'} {named[0][0]}"
     if line := lines.main(_MOST):
         what = f"CPU waits in {line.text}"
     listed = listed_functions(trace, waits, count)

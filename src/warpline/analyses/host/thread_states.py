@@ -33,7 +33,7 @@ FIELDS = (
     Field("process", Unit.NONE, "Name of the process.", "Process", is_detail=True),
     Field("recorded_ns", Unit.NS, "Time in which the thread was recorded.", "Recorded (ns)"),
     Field("running_ratio", Unit.RATIO, "Share of it on a CPU.", "Running (%)", 100.0, 1),
-    Field("running_ns", Unit.NS, "Time on a CPU.", "Running (ns)"),
+    Field("running_ns", Unit.NS, "Time on a CPU; empty if only calls are known.", "Running (ns)"),
     Field(
         "runnable_ns",
         Unit.NS,
@@ -96,14 +96,16 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
     thread, recorded = lives.thread_id[order], (lives.end_ns - lives.start_ns)[order]
     of_state, of_reason = by_state[order], by_reason[order]
     running = of_state[:, State.RUNNING]
+    # Calls and the GIL say when a thread was blocked, and never that it ran.
+    is_known = lives.is_switched[order] | (running > 0)
     processes = trace.columns("thread", "process_id")["process_id"].values
     names = trace.columns("process", "name_id")["name_id"]
     values: dict[str, Values] = {
         **thread_columns(trace, thread),
         "process": dimension_texts(trace.strings, names, processes[thread]),
         "recorded_ns": Numbers(recorded),
-        "running_ratio": Numbers(running / np.maximum(recorded, 1), recorded > 0),
-        "running_ns": Numbers(running),
+        "running_ratio": Numbers(running / np.maximum(recorded, 1), is_known & (recorded > 0)),
+        "running_ns": Numbers(running, is_known),
         "runnable_ns": _if_any(of_state[:, State.RUNNABLE]),
         "blocked_ns": Numbers(of_state[:, State.BLOCKED]),
         **{f"{name}_ns": _if_any(of_reason[:, reason]) for reason, (name, _) in _REASONS.items()},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from warpline.capture.finishing.told import Told
+from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.finishing.told import WARNING, Told, notes_of
 from warpline.capture.session.facts import Facts
+from warpline.capture.session.raw_numbers import CudaNote
 from warpline.units import plural
 
 # What a session collects -> the table of it.
@@ -15,6 +18,12 @@ _TABLES = {
     "python samples": "python_sample",
 }
 
+# Of timers within the program.
+_NOTES: Mapping[int, tuple[int, str]] = {
+    CudaNote.NO_CPU_SAMPLES: (WARNING, "CPU samples end early: {}"),
+}
+_MOST_DIGITS = 16
+
 
 def recorded(facts: Facts) -> list[str]:
     """Return the tables that a session recorded, including empty ones."""
@@ -23,8 +32,20 @@ def recorded(facts: Facts) -> list[str]:
     return [table for name, table in _TABLES.items() if name in names]
 
 
-def tell_cpu(told: Told, facts: Facts) -> None:
+def tell_cpu(told: Told, session: RawSession, facts: Facts) -> None:
     """Add the warnings about CPU samples."""
+    told.add_notes(session, _NOTES)
+    dropped = sum(
+        int(text)
+        for _, _, text, _ in notes_of(session, (CudaNote.CPU_SAMPLES_DROPPED,))
+        if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+    )
+    if dropped:
+        told.more_lost["CPU samples"] = dropped
+        told.warnings.append(
+            f"{plural(dropped, 'CPU sample')} dropped: the machine was too busy; sample less often"
+            " with --sampling-frequency"
+        )
     found = facts.get("cpu_sampler")
     counts: dict[str, Any] = found if isinstance(found, dict) else {}
     lost = counts.get("lost")

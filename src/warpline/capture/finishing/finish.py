@@ -124,7 +124,7 @@ def finish(
         cuda_tables.tell_cuda(told, session)
         counter_tables.tell_counters(told, session)
         pc_tables.tell_samples(told, session)
-        cpu_tables.tell_cpu(told, facts)
+        cpu_tables.tell_cpu(told, session, facts)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)

@@ -56,7 +56,9 @@ NOTHING = "none"
 ALIASES = {"cuda-sw": "cuda", "cusolver-verbose": "cusolver", "cusparse-verbose": "cusparse"}
 KNOWN = (*COLLECTED, *NOT_YET, *ALIASES, NOTHING)
 
-WHY_NOT = f"this version records only {', '.join(COLLECTED)}"
+_NAMES = f"{', '.join(COLLECTED[:-1])} and {COLLECTED[-1]}"
+WHY_NOT = f"this version records only {_NAMES}"
+HINT = f"use {', '.join(COLLECTED[:-1])} or {COLLECTED[-1]}"
 
 
 def lacking(wanted: tuple[str, ...]) -> list[str]:

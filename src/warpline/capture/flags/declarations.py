@@ -72,8 +72,7 @@ def _trace(settings: CaptureSettings, flag: Given) -> None:
     for word in wanted:
         if word not in capabilities.KNOWN:
             near = difflib.get_close_matches(word, capabilities.COLLECTED, n=1)
-            there_are = f"use {', '.join(capabilities.COLLECTED)}"
-            hint = f"did you mean {near[0]}?" if near else there_are
+            hint = f"did you mean {near[0]}?" if near else capabilities.HINT
             raise UsageError(f"{flag.name}: unknown API {word!r}", hint=hint)
     wanted = tuple(capabilities.ALIASES.get(word, word) for word in wanted)
     if not wanted:
@@ -281,10 +280,10 @@ FLAGS = (
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
-    Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take at"
-         " least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
-    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and Python,"
-         " of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
+    Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take"
+         " at least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
+    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and"
+         " Python, of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
          values.number(0, _LONGEST_NS)),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"

@@ -11,10 +11,9 @@ from warpline.capture.flags.grammar import ForeignFlag
 
 _CPU = "CPU events and counters are not recorded; use --sample and --cpuctxsw"
 _EVENTS = "GPU timestamps of CUDA events are not recorded"
-_MPI = "MPI is not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
-_OS_CALLS = "operating system calls are not recorded"
+_SYSTEM_CALLS = "system calls are not recorded; -t osrt records calls of the C library"
 _PYTHON = (
     "functions are not traced; use --python-sampling, or python -m warpline.annotate for ranges"
 )
@@ -48,7 +47,6 @@ _NOT_COLLECTED = {
         "show-source-info",
     ),
     _EVENTS: ("cuda-event-trace",),
-    _MPI: ("mpi-impl",),
     _GPU: (
         "gpu-video-device",
         "gpu-video-devices",
@@ -71,12 +69,8 @@ _NOT_COLLECTED = {
         "ib-switch-metrics-nic-device",
         "nic-metrics",
     ),
-    _OS_CALLS: (
-        "osrt-backtrace-depth",
-        "osrt-backtrace-stack-size",
-        "osrt-file-access",
-        "syscall",
-    ),
+    _SYSTEM_CALLS: ("syscall",),
+    "files of calls are not recorded": ("osrt-file-access",),
     _PYTHON: (
         "dask",
         "python-functions-trace",
@@ -133,6 +127,10 @@ _NOT_COLLECTED = {
 _IGNORED = {
     "after-collection-start": "run the command from the program",
     "cuda-trace-scope": "all recorded processes are traced",
+    "osrt-backtrace": "use --osrt-backtrace-threshold",
+    "osrt-backtrace-depth": "backtraces have up to 64 native and 128 Python frames",
+    "osrt-backtrace-stack-size": "the whole stack is read",
+    "mpi-impl": "-t mpi records any implementation",
     "flush-on": "use --cuda-flush-interval",
     "flush-on-cudaprofilerstop": "use --cuda-flush-interval",
     "after-report-ready": "run the command after warpline profile",

@@ -41,6 +41,7 @@ def check(settings: CaptureSettings) -> None:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_sampling(settings)
     _check_metrics(settings)
+    _check_os_calls(settings)
     warn = settings.warnings.append
     chosen = with_ranges(
         settings.pytorch,
@@ -70,6 +71,16 @@ def _check_metrics(settings: CaptureSettings) -> None:
         if attribute in settings.given:
             name = f"--{attribute.replace('_', '-')}"
             settings.warnings.append(f"{name} is ignored (it requires --gpu-metrics-devices)")
+
+
+def _check_os_calls(settings: CaptureSettings) -> None:
+    """Warn about flags that have no effect without -t osrt."""
+    if capabilities.OS_CALLS in settings.trace:
+        return
+    for attribute in ("osrt_threshold", "osrt_backtrace_threshold"):
+        if attribute in settings.given:
+            name = f"--{attribute.replace('_', '-')}"
+            settings.warnings.append(f"{name} is ignored (it requires -t osrt)")
 
 
 def _check_sampling(settings: CaptureSettings) -> None:

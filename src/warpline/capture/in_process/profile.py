@@ -233,6 +233,9 @@ def _wanted(trace: str | Iterable[str]) -> tuple[str, ...]:
     unknown = [word for word in wanted if word not in capabilities.KNOWN]
     if unknown:
         raise UsageError(f"trace={unknown[0]!r}: unknown API", hint='use trace="cuda,nvtx"')
+    if capabilities.OS_CALLS in wanted:
+        warn("osrt is not recorded (only programs started by warpline profile -t osrt are)")
+        wanted = tuple(word for word in wanted if word != capabilities.OS_CALLS)
     if wanted != capabilities.DEFAULT:
         for word in capabilities.lacking(wanted):
             warn(f"{word} is not recorded ({capabilities.WHY_NOT})")

@@ -34,9 +34,15 @@ from warpline.capture.machine.agent import (
     agent_library,
 )
 from warpline.capture.machine.cupti import find_cupti
+from warpline.capture.machine.obstacles import Obstacle
 from warpline.capture.machine.perf import sampler_library
 from warpline.capture.session import names
-from warpline.capture.session.agent_config import AgentConfig, ApiCalls, CudaConfig
+from warpline.capture.session.agent_config import (
+    AgentConfig,
+    ApiCalls,
+    CpuSamplesConfig,
+    CudaConfig,
+)
 from warpline.capture.session.control import State
 from warpline.capture.session.facts import session_facts
 from warpline.capture.session.session import Session, create_session
@@ -127,7 +133,9 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            _start_sampling(samples, session, child.pid, talk)
+            obstacle = samples.start(session.folder, child.pid)
+            if obstacle is not None:
+                _sample_within(session, settings, obstacle, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -163,10 +171,24 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 
 
-def _start_sampling(samples: CpuSamples, session: Session, pid: int, talk: Talk) -> None:
-    obstacle = samples.start(session.folder, pid)
-    if obstacle is not None:
-        talk.warn(f"CPU samples are not recorded: {obstacle.cause}; {obstacle.cure}")
+def _sample_within(
+    session: Session, settings: CaptureSettings, obstacle: Obstacle, talk: Talk
+) -> None:
+    """Have the agents sample by timers what the kernel does not let other processes sample."""
+    sampling = settings.cpu_sampling
+    left_out = {capabilities.CONTEXT_SWITCHES}
+    if sampling is None or not sampling.period_ns:
+        talk.warn(f"context switches are not recorded: {obstacle.cause}; {obstacle.cure}")
+    else:
+        hz = max(round(1e9 / sampling.period_ns), 1)
+        session.sample_within(CpuSamplesConfig(hz, python=True))
+        lacks = ", without context switches" if sampling.has_switches else ""
+        talk.warn(
+            f"{obstacle.cause}: CPU samples come from timers in the program{lacks}; {obstacle.cure}"
+        )
+    session.write_facts(
+        collected=[name for name in session.facts["collected"] if name not in left_out]
+    )
 
 
 def _close(*beside: Collectors | GpuMetrics | CpuSamples) -> None:

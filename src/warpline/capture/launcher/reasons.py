@@ -53,6 +53,12 @@ def why_nothing(evidence: Evidence) -> Reason:
         reason = reason or explain(evidence)
     if reason is not None:
         return reason
+    os_calls = evidence.settings.os_calls
+    if os_calls is not None:
+        return Reason(
+            f"no call of the C library took {os_calls.threshold_ns:,} ns while recording was on",
+            "use a lower --osrt-threshold",
+        )
     if evidence.counters.cuda_bound and not evidence.counters.nvtx_bound:
         return Reason("CUDA was loaded, but not called while recording was on")
     return Reason("NVTX was loaded, but not called while recording was on", _PLAIN_HINT)
@@ -122,10 +128,20 @@ def _no_agent(evidence: Evidence) -> Reason | None:
     lost = unrecorded(evidence.ending)
     if lost is not None:
         return Reason(lost, "pass the environment on when the program starts processes")
+    if evidence.settings.os_calls is not None:
+        return Reason("the agent could not be loaded", "run warpline doctor")
     trace = evidence.settings.trace
-    wanted = [name.upper() for name in capabilities.DEFAULT if name in trace] or ["CUDA"]
+    wanted = [name.upper() for name in capabilities.DEFAULT if name in trace]
+    if not wanted:
+        return _no_calls(trace)
     hint = _PLAIN_HINT if "NVTX" in wanted else _CUDA_HINT
     return Reason(f"no process called {' or '.join(reversed(wanted))}", hint)
+
+
+def _no_calls(trace: tuple[str, ...]) -> Reason:
+    """Only libraries are traced, and no call of one was recorded."""
+    wanted = " or ".join(capabilities.collectors(trace))
+    return Reason(f"no call of {wanted} was recorded", "see docs/library-calls.md for the limits")
 
 
 def _no_cupti(evidence: Evidence) -> Reason | None:
@@ -135,8 +151,11 @@ def _no_cupti(evidence: Evidence) -> Reason | None:
 
 def _no_cuda(evidence: Evidence) -> Reason | None:
     """Only CUDA is traced, and no process called it."""
-    wants_nvtx = "nvtx" in capabilities.collected(evidence.settings.trace)
-    if wants_nvtx or evidence.counters.cuda_bound:
+    trace = evidence.settings.trace
+    if not {*capabilities.DEFAULT, capabilities.OS_CALLS} & {*trace}:
+        return _no_calls(trace)
+    wants_more = {"nvtx", capabilities.OS_CALLS} & {*capabilities.collected(trace)}
+    if wants_more or evidence.counters.cuda_bound:
         return None
     return Reason("no process called CUDA", _CUDA_HINT)
 

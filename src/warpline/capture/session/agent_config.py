@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -401,6 +401,11 @@ class AgentConfig:
         if self.os_calls is not None:
             pairs += self.os_calls.pairs()
         pairs += [("collect", name) for name in self.collect]
-        return "".join(
-            f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs
-        )
+        return config_lines(pairs)
+
+
+def config_lines(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return lines of agent.conf."""
+    return "".join(
+        f"{key}={quote(value, safe='', errors='surrogateescape')}\n" for key, value in pairs
+    )

@@ -19,10 +19,15 @@ from typing import Any
 
 from warpline.capture.machine.agent import CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE
 from warpline.capture.session import pytorch
-from warpline.capture.session.agent_config import CONFIG_NAME, AgentConfig
+from warpline.capture.session.agent_config import (
+    CONFIG_NAME,
+    AgentConfig,
+    CpuSamplesConfig,
+    config_lines,
+)
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.facts import Facts, write_facts
-from warpline.capture.session.preload import preload_variables
+from warpline.capture.session.preload import LOADER, preload_variables
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.errors import CaptureError
 
@@ -122,6 +127,16 @@ class Session:
             tools = filter(None, [environment.get(OPENMP_VARIABLE), str(agent)])
             found[OPENMP_VARIABLE] = ":".join(tools)
         return found | pytorch.python_variables(self.facts.get("pytorch", ()), environment)
+
+    def sample_within(self, sampling: CpuSamplesConfig) -> None:
+        """Have the agents sample CPU stacks, in programs that are started from now on.
+
+        Raises:
+            OSError: The configuration cannot be written.
+        """
+        with (self.folder / CONFIG_NAME).open("a", encoding="ascii") as file:
+            file.write(config_lines(sampling.pairs()))
+        self._preload = (*self._preload, LOADER)
 
     def close(self) -> None:
         """Unmap the control page; keep the directory."""

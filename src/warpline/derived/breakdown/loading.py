@@ -39,11 +39,13 @@ class Loading(NamedTuple):
     Attributes:
         lines: Where data is prepared; the time is that of the stall, or longer if several workers
             are at work at a time.
+        preempted_ns: Time in which threads that prepare data could run but were not scheduled.
         workers: Number of processes that prepare data.
-        off_cpu: Number of these that are off the CPU for most of the stall.
+        off_cpu: Number of these that are blocked for most of the stall.
     """
 
     lines: Lines
+    preempted_ns: float
     workers: int
     off_cpu: int
 
@@ -65,13 +67,15 @@ def loading(run: Run) -> Loading | None:
     stall = union(waits.start_ns, waits.end_ns)
     others = np.flatnonzero(~working_threads(trace))
     times = _repeated(stall.start, stall.end, others)
-    running = running_lines(trace, _while_running(trace, times))
+    running = running_lines(trace, _while(State.RUNNING, trace, times))
+    ready = _while(State.RUNNABLE, trace, times)
     blocked = own_blocked_lines(trace, times)
     workers, off_cpu = _workers(trace, others, times, int((stall.end - stall.start).sum()))
     lines = joined([own, running, blocked])
     # Other threads are mostly idle: what counts is the time in which data is prepared.
-    whole_ns = max(lines.named_ns, float(idle.ns.sum()))
-    return Loading(lines._replace(ns=whole_ns), workers, off_cpu)
+    preempted_ns = float((ready.end_ns - ready.start_ns).sum())
+    whole_ns = max(lines.named_ns + preempted_ns, float(idle.ns.sum()))
+    return Loading(lines._replace(ns=whole_ns), preempted_ns, workers, off_cpu)
 
 
 def _repeated(start: I64, end: I64, threads: I64) -> Grouped:
@@ -80,10 +84,10 @@ def _repeated(start: I64, end: I64, threads: I64) -> Grouped:
     return Grouped(np.tile(start, count), np.tile(end, count), np.repeat(threads, len(start)))
 
 
-def _while_running(trace: Trace, times: Grouped) -> Grouped:
-    """Return the parts of times in which the threads run."""
+def _while(state: State, trace: Trace, times: Grouped) -> Grouped:
+    """Return the parts of times in which the threads are in a state."""
     states = thread_states(trace)
-    rows = np.flatnonzero(states.state == State.RUNNING)
+    rows = np.flatnonzero(states.state == state)
     runs = Grouped(
         states.start_ns[rows], states.end_ns[rows], states.thread_id[rows].astype(np.int64)
     )
@@ -92,12 +96,14 @@ def _while_running(trace: Trace, times: Grouped) -> Grouped:
 
 
 def _workers(trace: Trace, others: I64, times: Grouped, stall_ns: int) -> tuple[int, int]:
-    """Return how many processes that launch nothing prepare data, and how many are off the CPU."""
+    """Return how many processes that launch nothing prepare data, and how many are blocked."""
     process, count = process_of_threads(trace), trace.row_count("process")
-    ran = _while_running(trace, times)
-    in_stall = np.bincount(process[ran.group], ran.end_ns - ran.start_ns, count)
+    in_stall = np.zeros(count)
+    for state in (State.RUNNING, State.RUNNABLE):  # a preempted worker has work
+        part = _while(state, trace, times)
+        in_stall += np.bincount(process[part.group], part.end_ns - part.start_ns, count)
     low, high = trace.span()
-    ever = _while_running(trace, _repeated(np.array([low]), np.array([high]), others))
+    ever = _while(State.RUNNING, trace, _repeated(np.array([low]), np.array([high]), others))
     overall = np.bincount(process[ever.group], ever.end_ns - ever.start_ns, count)
     overall[distinct_values(process[working_threads(trace)])] = 0.0
     work = np.flatnonzero(overall >= max(_LEAST_WORK * float(overall.max(initial=0.0)), 1.0))

@@ -10,7 +10,7 @@ import numpy as np
 from warpline.derived.breakdown.partition import measured_parts, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.breakdown.step_scope import step_scope
-from warpline.derived.idle.os_waits import GIL, NO_NAME, PREEMPTED, Waits, os_waits
+from warpline.derived.idle.os_waits import ASLEEP, GIL, NO_NAME, PREEMPTED, Waits, os_waits
 from warpline.derived.idle.silences import ThreadTimes, process_of_threads
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.time_parts import TimePart
@@ -25,7 +25,8 @@ from warpline.trace import Run, Trace
 from warpline.units import format_ns, plural
 
 OFF_CPU = "off the CPU"
-_UNNAMED = {NO_NAME: OFF_CPU, GIL: "the GIL", PREEMPTED: "preempted"}
+# What a thread is while no function is known that waits.
+UNNAMED = {NO_NAME: OFF_CPU, GIL: "waiting for the GIL", PREEMPTED: "preempted", ASLEEP: "asleep"}
 _SHOWN = 5
 _NAMED = 3  # functions
 MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
@@ -96,7 +97,7 @@ def by_function(trace: Trace, waits: Waits) -> list[tuple[str, int]]:
     spent: Counter[str] = Counter()
     for rows in by_group(waits.name):
         number = int(waits.name[rows[0]])
-        name = _UNNAMED.get(number) or _function(trace.strings.text(number))
+        name = UNNAMED.get(number) or _function(trace.strings.text(number))
         spent[name] += int(length[rows].sum())
     return spent.most_common()
 

@@ -43,8 +43,8 @@ class LeafPlaces(NamedTuple):
 
     Attributes:
         frame: Shape (n,), int32, rows of `frame`; NO_FRAME for a stack without named frames.
-        is_innermost: Shape (n,), bool, whether no other Python frame is further in: the program
-            was not in a Python library.
+        is_innermost: Shape (n,), bool, whether it is the program's own Python code and no other
+            Python frame is further in: the program was not in a Python library.
     """
 
     frame: I32
@@ -110,7 +110,7 @@ def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:
     frame = np.where(rank[chosen] > 0, frames[chosen], NO_FRAME).astype(np.int32)
     python_at = np.where(rank >= _PYTHON_RANK, order, len(rank))
     innermost_python = np.minimum.reduceat(python_at, first)
-    return frame, (chosen == innermost_python)
+    return frame, (chosen == innermost_python) & (rank[chosen] > _PYTHON_RANK)
 
 
 def _is_of_parent(trace: Trace, place: I64, frames: Integers) -> BoolArray:

@@ -5,7 +5,7 @@ Any of these on such a thread, for at least 50 us, is a wait:
 - A call that sleeps, waits for a lock, for another thread or process, or for I/O: an OS call, or a
   built-in function of Python as the framework records it.
 - Time off the CPU: from one context switch to the next. A thread that was switched off while it
-  could run was preempted, where that is recorded.
+  could run was preempted, where that is recorded; one whose stack ends in a sleep is asleep.
 - Time in which it waited for Python's global interpreter lock (GIL).
 - Without context switches, time without CPU samples of the thread, where at least five periods of
   its sampling passed.
@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.host.states import Reason, thread_states
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.idle.silences import SHORTEST_WAIT_NS, ThreadTimes, joined, silences
 from warpline.derived.texts import number_texts
@@ -37,7 +38,7 @@ from warpline.schema.labels import FRAME_KINDS, GIL_STATES, THREAD_STATES
 from warpline.trace import Trace
 
 # Instead of the number of a function's name.
-NO_NAME, GIL, PREEMPTED = -1, -2, -3
+NO_NAME, GIL, PREEMPTED, ASLEEP = -1, -2, -3, -4
 _BUILT_IN = next(kind for kind, label in FRAME_KINDS.items() if label == "Built-in")
 _WAITING = next(state for state, label in GIL_STATES.items() if label == "Waiting")
 _RUNNING = next(state for state, label in THREAD_STATES.items() if label == "Running")
@@ -108,7 +109,7 @@ class Waits(NamedTuple):
         end_ns: Shape (n,), int64.
         thread: Shape (n,), int64, rows of the thread table.
         name: Shape (n,), int64, the waiting function, numbers of strings; NO_NAME if only the time
-            off the CPU is recorded, GIL or PREEMPTED if that is the reason.
+            off the CPU is recorded; GIL, PREEMPTED or ASLEEP if that is known.
     """
 
     start_ns: I64
@@ -153,7 +154,23 @@ def thread_waits(trace: Trace) -> Waits:
         tiles = tile(every.start_ns[rows], every.end_ns[rows], level[rows])
         owner = rows[tiles.owner]
         parts.append(Waits(tiles.start_ns, tiles.end_ns, every.thread[owner], name[owner]))
-    return Waits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return _with_sleeps(
+        trace, Waits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    )
+
+
+def _with_sleeps(trace: Trace, waits: Waits) -> Waits:
+    """Return waits, those without a name ASLEEP where the thread's stack ends in a sleep."""
+    rows = np.flatnonzero(waits.name == NO_NAME)
+    if not len(rows) or not any(map(partial(_has_stacks, trace), ("sched_event", "python_sample"))):
+        return waits
+    states = thread_states(trace)
+    middle = (waits.start_ns[rows] + waits.end_ns[rows]) // 2
+    times = Grouped(states.start_ns, states.end_ns, states.thread_id.astype(np.int64))
+    at = cut(Grouped(middle, middle + 1, waits.thread[rows]), times)
+    name = waits.name.copy()
+    name[rows[at.span[states.reason[at.row] == Reason.SLEEP]]] = ASLEEP
+    return waits._replace(name=name)
 
 
 @derived
@@ -282,6 +299,12 @@ def _of_launching(trace: Trace, table: str) -> I64:
     thread = trace.columns(table, "thread_id")["thread_id"]
     known = np.flatnonzero(thread.is_valid())
     return known[working_threads(trace)[thread.values[known]]]
+
+
+def _has_stacks(trace: Trace, table: str) -> bool:
+    return _recorded(trace, table) and bool(
+        trace.columns(table, "stack_id")["stack_id"].is_valid().any()
+    )
 
 
 def _recorded(trace: Trace, table: str) -> bool:

@@ -6,7 +6,7 @@ import type { Model } from "./model";
 /** Handles a key; returns whether it was one of the page's. */
 export function onKey(model: Model, event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
-  if (event.ctrlKey || event.metaKey || event.altKey || target?.closest("input, select, textarea")) return false;
+  if (event.ctrlKey || event.metaKey || event.altKey || target?.closest("input:not([type=checkbox]), select, textarea")) return false;
   const graph = model.graph.peek();
   if (!graph) return false;
   switch (event.key) {
