@@ -108,6 +108,8 @@ enum class Kind : std::uint8_t {
     // [number] words: [zero][bytes][name]
   kOsCall = 131,
   kLibraryCall = 140,
+  kPythonSample = 120,
+  kGilSpan = 121,
 };
 
 // The kind of a Note record.
@@ -174,6 +176,18 @@ enum class CudaNote : std::uint32_t {
   kCpuSamplesDropped = 85,
   // CPU samples cannot be taken, or not any more; text: why
   kNoCpuSamples = 86,
+};
+
+// Whether something is so.
+enum class Known : std::uint32_t {
+  kNo = 1,
+  kYes = 2,
+};
+
+// What a thread does with the GIL, as the schema numbers it.
+enum class GilState : std::uint32_t {
+  kHolding = 1,
+  kWaiting = 2,
 };
 
 // What is collected: the bits of a Collecting record.
@@ -2264,6 +2278,79 @@ struct LibraryCall {
     library = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
     arguments = static_cast<std::uint32_t>(bits_of<32>(record[3], 32));
     status = static_cast<std::uint32_t>(bits_of<32>(record[4], 0));
+    return true;
+  }
+};
+
+// The stack of a thread of Python from a time on, for a period in ns. Chains as of CpuSample.
+// Whether it ran, and whether it had the GIL: of Known.
+struct PythonSample {
+  static constexpr Kind kKind = Kind::kPythonSample;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t is_running = 0;  // aux
+  std::uint32_t has_gil = 0;  // aux
+  std::uint64_t time_ns = 0;
+  std::uint64_t period = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t python_chain = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<8>(is_running) | fitted<8>(has_gil) << 8);
+  }
+  constexpr std::size_t words() const {
+    return 5u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = period;
+    room[3] = chain;
+    room[4] = python_chain;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    is_running = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
+    has_gil = static_cast<std::uint32_t>(bits_of<8>(record[0], 8));
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    period = static_cast<std::uint64_t>(record[2]);
+    chain = static_cast<std::uint64_t>(record[3]);
+    python_chain = static_cast<std::uint64_t>(record[4]);
+    return true;
+  }
+};
+
+// A thread held Python's global interpreter lock, or waited for it; the state is of GilState.
+struct GilSpan {
+  static constexpr Kind kKind = Kind::kGilSpan;
+  static constexpr bool kIsCounted = true;
+  static constexpr std::uint8_t kFlags = 0;
+
+  std::uint8_t flags = 0;
+  std::uint32_t state = 0;  // aux
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(fitted<8>(state));
+  }
+  constexpr std::size_t words() const {
+    return 3u;
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = start_ns;
+    room[2] = end_ns;
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    state = static_cast<std::uint32_t>(bits_of<8>(record[0], 0));
+    start_ns = static_cast<std::uint64_t>(record[1]);
+    end_ns = static_cast<std::uint64_t>(record[2]);
     return true;
   }
 };

@@ -1657,6 +1657,113 @@ struct ColumnsOf<LibraryCallRow> {
   }
 };
 
+// A row of python_sample, made of a PythonSample record.
+struct PythonSampleRow {
+  using Record = raw::PythonSample;
+  static constexpr std::size_t kNumber = 21;
+  static constexpr std::string_view kTable = "python_sample";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::uint64_t period = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
+  std::uint8_t is_running = 0;
+  std::uint8_t has_gil = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    is_running = static_cast<std::uint8_t>(record.is_running);
+    has_gil = static_cast<std::uint8_t>(record.has_gil);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    period = static_cast<std::uint64_t>(record.period);
+  }
+};
+
+template <>
+struct ColumnsOf<PythonSampleRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const PythonSampleRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const PythonSampleRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const PythonSampleRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("period_ns", [](const auto &in, const PythonSampleRow &row) {
+      return number(in, row.period);
+    });
+    visitor("is_running", [](const auto &in, const PythonSampleRow &row) {
+      return known_flag(in, row.is_running);
+    });
+    visitor("has_gil", [](const auto &in, const PythonSampleRow &row) {
+      return known_flag(in, row.has_gil);
+    });
+    visitor("stack_id", [](const auto &in, const PythonSampleRow &row) {
+      return stack_of(in, row.chain_number);
+    });
+  }
+  static auto first(const auto &in, const PythonSampleRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const PythonSampleRow &row) {
+    return std::tuple(row_id(in, row.thread).value);
+  }
+};
+
+// A row of gil_span, made of a GilSpan record.
+struct GilSpanRow {
+  using Record = raw::GilSpan;
+  static constexpr std::size_t kNumber = 22;
+  static constexpr std::string_view kTable = "gil_span";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t thread = 0;
+  std::uint8_t state = 0;
+
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    state = static_cast<std::uint8_t>(record.state);
+    start_ns = static_cast<std::int64_t>(record.start_ns);
+    end_ns = static_cast<std::int64_t>(record.end_ns);
+  }
+};
+
+template <>
+struct ColumnsOf<GilSpanRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const GilSpanRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const GilSpanRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("start_ns", [](const auto &in, const GilSpanRow &row) {
+      return time(in, row.start_ns);
+    });
+    visitor("end_ns", [](const auto &in, const GilSpanRow &row) {
+      return time(in, row.end_ns);
+    });
+    visitor("state", [](const auto &in, const GilSpanRow &row) {
+      return label(in, row.state);
+    });
+  }
+  static auto first(const auto &in, const GilSpanRow &row) {
+    return time(in, row.start_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const GilSpanRow &row) {
+    return std::tuple(time(in, row.end_ns).value,
+                      row_id(in, row.thread).value,
+                      label(in, row.state).value);
+  }
+};
+
 // All of them.
 template <typename... Row>
 struct RowTypes {};
@@ -1680,6 +1787,8 @@ using AllRows = RowTypes<ApiCallRow,
                          CpuSampleRow,
                          SchedEventRow,
                          OsCallRow,
-                         LibraryCallRow>;
+                         LibraryCallRow,
+                         PythonSampleRow,
+                         GilSpanRow>;
 
 }  // namespace warpline

@@ -31,8 +31,9 @@ PASTED = {
     ],
     "--trace=nvtx --sample=none --cpuctxsw=none --gpu-metrics-devices=none python a.py": [],
     "-t nvtx -snone -b none --cuda-memory-usage=false --nic-metrics 0 ./a.out": [],
-    "--gpu-metrics-device=all --gpu-metrics-frequency 20000 --python-sampling=true python a.py": [
-        "--python-sampling is not supported",
+    "--gpu-metrics-device=all --gpu-metrics-frequency 20000 --python-sampling=true python a.py": [],
+    "--python-sampling=true --python-functions-trace=a.json python a.py": [
+        "--python-functions-trace is not supported",
     ],
     "--session-new=run1 --trace-fork-before-exec=true -Y true ./a": [
         "--session-new is ignored",

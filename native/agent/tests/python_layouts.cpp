@@ -3,11 +3,11 @@
 
 #include "stack/python_layout.h"
 
-using warpline::agent::PythonLayout;
+using warpline::stack::PythonLayout;
 
 int main() {
   for (unsigned minor = 0; minor < 100; ++minor) {
-    const PythonLayout* layout = warpline::agent::python_layout(minor);
+    const PythonLayout* layout = warpline::stack::python_layout(minor);
     if (layout == nullptr) continue;
     auto print = [first = true](const char* name, unsigned value) mutable {
       std::printf("%s\"%s\": %u", first ? "{" : ", ", name, value);
@@ -33,12 +33,12 @@ int main() {
     if (layout->code_version != 0) print("code_version", layout->code_version);
     print("text_of_ascii", layout->text_of_ascii);
     print("text_of_others", layout->text_of_others);
-    print("object_type", warpline::agent::kObjectType);
-    print("object_size", warpline::agent::kObjectSize);
-    print("bytes_start", warpline::agent::kBytesStart);
-    print("text_length", warpline::agent::kTextLength);
-    print("text_hash", warpline::agent::kTextHash);
-    print("text_state", warpline::agent::kTextState);
+    print("object_type", warpline::stack::kObjectType);
+    print("object_size", warpline::stack::kObjectSize);
+    print("bytes_start", warpline::stack::kBytesStart);
+    print("text_length", warpline::stack::kTextLength);
+    print("text_hash", warpline::stack::kTextHash);
+    print("text_state", warpline::stack::kTextState);
     std::puts("}");
     // What is read of a frame and of a code object has all of it.
     const bool is_whole = layout->frame_bytes >= layout->frame_instruction + 8 &&

@@ -12,12 +12,16 @@ extern "C" {
 #endif
 
 #define WL_SAMPLER_API __attribute__((visibility("default")))
-#define WL_SAMPLER_ABI_VERSION 1
+#define WL_SAMPLER_ABI_VERSION 2
 
 /* How the callers of a sampled function are found. */
 #define WL_SAMPLER_NO_STACKS 0
 #define WL_SAMPLER_FRAME_POINTERS 1
 #define WL_SAMPLER_DWARF 2
+
+/* What is read of Python. */
+#define WL_SAMPLER_PYTHON_SAMPLES 1 /* the stack of each thread, whether it runs or waits */
+#define WL_SAMPLER_PYTHON_GIL 2     /* who holds the GIL, and who waits for it */
 
 typedef struct wl_sampler_options {
   const char *folder;  /* the session's directory */
@@ -25,7 +29,8 @@ typedef struct wl_sampler_options {
   int32_t backtrace;   /* WL_SAMPLER_... */
   int64_t period_ns;   /* CPU time between samples; 0: no samples */
   int32_t has_switches; /* 1: record context switches */
-  int32_t reserved;
+  int32_t python;       /* WL_SAMPLER_PYTHON_..., added up */
+  int64_t python_period_ns; /* time between looks at Python's threads */
 } wl_sampler_options;
 
 /* What was done; counts are of the whole run. */
@@ -37,6 +42,11 @@ typedef struct wl_sampler_counts {
   int64_t cpu_ns;     /* of this process */
   int32_t has_kernel; /* 1: time in the kernel is sampled, too */
   int32_t reserved;
+  int64_t python_looks;     /* at all threads of Python */
+  int64_t python_stacks;
+  int64_t python_failed;    /* stacks that could not be read */
+  int64_t python_cut;       /* stacks without their outer frames */
+  int64_t python_unsettled; /* stacks that are perhaps not of one moment */
 } wl_sampler_counts;
 
 WL_SAMPLER_API int32_t wl_sampler_abi_version(void);

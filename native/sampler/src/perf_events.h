@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <linux/perf_event.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -75,10 +75,11 @@ void RawLog::put_words(raw::Kind kind, std::uint64_t number, const std::uint64_t
   std::copy(words, words + count, room + 2);
 }
 
-void RawLog::put_text(raw::Kind kind, std::uint64_t first, std::string_view text) {
+void RawLog::put_text(raw::Kind kind, std::uint64_t first, std::string_view text,
+                      std::uint32_t aux) {
   const std::size_t text_words = raw::words_for(text.size());
   std::uint64_t* room = add(3 + text_words);
-  room[0] = raw::header_word(kind, 0, 3 + text_words, 0);
+  room[0] = raw::header_word(kind, 0, 3 + text_words, aux);
   room[1] = first;
   room[2] = text.size();
   if (text_words != 0) room[2 + text_words] = 0;

@@ -41,7 +41,7 @@ class RawLog {
   // A record with a tail of words, such as a Chain.
   void put_words(raw::Kind kind, std::uint64_t number, const std::uint64_t* words, std::size_t count);
   // A record with a text behind a word, such as a Module.
-  void put_text(raw::Kind kind, std::uint64_t first, std::string_view text);
+  void put_text(raw::Kind kind, std::uint64_t first, std::string_view text, std::uint32_t aux = 0);
 
   // Whether a chain was not yet written; it is noted as written.
   bool is_new_chain(raw::Kind kind, std::uint64_t number);

@@ -19,7 +19,8 @@ namespace warpline::sampler {
 namespace {
 
 constexpr std::uint64_t kFlushNs = 500'000'000;
-constexpr int kTickMs = 2;
+constexpr std::uint64_t kTickNs = 2'000'000;
+constexpr std::uint64_t kLongestRestNs = 100'000'000;
 // Threads that are blocked for longer have a stack. Reading one takes some 30 us.
 constexpr std::uint64_t kLongNs = 1'000'000;
 constexpr double kLooksPerSecond = 500;
@@ -62,6 +63,17 @@ int Sampler::open(const wl_sampler_options& options) {
   period_ns_ = static_cast<std::uint64_t>(options.period_ns);
   has_switches_ = options.has_switches != 0;
   if (!folder_.empty()) control_ = map_control(folder_);
+  const bool has_perf = period_ns_ != 0 || options.has_switches != 0;
+  if (options.python != 0) {
+    // Without perf events nobody tells which processes there are.
+    python_ = std::make_unique<WallClock>(
+        images_, folder_,
+        WallClock::Wanted{.period_ns = static_cast<std::uint64_t>(options.python_period_ns),
+                          .has_samples = (options.python & WL_SAMPLER_PYTHON_SAMPLES) != 0,
+                          .has_gil = (options.python & WL_SAMPLER_PYTHON_GIL) != 0},
+        has_perf ? 0 : options.pid);
+  }
+  if (!has_perf) return 0;
   return events_.open({.pid = options.pid,
                        .period_ns = period_ns_,
                        .has_stacks = period_ns_ != 0 && options.backtrace != WL_SAMPLER_NO_STACKS,
@@ -79,7 +91,14 @@ void Sampler::run(int until) {
       flushed_ns_ = now;
       flush();
     }
-    const int found = poll(&waited, 1, kTickMs);
+    std::uint64_t next = now + kTickNs;
+    if (python_ != nullptr) {
+      if (python_->due_ns() <= now_ns()) python_->tick(now_ns(), is_recording());
+      next = events_.rings().empty() ? python_->due_ns() : std::min(next, python_->due_ns());
+    }
+    const std::uint64_t rest = std::max(next, now_ns()) - now_ns();
+    const timespec timeout{0, static_cast<long>(std::min(rest, kLongestRestNs))};
+    const int found = ppoll(&waited, 1, &timeout, nullptr);
     if (found > 0 || (found < 0 && errno != EINTR)) return;
   }
 }
@@ -87,6 +106,10 @@ void Sampler::run(int until) {
 void Sampler::close(wl_sampler_counts& counts) {
   const std::uint64_t now = now_ns();
   drain(now);
+  if (python_ != nullptr) {
+    python_->finish(now);
+    python_->count(counts_);
+  }
   for (auto& [pid, image] : images_.all()) {
     for (auto& [tid, thread] : image.threads) write_stop(image, tid, thread);
     if (image.log != nullptr) image.log->flush();  // it lives on, as far as we know
@@ -153,6 +176,7 @@ void Sampler::on_exit(const perf_event_header& header, std::uint64_t time_ns) {
 }
 
 void Sampler::end_image(Image& image, std::uint64_t time_ns) {
+  if (python_ != nullptr) python_->forget(image, time_ns);
   for (auto& [tid, thread] : image.threads) write_stop(image, tid, thread);
   if (image.log != nullptr) image.log->end(time_ns);
 }

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "images.h"
 #include "perf_events.h"
+#include "python/wall_clock.h"
 #include "unwinding.h"
 #include "warpline_sampler.h"
 
@@ -47,6 +49,7 @@ class Sampler {
   bool has_switches_ = false;
   PerfEvents events_;
   Images images_;
+  std::unique_ptr<WallClock> python_;  // null: nothing is wanted of it
   Unwinder unwinder_;
   Callers callers_;
   std::vector<std::byte> outer_;

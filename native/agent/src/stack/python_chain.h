@@ -3,11 +3,16 @@
 
 #include <cstdint>
 
+namespace warpline::stack {
+struct PythonStack;
+}
+
 namespace warpline::agent {
+
+using stack::PythonStack;
 
 class ThreadLog;
 struct NativeStack;
-struct PythonStack;
 
 // Walks the Python stack of the calling thread and writes its chain to the log, unless the log already
 // has it, together with code that no log of the process has yet. Returns the chain's number, or 0 if

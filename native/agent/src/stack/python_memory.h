@@ -5,18 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "session/process.h"
+#include "stack/python_frames.h"
 #include "stack/walk.h"
 
 namespace warpline::agent {
-
-inline std::uint64_t word_at(const char* bytes) noexcept {
-  std::uint64_t word;
-  std::memcpy(&word, bytes, sizeof word);
-  return word;
-}
 
 // Memory that is known to be there.
 struct OwnMemory {
@@ -67,10 +61,9 @@ class CopiedMemory {
     return page_copy_ + (address - page_);
   }
 
-  // Copies what lies at addresses, at most kExpected of them, all at once; view_expected has them then.
-  static constexpr std::size_t kExpected = 32;
+  // Copies what lies at addresses, at most kMostExpected of them, all at once; view_expected has them then.
   void expect(const std::uint64_t* addresses, std::size_t count, std::size_t bytes) noexcept {
-    iovec there[kExpected];
+    iovec there[stack::kMostExpected];
     for (std::size_t i = 0; i < count; ++i) {
       there[i] = {reinterpret_cast<void*>(addresses[i]), bytes};
     }
@@ -82,7 +75,6 @@ class CopiedMemory {
 
  private:
   static constexpr std::uint64_t kPageBytes = 4096;
-  static constexpr std::size_t kMostBytes = 160;  // of a frame, of a code object
 
   bool is_readable(std::uint64_t address, std::size_t bytes) const noexcept {
     return knows_stack_ && is_on_own_stack(address, bytes);
@@ -100,16 +92,8 @@ class CopiedMemory {
   std::uint64_t page_ = 0;
   std::uint64_t page_end_ = 0;
   std::size_t expected_ = 0;
-  char page_copy_[kPageBytes + kMostBytes];
-  char expected_copies_[kExpected * kMostBytes];
+  char page_copy_[kPageBytes + stack::kMostObjectBytes];
+  char expected_copies_[stack::kMostExpected * stack::kMostObjectBytes];
 };
-
-template <class Memory>
-bool read_word(Memory& memory, std::uint64_t address, std::uint64_t& word) noexcept {
-  char room[sizeof word];
-  const char* bytes = memory.view(address, sizeof word, room);
-  if (bytes != nullptr) word = word_at(bytes);
-  return bytes != nullptr;
-}
 
 }  // namespace warpline::agent

@@ -7,21 +7,14 @@
 // as expected, has its frames copied by the kernel, which does not fault.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
-#include "stack/python_layout.h"
+#include "stack/python_frames.h"
 
 namespace warpline::agent {
 
-inline constexpr std::size_t kMaxPythonFrames = 128;
-
-struct PythonStack {
-  std::size_t count = 0;
-  std::uint64_t frames[2 * kMaxPythonFrames];  // innermost first: two words each, as a kPythonChain
-  std::uint64_t code_addresses[kMaxPythonFrames];
-  std::uint64_t entries[kMaxPythonFrames];  // where on the C stack the interpreter was entered, or 0
-};
+using stack::PythonCode;
+using stack::PythonStack;
 
 // Fills the stack of the calling thread, of which the innermost frames count; it stays empty for a thread
 // without Python.
@@ -36,14 +29,6 @@ void number_python(PythonStack& stack) noexcept;
 
 // What keeps Python's stacks from being read, or null.
 const char* python_problem() noexcept;
-
-// What is told of a code object.
-struct PythonCode {
-  static constexpr std::size_t kMostBytes = 65000;
-
-  raw::PythonCodeText text;
-  std::size_t bytes;  // of what follows it: file, name, lines
-};
 
 // Reads the code at an address, from the stack of the calling thread, into `room`, which has space for
 // kMostBytes. False where it cannot be read.

@@ -62,6 +62,9 @@ inline Label text(const SealedTables &, int32_t number) { return {{number, numbe
 inline Label label(const SealedTables &, uint32_t value) { return {{value, true}}; }
 inline Label label_or_null(const SealedTables &, uint32_t value) { return {{value, value != 0}}; }
 inline Flag flag(const SealedTables &, bool value) { return {{value, true}}; }
+inline Flag known_flag(const SealedTables &, uint32_t known) {
+  return {{known == static_cast<uint32_t>(raw::Known::kYes), known != 0}};
+}
 
 // ---- whose a row is
 

@@ -59,7 +59,9 @@ class CpuSamples:
                 far.close()
 
     def start(self, folder: Path, program: int) -> Obstacle | None:
-        """Let it wait for the program's exec; return what stands in the way.
+        """Let it wait for the program's exec; return what stands in the way of CPU samples.
+
+        Samples of Python are taken nevertheless.
 
         Args:
             folder: The session directory.
@@ -73,10 +75,11 @@ class CpuSamples:
         except OSError:
             return _crashed()
         answer = received(self._link, _READY_S)
-        if "ready" in answer:
-            return None
-        self.close()
-        return Obstacle(answer["cause"], answer["cure"]) if "cause" in answer else _crashed()
+        if "ready" not in answer:
+            self.close()
+        if "cause" in answer:
+            return Obstacle(answer["cause"], answer["cure"])
+        return None if "ready" in answer else _crashed()
 
     def close(self) -> None:
         """Let it write what is left, and end; a second call does nothing."""
@@ -110,19 +113,21 @@ def _serve(link: socket.socket, library: Path) -> None:
     setup = json.loads(data)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # an event takes one for each CPU
+    folder, pid = Path(setup.pop("folder")), setup.pop("pid")
+    sampling = CpuSampling(**setup)
     sampler = PerfSampler(library)
-    obstacle = sampler.open(
-        Path(setup["folder"]),
-        setup["pid"],
-        period_ns=setup["period_ns"],
-        backtrace=setup["backtrace"],
-        has_switches=setup["has_switches"],
-    )
+    obstacle = sampler.open(folder, pid, **asdict(sampling))
+    answer: dict[str, Any] = {}
     if obstacle is not None:
-        link.send(json.dumps({"cause": obstacle.cause, "cure": obstacle.cure}).encode())
+        answer |= {"cause": obstacle.cause, "cure": obstacle.cure}
+        if sampling.python:
+            obstacle = sampler.open(folder, pid, **asdict(sampling.without_perf()))
+    if obstacle is None:
+        answer["ready"] = True
+        end_after(link, LAST_S)
+    link.send(json.dumps(answer).encode())
+    if obstacle is not None:
         return
-    end_after(link, LAST_S)
-    link.send(json.dumps({"ready": True}).encode())
     sampler.run(link.fileno())
     counts = sampler.close()
     link.send(json.dumps({"ended": True, "counts": counts.plain()}).encode())

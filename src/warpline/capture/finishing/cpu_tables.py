@@ -12,7 +12,11 @@ from warpline.capture.session.raw_numbers import CudaNote
 from warpline.units import plural
 
 # What a session collects -> the table of it.
-_TABLES = {"cpu samples": "cpu_sample", "context switches": "sched_event"}
+_TABLES = {
+    "cpu samples": "cpu_sample",
+    "context switches": "sched_event",
+    "python samples": "python_sample",
+}
 
 # Of timers within the program.
 _NOTES: Mapping[int, tuple[int, str]] = {

@@ -16,6 +16,9 @@ PC_SAMPLES = "pc samples"
 # Sampled from outside of the program, never with -t.
 CPU_SAMPLES = "cpu samples"
 CONTEXT_SWITCHES = "context switches"
+PYTHON_SAMPLES = "python samples"
+# Read from outside of the program, although it is of -t.
+PYTHON_GIL = "python-gil"
 # The collector of calls of the C library.
 OS_CALLS = "osrt"
 # That of MPI.
@@ -40,7 +43,6 @@ NOT_YET = (
     "openxr",
     "openxr-annotations",
     "oshmem",
-    "python-gil",
     "syscall",
     "tegra-accelerators",
     "ucx",
@@ -65,8 +67,8 @@ def lacking(wanted: tuple[str, ...]) -> list[str]:
 
 
 def collectors(wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the requested collectors: what is neither CUDA nor NVTX."""
-    return tuple(name for name in COLLECTORS if name in wanted)
+    """Return the requested collectors of the agent: what is neither CUDA nor NVTX."""
+    return tuple(name for name in COLLECTORS if name in wanted and name != PYTHON_GIL)
 
 
 def collected(wanted: tuple[str, ...]) -> list[str]:

@@ -48,6 +48,7 @@ _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _LONGEST_NS = 1_000_000_000_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
 _MOST_SAMPLES = 10_000
+_MOST_PYTHON_SAMPLES = 2000
 
 # Sets of nsys have numbers or the names of chips: 0, gh100, ga10x-gfxt.
 _SET_OF_NSYS = re.compile(r"\d{1,2}|(tu|ga|ad|gh|gb|gv)\d+\w*(-\w+)*")
@@ -279,10 +280,10 @@ FLAGS = (
     Flag(("--cuda-flush-interval",), "MS", "flush CUPTI buffers every MS milliseconds (default:"
          " 1000); if the program is killed, at most this much GPU work is missing; synchronizing"
          " calls also trigger a flush", _milliseconds),
-    Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take at"
-         " least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
-    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and Python,"
-         " of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
+    Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take"
+         " at least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
+    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and"
+         " Python, of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
          values.number(0, _LONGEST_NS)),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
@@ -307,6 +308,11 @@ FLAGS = (
          " pointers only), none", _backtrace),
     Flag(("--cpuctxsw",), "SCOPE", "record when threads start and stop running: process-tree"
          " (default with -s), none", _switches),
+    Flag(("--python-sampling",), "BOOL", "sample the Python stacks of all threads, whether they run"
+         " or wait", values.boolean, is_switch=True),
+    Flag(("--python-sampling-frequency",), "HZ", "looks at Python's threads per second, from 1"
+         " to 2000 (default: 1000), for --python-sampling and -t python-gil",
+         values.number(1, _MOST_PYTHON_SAMPLES)),
     Flag(("-e", "--env-var"), "A=B[,C=D]", "environment variables to set for the program",
          _variables),
     Flag(("-n", "--inherit-environment"), "BOOL", "false: the program gets only the"

@@ -14,7 +14,9 @@ _EVENTS = "GPU timestamps of CUDA events are not recorded"
 _GPU = "GPU context switches and video engines are not recorded"
 _NETWORK = "network metrics are not recorded"
 _SYSTEM_CALLS = "system calls are not recorded; -t osrt records calls of the C library"
-_PYTHON = "Python samples are not recorded; use python -m warpline.annotate for function ranges"
+_PYTHON = (
+    "functions are not traced; use --python-sampling, or python -m warpline.annotate for ranges"
+)
 _STORAGE = "storage metrics are not recorded"
 _GRAPHICS = "graphics APIs are not recorded"
 _WINDOWS = "Windows only"
@@ -73,8 +75,6 @@ _NOT_COLLECTED = {
         "dask",
         "python-functions-trace",
         "python-nvtx-annotations",
-        "python-sampling",
-        "python-sampling-frequency",
     ),
     _STORAGE: (
         "gds-libs-path",

@@ -146,6 +146,8 @@ class CaptureSettings:
     sampling_frequency: int = 1000
     backtrace: Backtrace = Backtrace.DWARF
     cpuctxsw: SwitchScope | None = None  # as `sample`
+    python_sampling: bool = False
+    python_sampling_frequency: int = 1000
     export: tuple[str, ...] = ()
     stats: bool = False
     stop_on_range_end: bool = False
@@ -175,18 +177,27 @@ class CaptureSettings:
 
     @property
     def cpu_sampling(self) -> CpuSampling | None:
-        """The samples of CPUs and context switches to record; None for none."""
+        """The samples of CPUs and of Python, and context switches to record; None for none."""
         is_sampled = self.sample is not SampleScope.NONE
         has_switches = is_sampled
         if self.cpuctxsw is not None:
             has_switches = self.cpuctxsw is not SwitchScope.NONE
-        if not is_sampled and not has_switches:
+        is_wanted = {"samples": self.python_sampling, "gil": capabilities.PYTHON_GIL in self.trace}
+        python = tuple(name for name, wanted in is_wanted.items() if wanted)
+        if not (is_sampled or has_switches or python):
             return None
         return CpuSampling(
             period_ns=round(1e9 / self.sampling_frequency) if is_sampled else 0,
             backtrace=self.backtrace,
             has_switches=has_switches,
+            python_period_ns=round(1e9 / self.python_sampling_frequency),
+            python=python,
         )
+
+    @property
+    def reads_python(self) -> bool:
+        """Whether memory of Python processes is read."""
+        return self.cpu_sampling is not None and bool(self.cpu_sampling.python)
 
     @property
     def sampling(self) -> Sampling | None:

@@ -129,6 +129,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             mask=signals.before,
             output=settings.output_file or (None if settings.show_output else Path(os.devnull)),
             has_input=settings.output_file is None,
+            reader=samples.pid if settings.reads_python else None,
         )
         session = _begin(settings, environment, child, path, talk)
         try:
@@ -313,6 +314,8 @@ def _collected(settings: CaptureSettings) -> list[str]:
             found.append(capabilities.CPU_SAMPLES)
         if sampling is not None and sampling.has_switches:
             found.append(capabilities.CONTEXT_SWITCHES)
+        if settings.python_sampling:
+            found.append(capabilities.PYTHON_SAMPLES)
         return found
     instead = capabilities.PC_SAMPLES if settings.counters is None else capabilities.COUNTERS
     return [instead, *(name for name in found if name != "cuda")]

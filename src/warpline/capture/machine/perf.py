@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from warpline.errors import AgentMissingError
 
 SAMPLER_NAME = "libwarpline_sampler.so"
 
-_ABI_VERSION = 1
+_ABI_VERSION = 2
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
+_PYTHON = {"samples": 1, "gil": 2}
 _BACKTRACES = {"none": 0, "fp": 1, "dwarf": 2}
 
 
@@ -26,7 +28,8 @@ class _Options(ctypes.Structure):
         ("backtrace", ctypes.c_int32),
         ("period_ns", ctypes.c_int64),
         ("has_switches", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("python", ctypes.c_int32),
+        ("python_period_ns", ctypes.c_int64),
     )
 
 
@@ -39,6 +42,11 @@ class _Counts(ctypes.Structure):
         ("cpu_ns", ctypes.c_int64),
         ("has_kernel", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
+        ("python_looks", ctypes.c_int64),
+        ("python_stacks", ctypes.c_int64),
+        ("python_failed", ctypes.c_int64),
+        ("python_cut", ctypes.c_int64),
+        ("python_unsettled", ctypes.c_int64),
     )
 
 
@@ -53,6 +61,11 @@ class SamplerCounts:
         lost: Records that the kernel dropped.
         cpu_ns: CPU time of the sampling process.
         has_kernel: Whether time in the kernel was sampled, too.
+        python_looks: How often Python's threads were looked at.
+        python_stacks: Python stacks that were read.
+        python_failed: Those that could not be read.
+        python_cut: Those whose outermost callers were not found.
+        python_unsettled: Those that changed while they were read, every time.
     """
 
     samples: int
@@ -61,6 +74,11 @@ class SamplerCounts:
     lost: int
     cpu_ns: int
     has_kernel: bool
+    python_looks: int
+    python_stacks: int
+    python_failed: int
+    python_cut: int
+    python_unsettled: int
 
     def plain(self) -> dict[str, int]:
         """Return the counts as plain values, for session.json."""
@@ -88,11 +106,19 @@ class PerfSampler:
 
     def obstacle(self, period_ns: int = 1_000_000) -> Obstacle | None:
         """Return why processes cannot be sampled; None if they can. Samples nothing."""
-        options = _Options(None, os.getpid(), _BACKTRACES["dwarf"], period_ns, 1, 0)
+        options = _Options(None, os.getpid(), _BACKTRACES["dwarf"], period_ns, 1, 0, 0)
         return _obstacle(self._library.wl_sampler_try(ctypes.byref(options)))
 
     def open(
-        self, folder: Path, pid: int, *, period_ns: int, backtrace: str, has_switches: bool
+        self,
+        folder: Path,
+        pid: int,
+        *,
+        period_ns: int,
+        backtrace: str,
+        has_switches: bool,
+        python_period_ns: int = 0,
+        python: Sequence[str] = (),
     ) -> Obstacle | None:
         """Prepare to sample a process from its next exec on, its threads and its children.
 
@@ -102,12 +128,20 @@ class PerfSampler:
             period_ns: CPU time between samples; 0 for no samples.
             backtrace: dwarf, fp or none.
             has_switches: Whether context switches are recorded.
+            python_period_ns: Time between looks at Python's threads.
+            python: What is recorded of them: samples, gil. That needs no perf events.
 
         Returns:
             What stands in the way; None if nothing does.
         """
         options = _Options(
-            os.fsencode(folder), pid, _BACKTRACES[backtrace], period_ns, int(has_switches), 0
+            os.fsencode(folder),
+            pid,
+            _BACKTRACES[backtrace],
+            period_ns,
+            int(has_switches),
+            sum(_PYTHON[name] for name in python),
+            python_period_ns,
         )
         return _obstacle(self._library.wl_sampler_open(ctypes.byref(options)))
 
@@ -126,6 +160,11 @@ class PerfSampler:
             counts.lost,
             counts.cpu_ns,
             bool(counts.has_kernel),
+            counts.python_looks,
+            counts.python_stacks,
+            counts.python_failed,
+            counts.python_cut,
+            counts.python_unsettled,
         )
 
 

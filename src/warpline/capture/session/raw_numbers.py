@@ -78,6 +78,20 @@ class CudaNote(enum.IntEnum):
     NO_CPU_SAMPLES = 86
 
 
+class Known(enum.IntEnum):
+    """Whether something is so."""
+
+    NO = 1
+    YES = 2
+
+
+class GilState(enum.IntEnum):
+    """What a thread does with the GIL, as the schema numbers it."""
+
+    HOLDING = 1
+    WAITING = 2
+
+
 class CudaCollects(enum.IntFlag):
     """What is collected: the bits of a Collecting record."""
 
@@ -149,6 +163,8 @@ ROW_TABLES: tuple[str, ...] = (
     "sched_event",
     "os_call",
     "library_call",
+    "python_sample",
+    "gil_span",
 )
 
 # Those with what a program did: a recording that has no row of any is empty.
@@ -164,6 +180,8 @@ EVENT_TABLES: tuple[str, ...] = (
     "sched_event",
     "os_call",
     "library_call",
+    "python_sample",
+    "gil_span",
 )
 
 # CUDA's tables, and what was collected if one was recorded.
@@ -196,4 +214,5 @@ COLLECTORS: Mapping[str, str] = {
     "nccl": "library_call",
     "nvjpeg": "library_call",
     "openmp": "library_call",
+    "python-gil": "gil_span",
 }

@@ -1,11 +1,13 @@
-// The CPython of this process, and where its structures have what a stack is read from.
+// Where CPython's structures have what a stack is read from.
+//
+// Shared by the agent, which reads its own process, and the sampler, which reads others.
 #pragma once
 
 #include <cstdint>
 
 #include "warpline_cuda.h"
 
-namespace warpline::agent {
+namespace warpline::stack {
 
 // How a frame says which instruction it is at.
 enum class PythonInstruction : std::uint8_t { kByte, kUnit, kPointer };
@@ -47,22 +49,41 @@ inline constexpr std::uint16_t kTextHash = 24;
 inline constexpr std::uint16_t kTextState = 32;
 inline constexpr std::uint16_t kTextHeaderBytes = 40;
 
-// The interpreter; its functions take no lock and need no GIL.
-struct Python {
-  void* (*state_of_thread)() = nullptr;  // of the calling thread, null without one
-  void* (*state_with_gil)() = nullptr;   // equal to that, if the thread has the GIL
-  int (*is_finalizing)() = nullptr;
+// An interpreter: what its objects are of, and how they are laid out.
+struct PythonBuild {
   std::uint64_t code_type = 0;
   std::uint64_t text_type = 0;
   std::uint64_t bytes_type = 0;
   PythonLayout layout{};
+
+  bool has_types() const noexcept { return code_type != 0 && text_type != 0 && bytes_type != 0; }
 };
 
 // The layout of Python 3.MINOR, null if it is not known.
 const PythonLayout* python_layout(unsigned minor) noexcept;
 
-// Looks for an interpreter in this process. Returns whether there is one. `problem` is then null, or
-// says why its stacks cannot be read.
-bool find_python(Python& python, const char*& problem) noexcept;
+// What Python says of itself at the start of _PyRuntime from 3.13 on, for debuggers.
+struct DebugOffsets {
+  char cookie[8];
+  std::uint64_t version;  // PY_VERSION_HEX
+  std::uint64_t is_free_threaded;
+  std::uint64_t words[61];
+};
+inline constexpr unsigned kFirstWithOffsets = 13;
 
-}  // namespace warpline::agent
+// Where groups of its words begin; the first word of each is a size.
+struct DebugGroups {
+  std::uint8_t state;  // of a thread
+  std::uint8_t frame;
+  std::uint8_t code;
+};
+DebugGroups debug_groups(unsigned minor) noexcept;
+
+// What is wrong with the layout of Python 3.MINOR, by what this Python says of itself; null: nothing.
+const char* check_debug_offsets(const DebugOffsets& offsets, unsigned minor,
+                                const PythonLayout& layout) noexcept;
+
+inline constexpr const char* kUnknownPython = "this build of Python is not known";
+inline constexpr const char* kOtherPython = "only Python 3.9 to 3.15 are supported";
+
+}  // namespace warpline::stack

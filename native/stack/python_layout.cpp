@@ -1,17 +1,13 @@
 #include "stack/python_layout.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 
-namespace warpline::agent {
+namespace warpline::stack {
 namespace {
 
 constexpr unsigned kOldest = 9;  // of 3.x
 constexpr std::uint16_t kNoLink = PythonLayout::kNoLink;
-constexpr const char* kUnknown = "this build of Python is not known";
 
 // Made of CPython's own headers; tests/agent_cuda/test_python_layouts.py compares them.
 constexpr PythonLayout kLayouts[] = {
@@ -66,32 +62,6 @@ constexpr PythonLayout kLayouts[] = {
      .instruction = PythonInstruction::kPointer, .lines = raw::PythonLines::kLocations},
 };
 
-template <class Function>
-void find_symbol(Function*& function, const char* name, const char* other_name = nullptr) noexcept {
-  void* found = dlsym(RTLD_DEFAULT, name);
-  if (found == nullptr && other_name != nullptr) found = dlsym(RTLD_DEFAULT, other_name);
-  std::memcpy(&function, &found, sizeof function);
-}
-
-std::uint64_t address_of(const char* symbol) noexcept {
-  return reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, symbol));
-}
-
-// What Python says of itself at the start of _PyRuntime from 3.13 on, for debuggers.
-struct DebugOffsets {
-  char cookie[8];
-  std::uint64_t version;  // PY_VERSION_HEX
-  std::uint64_t is_free_threaded;
-  std::uint64_t words[61];
-};
-
-// Where its groups begin: of a thread's state, a frame, a code object. The first word of each is a size.
-struct DebugGroups {
-  std::uint8_t state;
-  std::uint8_t frame;
-  std::uint8_t code;
-};
-constexpr unsigned kFirstWithOffsets = 13;
 constexpr DebugGroups kDebugGroups[] = {{16, 25, 31}, {19, 28, 36}, {19, 36, 44}};
 
 bool agree(const std::uint64_t* words, DebugGroups groups, const PythonLayout& layout) noexcept {
@@ -104,27 +74,6 @@ bool agree(const std::uint64_t* words, DebugGroups groups, const PythonLayout& l
          code[5] == layout.code_first_line && code[9] == layout.code_start;
 }
 
-const char* check_debug_offsets(unsigned minor, const PythonLayout& layout) noexcept {
-  const auto* offsets = reinterpret_cast<const DebugOffsets*>(address_of("_PyRuntime"));
-  const bool is_there = offsets != nullptr &&
-                        std::memcmp(offsets->cookie, "xdebugpy", sizeof offsets->cookie) == 0 &&
-                        offsets->version >> 16 == (3u << 8 | minor);
-  if (!is_there) return kUnknown;
-  if (offsets->is_free_threaded != 0) return "this build of Python is free-threaded";
-  const DebugGroups groups = kDebugGroups[minor - kFirstWithOffsets];
-  return agree(offsets->words, groups, layout) ? nullptr : kUnknown;
-}
-
-// The minor version of Python 3, 0 for others.
-unsigned python_version() noexcept {
-  const char* (*get_version)() = nullptr;
-  find_symbol(get_version, "Py_GetVersion");
-  const char* text = get_version == nullptr ? "" : get_version();
-  return std::strncmp(text, "3.", 2) == 0
-             ? static_cast<unsigned>(std::strtoul(text + 2, nullptr, 10))
-             : 0;
-}
-
 }  // namespace
 
 const PythonLayout* python_layout(unsigned minor) noexcept {
@@ -132,31 +81,15 @@ const PythonLayout* python_layout(unsigned minor) noexcept {
                                                                   : kLayouts + (minor - kOldest);
 }
 
-bool find_python(Python& python, const char*& problem) noexcept {
-  problem = nullptr;
-  find_symbol(python.state_of_thread, "PyGILState_GetThisThreadState");
-  if (python.state_of_thread == nullptr) return false;
-  find_symbol(python.state_with_gil, "_PyThreadState_UncheckedGet", "PyThreadState_GetUnchecked");
-  find_symbol(python.is_finalizing, "_Py_IsFinalizing", "Py_IsFinalizing");
-  python.code_type = address_of("PyCode_Type");
-  python.text_type = address_of("PyUnicode_Type");
-  python.bytes_type = address_of("PyBytes_Type");
-  const unsigned minor = python_version();
-  const PythonLayout* layout = python_layout(minor);
-  if (layout == nullptr) {
-    problem = "only Python 3.9 to 3.15 are supported";
-    return true;
-  }
-  const bool is_complete = python.state_with_gil != nullptr && python.is_finalizing != nullptr &&
-                           python.code_type != 0 && python.text_type != 0 &&
-                           python.bytes_type != 0;
-  if (!is_complete) {
-    problem = kUnknown;
-    return true;
-  }
-  python.layout = *layout;
-  if (minor >= kFirstWithOffsets) problem = check_debug_offsets(minor, python.layout);
-  return true;
+DebugGroups debug_groups(unsigned minor) noexcept { return kDebugGroups[minor - kFirstWithOffsets]; }
+
+const char* check_debug_offsets(const DebugOffsets& offsets, unsigned minor,
+                                const PythonLayout& layout) noexcept {
+  const bool is_there = std::memcmp(offsets.cookie, "xdebugpy", sizeof offsets.cookie) == 0 &&
+                        offsets.version >> 16 == (3u << 8 | minor);
+  if (!is_there) return kUnknownPython;
+  if (offsets.is_free_threaded != 0) return "this build of Python is free-threaded";
+  return agree(offsets.words, debug_groups(minor), layout) ? nullptr : kUnknownPython;
 }
 
-}  // namespace warpline::agent
+}  // namespace warpline::stack

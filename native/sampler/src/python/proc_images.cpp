@@ -1,0 +1,77 @@
+#include "python/proc_images.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "images.h"
+
+namespace warpline::sampler {
+namespace {
+
+std::string folder_of(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+std::string of_task(pid_t pid, pid_t tid, const char* name) {
+  return folder_of(pid) + "/task/" + std::to_string(tid) + "/" + name;
+}
+
+}  // namespace
+
+std::string executable_of(pid_t pid) {
+  char path[4096];
+  const ssize_t bytes = readlink((folder_of(pid) + "/exe").c_str(), path, sizeof path);
+  return bytes < 0 ? std::string() : std::string(path, static_cast<std::size_t>(bytes));
+}
+
+std::string identity_of_image(pid_t pid) {
+  std::ifstream file(folder_of(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return {};
+  const std::size_t name_end = line.rfind(')');
+  if (name_end == line.npos || line.size() < name_end + 3) return {};
+  const char state = line[name_end + 2];
+  if (state == 'Z' || state == 'X') return {};
+  std::istringstream fields(line.substr(name_end + 2));
+  std::string identity = executable_of(pid), field;
+  for (int number = 3; fields >> field; ++number) {
+    // Where its code, its stack and its arguments lie, and since when the process exists.
+    const bool is_kept = number == 22 || (number >= 26 && number <= 28) || number >= 48;
+    if (is_kept && number < 52) identity += " " + field;
+  }
+  return identity;
+}
+
+std::vector<pid_t> threads_of(pid_t pid) {
+  std::vector<pid_t> found;
+  DIR* folder = opendir((folder_of(pid) + "/task").c_str());
+  if (folder == nullptr) return found;
+  while (const dirent* entry = readdir(folder)) {
+    const long tid = std::strtol(entry->d_name, nullptr, 10);
+    if (tid > 0) found.push_back(static_cast<pid_t>(tid));
+  }
+  closedir(folder);
+  return found;
+}
+
+std::vector<pid_t> children_of(pid_t pid, pid_t tid) {
+  std::ifstream file(of_task(pid, tid, "children"));
+  std::vector<pid_t> found;
+  for (pid_t child; file >> child;) found.push_back(child);
+  return found;
+}
+
+void name_thread(Image& image, pid_t tid) {
+  Thread& thread = image.threads[static_cast<std::uint32_t>(tid)];
+  std::ifstream file(of_task(static_cast<pid_t>(image.pid), tid, "comm"));
+  std::string name;
+  std::getline(file, name);
+  name.resize(sizeof thread.name);
+  if (std::equal(name.begin(), name.end(), thread.name)) return;
+  name.copy(thread.name, sizeof thread.name);
+  if (image.last_tid == static_cast<std::uint32_t>(tid)) image.last_tid = 0;  // written again
+}
+
+}  // namespace warpline::sampler

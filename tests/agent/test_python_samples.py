@@ -1,0 +1,128 @@
+"""Python stacks that are read from outside of the program, and who has the GIL."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from agent_cuda.pythons import VERSIONS, interpreter
+
+import warpline
+from warpline.capture.machine.perf import sampler_library
+from warpline.trace import Trace
+
+PROGRAM = Path(__file__).parent / "programs" / "python_threads.py"
+FREE_POINTS = 0.08  # about four standard deviations of a share of 600 samples
+
+Record = Callable[..., Trace]
+Stack = list[tuple[str, int]]  # functions and lines, innermost first
+
+
+@pytest.fixture
+def record(agent: Path, tmp_path: Path) -> Record:
+    """Return a function that records a Python program."""
+    library = sampler_library(agent)
+    if not library.exists():
+        pytest.skip(f"{library.name} is not built")
+
+    def run(python: str, *words: object, trace: str = "none") -> Trace:
+        output = tmp_path / "run.warpline"
+        command = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true", "-t", trace]
+        command += ["--gpu-health=off", "--python-sampling=true", "-o", str(output)]
+        done = subprocess.run(
+            [*command, python, *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert (done.returncode, done.stdout.split()) == (
+            0,
+            ["worked"] * (2 if "fork" in words else 1),
+        )
+        return warpline.open(output)
+
+    return run
+
+
+def stacks_of(trace: Trace) -> list[Stack]:
+    """Return the stack of each row of `stack`."""
+    frames = [*zip(*(trace["frame"][name].to_list() for name in ("symbol", "line")), strict=True)]
+    stacks = trace["stack"]
+    found: list[Stack] = []
+    for parent, frame in zip(stacks["parent_id"], stacks["frame_id"], strict=True):
+        symbol, line = frames[frame]
+        outer = [] if parent is None else found[parent]
+        found.append([(symbol.rpartition(".")[2], line), *outer])
+    return found
+
+
+def shares(trace: Trace, thread: int) -> dict[str, float]:
+    """Return the share of a thread's samples in run() that have a function."""
+    stacks = stacks_of(trace)
+    samples = trace["python_sample"]
+    counts: Counter[str] = Counter()
+    for of_thread, stack_id in zip(samples["thread_id"], samples["stack_id"], strict=True):
+        names = {name for name, _ in stacks[stack_id]}
+        if of_thread == thread and "run" in names:
+            counts.update(names)
+    return {name: count / counts["run"] for name, count in counts.items()}
+
+
+def expected(result: Path) -> dict[str, float]:
+    ran = json.loads(result.read_text())
+    return {name: seconds / sum(ran.values()) for name, seconds in ran.items()}
+
+
+def periods_of(trace: Trace, thread: int) -> list[int]:
+    samples = trace["python_sample"]
+    rows = zip(samples["thread_id"], samples["period_ns"], strict=True)
+    return [period for of_thread, period in rows if of_thread == thread]
+
+
+def sleeping(trace: Trace) -> tuple[int, int]:
+    """Return the thread that waits, and the line where it does."""
+    stacks = stacks_of(trace)
+    samples = trace["python_sample"]
+    for thread, stack_id in zip(samples["thread_id"], samples["stack_id"], strict=True):
+        for name, line in stacks[stack_id]:
+            if name == "sleeper":
+                return thread, line
+    raise AssertionError("no sample of the thread that waits")
+
+
+@pytest.mark.parametrize("version", VERSIONS[:-1])  # 3.15 is refused
+def test_functions_lines_and_threads_are_those_of_the_program(record, tmp_path, version):
+    trace = record(interpreter(version), PROGRAM, tmp_path / "result", trace="python-gil")
+    found = shares(trace, 0)
+    for name, share in expected(tmp_path / "result").items():
+        assert found[name] == pytest.approx(share, abs=FREE_POINTS), name
+    assert found["main"] == found["<module>"] >= 0.98  # stacks are whole
+    thread, line = sleeping(trace)
+    assert thread != 0
+    assert PROGRAM.read_text().splitlines()[line - 1].endswith("# waits here")
+    spans = trace["gil_span"]
+    held = sum(
+        end - start
+        for of_thread, state, start, end in zip(
+            *(spans[name] for name in ("thread_id", "state", "start_ns", "end_ns")), strict=True
+        )
+        if (of_thread, state) == (0, "Holding")
+    )
+    seen = sum(periods_of(trace, 0))
+    waited = periods_of(trace, thread)
+    assert max(waited) > 0.5 * sum(waited)  # rows of a blocked thread are joined
+    assert held == pytest.approx(seen, rel=0.2)  # the other thread only waits
+
+
+def test_forks_are_sampled(record, tmp_path):
+    trace = record(sys.executable, PROGRAM, tmp_path / "result", "fork")
+    processes = {*trace["thread"]["process_id"]}
+    threads = {*trace["python_sample"]["thread_id"]}
+    of_processes = {trace["thread"]["process_id"][thread] for thread in threads}
+    assert len(processes) == len(of_processes) == 2
