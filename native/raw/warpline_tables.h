@@ -1463,7 +1463,8 @@ struct ColumnsOf<CpuSampleRow> {
     return time(in, row.time_ns).value;
   }
   static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const CpuSampleRow &row) {
-    return std::tuple(row_id(in, row.thread).value);
+    return std::tuple(row_id(in, row.thread).value,
+                      cpu_or_null(in, row.cpu).value);
   }
 };
 
