@@ -129,12 +129,11 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             mask=signals.before,
             output=settings.output_file or (None if settings.show_output else Path(os.devnull)),
             has_input=settings.output_file is None,
+            reader=samples.pid,
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            obstacle = samples.start(session.folder, child.pid)
-            if obstacle is not None:
-                _sample_within(session, settings, obstacle, talk)
+            _start_samples(samples, session, child.pid, settings, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -168,6 +167,14 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     elif finished["is_empty"]:
         reason = reasons.why_nothing(evidence)
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
+
+
+def _start_samples(
+    samples: CpuSamples, session: Session, pid: int, settings: CaptureSettings, talk: Talk
+) -> None:
+    obstacle = samples.start(session.folder, pid)
+    if obstacle is not None:
+        _sample_within(session, settings, obstacle, talk)
 
 
 def _sample_within(
