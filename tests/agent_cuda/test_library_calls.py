@@ -163,7 +163,7 @@ assert library.cublasCallBack(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: 
 
 def test_from_within_a_program(tmp_path: Path, built: Path) -> None:
     output = tmp_path / "run.warpline"
-    command = [sys.executable, "-c", IN_PROCESS, built / "libcublas.so.12", output]
+    command = [sys.executable, "-c", IN_PROCESS, str(built / "libcublas.so.12"), str(output)]
     subprocess.run(command, check=True, timeout=60)
     assert names(warpline.open(output)) == {"cublasCreate_v2": 1}
 

@@ -55,7 +55,9 @@ def said(viewer):
 def by_table(recording, of, **choice):
     trace = warpline.open(recording)
     document = warpline.flame(trace, warpline.stack_choice(trace, of, **choice))
-    rows = document.sections[1].to_polars().to_dicts()
+    table = document.sections[1]
+    assert isinstance(table, warpline.Result)
+    rows = table.to_polars().to_dicts()
     return {row["function"]: (row["self_ns"] / MS, row["total_ns"] / MS) for row in rows}
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from warpline.capture.session.preload import LOADER, SHIM, preload_variables
@@ -45,3 +48,13 @@ def test_what_cannot_be_preloaded_is_said(agent):
     (agent.parent / "a b" / SHIM).touch()
     with pytest.raises(CaptureError, match="space or a colon"):
         preload_variables(agent.parent / "a b" / agent.name, (SHIM,), {})
+
+
+def test_the_page_lists_the_functions_that_are_recorded():
+    root = Path(__file__).parents[2]
+    declared = (root / "native/shim/src/calls.def").read_text()
+    listed = (root / "docs/osrt.md").read_text().partition("## Functions")[2]
+    names = re.findall(r"^(?:LOCK|THREAD)\((\w+)", declared, re.MULTILINE)
+    with_result = r"^(?:CALL|NEWER|CHECKED|VARIADIC|NEWER_VARIADIC)\([^,]+, (\w+)"
+    names += re.findall(with_result, declared, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", listed)) == set(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from support import sampled_stacks
@@ -36,7 +37,7 @@ def exported(trace, tmp_path, kind, **choice):
 
 
 def of_collapsed(path):
-    found = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for line in path.read_text().splitlines():
         stack, _, time = line.rpartition(" ")
         found[tuple(stack.split(";"))] += int(time)
@@ -46,7 +47,7 @@ def of_collapsed(path):
 def of_speedscope(path):
     document = json.loads(path.read_text())
     frames = document["shared"]["frames"]
-    found = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for one in document["profiles"]:
         assert (one["type"], one["unit"]) == ("sampled", "nanoseconds")
         assert one["endValue"] == sum(one["weights"])
@@ -62,12 +63,12 @@ def of_firefox(path):
         columns = shared[table]
         assert {len(v) for k, v in columns.items() if k != "length"} == {columns["length"]}, table
     text, frames, functions = (shared[k] for k in ("stringArray", "frameTable", "funcTable"))
-    paths = []
+    paths: list[tuple[str, ...]] = []
     stacks = shared["stackTable"]
     for frame, above in zip(stacks["frame"], stacks["prefix"], strict=True):
         name = text[functions["name"][frames["func"][frame]]]
         paths.append((*(() if above is None else paths[above]), name))
-    found = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for thread in document["threads"]:
         samples = thread["samples"]
         assert samples["time"] == sorted(samples["time"])
@@ -85,7 +86,7 @@ def of_pprof(path):
     for one in map(fields, message[4]):
         assert one[2][0] in mappings
         locations[one[1][0]] = functions[fields(one[4][0])[1][0]]
-    found = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
     for one in map(fields, message[2]):
         labels = {text[each[1][0]]: each for each in map(fields, one[3])}
         thread = text[labels["thread"][2][0]]
@@ -102,7 +103,8 @@ def of_pprof(path):
 
 def fields(data):
     """Return the values of each field of a Protocol Buffers message, by its number."""
-    found, at = {}, 0
+    found: dict[int, list[Any]] = {}
+    at = 0
     while at < len(data):
         key, at = number(data, at)
         value, at = number(data, at)

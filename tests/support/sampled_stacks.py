@@ -60,7 +60,7 @@ def trace() -> Trace:
 def tables() -> dict[str, Rows]:
     """Return its tables."""
     stacks = _Stacks()
-    parts = {
+    parts: dict[str, Rows] = {
         "process": {"pid": [7], "name": ["python3"]},
         "thread": {"process_id": [0, 0], "tid": [7, 8], "name": ["python3", "pt_data;worker"]},
         "device": {"gpu_index": [0], "name": ["H200"]},

@@ -26,7 +26,8 @@ def stacks(trace, of, **choice):
     """Return the time of each stack: thread and labels, the outermost first."""
     chosen = choose(trace, of, **choice)
     tree, labels = tree_by_thread(trace, chosen), profile(trace, chosen).labels
-    paths, found = [], Counter()
+    paths: list[tuple[str, ...]] = []
+    found: Counter[tuple[int | str, ...]] = Counter()
     rows = zip(tree.parent.tolist(), tree.label.tolist(), tree.self_ns.tolist(), strict=True)
     for place, (parent, label, own) in enumerate(rows):
         paths.append((*(paths[parent] if parent >= 0 else ()), labels.text(label)))

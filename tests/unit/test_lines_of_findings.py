@@ -112,6 +112,18 @@ def test_a_sleep_names_its_line() -> None:
     assert "500 us per step in time.sleep (train.py:88)." in item.claim
 
 
+def test_python_samples_alone_show_a_wait() -> None:
+    def sleeps(program: SampledProgram, at: float) -> None:
+        program.seen(at, at + 400, program.stack(MAIN, DUMPS), is_running=True)
+        program.seen(at + 400, at + 900, program.stack(MAIN))
+        program.seen(at + 900, at + 1000, program.stack(MAIN, DUMPS), is_running=True)
+
+    items = found(made(sleeps))
+    item = items["os-wait"]
+    assert item.title.startswith("The CPU waits in train (train.py:88) while the GPU is idle 50.0%")
+    assert items["slow-host-function"].title.endswith("for dumps (logger.py:12)")
+
+
 def test_a_switch_with_a_stack_names_its_line() -> None:
     def sleeps(program: SampledProgram, at: float) -> None:
         program.switch(at + 400, runs=False, stack_id=program.stack(MAIN))

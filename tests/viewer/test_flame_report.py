@@ -42,8 +42,8 @@ def random_tree(seed):
     place[order], place[-1] = np.arange(400), -1
     own = random.integers(0, 1000, 400)
     columns = (np.array(group)[order], place[np.array(parent)[order]], np.array(depth)[order])
-    group, parent, depth = (column.astype(np.int32) for column in columns)
-    tree = CallTree(group, parent, depth, depth, own, own, own % 7)
+    groups, parents, depths = (column.astype(np.int32) for column in columns)
+    tree = CallTree(groups, parents, depths, depths, own, own, own % 7)
     return replace(tree, total_ns=totals(tree))
 
 

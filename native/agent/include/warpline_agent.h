@@ -3,7 +3,7 @@
 // The library works in two ways. Injected: the environment names it (NVTX_INJECTION64_PATH) and a
 // session directory (WARPLINE_SESSION); NVTX loads it at the program's first NVTX call. In process:
 // a profiler in the same process loads it and calls wl_agent_attach. It never prints, never
-// throws, and never changes the program's signals.
+// throws, and changes no signal of the program, but SIGURG where a session asks for CPU samples by timers.
 #pragma once
 
 #include <stdint.h>

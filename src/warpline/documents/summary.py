@@ -158,8 +158,10 @@ def summary(trace: Trace, *, with_layers: bool = False) -> Document:
     # Tables that few recordings can have are not even looked up.
     absent = [] if trace.has("profiled_kernel") else [_OF_COUNTERS]
     absent += [] if trace.has("pc_sample") else [_OF_SAMPLES]
-    absent += [] if trace.has("cpu_sample") else [_CPU_TIME]
-    absent += [] if trace.has("cpu_sample") or trace.has("python_sample") else [_SAMPLES]
+    has_room = not (trace.has("profiled_kernel") or trace.has("pc_sample"))  # on one screen
+    is_sampled = has_room and (trace.has("cpu_sample") or trace.has("python_sample"))
+    absent += [] if is_sampled else [_SAMPLES]
+    absent += [] if is_sampled and trace.has("cpu_sample") else [_CPU_TIME]
     absent += [] if _is_snapshot(trace) else [*_OF_SNAPSHOTS]
     absent += [] if _knows_processes(trace) else [_PROCESSES]
     parts = tuple(part for part in parts if part.tables not in absent)

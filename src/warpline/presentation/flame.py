@@ -80,7 +80,7 @@ def _functions(title: str, records: Sequence[Record], *, is_whole: bool = True) 
     Args:
         title: Its title.
         records: The functions, the most important first.
-        is_whole: Whether the self time of those that are not shown is told.
+        is_whole: Whether the self time of the functions that are left out is shown.
     """
     shown = records[: _MOST if is_whole else _MOST_CALLERS]
     rows = tuple(_row(record) for record in shown)

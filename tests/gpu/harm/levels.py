@@ -48,6 +48,7 @@ LEVELS = {
         Level("everything", _ALL_THERE_IS, "all"),
         Level("faults", _FAULTS, "all"),
         Level("metrics", ("--gpu-metrics-devices=cuda-visible",), "all"),
+        Level("osrt", ("-t", "cuda,nvtx,osrt", "--osrt-backtrace-threshold=1000"), "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
         Level("pytorch", ("--pytorch=all",), "all"),
@@ -63,5 +64,5 @@ COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
 PYTORCH = ("pytorch", "pytorch-ops", "pytorch-memory")
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
-EVERYTHING = (*PLAIN, "everything", "metrics")
-ALL = (*GRAPHS, "everything", "metrics", "ranges")
+EVERYTHING = (*PLAIN, "everything", "metrics", "osrt")
+ALL = (*GRAPHS, "everything", "metrics", "osrt", "ranges")

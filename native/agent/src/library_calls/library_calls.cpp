@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "cupti/setup.h"
 #include "library_calls/families.h"
 #include "library_calls/gemm_arguments.h"
 #include "library_calls/modules.h"
@@ -64,13 +65,6 @@ const LibraryText* text_of(std::string_view text) noexcept {
   std::uint64_t key = text.size();
   for (const char symbol : text) key = mixed(key, static_cast<unsigned char>(symbol));
   return library_text(key, as_text, &text);
-}
-
-void note(const std::string& text) noexcept {
-  if (LogLease log = definition_log()) {
-    log->define(raw::Kind::kNote, static_cast<std::uint32_t>(raw::CudaNote::kNoLibraryCalls),
-                timestamp(), text);
-  }
 }
 
 // Returns the number of the stub that a key has, from 1: a new one if it has none. 0: there are no more.
@@ -149,7 +143,8 @@ void replace_references(bool is_of_all) noexcept {
   const std::size_t failed = replace_new_references({wants, replace, is_of_family});
   static std::atomic<bool> has_noted{false};
   if (failed != 0 && !has_noted.exchange(true)) {
-    note(std::to_string(failed) + " references to functions could not be replaced");
+    note(raw::CudaNote::kNoLibraryCalls,
+         std::to_string(failed) + " references to functions could not be replaced");
   }
   g_replacing.store(0);
 }
@@ -207,7 +202,7 @@ void write(const LibraryText& library, const LibraryText& name, const LibraryTex
   log->put(call);
 }
 
-void begin() noexcept {
+void begin_library_calls() noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr) return;
   const auto& names = session->config.collect;
@@ -216,7 +211,7 @@ void begin() noexcept {
   g_has_arguments.store(has_arguments);
   if (wanted == 0 || wanted == g_wanted.load()) return;
   if (!kHasTrampoline) {
-    note("calls of libraries are recorded on x86-64 only");
+    note(raw::CudaNote::kNoLibraryCalls, "calls of libraries are recorded on x86-64 only");
     return;
   }
   warpline_dlsym = reinterpret_cast<void*>(&dlsym);
@@ -226,9 +221,15 @@ void begin() noexcept {
 
 // One for each name; the first that begins does it for all.
 const Collector g_collectors[] = {
-    {"cublas", begin, nullptr},   {"cublas-verbose", begin, nullptr}, {"cudnn", begin, nullptr},
-    {"cufft", begin, nullptr},    {"cusolver", begin, nullptr},       {"cusparse", begin, nullptr},
-    {"mpi", begin, nullptr},      {"nccl", begin, nullptr},           {"nvjpeg", begin, nullptr},
+    {"cublas", begin_library_calls, nullptr},
+    {"cublas-verbose", begin_library_calls, nullptr},
+    {"cudnn", begin_library_calls, nullptr},
+    {"cufft", begin_library_calls, nullptr},
+    {"cusolver", begin_library_calls, nullptr},
+    {"cusparse", begin_library_calls, nullptr},
+    {"mpi", begin_library_calls, nullptr},
+    {"nccl", begin_library_calls, nullptr},
+    {"nvjpeg", begin_library_calls, nullptr},
 };
 
 }  // namespace

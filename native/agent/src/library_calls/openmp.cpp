@@ -29,7 +29,7 @@ struct OmptStartToolResult {
   OmptData data;
 };
 
-enum Event : int {
+enum OmptEvent : int {
   kParallelBegin = 3, kParallelEnd = 4, kTaskCreate = 5, kTaskSchedule = 6, kSyncRegionWait = 16,
   kWork = 20, kMutexAcquire = 26, kMutexAcquired = 27
 };
@@ -37,33 +37,33 @@ constexpr int kScopeBegin = 1;
 constexpr int kExplicitTask = 4;  // a bit of the kind of a task
 constexpr std::uint64_t kIsExplicit = 0x5741'5250;  // in the data of such a task
 
-struct Kind {
+struct OmptKind {
   int number;
   std::string_view name;
 };
-constexpr Kind kWaits[] = {
+constexpr OmptKind kWaits[] = {
     {1, "Barrier"}, {2, "Implicit barrier"}, {3, "Barrier"}, {4, "Barrier"},
     {5, "Taskwait"}, {6, "Taskgroup"}, {7, "Reduction"}, {8, "Implicit barrier"}, {9, "Implicit barrier"},
 };
-constexpr Kind kMutexes[] = {
+constexpr OmptKind kMutexes[] = {
     {1, "Lock wait"}, {2, "Lock wait"}, {3, "Lock wait"}, {4, "Lock wait"},
     {5, "Critical wait"}, {6, "Atomic wait"}, {7, "Ordered wait"},
 };
-constexpr Kind kWorks[] = {
+constexpr OmptKind kWorks[] = {
     {1, "Loop"},      {2, "Sections"}, {3, "Single"}, {5, "Workshare"}, {6, "Distribute"},
     {7, "Taskloop"},  {8, "Scope"},    {10, "Loop"},  {11, "Loop"},     {12, "Loop"},
 };
 
 template <std::size_t Count>
-std::string_view name_of(const Kind (&kinds)[Count], int number) noexcept {
-  for (const Kind& kind : kinds) {
+std::string_view name_of(const OmptKind (&kinds)[Count], int number) noexcept {
+  for (const OmptKind& kind : kinds) {
     if (kind.number == number) return kind.name;
   }
   return {};
 }
 
 // A wait or a piece of work that has begun.
-struct Scope {
+struct OmptScope {
   int event;
   int kind;
   std::int64_t start_ns;
@@ -71,7 +71,7 @@ struct Scope {
 
 // What a thread is in.
 struct ThreadRegions {
-  std::array<Scope, 16> scopes;  // the innermost is the last
+  std::array<OmptScope, 16> scopes;  // the innermost is the last
   std::uint32_t depth;
   std::uint32_t parallels;  // that this thread has begun
   std::int64_t mutex_start_ns;

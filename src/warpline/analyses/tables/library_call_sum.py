@@ -38,7 +38,7 @@ def library_call_sum(trace: Trace, arguments: Arguments) -> Result:
 
     What it measures: For each function of cuBLAS, cuDNN, NCCL and other libraries: its calls, the
         CPU time in them, and the kernels launched in them with their GPU time.
-    Why it matters: The table tells which library the GPU's time goes to, and which calls are
+    Why it matters: The table shows which library takes the GPU time, and which calls are
         expensive on the CPU: creating handles or searching for algorithms in every step.
     How it is computed: End minus start of each call, grouped by library and function. A kernel
         belongs to the innermost call open on the launching thread when its launch call starts.

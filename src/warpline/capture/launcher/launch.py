@@ -133,7 +133,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            _start_samples(samples, session, child.pid, settings, talk)
+            _start_sampling(samples, session, settings, child.pid, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
@@ -169,8 +169,8 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 
 
-def _start_samples(
-    samples: CpuSamples, session: Session, pid: int, settings: CaptureSettings, talk: Talk
+def _start_sampling(
+    samples: CpuSamples, session: Session, settings: CaptureSettings, pid: int, talk: Talk
 ) -> None:
     obstacle = samples.start(session.folder, pid)
     if obstacle is not None:

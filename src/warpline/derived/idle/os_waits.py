@@ -6,6 +6,7 @@ Any of these on such a thread, for at least 50 us, is a wait:
   built-in function of Python as the framework records it.
 - Time off the CPU: from one context switch to the next. A thread that was switched off while it
   could run was preempted, where that is recorded; one whose stack ends in a sleep is asleep.
+- Without either, time in which samples of its Python stack show that it does not run.
 - Time in which it waited for Python's global interpreter lock (GIL).
 - Without context switches, time without CPU samples of the thread, where at least five periods of
   its sampling passed.
@@ -139,7 +140,7 @@ def thread_waits(trace: Trace) -> Waits:
     frames, framed = _waiting_calls(trace, "python_frame", _BUILT_IN)
     locked = _for_gil(trace)
     absent, reason = _off_processor(trace)
-    unseen = _between_samples(trace)
+    unseen = joined([_between_samples(trace), _seen_asleep(trace)])
     # The functions that wait for the GIL are the interpreter's own, whatever they are called.
     sources = [locked, calls, frames, absent, unseen]
     every = joined(sources)
@@ -292,6 +293,25 @@ def _between_samples(trace: Trace) -> ThreadTimes:
         # It may have run until the next sample was due, and for as long before this one.
         parts.append(ThreadTimes(sampled[unseen] + period, sampled[unseen + 1] - period, who))
     return joined(parts)
+
+
+def _seen_asleep(trace: Trace) -> ThreadTimes:
+    """Return when launching threads did not run, by Python samples; of threads without others."""
+    if not _recorded(trace, "python_sample"):
+        return joined([])
+    columns = trace.columns("python_sample", "time_ns", "period_ns", "thread_id", "is_running")
+    rows = _of_launching(trace, "python_sample")
+    runs = columns["is_running"]
+    rows = rows[(runs.is_valid() & ~runs.values.astype(np.bool_))[rows]]
+    start, period, thread = (columns[key].values[rows] for key in tuple(columns)[:3])
+    others = [
+        trace.columns(table, "thread_id")["thread_id"].values[_of_launching(trace, table)]
+        for table in ("sched_event", "cpu_sample")
+        if _recorded(trace, table)
+    ]
+    left = ~np.isin(thread, np.concatenate([np.zeros(0, np.int64), *others]))
+    times = ThreadTimes(start, start + np.maximum(period, 0), thread.astype(np.int64))
+    return times.taken(left)
 
 
 def _of_launching(trace: Trace, table: str) -> I64:
