@@ -129,7 +129,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             mask=signals.before,
             output=settings.output_file or (None if settings.show_output else Path(os.devnull)),
             has_input=settings.output_file is None,
-            reader=samples.pid if settings.reads_python else None,
+            reader=samples.pid,
         )
         session = _begin(settings, environment, child, path, talk)
         try:

@@ -77,7 +77,7 @@ class Program:
         mask: The program's initial mask of blocked signals.
         output: Where standard output and error go; None if the program inherits them.
         has_input: Whether the program inherits standard input; otherwise it is empty.
-        reader: A process that may read the program's memory, although it is no ancestor.
+        reader: A process that may read the program's memory, even where Yama lets only ancestors.
     """
 
     def __init__(
@@ -97,7 +97,8 @@ class Program:
         if self.pid == 0:
             os.close(self._environment)
             os.close(self._failure)
-            _allow_reader(reader)
+            if reader is not None:
+                _let_read(reader)
             _become(path, command, environment_read, failure_write, mask, output, has_input)
         os.close(environment_read)
         os.close(failure_write)
@@ -127,11 +128,10 @@ class Program:
         os.waitpid(self.pid, 0)
 
 
-def _allow_reader(reader: int | None) -> None:
-    """Let a process read this one's memory, also after exec, where Yama's ptrace_scope is 1."""
-    if reader is not None:
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, reader, 0, 0, 0)
+def _let_read(reader: int) -> None:
+    """Let a process read the memory of this one; it stays so after exec. Without Yama, nothing."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PTRACER, reader, 0, 0, 0)
 
 
 def _become(
