@@ -102,8 +102,9 @@ def test_python_frames_stand_among_native_ones(sample: Sample, tmp_path: Path) -
 
 
 def test_an_extension_stands_over_the_line_that_calls_it(sample: Sample, tmp_path: Path) -> None:
-    samples, _ = sample(sys.executable, hot_programs.python_program(tmp_path), BUDGET_MS, "compress",
-                        python=True)
+    samples, _ = sample(
+        sys.executable, hot_programs.python_program(tmp_path), BUDGET_MS, "compress", python=True
+    )
     inner = [each for each in samples if "compress" in each.functions]
     assert used_ms(inner) > 0.7 * BUDGET_MS
     native = [each for each in inner if each.frames[0].line < 0]
@@ -116,9 +117,13 @@ def test_a_coroutine_on_a_stack_of_its_own_is_walked(sample: Sample, hot: Path) 
     assert all("coroutine" in each.functions for each in samples if "caller" in each.functions)
 
 
-def test_a_thread_that_blocks_all_signals_has_time_without_stacks(sample: Sample, hot: Path) -> None:
+def test_a_thread_that_blocks_all_signals_has_time_without_stacks(
+    sample: Sample, hot: Path
+) -> None:
     samples, _ = sample(hot, BUDGET_MS, "blocked")
-    assert 0.8 * BUDGET_MS < used_ms([each for each in samples if not each.frames]) < 1.1 * BUDGET_MS
+    assert (
+        0.8 * BUDGET_MS < used_ms([each for each in samples if not each.frames]) < 1.1 * BUDGET_MS
+    )
 
 
 def test_a_program_keeps_a_handler_of_its_own(sample: Sample, hot: Path) -> None:

@@ -112,7 +112,7 @@ def test_flags_end_where_the_program_begins():
         (
             "-t python ls",
             "-t: unknown API 'python'",
-            "use cuda, nvtx or osrt",
+            f"use {', '.join(capabilities.COLLECTED)}",
         ),
         ("-t , ls", "-t requires a value", "use -t cuda,nvtx"),
         ("-y x ls", "-y x: expected a number of seconds", HINT),

@@ -55,8 +55,7 @@ def waits(rows, process=0):
     return Counter(
         (row["name"], row["return_value"], row["nesting_level"])
         for row in rows
-        if row["process_id"] == process
-        and row["name"] in WAITS
+        if row["process_id"] == process and row["name"] in WAITS
     )
 
 

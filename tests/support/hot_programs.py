@@ -269,7 +269,9 @@ def samples_of(trace: Trace) -> list[Sampled]:
     stacks = _stacks(trace)
     columns = trace.columns("cpu_sample", "thread_id", "period_ns", "stack_id")
     rows = (columns[name].filled(-1).tolist() for name in ("thread_id", "period_ns", "stack_id"))
-    return [Sampled(stacks.get(stack, ()), ns, thread) for thread, ns, stack in zip(*rows, strict=True)]
+    return [
+        Sampled(stacks.get(stack, ()), ns, thread) for thread, ns, stack in zip(*rows, strict=True)
+    ]
 
 
 def _stacks(trace: Trace) -> dict[int, tuple[Place, ...]]:

@@ -282,8 +282,8 @@ FLAGS = (
          " calls also trigger a flush", _milliseconds),
     Flag(("--osrt-threshold",), "NS", "with -t osrt: record calls of the C library that take at"
          " least NS nanoseconds (default: 1000)", values.number(0, _LONGEST_NS)),
-    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and Python,"
-         " of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
+    Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and"
+         " Python, of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
          values.number(0, _LONGEST_NS)),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
