@@ -325,7 +325,7 @@ class OsCallsConfig:
 
     Attributes:
         threshold_ns: Calls that take at least this long.
-        chains_ns: Calls that take at least this long have backtraces, native and Python; None: none.
+        chains_ns: Calls that take at least this long have backtraces; None: none.
     """
 
     threshold_ns: int

@@ -1,8 +1,8 @@
 """Libraries of Warpline's that a program is started with: LD_PRELOAD in its environment.
 
-They lie beside the agent, which they load. Processes that the program starts inherit the variable, so
-they are recorded, too. ld.so ignores it for static programs, and for those with the rights of another
-user.
+They lie beside the agent, which they load. Processes that the program starts inherit the variable,
+so they are recorded, too. ld.so ignores it for static programs, and for those with the rights of
+another user.
 """
 
 from __future__ import annotations
