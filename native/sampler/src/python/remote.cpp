@@ -143,6 +143,8 @@ bool RemotePython::are_threads_listed() noexcept {
   constexpr std::size_t kMost = 16;
   std::uint64_t now[kMost];
   if (heads_.empty() || heads_.size() > kMost) return false;
+  // A thread's state is there before the thread has begun, and has no number then.
+  if (std::find(handles_.begin(), handles_.end(), 0) != handles_.end()) return false;
   if (!copy_words(pid_, head_places_.data(), heads_.size(), now)) return false;
   return std::equal(heads_.begin(), heads_.end(), now);
 }
