@@ -45,8 +45,8 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, baseline, bench, compare, completion, demo,"
-            " doctor, explain, export, flame, gate, graphcheck, kernels, list, memory, merge, profile,"
-            " query, recover, report, stats, summary, sweep, trend, view"
+            " doctor, explain, export, flame, gate, graphcheck, kernels, list, memory, merge,"
+            " profile, query, recover, report, stats, summary, sweep, trend, view"
         ),
     ),
     "--fromat csv": (
