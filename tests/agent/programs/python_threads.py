@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-RAN_S = {}
+RAN_S: dict[str, float] = {}
 
 
 def short_work():

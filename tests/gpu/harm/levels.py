@@ -34,6 +34,10 @@ _ALL_THERE_IS = (
     "--python-backtrace=cuda",
 )
 _FAULTS = ("--cuda-um-cpu-page-faults=true", "--cuda-um-gpu-page-faults=true")
+_HOST = (
+    *("-t", "cuda,nvtx,osrt,python-gil,cublas-verbose,cudnn,cufft,cusolver,cusparse"),
+    *("-s", "process-tree", "--cpuctxsw=process-tree", "--python-sampling=true"),
+)
 _RANGES = ("-c", "cudaProfilerApi", "--capture-range-end=repeat")
 
 _NINE_PASSES = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -49,6 +53,7 @@ LEVELS = {
         Level("faults", _FAULTS, "all"),
         Level("metrics", ("--gpu-metrics-devices=cuda-visible",), "all"),
         Level("osrt", ("-t", "cuda,nvtx,osrt", "--osrt-backtrace-threshold=1000"), "all"),
+        Level("host", _HOST, "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
         Level("pytorch", ("--pytorch=all",), "all"),
@@ -64,5 +69,5 @@ COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
 PYTORCH = ("pytorch", "pytorch-ops", "pytorch-memory")
 PLAIN = ("default", "sampled", *COUNTERS)
 GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
-EVERYTHING = (*PLAIN, "everything", "metrics", "osrt")
-ALL = (*GRAPHS, "everything", "metrics", "osrt", "ranges")
+EVERYTHING = (*PLAIN, "everything", "metrics", "osrt", "host")
+ALL = (*GRAPHS, "everything", "metrics", "osrt", "host", "ranges")
