@@ -84,7 +84,7 @@ def test_what_is_not_collected_is_told_before_the_program_runs(tmp_path, program
     found = profile(tmp_path, *words, *program)
     assert found.status == 0
     assert found.err.splitlines()[:3] == [
-        "warning: -s is not supported (CPU samples and scheduling are not recorded)",
+        "warning: -s=cpu is not supported; using process-tree (other processes are not sampled)",
         "warning: --mpi-impl is ignored (-t mpi records any implementation)",
         f"warning: -t vulkan is not recorded ({capabilities.WHY_NOT})",
     ]

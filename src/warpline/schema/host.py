@@ -179,7 +179,7 @@ GIL_SPAN = TableSpec(
         THREAD_ID,
         enum("state", GIL_STATES, "Whether the thread held the GIL or waited for it."),
     ),
-    HOST_ORDER,
+    (*HOST_ORDER, "state"),
 )
 
 LIBRARY_CALL = TableSpec(

@@ -40,7 +40,10 @@ from warpline.capture.session.agent_config import GraphTrace, WaitSource
 from warpline.counters import sampled_sets
 from warpline.errors import UsageError
 
-EXPORT_TYPES = ("sqlite", "json", "parquet", "arrow", "perfetto")
+EXPORT_TYPES = (
+    *("sqlite", "json", "parquet", "arrow", "perfetto"),
+    *("collapsed", "firefox", "pprof", "speedscope"),
+)
 
 _EXPORT_ALIASES = {"parquetdir": "parquet", "arrowdir": "arrow"}
 _EXPORTS_OF_NSYS = frozenset({"hdf", "info", "jsonlines", "text"})
@@ -192,9 +195,10 @@ def _command_file(name: str) -> list[str]:
 def _sample(settings: CaptureSettings, flag: Given) -> None:
     values.one_of(SampleScope)(settings, flag)
     if settings.sample in {SampleScope.CPU, SampleScope.SYSTEM_WIDE}:
-        raise UsageError(
-            f"{flag.name}={flag.value} is not supported: only the program is sampled",
-            hint=f"use {flag.name}=process-tree",
+        settings.sample = SampleScope.PROCESS_TREE
+        settings.warnings.append(
+            f"{flag.name}={flag.value} is not supported; using process-tree"
+            " (other processes are not sampled)"
         )
 
 
@@ -202,14 +206,20 @@ def _switches(settings: CaptureSettings, flag: Given) -> None:
     values.one_of(SwitchScope)(settings, flag)
     if settings.cpuctxsw is SwitchScope.SYSTEM_WIDE:
         settings.cpuctxsw = SwitchScope.PROCESS_TREE
-        settings.warnings.append(f"{flag.name}={flag.value} is not supported; using process-tree")
+        settings.warnings.append(
+            f"{flag.name}={flag.value} is not supported; using process-tree"
+            " (other processes are not recorded)"
+        )
 
 
 def _backtrace(settings: CaptureSettings, flag: Given) -> None:
     values.one_of(Backtrace)(settings, flag)
     if settings.backtrace is Backtrace.LBR:
         settings.backtrace = Backtrace.DWARF
-        settings.warnings.append(f"{flag.name}={flag.value} is not supported; using dwarf")
+        settings.warnings.append(
+            f"{flag.name}={flag.value} is not supported; using dwarf"
+            " (the software clock has no branch records)"
+        )
 
 
 def _exports(settings: CaptureSettings, flag: Given) -> None:
