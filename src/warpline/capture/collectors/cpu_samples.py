@@ -1,8 +1,8 @@
 """CPU samples of a program, taken from a process of its own: both ends.
 
-The process is forked before the program exists and without exec, as those of `runner` are. It gets the
-program's pid while that waits to be executed, so that nothing of it is missed, and does not touch it:
-the kernel takes the samples, and the native sampler makes stacks of them.
+The process is forked before the program exists and without exec, as those of `runner` are. It gets
+the program's pid while that waits to be executed, so that nothing of it is missed, and does not
+touch it: the kernel takes the samples, and the native sampler makes stacks of them.
 """
 
 from __future__ import annotations
