@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "blocked_place.h"
+#include "clock.h"
 #include "warpline_cuda.h"
 
 namespace warpline::sampler {
@@ -29,13 +30,6 @@ constexpr std::size_t kMostBlocked = std::size_t{1} << 16;
 // States of threads, as the schema numbers them.
 constexpr std::uint8_t kRunning = 1, kInterruptible = 2, kTerminated = 5;
 constexpr std::uint64_t kKernelBegin = std::uint64_t{1} << 63;
-
-std::uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::uint64_t chain_number(const std::vector<std::uint64_t>& words) {
   std::uint64_t hash = words.size();

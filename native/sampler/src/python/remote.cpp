@@ -1,13 +1,14 @@
 #include "python/remote.h"
 
 #include <dirent.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <unordered_set>
+
+#include "clock.h"
 
 namespace warpline::sampler {
 namespace {
@@ -18,14 +19,8 @@ using stack::PythonStack;
 constexpr std::size_t kMostTries = 3;
 constexpr std::size_t kMostInterpreters = 256;
 constexpr std::size_t kMostStates = 16384;
-constexpr std::int64_t kListPauseNs = 10'000'000;
+constexpr std::uint64_t kListPauseNs = 10'000'000;
 constexpr std::size_t kMostKnownCode = 1u << 16;
-
-std::int64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 std::unordered_set<std::uint32_t> tasks_of(pid_t pid) {
   std::unordered_set<std::uint32_t> tasks;

@@ -108,7 +108,7 @@ class RemotePython {
   std::vector<std::uint64_t> heads_;    // of the lists that were followed, and what they were
   std::vector<std::uint64_t> head_places_;
   std::vector<std::uint64_t> handles_;  // of threads_, as Python has them
-  std::int64_t listed_ns_ = 0;
+  std::uint64_t listed_ns_ = 0;
   std::int32_t tid_offset_ = -1;  // in what the C library's thread number points to
   std::unordered_map<std::uint64_t, KnownStack> stacks_;  // by state
   std::unordered_map<std::uint64_t, KnownCode> code_;     // by address
