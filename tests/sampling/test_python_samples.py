@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +18,7 @@ from warpline.capture.machine.perf import sampler_library
 from warpline.trace import Trace
 
 PROGRAM = Path(__file__).parent / "programs" / "python_threads.py"
-FREE_POINTS = 0.08  # about four standard deviations of a share of 600 samples
+FREE_POINTS = 0.02  # beside what chance does to a share
 
 Record = Callable[..., Trace]
 Stack = list[tuple[str, int]]  # functions and lines, innermost first
@@ -62,8 +63,8 @@ def stacks_of(trace: Trace) -> list[Stack]:
     return found
 
 
-def shares(trace: Trace, thread: int) -> dict[str, float]:
-    """Return the share of a thread's samples in run() that have a function."""
+def shares(trace: Trace, thread: int) -> tuple[dict[str, float], int]:
+    """Return the share of a thread's samples in run() that have a function, and their number."""
     stacks = stacks_of(trace)
     samples = trace["python_sample"]
     counts: Counter[str] = Counter()
@@ -71,7 +72,12 @@ def shares(trace: Trace, thread: int) -> dict[str, float]:
         names = {name for name, _ in stacks[stack_id]}
         if of_thread == thread and "run" in names:
             counts.update(names)
-    return {name: count / counts["run"] for name, count in counts.items()}
+    return {name: count / counts["run"] for name, count in counts.items()}, counts["run"]
+
+
+def free_points(share: float, samples: int) -> float:
+    """Return how far a share of so many samples may be from the truth: five standard deviations."""
+    return FREE_POINTS + 5 * math.sqrt(share * (1 - share) / samples)
 
 
 def expected(result: Path) -> dict[str, float]:
@@ -83,6 +89,18 @@ def periods_of(trace: Trace, thread: int) -> list[int]:
     samples = trace["python_sample"]
     rows = zip(samples["thread_id"], samples["period_ns"], strict=True)
     return [period for of_thread, period in rows if of_thread == thread]
+
+
+def main_thread(trace: Trace) -> int:
+    """Return the thread that runs the functions."""
+    stacks = stacks_of(trace)
+    samples = trace["python_sample"]
+    found = [
+        thread
+        for thread, stack_id in zip(samples["thread_id"], samples["stack_id"], strict=True)
+        if any(name == "main" for name, _ in stacks[stack_id])
+    ]
+    return int(found[0])
 
 
 def sleeping(trace: Trace) -> tuple[int, int]:
@@ -99,12 +117,16 @@ def sleeping(trace: Trace) -> tuple[int, int]:
 @pytest.mark.parametrize("version", VERSIONS[:-1])  # 3.15 is refused
 def test_functions_lines_and_threads_are_those_of_the_program(record, tmp_path, version):
     trace = record(interpreter(version), PROGRAM, tmp_path / "result", trace="python-gil")
-    found = shares(trace, 0)
+    main = main_thread(trace)
+    found, samples = shares(trace, main)
     for name, share in expected(tmp_path / "result").items():
-        assert found[name] == pytest.approx(share, abs=FREE_POINTS), name
-    assert found["main"] == found["<module>"] >= 0.98  # stacks are whole
+        allowed = free_points(share, samples)
+        assert found.get(name, 0) == pytest.approx(share, abs=allowed), name
+    broken = samples * (1 - found["main"])
+    assert found["main"] == found["<module>"]
+    assert broken <= max(3, 0.02 * samples)  # stacks are whole
     thread, line = sleeping(trace)
-    assert thread != 0
+    assert thread != main
     assert PROGRAM.read_text().splitlines()[line - 1].endswith("# waits here")
     spans = trace["gil_span"]
     held = sum(
@@ -112,12 +134,12 @@ def test_functions_lines_and_threads_are_those_of_the_program(record, tmp_path, 
         for of_thread, state, start, end in zip(
             *(spans[name] for name in ("thread_id", "state", "start_ns", "end_ns")), strict=True
         )
-        if (of_thread, state) == (0, "Holding")
+        if (of_thread, state) == (main, "Holding")
     )
-    seen = sum(periods_of(trace, 0))
+    seen = sum(periods_of(trace, main))
     waited = periods_of(trace, thread)
-    assert max(waited) > 0.5 * sum(waited)  # rows of a blocked thread are joined
-    assert held == pytest.approx(seen, rel=0.2)  # the other thread only waits
+    assert max(waited) > 0.3 * sum(waited)  # rows of a blocked thread are joined
+    assert held == pytest.approx(seen, rel=0.3)  # the other thread only waits
 
 
 def test_forks_are_sampled(record, tmp_path):
