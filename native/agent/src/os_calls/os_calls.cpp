@@ -1,6 +1,7 @@
 #include "os_calls/os_calls.h"
 
 #include <link.h>
+#include <malloc.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,7 +10,6 @@
 #include <bitset>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 
 #include "session/process.h"
 #include "session/thread_log.h"
@@ -86,8 +86,10 @@ bool is_left_out(std::uint64_t caller) noexcept {
 }
 
 // A backtrace may need memory, which an allocator cannot give while it waits for a lock of its own.
+// Whatever replaces malloc has this function, too. Of malloc, a program that is linked to a fixed place
+// and takes its address, as Python's may, has an entry that stands for it in all libraries.
 void find_allocator() noexcept {
-  const Search allocator = module_at(reinterpret_cast<const void*>(&std::malloc));
+  const Search allocator = module_at(reinterpret_cast<const void*>(&::malloc_usable_size));
   const Search libc = module_at(reinterpret_cast<const void*>(&::getauxval));
   if (allocator.begin != libc.begin) set(g_allocator, allocator);
 }
