@@ -15,10 +15,13 @@
 namespace warpline::sampler {
 namespace {
 
-// Half a megabyte is what an unprivileged user may lock for each CPU (perf_event_mlock_kb): 30
-// samples with their stacks, 30 ms at 1 kHz. Where that is used up, smaller rings must do.
-constexpr std::size_t kMostRingBytes = 512 << 10;
+// Who may lock memory gets rings for a quarter of a second at 1 kHz, as the first look at a large library
+// takes the reader that long; all of them together are limited. An unprivileged user may lock half a
+// megabyte for each CPU (perf_event_mlock_kb): 30 samples with their stacks. Where that is used up, smaller
+// rings must do.
+constexpr std::size_t kMostRingBytes = 4 << 20;
 constexpr std::size_t kLeastRingBytes = 64 << 10;
+constexpr std::size_t kAllRingsBytes = 128 << 20;
 
 #if defined(__x86_64__)
 constexpr std::uint64_t kRegisters = 1u << 6 | 1u << 7 | 1u << 8;  // bp, sp, ip
@@ -149,8 +152,10 @@ int PerfEvents::open_all(bool has_kernel) {
   has_kernel_ = has_kernel && options_.period_ns != 0;
   const perf_event_attr attributes = attributes_of(options_, has_kernel_);
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::vector<int> cpus = online_cpus();
   std::size_t ring_bytes = kMostRingBytes;
-  for (const int cpu : online_cpus()) {
+  while (ring_bytes > kLeastRingBytes && ring_bytes * cpus.size() > kAllRingsBytes) ring_bytes /= 2;
+  for (const int cpu : cpus) {
     const int file = open_event(attributes, options_.pid, cpu);
     if (file < 0 && errno == ENODEV) continue;  // it went offline
     if (file < 0) return errno;
