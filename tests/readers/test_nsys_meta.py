@@ -186,12 +186,12 @@ def test_unread_tables_are_counted_and_descriptive_ones_are_not(opened):
     tables = {
         "StringIds": strings("x"),
         "CUPTI_ACTIVITY_KIND_RUNTIME": [call(1, 2)],
-        "CUBLAS_EVENTS": [{"start": 1, "end": 2}] * 3,
+        "VULKAN_API": [{"start": 1, "end": 2}] * 3,
         "MPI_COLLECTIVES_EVENTS": [],
         "ENUM_X": [{"id": 1}],
         "TARGET_INFO_NIC_INFO": [{"id": 1}],
     }
-    assert opened(tables).meta.unread == {"CUBLAS_EVENTS": 3}
+    assert opened(tables).meta.unread == {"VULKAN_API": 3}
 
 
 @pytest.mark.parametrize("window", ["5", "5 x", "9 5", "1 2 3", "1 " + "9" * 5000])
