@@ -31,7 +31,7 @@ WIDTHS = (1.0, 0.2, 0.02, 0.0005)
 # Bin and pixel edges differ, so columns can be off by one: pictures are compared by the mean shade
 # of pieces of a row. Limits for the share of pieces that differ:
 PIECE_PX = 16
-MOST_DIFFERENT = 0.005  # for the same view; observed: 0.002
+MOST_DIFFERENT = 0.01  # for the same view; observed: 0.002, with rows of samples 0.0074
 LEAST_DIFFERENT = 0.02  # for different views: larger than the limit above
 
 

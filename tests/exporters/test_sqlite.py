@@ -16,8 +16,15 @@ from warpline.trace import MemorySource, Trace
 from warpline.trace.meta import TraceMeta
 
 # What nsys has a place for, but the exporter leaves out, and what depends on rows of the file.
-_NOT_KEPT = re.compile(r" (stack|source)=\S+|^ +(stack_id|source_id): .*$", re.MULTILINE)
-LEFT_OUT = {"stack", "frame", "counter", "metric", "range_payload", "collective"}
+_NOT_KEPT = re.compile(
+    r" (stack|source)=\S+|^ +(stack_id|source_id): .*$"
+    r"|(?<=cycles=1) period_ns=\S+|^  period_ns: .*$",
+    re.MULTILINE,
+)
+LEFT_OUT = {
+    *("stack", "frame", "counter", "metric", "range_payload", "collective"),
+    *("python_sample", "gil_span"),
+}
 
 
 def kept(trace):

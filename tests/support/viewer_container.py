@@ -21,6 +21,7 @@ class Event:
     table: str | None = None
     links: dict[str, int | None] = field(default_factory=dict)
     value: float | None = None
+    stack: int | None = None
 
 
 class Decoded:
@@ -83,6 +84,7 @@ class Decoded:
                     None if table is None else self.head["tables"][table],
                     {link: columns[link][place] for link in links},
                     columns["value"][place] if "value" in columns else None,
+                    columns["stack"][place] if "stack" in columns else None,
                 )
             )
             time = end

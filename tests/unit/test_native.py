@@ -39,6 +39,7 @@ C_TYPES = {
     "int32_t": ctypes.c_int32,
     "uint32_t": ctypes.c_uint32,
     "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
     "const char *": ctypes.c_char_p,
     "char *": ctypes.c_char_p,
     "int64_t * out": ctypes.POINTER(ctypes.c_int64),

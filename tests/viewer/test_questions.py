@@ -57,6 +57,8 @@ class Both:
             (event.table, event.row) if event.row is not None else (None, None)
         )
         links = {name: end for name, end in event.links.items() if end is not None}
+        if event.stack is not None:
+            links["stack"] = event.stack
         assert found["links"] == links
 
     @property
