@@ -96,7 +96,9 @@ def _with_reasons(
     """Return all states: those of blocked threads with the wait that each is in, or NONE."""
     in_wait = wait != NONE
     stack = _stacks(trace, blocked)
-    stack = np.where((stack == NONE) & in_wait, _picked(waiting.stack, wait), stack)
+    # The stack of the call is whole; that of a switch has no frames of Python.
+    called = _picked(waiting.stack, wait)
+    stack = np.where(in_wait & (called != NONE), called, stack)
     unclear = np.flatnonzero(~in_wait)
     by_stack = stack_reasons(trace, stack[unclear])
     reason = _picked(waiting.reason, wait)
