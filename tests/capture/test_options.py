@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.session.agent_config import OsCallsConfig
 from warpline.capture.session.control import RangeMode
+from warpline.capture.session.names import export_path
 from warpline.capture.session.preload import SHIM
 from warpline.errors import UsageError
 
@@ -369,6 +371,8 @@ def test_export_types_are_those_that_there_are():
 
     plugins.load("exporters")
     assert set(EXPORT_TYPES) == set(EXPORTERS.names()) - {"warpline"}
+    for kind in EXPORT_TYPES:  # named as by warpline export
+        assert export_path(Path("run.warpline"), kind).name == f"run{EXPORTERS.get(kind).ending}"
 
 
 def test_calls_of_the_c_library_are_chosen_by_their_time():

@@ -10,7 +10,9 @@ import difflib
 import re
 import shlex
 import signal
+from collections.abc import Collection
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 
 from warpline.capture.collectors.metrics_request import (
@@ -23,7 +25,7 @@ from warpline.capture.collectors.metrics_request import (
 )
 from warpline.capture.flags import capabilities, values
 from warpline.capture.flags.call_chains import parse_call_chains, parse_python_chains
-from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar
+from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar, Set
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.pytorch import parse_pytorch
 from warpline.capture.flags.settings import (
@@ -192,34 +194,28 @@ def _command_file(name: str) -> list[str]:
         raise UsageError(f"--command-file {name}: {why}") from None
 
 
-def _sample(settings: CaptureSettings, flag: Given) -> None:
-    values.one_of(SampleScope)(settings, flag)
-    if settings.sample in {SampleScope.CPU, SampleScope.SYSTEM_WIDE}:
-        settings.sample = SampleScope.PROCESS_TREE
-        settings.warnings.append(
-            f"{flag.name}={flag.value} is not supported; using process-tree"
-            " (other processes are not sampled)"
-        )
+def _possible(words: type[StrEnum], impossible: Collection[str], instead: str, why: str) -> Set:
+    """Return what stores one of some words, and another one instead of the impossible ones."""
+    store = values.one_of(words)
+
+    def set_one(settings: CaptureSettings, flag: Given) -> None:
+        store(settings, flag)
+        if getattr(settings, flag.attribute) in impossible:
+            setattr(settings, flag.attribute, words(instead))
+            settings.warnings.append(
+                f"{flag.name}={flag.value} is not supported; using {instead} ({why})"
+            )
+
+    return set_one
 
 
-def _switches(settings: CaptureSettings, flag: Given) -> None:
-    values.one_of(SwitchScope)(settings, flag)
-    if settings.cpuctxsw is SwitchScope.SYSTEM_WIDE:
-        settings.cpuctxsw = SwitchScope.PROCESS_TREE
-        settings.warnings.append(
-            f"{flag.name}={flag.value} is not supported; using process-tree"
-            " (other processes are not recorded)"
-        )
-
-
-def _backtrace(settings: CaptureSettings, flag: Given) -> None:
-    values.one_of(Backtrace)(settings, flag)
-    if settings.backtrace is Backtrace.LBR:
-        settings.backtrace = Backtrace.DWARF
-        settings.warnings.append(
-            f"{flag.name}={flag.value} is not supported; using dwarf"
-            " (the software clock has no branch records)"
-        )
+_sample = _possible(
+    SampleScope, {"cpu", "system-wide"}, "process-tree", "other processes are not sampled"
+)
+_switches = _possible(
+    SwitchScope, {"system-wide"}, "process-tree", "other processes are not recorded"
+)
+_backtrace = _possible(Backtrace, {"lbr"}, "dwarf", "the software clock has no branch records")
 
 
 def _exports(settings: CaptureSettings, flag: Given) -> None:

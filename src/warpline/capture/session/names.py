@@ -23,7 +23,13 @@ DEFAULT_STEM = "report"
 
 _PATTERN = re.compile(r"%(?:q\{(?P<variable>[^}]*)\}|(?P<letter>.))", re.DOTALL)
 _MAX_NUMBER = 1_000_000
-_EXPORT_ENDINGS = {"perfetto": ".perfetto.json"}  # all others are the name of the format
+_EXPORT_ENDINGS = {  # all others are the name of the format
+    "collapsed": ".folded",
+    "firefox": ".firefox.json",
+    "perfetto": ".perfetto.json",
+    "pprof": ".pb.gz",
+    "speedscope": ".speedscope.json",
+}
 _EXPORT_FOLDERS = frozenset({"parquet", "arrow"})  # formats that are a directory of files
 _EXISTS_HINT = "use --force-overwrite to replace it, or -o NAME%n to number the files"
 
