@@ -96,6 +96,20 @@ def test_cpu_samples_by_function():
     )
 
 
+def test_native_samples_say_where_the_time_of_python_functions_is():
+    tables = sampled()
+    tables["frame"]["kind"] = [NATIVE] * 5
+    tables["cpu_sample"] = {
+        "time_ns": [1],
+        "thread_id": [0],
+        "period_ns": [MS],
+        "stack_id": [2],
+    }
+    found = warpline.stats(Trace(MemorySource(tables)), "cpu_samples_sum:python")
+    assert not found.to_polars().height
+    assert "python_samples_sum" in found.notes[-1]
+
+
 def test_python_samples_by_function():
     trace = Trace(
         MemorySource(
@@ -250,3 +264,8 @@ def test_samples_say_how_often_threads_were_sampled_and_whether_stacks_are_compl
     (row,) = table(Trace(MemorySource(tables)), "samples")
     assert (row["kind"], row["samples"], row["rate_hz"], row["threads"]) == ("CPU", 4, 1000, 2)
     assert (row["total_ns"], row["stack_ratio"], row["complete_ratio"]) == (4 * MS, 0.75, 0.5)
+
+    # The interpreter's first imports are made from C: their stacks begin in importlib.
+    tables["frame"]["symbol"][0] = "_find_and_load"
+    (row,) = table(Trace(MemorySource(tables)), "samples")
+    assert row["complete_ratio"] == 0.5

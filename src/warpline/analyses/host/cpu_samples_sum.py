@@ -34,6 +34,9 @@ FIELDS = (
     *PLACE_FIELDS,
 )
 _TIME, _COUNT = "time", "count"
+_NO_PYTHON = (
+    "the samples have no Python frames; python_samples_sum has the time of Python functions"
+)
 
 
 @analysis(
@@ -90,5 +93,8 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
     if THREADS in arguments:
         values |= thread_columns(trace, times.thread[order])
         fields, key = (*FIELDS, *THREAD_FIELDS), [*key, "thread_name", "pid", "tid"]
+    notes = cpu_sample_notes(trace)
+    if PYTHON_ONLY in arguments and not len(order):
+        notes += (_NO_PYTHON,)
     name = ":".join((NAME, *arguments))
-    return Result(name, TITLE, fields, values, tuple(key), cpu_sample_notes(trace))
+    return Result(name, TITLE, fields, values, tuple(key), notes)

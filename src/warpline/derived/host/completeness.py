@@ -11,12 +11,13 @@ from warpline.ops.arrays import BoolArray
 from warpline.ops.stacks import ancestor
 from warpline.trace import Trace
 
-# Plain names of the first functions of processes and threads, of glibc, musl and Python.
+# Plain names of the first functions of processes and threads, of glibc, musl and Python, whose
+# first imports are made from C.
 _FIRST = frozenset(
     (
         *("start", "start_c", "dl_start_user", "start_main", "start_main_impl", "start_call_main"),
         *("start_main_stage2", "clone", "clone3", "start_thread", "thread_start"),
-        *("<module>", "_bootstrap"),
+        *("<module>", "_bootstrap", "_find_and_load", "_install_external_importers"),
     )
 )
 # They often have no symbol of their own there, and only they call others from the outside.
