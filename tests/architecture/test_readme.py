@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from warpline import plugins
 from warpline.cli.parser import commands
+from warpline.result import RULES
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -34,3 +36,10 @@ def test_named_commands_exist() -> None:
     row = re.search(r"^\| Commands \| (.*)$", README, re.MULTILINE)
     assert row is not None
     assert set(re.findall(r"`(\w+)`", row[1])) == {item.NAME for item in commands()}
+
+
+def test_the_number_of_rules_is_that_of_rules() -> None:
+    plugins.load("analyses")
+    told = re.search(r"(\d+) rules that recommend", README)
+    assert told is not None
+    assert int(told[1]) == len(RULES.names())
