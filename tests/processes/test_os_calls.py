@@ -127,3 +127,15 @@ def test_long_calls_have_the_line_of_python(lab):
             lines.append((frame["symbol"], frame["line"]))
         at = stack["parent_id"]
     assert lines == [("nap", 5), ("<module>", 8)]
+
+
+def test_the_interpreter_may_free_its_frames(lab):
+    """It unmaps memory of a generator's frame while the thread's state still points there."""
+    (lab.folder / "deep.py").write_text(
+        "def generate(a, b, c):\n    yield a, b, c\n\n\n"
+        "def deep(left):\n    return deep(left - 1) if left else generate(1, 2, 3)\n\n\n"
+        "for depth in range(600):\n    deep(depth)\n"
+    )
+    program = [sys.executable, str(lab.folder / "deep.py")]
+    _, rows = recorded(lab, program, "--osrt-threshold=0", "--osrt-backtrace-threshold=1")
+    assert any(row["name"] == "munmap" for row in rows)

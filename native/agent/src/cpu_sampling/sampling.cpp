@@ -226,7 +226,7 @@ class Watcher {
   // This thread has no frames, but the look at them finds an interpreter, or tells why it cannot be read.
   static void look_for_python() noexcept {
     NativeStack none;
-    if (LogLease log = recording_log()) write_python_chain(*log, none);
+    if (LogLease log = recording_log()) write_python_chain(*log, none, PythonPlace::kAnywhere);
   }
 
   void refuse() noexcept {

@@ -198,7 +198,7 @@ void record(std::uint32_t key, const Call& call, const cupti::CallData& data) no
   if (lasts(end - t_calls.start, call.chain_from_ns)) record.chain = write_chain(*log, stack);
   if (record.chain != 0) record.flags |= raw::Call::kHasChain;
   if (lasts(end - t_calls.start, call.python_chain_from_ns)) {
-    record.python_chain = write_python_chain(*log, stack);
+    record.python_chain = write_python_chain(*log, stack, PythonPlace::kInCall);
     if (record.python_chain != 0) record.flags |= raw::Call::kHasPythonChain;
   }
   if (call.parameters.concerns != Concerns::kNothing) {

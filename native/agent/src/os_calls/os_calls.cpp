@@ -123,7 +123,7 @@ void add_chains(ThreadLog& log, raw::OsCall& record) noexcept {
   NativeStack stack;
   record.chain = write_chain(log, stack);
   if (record.chain != 0) record.flags |= raw::OsCall::kHasChain;
-  record.python_chain = write_python_chain(log, stack);
+  record.python_chain = write_python_chain(log, stack, PythonPlace::kAnywhere);
   if (record.python_chain != 0) record.flags |= raw::OsCall::kHasPythonChain;
 }
 

@@ -77,9 +77,10 @@ void tell(ThreadLog& log, const char* problem) noexcept {
 
 }  // namespace
 
-std::uint64_t write_python_chain(ThreadLog& log, const NativeStack& native) noexcept {
+std::uint64_t write_python_chain(ThreadLog& log, const NativeStack& native,
+                                 PythonPlace place) noexcept {
   PythonStack stack;
-  walk_python(stack);
+  walk_python(stack, place);
   if (stack.count == 0) {
     if (const char* problem = python_problem()) [[unlikely]] tell(log, problem);
     return 0;

@@ -102,7 +102,13 @@ bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
   if (g_python.is_finalizing() != 0) stack.count = 0;
 }
 
-void walk(PythonStack& stack) noexcept {
+// A thread whose frames may be freed, or half made: nothing is taken from a stack that is not whole.
+[[gnu::noinline]] void walk_anywhere(std::uint64_t state, PythonStack& stack) noexcept {
+  const bool is_sound = walk_frames<CopiedMemory>(state, stack);
+  if (!is_sound || g_python.is_finalizing() != 0) stack.count = 0;
+}
+
+void walk(PythonStack& stack, PythonPlace place) noexcept {
   Trust trust = g_trust.load(std::memory_order_acquire);
   if (trust == Trust::kNone) [[unlikely]] {
     look_for_python();
@@ -111,6 +117,7 @@ void walk(PythonStack& stack) noexcept {
   if (trust == Trust::kNone || trust == Trust::kRefused) return;
   const auto state = reinterpret_cast<std::uint64_t>(g_python.state_of_thread());
   if (state == 0) return;
+  if (place == PythonPlace::kAnywhere) return walk_anywhere(state, stack);
   const bool has_gil = reinterpret_cast<std::uint64_t>(g_python.state_with_gil()) == state;
   const bool is_safe = has_gil || is_main_thread();
   if (!is_safe && g_python.is_finalizing() != 0) return;
@@ -125,10 +132,10 @@ void walk(PythonStack& stack) noexcept {
 
 }  // namespace
 
-void walk_python(PythonStack& stack) noexcept {
+void walk_python(PythonStack& stack, PythonPlace place) noexcept {
   const int error = errno;  // the program's
   stack.count = 0;
-  walk(stack);
+  walk(stack, place);
   errno = error;
 }
 

@@ -4,7 +4,8 @@
 // refer to lives as long as they do: so the walk takes nothing, counts no reference and calls no code of
 // Python that needs the GIL. Only while the interpreter ends may another thread free them. So a thread
 // that could be overtaken by that, and every thread until one walk has shown that this Python is built
-// as expected, has its frames copied by the kernel, which does not fault.
+// as expected, has its frames copied by the kernel, which does not fault. So has a thread in a call of the C
+// library: the interpreter makes such calls itself, as when it gives back the memory of its frames.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,13 @@ namespace warpline::agent {
 using stack::PythonCode;
 using stack::PythonStack;
 
+// Where a thread of Python is: in a function of C that Python has called, so that its frames are whole; or
+// anywhere, as in a function of the C library, which the interpreter itself calls while it changes frames.
+enum class PythonPlace : std::uint8_t { kInCall, kAnywhere };
+
 // Fills the stack of the calling thread, of which the innermost frames count; it stays empty for a thread
 // without Python.
-void walk_python(PythonStack& stack) noexcept;
+void walk_python(PythonStack& stack, PythonPlace place) noexcept;
 
 // The same in a signal's handler, at any place of the program, in two parts. What the first finds lacks the
 // numbers of code; it needs `memory` as room. The second, in another thread and soon after, fills them in: 0, a
