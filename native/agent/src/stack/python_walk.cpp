@@ -102,10 +102,50 @@ bool walk_frames(std::uint64_t state, PythonStack& stack) noexcept {
   if (g_python.is_finalizing() != 0) stack.count = 0;
 }
 
-// A thread whose frames may be freed, or half made: nothing is taken from a stack that is not whole.
+// Numbers of code by its address and identity, as reading what they are made of takes the kernel several
+// copies. Threads read and write it at will: an entry's first word is its key mixed with its number, so that
+// halves of two entries match none.
+struct KnownNumber {
+  std::atomic<std::uint64_t> mixed_key;
+  std::atomic<std::uint64_t> number;
+};
+constexpr std::size_t kKnownNumbers = 1u << 12;
+KnownNumber g_known_numbers[kKnownNumbers];
+
+// Apart, as its memory is needed seldom, and the program's stack may be small.
+[[gnu::noinline]] bool number_new(std::uint64_t address, const char* code, bool is_proven,
+                                  std::uint64_t& number) noexcept {
+  CopiedMemory texts;
+  return number_code(g_python.build, texts, address, code, is_proven, number);
+}
+
+bool number_known(std::uint64_t address, const char* code, bool is_proven,
+                  std::uint64_t& number) noexcept {
+  const std::uint64_t key = stack::mixed(address, identity_of(g_python.build.layout, code));
+  KnownNumber& known = g_known_numbers[key % kKnownNumbers];
+  number = known.number.load(std::memory_order_relaxed);
+  if ((known.mixed_key.load(std::memory_order_relaxed) ^ number) == key) return true;
+  if (!number_new(address, code, is_proven, number)) return false;
+  known.number.store(number, std::memory_order_relaxed);
+  known.mixed_key.store(key ^ number, std::memory_order_relaxed);
+  return true;
+}
+
+// A thread whose frames may be freed, or half made: nothing is taken from a stack that is not whole, and it
+// does not tell against the interpreter.
 [[gnu::noinline]] void walk_anywhere(std::uint64_t state, PythonStack& stack) noexcept {
-  const bool is_sound = walk_frames<CopiedMemory>(state, stack);
+  CopiedMemory memory;
+  const bool is_proven = g_trust.load(std::memory_order_relaxed) == Trust::kProven;
+  bool is_sound = find_frames(g_python.build.layout, memory, state, !is_proven, stack);
+  for_code(g_python.build.layout, memory, stack, [&](std::size_t i, const char* code) {
+    is_sound = is_sound && code != nullptr &&
+               number_known(stack.code_addresses[i], code, is_proven, stack.frames[2 * i]);
+  });
   if (!is_sound || g_python.is_finalizing() != 0) stack.count = 0;
+  Trust unproven = Trust::kUnproven;
+  if (stack.count != 0) {
+    g_trust.compare_exchange_strong(unproven, Trust::kProven, std::memory_order_release);
+  }
 }
 
 void walk(PythonStack& stack, PythonPlace place) noexcept {
