@@ -95,6 +95,24 @@ struct ControlPage {
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(sizeof(ControlPage) <= kControlBytes);
 
+// A program under `warpline launch`, or attached to, is in no session of its own: WARPLINE_SESSION names
+// a folder with the file "standing", one shared page, and the page names the session that records now.
+inline constexpr std::uint32_t kStandingMagic = 0x53424c57;  // "WLBS"
+inline constexpr std::size_t kStandingBytes = 8192;
+inline constexpr std::size_t kStandingFolderBytes = 4080;
+
+struct StandingPage {
+  std::uint32_t magic;
+  std::uint32_t version;
+  // A futex. Odd: the session in folders[number / 2 % 2] records; even: none does. Each start and each stop adds
+  // one, and 0xffffffff tells all to leave for good. A folder is written before the number that announces it.
+  std::uint32_t number;
+  std::uint32_t reserved[5];
+  char folders[2][kStandingFolderBytes];  // zero-terminated
+};
+static_assert(sizeof(StandingPage) == kStandingBytes);
+inline constexpr std::uint32_t kStandingOver = 0xffffffff;
+
 // Which steps are recorded: `steps` of each `every`, from step `first` on. Steps are counted from 0
 // in each process, so that equal numbers are recorded everywhere.
 struct SamplePlan {

@@ -37,20 +37,8 @@ _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
-_NO_SESSIONS = "Warpline has no interactive sessions"
-_PROFILE_PART = (
-    "use warpline profile with --delay and --duration, or -c cudaProfilerApi to start and stop"
-    " from the program"
-)
 # Commands of nsys that Warpline does not have: why, and what to use.
 _OF_NSYS = {
-    **dict.fromkeys(("launch", "start", "stop", "cancel"), (_NO_SESSIONS, _PROFILE_PART)),
-    "sessions": (_NO_SESSIONS, "use warpline profile to record a program"),
-    "shutdown": (
-        _NO_SESSIONS,
-        "use warpline profile --duration SECONDS, and --kill to choose the signal",
-    ),
-    "status": (_NO_SESSIONS, "use warpline doctor to check this installation"),
     "import": (
         "Warpline opens recordings directly",
         "use warpline RECORDING (.nsys-rep needs an installed nsys); warpline export converts it",

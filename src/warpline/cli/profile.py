@@ -6,11 +6,8 @@ of ``--stats`` go to standard output.
 
 from __future__ import annotations
 
-import os
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.capture.collectors.metrics_request import HELP as LISTS
@@ -18,29 +15,14 @@ from warpline.capture.flags import capabilities, parsing
 from warpline.capture.flags.declarations import FLAGS, GRAMMAR
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import running, stdout, talk
-from warpline.cli.messages import say_failed
 from warpline.cli.startup import lazy
-from warpline.errors import WarplineError
 
 if TYPE_CHECKING:
-    import dataclasses
-
-    from warpline import api, plugins, render, result
     from warpline.capture.launcher.launch import Outcome
-    from warpline.capture.session import names
-    from warpline.cli import sampling_lists
-    from warpline.render import screen
-    from warpline.result import Result, Skipped
-    from warpline.trace import Trace
+    from warpline.cli import recorded_output, sampling_lists
 else:
-    dataclasses = lazy("dataclasses")
-    api = lazy("warpline.api")
-    plugins = lazy("warpline.plugins")
-    render = lazy("warpline.render")
-    result = lazy("warpline.result")
-    names = lazy("warpline.capture.session.names")
+    recorded_output = lazy("warpline.cli.recorded_output")
     sampling_lists = lazy("warpline.cli.sampling_lists")
-    screen = lazy("warpline.render.screen")
 
 NAME = "profile"
 HELP = "run a program and record it; accepts nsys profile options"
@@ -50,7 +32,6 @@ _PATTERNS = (
     " the name unique, %q{NAME} environment variable, %% percent sign. Other nsys options are"
     " accepted but have no effect; a warning names them."
 )
-_ALWAYS_SHOWN = ("process_sum", "recording")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -94,22 +75,14 @@ def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
     Errors here do not change the exit status: the recording exists, and the status is the
     program's.
     """
-    name = running.short(outcome.output)
     wants_summary = not (chosen.no_summary or chosen.quiet or outcome.reason)
-    with running.keeping_status(f"run warpline stats {name}"):
-        if wants_summary or chosen.stats or chosen.export:
-            trace = api.open(name)
-            if wants_summary:
-                _summarise(trace)
-            _export(chosen, trace, outcome.output)
-            if chosen.stats:
-                _print_tables(trace)
+    recorded_output.show(chosen, outcome.output, has_summary=wants_summary)
     if not chosen.quiet:
         running.tell(outcome, "nothing was recorded")
         if wants_summary:
             _tell_lacking(chosen)
         else:
-            talk.note(f"wrote {name}")
+            talk.note(f"wrote {running.short(outcome.output)}")
 
 
 def _tell_lacking(chosen: CaptureSettings) -> None:
@@ -117,52 +90,3 @@ def _tell_lacking(chosen: CaptureSettings) -> None:
     lacking = capabilities.lacking(chosen.trace)
     if lacking and "trace" not in chosen.given:
         talk.note(f"{', '.join(lacking).upper()} was not recorded: {capabilities.WHY_NOT}")
-
-
-def _summarise(trace: Trace) -> None:
-    """Write the summary to standard error."""
-    if sys.stderr is None:
-        return
-    document = api.summary(trace, with_layers=True)
-    # Sections skipped for lack of CUDA are left out: a note mentions that once.
-    shown = (item for item in document.sections if _is_shown(item))
-    document = dataclasses.replace(document, sections=tuple(shown))
-    try:
-        sys.stderr.write("\n")
-        screen.render(document, sys.stderr, render.detect_options(sys.stderr, os.environ))
-    except OSError:
-        return  # standard error is closed
-
-
-def _is_shown(section: Result | Skipped) -> bool:
-    """Return whether a section belongs on the screen."""
-    return isinstance(section, result.Result) or section.name in _ALWAYS_SHOWN
-
-
-def _print_tables(trace: Trace) -> None:
-    """Write the nonempty nsys tables to standard output."""
-    if sys.stdout is None:
-        return
-    document = api.document(trace, api.default_tables(), keep_going=True)
-    filled = tuple(
-        item for item in document.sections if isinstance(item, result.Result) and len(item)
-    )
-    detected = render.detect_options(sys.stdout, os.environ)
-    plugins.find("renderers", "text", render.RENDERERS).render(
-        dataclasses.replace(document, sections=filled), sys.stdout, detected
-    )
-    say_failed(item for item in document.sections if isinstance(item, result.Skipped))
-
-
-def _export(chosen: CaptureSettings, trace: Trace, output: Path) -> None:
-    """Write the exports next to the recording."""
-    for kind in chosen.export:
-        path = names.export_path(output, kind)
-        try:
-            api.export(trace, path, kind, overwrite=chosen.force_overwrite)
-        except WarplineError as error:
-            retry = f"run warpline export --type {kind} -o FILE {running.short(output)}"
-            talk.failure(error.message, retry, debug=False)
-        else:
-            if not chosen.quiet:
-                talk.note(f"wrote {running.short(path)}")

@@ -51,10 +51,10 @@ def run_program(settings: CaptureSettings, afterwards: Callable[[Outcome], None]
         afterwards: Prints the result. Its errors do not change the exit status.
     """
     try:
-        outcome = launch.launch(settings, _talk_of(settings))
+        outcome = launch.launch(settings, talk_of(settings))
     except launch.UnfinishedError as error:
         return _unfinished(settings, error)
-    _hide_progress(is_quiet=settings.quiet)
+    hide_progress(is_quiet=settings.quiet)
     afterwards(outcome)
     _flush()
     return launch.end_like(outcome.ending)
@@ -76,11 +76,11 @@ def run_passes(
     settings = runs[0]
     try:
         found = passes.launch_passes(
-            runs, _talk_of(settings), goes_on_after_failure=goes_on_after_failure
+            runs, talk_of(settings), goes_on_after_failure=goes_on_after_failure
         )
     except launch.UnfinishedError as error:
         return _unfinished(settings, error)
-    _hide_progress(is_quiet=settings.quiet)
+    hide_progress(is_quiet=settings.quiet)
     if found.error is not None:
         talk.failure(found.error.message, found.error.hint, debug=False)
     afterwards(found)
@@ -88,18 +88,24 @@ def run_passes(
     return launch.end_like(found.last)
 
 
-def _talk_of(settings: CaptureSettings) -> launch.Talk:
+def talk_of(settings: CaptureSettings) -> launch.Talk:
+    """Return the functions that print messages while a program runs."""
     is_quiet = settings.quiet
     return launch.Talk(
         warn=_nothing if is_quiet else _warn,
         note=_nothing if is_quiet else _note,
-        progress=_nothing if is_quiet else _show_progress,
+        progress=progress_of(settings),
     )
+
+
+def progress_of(settings: CaptureSettings) -> Callable[[float], None]:
+    """Return the function that shows how much of a recording is written."""
+    return _nothing if settings.quiet else _show_progress
 
 
 def _unfinished(settings: CaptureSettings, error: launch.UnfinishedError) -> int:
     """Print why there is no recording, and return the program's exit status, or end like it."""
-    _hide_progress(is_quiet=settings.quiet)
+    hide_progress(is_quiet=settings.quiet)
     talk.failure(error.message, error.hint, debug=False)
     return launch.end_like(error.ending) or 1
 
@@ -152,12 +158,12 @@ def short(path: Path) -> str:
 
 
 def _warn(text: str) -> None:
-    _hide_progress(is_quiet=False)
+    hide_progress(is_quiet=False)
     talk.warning(text)
 
 
 def _note(text: str) -> None:
-    _hide_progress(is_quiet=False)
+    hide_progress(is_quiet=False)
     talk.note(text)
 
 
@@ -167,7 +173,8 @@ def _show_progress(part: float) -> None:
         sys.stderr.flush()
 
 
-def _hide_progress(*, is_quiet: bool) -> None:
+def hide_progress(*, is_quiet: bool) -> None:
+    """Clear the line that shows the progress."""
     if not is_quiet and _is_terminal():
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()

@@ -27,6 +27,7 @@
 #include "session/lock.h"
 #include "session/own_thread.h"
 #include "session/process.h"
+#include "session/standing.h"
 #include "session/thread_log.h"
 #include "steps/launch_watch.h"
 #include "steps/steps.h"
@@ -819,9 +820,12 @@ WL_EXPORT int InitializeInjection(void) {
   using namespace warpline::agent;
   if (!ensure_attached()) return kInjected;
   Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr || !session->config.cuda.is_on) return kInjected;
-  add(session->control->cuda_bound);
-  begin_cuda_tracing(false);
+  const bool is_wanted = session != nullptr && session->config.cuda.is_on;
+  if (is_wanted) {
+    add(session->control->cuda_bound);
+    begin_cuda_tracing(false);
+  }
+  if (is_standing()) follow_by_thread(is_wanted);
   return kInjected;
 }
 

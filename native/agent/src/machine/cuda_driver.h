@@ -15,6 +15,8 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
+  bool is_loaded() const noexcept { return library_ != nullptr; }
+
   template <class... Arguments>
   bool call(const char* name, Arguments... arguments) const noexcept {
     if (library_ == nullptr) return false;

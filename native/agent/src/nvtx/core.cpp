@@ -12,6 +12,7 @@
 #include "nvtx/schemas.h"
 #include "session/clock.h"
 #include "session/process.h"
+#include "session/standing.h"
 #include "session/thread_log.h"
 #include "steps/steps.h"
 
@@ -395,12 +396,14 @@ void Event::set_name(const RegisteredText* text) noexcept {
 }
 
 void mark(Domain& domain, const Given& given) noexcept {
+  follow_if_announced();
   if (!is_enabled(domain)) return;
   raw::Mark record;
   write_event(t_ranges, domain, given, record);
 }
 
 int push_range(Domain& domain, const Given& given) noexcept {
+  follow_if_announced();
   const std::uint32_t watched = ranges_watched();
   if (!is_enabled(domain)) {
     if ((watched & kWatchSteps) != 0) see_step(t_ranges, domain, given);
@@ -446,6 +449,7 @@ int pop_range(Domain& domain, const Given& end) noexcept {
 }
 
 std::uint64_t start_range(Domain& domain, const Given& given) noexcept {
+  follow_if_announced();
   const std::uint32_t watched = ranges_watched();
   ThreadRanges& mine = t_ranges;
   if ((watched & kWatchSteps) != 0) [[unlikely]] see_step(mine, domain, given);

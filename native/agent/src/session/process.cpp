@@ -12,6 +12,7 @@
 
 #include "session/clock.h"
 #include "session/collector.h"
+#include "session/standing.h"
 #include "session/thread_log.h"
 
 namespace warpline::agent {
@@ -95,8 +96,7 @@ namespace {
 
 // `attached` is the session, if this has made it.
 int join(const char* folder, Session*& attached) noexcept {
-  static const bool is_ready = make_process_state();
-  if (!is_ready) return ENOMEM;
+  if (!prepare_process()) return ENOMEM;
   if (folder == nullptr || *folder == '\0') return EINVAL;
   const ProcessLock lock;
   if (g_process->generation.load(std::memory_order_relaxed) == 0 && g_generations != 0) {
@@ -133,6 +133,11 @@ int join(const char* folder, Session*& attached) noexcept {
 
 }  // namespace
 
+bool prepare_process() noexcept {
+  static const bool is_ready = make_process_state();
+  return is_ready;
+}
+
 int attach(const char* folder) noexcept {
   Session* attached = nullptr;
   const int error = join(folder, attached);
@@ -156,8 +161,14 @@ int detach() noexcept {
 
 bool ensure_attached() noexcept {
   if (g_session.load(std::memory_order_acquire) != nullptr) return true;
-  const char* folder = std::getenv("WARPLINE_SESSION");
-  return folder != nullptr && attach(folder) == 0;
+  if (!is_standing()) {
+    const char* folder = std::getenv("WARPLINE_SESSION");
+    if (folder == nullptr) return false;
+    if (!is_standing_folder(folder)) return attach(folder) == 0;
+    if (stand_by(folder) != 0) return false;
+  }
+  follow_announcement();
+  return true;
 }
 
 void adopt_fork() noexcept {
@@ -183,6 +194,12 @@ void note_nvtx_bound(const char* library_file) noexcept {
     const char* file = library_file == nullptr ? "" : library_file;
     log->define(raw::Kind::kNote, static_cast<std::uint32_t>(raw::Note::kNvtxBound),
                 static_cast<std::uint64_t>(now_ns()), file);
+  }
+}
+
+void tell_nvtx_bound() noexcept {
+  if (Session* session = g_session.load(std::memory_order_acquire)) {
+    add(session->control->nvtx_bound, nvtx_bound());
   }
 }
 

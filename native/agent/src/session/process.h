@@ -63,6 +63,8 @@ struct ProcessState {
   StepCount steps;
   std::atomic<std::uint64_t> records_retired;
   std::atomic<bool> has_failed;  // and has told it
+  std::atomic<bool> is_following;           // a thread joins or leaves what is announced: standing.h
+  std::atomic<bool> is_followed_by_thread;  // one of the agent's own does it
   raw::ControlSlot* slot;
   void* free_logs;
   void* all_logs;
@@ -103,8 +105,11 @@ class ProcessLock {
 // Whether this thread has the lock, or is about to.
 bool holds_process_lock() noexcept;
 
-// Attaches to the session that WARPLINE_SESSION names, unless one is attached. Returns whether
-// one is attached now.
+// Makes the state above; returns whether it is there.
+bool prepare_process() noexcept;
+
+// Attaches to the session that WARPLINE_SESSION names, or stands by for the one that its page announces,
+// unless this is done. Returns whether a session is attached now, or may be later: see standing.h.
 bool ensure_attached() noexcept;
 
 int attach(const char* folder) noexcept;
@@ -120,6 +125,8 @@ void adopt_if_fork() noexcept;
 // A library's NVTX was bound to the agent; its file may be null.
 void note_nvtx_bound(const char* library_file) noexcept;
 std::uint64_t nvtx_bound() noexcept;
+// Tells a session that was attached later how many there are.
+void tell_nvtx_bound() noexcept;
 
 // Whether events of a domain are recorded; the default domain has the empty name.
 bool domain_enabled(std::string_view name) noexcept;

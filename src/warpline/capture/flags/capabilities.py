@@ -21,8 +21,9 @@ PYTHON_SAMPLES = "python samples"
 PYTHON_GIL = "python-gil"
 # The collector of calls of the C library.
 OS_CALLS = "osrt"
-# That of MPI.
+# Those of MPI and OpenMP.
 MPI = "mpi"
+OPENMP = "openmp"
 
 # Values of `-t`, as nsys names them. A name with a "-" suffix is a variant of the API before it.
 NOT_YET = (

@@ -26,8 +26,9 @@ from warpline.capture.flags import capabilities
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.launcher import counting_reasons, program, reasons
 from warpline.capture.launcher.ending import Ending
+from warpline.capture.launcher.recorded import Recorded
 from warpline.capture.launcher.signals import Signals
-from warpline.capture.launcher.watching import Watch
+from warpline.capture.launcher.watching import Watch, WholeRun
 from warpline.capture.machine.agent import (
     CUDA_INJECTION_VARIABLE,
     INJECTION_VARIABLE,
@@ -110,7 +111,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     environment = environment_of(settings)
     path = program.find(settings.command[0], environment)
     agent = agent_library()
-    _warn(settings, environment, agent, talk)
+    warn_before(settings, environment, agent, talk)
     signals = Signals()
     # Counting delays launches, so the state of the GPUs is not that of the program alone.
     collectors = Collectors(settings.gpu_health if settings.is_timeline else 0)
@@ -142,10 +143,11 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         metrics.start(session.folder)
         began = time.monotonic()
         own = {signals.listener, collectors.pid, metrics.pid, samples.pid} - {None}
-        ending = Watch(child.pid, session, settings, signals, talk.note, own=own).run()
+        whole = WholeRun(Recorded(child.pid, session, settings))
+        ending = Watch(child.pid, whole, settings, signals, talk.note, own=own).run()
         _close(collectors, metrics, samples)
         seconds = time.monotonic() - began
-        _end(session, child.pid, ending, samples.counts)
+        end_session(session, child.pid, ending, samples.counts)
     finally:
         _close(collectors, metrics, samples)
         signals.give_back()
@@ -228,9 +230,10 @@ def end_like(ending: Ending) -> int:
     return 128 + number  # the signal does not end this process
 
 
-def _warn(
+def warn_before(
     settings: CaptureSettings, environment: Mapping[str, str], agent: Path, talk: Talk
 ) -> None:
+    """Print the warnings about the settings and the environment."""
     for text in settings.warnings:
         talk.warn(text)
     for name in names.unset_variables(settings.output or "", environment):
@@ -238,7 +241,7 @@ def _warn(
             f"-o {settings.output}: environment variable {name} is not set; using an empty value"
         )
     replaced = {INJECTION_VARIABLE: "NVTX events"}
-    if _looks_at_cuda(settings) or capabilities.collectors(settings.trace):
+    if looks_at_cuda(settings) or capabilities.collectors(settings.trace):
         replaced[CUDA_INJECTION_VARIABLE] = "CUDA events"
     for name, events in replaced.items():
         other = environment.get(name)
@@ -268,7 +271,7 @@ def _begin(
         facts["program"] = {"pid": child.pid, "exit_status": None, "signal": None}
         return create_session(
             place.folder,
-            _config(settings, environment, path, child.pid),
+            config_of(settings, cupti_for(settings, environment, path), child.pid),
             facts,
             state=State.WAITING if settings.delay else State.RECORDING,
             mode=settings.mode,
@@ -287,25 +290,33 @@ def _tell_abandoned(folder: Path, talk: Talk) -> None:
         talk.note(f"unfinished recording found; run warpline recover {abandoned[0]}{more}")
 
 
-def _facts(
-    settings: CaptureSettings, environment: Mapping[str, str], output: Path
-) -> dict[str, Any]:
+def told_of(
+    settings: CaptureSettings, environment: Mapping[str, str]
+) -> tuple[Sequence[str], dict[str, str]]:
+    """Return the command line and the environment as a recording may show them."""
     is_open = settings.keep_environment
     kept = {} if settings.discard_environment else redact_environment(environment, keep_all=is_open)
     command: Sequence[str] = settings.command
     if not settings.keep_command:
         command = redact_command(command, Project(Path.cwd()))
+    return command, kept
+
+
+def _facts(
+    settings: CaptureSettings, environment: Mapping[str, str], output: Path
+) -> dict[str, Any]:
+    command, kept = told_of(settings, environment)
     return session_facts(
         output,
         command=command,
         options=settings.plain(),
         environment=kept,
-        collected=_collected(settings),
+        collected=collected_by(settings),
         pytorch=settings.pytorch,
     )
 
 
-def _collected(settings: CaptureSettings) -> list[str]:
+def collected_by(settings: CaptureSettings) -> list[str]:
     """Return what the recording has, even if there were no such events."""
     found = capabilities.collected(settings.trace)
     if settings.is_timeline:
@@ -321,9 +332,14 @@ def _collected(settings: CaptureSettings) -> list[str]:
     return [instead, *(name for name in found if name != "cuda")]
 
 
-def _config(
-    settings: CaptureSettings, environment: Mapping[str, str], path: Path, pid: int
-) -> AgentConfig:
+def config_of(settings: CaptureSettings, library_paths: Sequence[str], pid: int) -> AgentConfig:
+    """Return the configuration of the agents.
+
+    Args:
+        settings: The settings of the recording.
+        library_paths: CUPTI's libraries to try, from `cupti_for`.
+        pid: The program.
+    """
     name, domain = settings.nvtx_capture or (None, None)
     counters, samples = settings.counters, settings.pc_sampling
     if counters is not None:
@@ -337,7 +353,7 @@ def _config(
         domain_exclude=settings.nvtx_domain_exclude,
         range_name=name,
         range_domain=domain,
-        cuda=_cuda(settings, environment, path),
+        cuda=_cuda(settings, library_paths),
         collect=capabilities.collectors(settings.trace),
         counters=counters,
         pc_sampling=samples,
@@ -346,19 +362,24 @@ def _config(
     )
 
 
-def _looks_at_cuda(settings: CaptureSettings) -> bool:
+def looks_at_cuda(settings: CaptureSettings) -> bool:
     """Return whether the agents use CUPTI: cudaProfilerStart and -Stop are CUDA API calls too."""
     return "cuda" in settings.trace or settings.capture_range is CaptureRange.CUDA_PROFILER_API
 
 
-def _cuda(
+def cupti_for(
     settings: CaptureSettings, environment: Mapping[str, str], path: Path
-) -> CudaConfig | None:
-    if not _looks_at_cuda(settings):
+) -> tuple[str, ...]:
+    """Return CUPTI's libraries that a program may use, the best first; none if not needed."""
+    return tuple(map(str, find_cupti(environment, path))) if looks_at_cuda(settings) else ()
+
+
+def _cuda(settings: CaptureSettings, library_paths: Sequence[str]) -> CudaConfig | None:
+    if not looks_at_cuda(settings):
         return None
     is_timeline = settings.is_timeline
     return CudaConfig(
-        library_paths=tuple(map(str, find_cupti(environment, path))),
+        library_paths=tuple(library_paths),
         calls=ApiCalls.ALL if settings.cuda_trace_all_apis else ApiCalls.DEFAULT,
         graph=settings.cuda_graph_trace,
         memory=settings.cuda_memory_usage,
@@ -373,7 +394,15 @@ def _cuda(
     )
 
 
-def _end(session: Session, pid: int, ending: Ending, sampled: Mapping[str, int]) -> None:
+def end_session(session: Session, pid: int, ending: Ending, sampled: Mapping[str, int]) -> None:
+    """Stop recording for good, and store how the program ended.
+
+    Args:
+        session: The session.
+        pid: The program.
+        ending: How it ended.
+        sampled: Counts of the process that sampled CPUs.
+    """
     number = ending.signal
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     notes = list(session.facts["notes"])

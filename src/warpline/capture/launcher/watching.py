@@ -1,4 +1,4 @@
-"""Watch a program while it runs: time limits, signals, capture ranges, remaining processes.
+"""Watch a program while it runs: signals, time limits, remaining processes.
 
 The rules for signals:
 
@@ -18,21 +18,19 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from warpline.capture.flags.settings import CaptureSettings, Wait
-from warpline.capture.launcher.attached import Attached
 from warpline.capture.launcher.ending import Ending
+from warpline.capture.launcher.recorded import Recorded
 from warpline.capture.launcher.signals import FORWARDED, FROM_KERNEL, PASSED_ON, Signals
 from warpline.capture.launcher.status import StatusLine
-from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
-from warpline.capture.machine.loaded import loaded_versions
-from warpline.capture.session.control import RangeMode, State
 from warpline.capture.session.exits import signal_name
 from warpline.capture.session.facts import StoppedBy
-from warpline.capture.session.session import SESSION_VARIABLE, Session, measure
-from warpline.units import format_bytes
+from warpline.capture.session.session import SESSION_VARIABLE
 
 _SAME_S = 0.3  # signals closer together count as one: to the process, and to its group
 _LOOK_S = 0.5
@@ -43,11 +41,64 @@ _LEFT_BEHIND_S = 3.0
 _PATIENCE_S = 1.0
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _NAMES_SHOWN = 3
-# Frameworks are loaded in the first seconds, a few of them later. Reading what a process has mapped
-# holds up its own changes of that for a moment, so this is done rarely.
-_VERSION_LOOKS = frozenset(2**power for power in range(1, 9))
 
 Say = Callable[[str], None]
+
+
+class Recordings(Protocol):
+    """The recordings of a program while it runs, at most one at a time."""
+
+    @property
+    def current(self) -> Recorded | None:
+        """The one that is under way, or None."""
+
+    @property
+    def folder(self) -> Path:
+        """The directory in the program's environment, by which its processes find the session."""
+
+    @property
+    def descriptors(self) -> Sequence[int]:
+        """Descriptors that become readable when `serve` has something to do."""
+
+    def next_times(self) -> Sequence[float]:
+        """Return the monotonic times, in seconds, at which `serve` is due."""
+
+    def serve(self) -> None:
+        """Start or stop recordings, as others ask for it."""
+
+    def stopped(self, recorded: Recorded, why: StoppedBy) -> None:
+        """Take note that a recording has stopped by itself."""
+
+    def doing(self) -> str:
+        """Return what is done while there is no recording."""
+
+
+class WholeRun:
+    """The one recording of ``warpline profile``.
+
+    Args:
+        recorded: The session.
+    """
+
+    descriptors: Sequence[int] = ()
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.current = recorded
+        self.folder = recorded.session.folder
+
+    def next_times(self) -> Sequence[float]:
+        """Return no time."""
+        return ()
+
+    def serve(self) -> None:
+        """Do nothing: nobody can ask."""
+
+    def stopped(self, recorded: Recorded, why: StoppedBy) -> None:
+        """Do nothing: the recording is written when the program has ended."""
+
+    def doing(self) -> str:
+        """Return nothing: there always is a recording."""
+        return ""
 
 
 class Watch:
@@ -55,8 +106,8 @@ class Watch:
 
     Args:
         pid: The program.
-        session: The session that records it.
-        settings: The settings of the recording.
+        recordings: Its recordings.
+        settings: The settings of the program's run.
         signals: Blocked before the program was started.
         say: Prints a note for the user.
         own: Processes of Warpline's own. They are children of the launcher if it is init, as in a
@@ -66,7 +117,7 @@ class Watch:
     def __init__(
         self,
         pid: int,
-        session: Session,
+        recordings: Recordings,
         settings: CaptureSettings,
         signals: Signals,
         say: Say,
@@ -75,30 +126,19 @@ class Watch:
     ) -> None:
         self._pid = pid
         self._own = frozenset(pid for pid in own if pid is not None)
-        self._session = session
-        self._control = session.control
-        self._attached = Attached(session.folder, session.control, pid)
+        self._recordings = recordings
         self._settings = settings
         self._signals = signals
         self._say = say
         self._status = StatusLine(2, is_wanted=not settings.quiet)
         self._ending = Ending()
         self._began = time.monotonic()
-        sampling = settings.sampling
-        # Counters are those of whole steps, or of steps as passes, so no time windows are counted.
-        is_counting = settings.counters is not None
-        self._sampling = (
-            TimeSampling(self._control, sampling, is_steps_only=is_counting) if sampling else None
-        )
         self._ended: float | None = None  # when the program ended
-        self._is_recording = self._control.state is State.RECORDING
-        self._has_stopped = False
         self._asked_at: float | None = None  # when the first terminating signal came
         self._children_left = True
         self._abandoned = False
         self._looks: dict[int, int] = {}
         self._look_at = self._began
-        self._miscounts = 0
         self._drain_asked_at: float | None = None  # when the agents were asked to drain GPU work
         self._end_asked_at: float | None = None  # when the program was asked to end
         self._told_left = False
@@ -108,14 +148,12 @@ class Watch:
         """Watch until the end."""
         try:
             while not self._is_over():
-                received = self._signals.take(self._next(), self._attached.descriptors)
+                received = self._signals.take(self._next(), self._descriptors())
                 if received is not None:
                     self._receive(received)
+                self._recordings.serve()
                 self._reap()
-                self._attached.sweep()
                 self._keep_time()
-                if self._sampling is not None and self._is_recording:
-                    self._sampling.look()
                 began = time.monotonic()
                 if began >= self._look_at:
                     self._look()
@@ -123,34 +161,37 @@ class Watch:
                     self._look_at = ended + max(_LOOK_S, (ended - began) * _REST)
         finally:
             self._status.clear()
-            self._attached.close()
-        if self._sampling is not None:
-            self._sampling.end()
-            self._ending.sampled = self._sampling.facts()
+            if (recorded := self._recordings.current) is not None:
+                self._ending.sampled = recorded.close()
+                self._ending.stopped_ns = recorded.stopped_ns
+                self._ending.stopped_by = recorded.stopped_by
         self._ending.left = [pid for pid in self._descendants() if processes.is_alive(pid)]
         return self._ending
+
+    def end_program(self, number: int) -> None:
+        """Ask the program to end by a signal, once its GPU records are written."""
+        self._ending.ended_by = number
+        self._drain()
 
     def _is_over(self) -> bool:
         if self._ended is None:
             return False
         return not self._children_left or self._abandoned or self._settings.wait is Wait.PRIMARY
 
+    def _descriptors(self) -> Sequence[int]:
+        recorded = self._recordings.current
+        of_processes = () if recorded is None else recorded.attached.descriptors
+        return (*of_processes, *self._recordings.descriptors)
+
     def _next(self) -> float:
         """Return the time in seconds until the next action."""
-        now = time.monotonic()
-        if self._waits_for_windows() or self._drain_asked_at is not None:
+        if self._drain_asked_at is not None:
             return _POLL_S
-        times = [self._look_at]
-        if self._sampling is not None and self._is_recording:
-            times.append(now + self._sampling.next())
-        if not self._is_recording:
-            times.append(self._began + self._settings.delay)
-        if self._settings.duration is not None and not self._has_stopped:
-            times.append(self._began + self._settings.delay + self._settings.duration)
-        return min(times) - now
-
-    def _waits_for_windows(self) -> bool:
-        return bool(self._settings.windows_wanted) and not self._has_stopped
+        recorded = self._recordings.current
+        times = [self._look_at, *self._recordings.next_times()]
+        if recorded is not None:
+            times += recorded.next_times()
+        return min(times) - time.monotonic()
 
     # --- Signals ---------------------------------------------------------------------------------
 
@@ -185,7 +226,7 @@ class Watch:
             return  # the program handles it; the launcher only writes the recording
         if number == signal.SIGINT:
             self._ending.interrupted = True
-            self._stop_recording(StoppedBy.INTERRUPT)
+            self._stop_recording()
         if self._ended is not None:
             self._abandoned = True
         elif not has_it:
@@ -199,73 +240,64 @@ class Watch:
     def _kill(self) -> None:
         self._ending.killed = True
         self._abandoned = True
-        self._stop_recording(StoppedBy.INTERRUPT)
+        self._stop_recording()
         processes.send(os.getpid(), signal.SIGKILL)
 
     # --- Time ------------------------------------------------------------------------------------
 
     def _keep_time(self) -> None:
-        passed = time.monotonic() - self._began
-        settings = self._settings
-        if not self._is_recording and passed >= settings.delay:
-            self._begin_recording()
+        recorded = self._recordings.current
+        if recorded is not None:
+            recorded.attached.sweep()
+            why = recorded.keep_time(is_over=self._ended is not None)
+            if why is not None:
+                self._recordings.stopped(recorded, why)
+                self._end_program_after(why)
         if self._drain_asked_at is not None:
             self._end_drained_program()
-        if self._has_stopped:
-            return
-        if settings.duration is not None and passed >= settings.delay + settings.duration:
-            self._stop_recording(StoppedBy.DURATION)
-            if settings.stop_on_exit:
-                self._end_program("--duration has elapsed", "use -x false to keep it running")
-        elif settings.ends_when_counted and self._control.state is State.STOPPED:
-            self._stop_recording(StoppedBy.LAUNCH_COUNT)
+
+    def _stop_recording(self) -> None:
+        if (recorded := self._recordings.current) is not None:
+            recorded.stop(StoppedBy.INTERRUPT, is_over=self._ended is not None)
+
+    def _end_program_after(self, why: StoppedBy) -> None:
+        """Stop the program if the settings ask for it after this stop of recording."""
+        settings = self._settings
+        if why is StoppedBy.DURATION and settings.stop_on_exit:
+            self._end_program("--duration has elapsed", "use -x false to keep it running")
+        elif why is StoppedBy.LAUNCH_COUNT:
             self._end_program(
                 "the launches of -c have been counted", "omit --kill to keep it running"
             )
-        elif settings.windows_wanted and self._control.state is State.STOPPED:
-            self._stop_recording(StoppedBy.CAPTURE_RANGE)
-            if settings.ends_program:
-                self._end_program(
-                    "the capture range has ended",
-                    "use --capture-range-end=stop to keep it running",
-                )
-
-    def _begin_recording(self) -> None:
-        """Start recording after the delay."""
-        self._is_recording = True
-        if self._control.state is State.WAITING:
-            with contextlib.suppress(OSError):  # a full disk: events are recorded or counted
-                self._session.write_facts(recording_monotonic_ns=time.monotonic_ns())
-            self._control.state = State.RECORDING
-
-    def _stop_recording(self, why: StoppedBy) -> None:
-        if not self._has_stopped and self._ended is None:
-            self._ending.stopped_ns = time.monotonic_ns()
-            self._ending.stopped_by = why
-        self._has_stopped = True
-        self._control.state = State.STOPPED
-        with contextlib.suppress(OSError):  # a full disk: retried at the end
-            self._session.write_facts(**self._ending.stop_facts())
+        elif why is StoppedBy.CAPTURE_RANGE and settings.ends_program:
+            self._end_program(
+                "the capture range has ended", "use --capture-range-end=stop to keep it running"
+            )
 
     def _end_program(self, why: str, hint: str) -> None:
         if self._settings.kill is not None:
             name = signal_name(self._settings.kill)
             self._tell(f"{why}; stopping the program with {name} ({hint})")
-            self._drain_asked_at = time.monotonic()
-            self._control.ask_to_drain()
-            self._end_drained_program()
+            self.end_program(self._settings.kill)
+
+    def _drain(self) -> None:
+        self._drain_asked_at = time.monotonic()
+        if (recorded := self._recordings.current) is not None:
+            recorded.control.ask_to_drain()
+        self._end_drained_program()
 
     def _end_drained_program(self) -> None:
         """Stop the program once its GPU records are written, or after a timeout."""
         now = time.monotonic()
-        alive = [pid for pid in self._control.holds_work() if processes.is_alive(pid)]
+        recorded = self._recordings.current
+        holding = () if recorded is None else recorded.control.holds_work()
+        alive = [pid for pid in holding if processes.is_alive(pid)]
         if alive and self._drain_asked_at is not None and now - self._drain_asked_at < _DRAIN_S:
             return
         self._drain_asked_at = None
-        if self._settings.kill is not None:
-            self._ending.ended_by = self._settings.kill
+        if self._ending.ended_by is not None:
             self._end_asked_at = now
-            processes.send(os.getpid(), self._settings.kill)
+            processes.send(os.getpid(), self._ending.ended_by)
 
     # --- Processes -------------------------------------------------------------------------------
 
@@ -280,7 +312,8 @@ class Watch:
                 is_over = self._ended is not None
                 self._children_left = not is_over or self._has_children_to_wait_for()
                 return
-            self._attached.reaped(pid, status)
+            if (recorded := self._recordings.current) is not None:
+                recorded.attached.reaped(pid, status)
             if pid == self._pid:
                 self._ending.status = status
                 self._ended = time.monotonic()
@@ -294,19 +327,14 @@ class Watch:
 
     def _look(self) -> None:
         """Do periodic work: inspect processes and ranges, draw the status line."""
-        self._attached.look()
         alive = self._descendants()
-        attached = self._control.attached_pids()
+        if (recorded := self._recordings.current) is not None:
+            recorded.look(alive)
         self._ending.seen = max(self._ending.seen, len(alive))
         for pid in alive:
             looks = self._looks[pid] = self._looks.get(pid, 0) + 1
             if looks <= 2:  # between fork and exec, a process resembles its parent
                 self._inspect(pid)
-            if looks in _VERSION_LOOKS and pid in attached:
-                with contextlib.suppress(OSError):  # a full disk: versions stay unknown
-                    self._session.add_software(loaded_versions(pid))
-        if self._control.mode is not RangeMode.NONE:
-            self._close_windows_of_the_dead()
         now = time.monotonic()
         if self._ended is not None and now - self._ended > _LEFT_BEHIND_S:
             self._tell_left(alive)
@@ -330,16 +358,8 @@ class Watch:
             if why:
                 self._ending.unloadable[executable] = why
         found = processes.variable_of(pid, SESSION_VARIABLE)
-        if found is not None and found != str(self._session.folder):
+        if found is not None and found != str(self._recordings.folder):
             self._ending.unrecorded[pid] = processes.name_of(pid)
-
-    def _close_windows_of_the_dead(self) -> None:
-        for pid in self._control.holders():
-            if not processes.is_alive(pid):
-                self._control.release(pid)
-        self._miscounts = 0 if self._control.is_counted_right() else self._miscounts + 1
-        if self._miscounts > 1:
-            self._control.recount()
 
     # --- Talk ------------------------------------------------------------------------------------
 
@@ -365,30 +385,21 @@ class Watch:
             " (press Ctrl-C to stop waiting, or use --wait=primary)"
         )
 
-    def _sampled(self) -> str:
-        if self._control.state is State.TIME_WINDOW:
-            return "recording a time window, no step yet"
-        counters = self._control.counters()
-        doing = "recording" if counters.windows_open else "paused"
-        return f"{doing}, {counters.steps_begun:,} steps"
-
     def _line(self, alive: int) -> str:
-        volume = measure(self._session.folder)
         minutes, seconds = divmod(int(time.monotonic() - self._began), 60)
-        state = self._control.state
-        is_open = self._control.mode is RangeMode.NONE or self._control.counters().windows_open
+        recorded = self._recordings.current
         if self._ended is not None:
             doing = "waiting for remaining processes"
-        elif state is State.WAITING:
-            doing = "waiting for --delay"
-        elif state is State.STOPPED:
-            doing = "recording has stopped"
-        elif self._sampling is not None:
-            doing = self._sampled()
         else:
-            doing = "recording" if is_open else "waiting for the capture range"
-        parts = [f"warpline: {doing}", f"{minutes}:{seconds:02}", f"{volume.events:,} events"]
-        parts += [format_bytes(volume.bytes), f"{alive} process{'es' if alive != 1 else ''}"]
-        if volume.dropped:
-            parts.append(f"{volume.dropped:,} dropped")
-        return "  ".join(parts)
+            doing = self._recordings.doing() if recorded is None else recorded.doing()
+        events, size, dropped = ("", "", "") if recorded is None else recorded.volume()
+        processes_alive = f"{alive} process{'es' if alive != 1 else ''}"
+        parts = (
+            f"warpline: {doing}",
+            f"{minutes}:{seconds:02}",
+            events,
+            size,
+            processes_alive,
+            dropped,
+        )
+        return "  ".join(filter(None, parts))

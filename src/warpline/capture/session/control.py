@@ -271,6 +271,12 @@ class ControlFile:
         states = zip(page.slots, page.drains, strict=True)
         return {slot.pid for slot, state in states if slot.pid and state == DrainState.HOLDING}
 
+    def traced_by_cuda(self) -> set[int]:
+        """Return the processes in which CUDA is traced: CUPTI is attached."""
+        page = self._snapshot()
+        states = zip(page.slots, page.drains, strict=True)
+        return {slot.pid for slot, state in states if slot.pid and state != DrainState.NOTHING}
+
     def is_counted_right(self) -> bool:
         """Return whether the number of open ranges is the sum over processes.
 

@@ -28,6 +28,7 @@ class StoppedBy(enum.StrEnum):
     DURATION = "duration"
     CAPTURE_RANGE = "capture range"
     LAUNCH_COUNT = "launch count"
+    COMMAND = "warpline stop"
 
 
 def session_facts(

@@ -7,6 +7,7 @@ sessions, the agents write logs to them, and finishing converts them to a record
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import shutil
@@ -41,6 +42,8 @@ OPENMP_VARIABLE = "OMP_TOOL_LIBRARIES"
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
 _ATTEMPTS = 1000
+_LOG_HEAD_BYTES = 4096
+_PUNCH_HOLE = 0x3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,28 @@ def reserve_folder(output: Path) -> Path:
         f"{output.parent} has {_ATTEMPTS} unfinished recordings of {output.name}",
         hint=f"run warpline recover {output.name}{FOLDER_ENDING}, or delete the .raw directories",
     )
+
+
+def free_space(folder: Path) -> None:
+    """Give back the disk space of a session's logs, before they are deleted.
+
+    Threads of a program that goes on keep their last log mapped until they write another one, and with
+    it the space of a deleted file.
+    """
+    with contextlib.suppress(OSError, AttributeError), os.scandir(folder) as entries:
+        fallocate = ctypes.CDLL(None).fallocate
+        for entry in entries:
+            if not entry.name.endswith(LOG_ENDING):
+                continue
+            with contextlib.suppress(OSError), Path(entry.path).open("r+b", buffering=0) as file:
+                begin, size = _LOG_HEAD_BYTES, entry.stat().st_size
+                if size > begin:
+                    fallocate(
+                        file.fileno(),
+                        _PUNCH_HOLE,
+                        ctypes.c_int64(begin),
+                        ctypes.c_int64(size - begin),
+                    )
 
 
 def measure(folder: Path) -> Volume:

@@ -1,0 +1,156 @@
+"""The flags of ``warpline launch`` and ``warpline start``.
+
+They are those of ``warpline profile``: flags about the program belong to ``launch``, flags about one
+recording to ``start``, and flags about what is recorded to both: ``launch`` sets what ``start`` may change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpline.capture.flags import capabilities, parsing, values
+from warpline.capture.flags.declarations import FLAGS
+from warpline.capture.flags.grammar import Flag, ForeignFlag, Given, Grammar
+from warpline.capture.flags.nsys import FOREIGN_FLAGS
+from warpline.capture.flags.settings import CaptureSettings, RangeEnd
+from warpline.capture.session.named import check_name
+from warpline.errors import UsageError
+
+_OF_BOTH = frozenset(
+    {
+        *("trace", "nvtx_domain_include", "nvtx_domain_exclude", "cuda_graph_trace"),
+        *("cuda_memory_usage", "cuda_um_cpu_page_faults", "cuda_um_gpu_page_faults"),
+        *("cuda_trace_all_apis", "cuda_waits", "cuda_flush_interval", "cudabacktrace"),
+        *("python_backtrace", "keep_command", "keep_environment", "discard_environment"),
+        *("no_summary", "quiet", "debug", "command_file"),
+    }
+)
+_OF_LAUNCH = _OF_BOTH | {"env_var", "inherit_environment", "show_output", "wait"}
+_OF_START = _OF_BOTH | {
+    *("output", "force_overwrite", "delay", "duration", "capture_range", "nvtx_capture"),
+    *(
+        "capture_range_end",
+        "steps",
+        "every",
+        "duty",
+        "step_range",
+        "cuda_detach",
+        "export",
+        "stats",
+    ),
+}
+# Nsight Systems has them for these commands; here they are flags of profile only.
+_WHY_NOT = "use warpline profile"
+_NOT_OF_SESSIONS = frozenset(
+    {
+        *("sample", "sampling_frequency", "backtrace", "cpuctxsw", "python_sampling"),
+        *("python_sampling_frequency", "gpu_metrics_devices", "gpu_metrics_set"),
+        *("gpu_metrics_frequency", "gpu_health", "pytorch", "osrt_threshold"),
+        *("osrt_backtrace_threshold", "stop_on_exit", "kill", "stop_on_range_end"),
+    }
+)
+# What the program must be started with, or is recorded from outside.
+_NOT_TRACED = frozenset(
+    {capabilities.OS_CALLS, capabilities.PYTHON_GIL, capabilities.MPI, capabilities.OPENMP}
+)
+
+
+@dataclass
+class SessionSettings(CaptureSettings):
+    """The settings of a launch, or of a recording of one.
+
+    Attributes:
+        session: The name of the session; None for the only one, or for a new name.
+    """
+
+    session: str | None = None
+
+
+def _session(settings: SessionSettings, flag: Given) -> None:
+    settings.session = check_name(flag.value)
+
+
+def _named(flag: Flag) -> frozenset[str]:
+    return frozenset(name.lstrip("-").replace("-", "_") for name in flag.names)
+
+
+def _of(names: frozenset[str]) -> tuple[Flag, ...]:
+    return tuple(flag for flag in FLAGS if not names.isdisjoint(_named(flag)))
+
+
+def _foreign() -> dict[str, ForeignFlag]:
+    found = dict(FOREIGN_FLAGS)
+    for flag in _of(_NOT_OF_SESSIONS):
+        for name in flag.names:
+            found[name] = ForeignFlag(flag.names[-1], _WHY_NOT, is_switch=not flag.metavar)
+    return found
+
+
+_NAME = Flag(("--session",), "NAME", "name of the session (default: the only one)", _session)
+_NEW = Flag(
+    ("--session", "--session-new"),
+    "NAME",
+    "name of the session (default: the program's name and a number)",
+    _session,
+)
+_STOP = Flag(("-x", "--stop-on-exit"), "BOOL", "", values.nothing, is_switch=True, is_hidden=True)
+
+LAUNCH = Grammar("warpline launch", (_NEW, *_of(_OF_LAUNCH)), _foreign())
+START = Grammar("warpline start", (_NAME, _STOP, *_of(_OF_START)), _foreign())
+_BOTH = Grammar("warpline start", (_NAME, _STOP, *_of(_OF_LAUNCH | _OF_START)), _foreign())
+
+
+def parse_launch(words: Sequence[str]) -> SessionSettings:
+    """Return the settings of a launch.
+
+    Raises:
+        UsageError: A flag is unknown, its value is missing or invalid, or two flags conflict.
+    """
+    settings = SessionSettings()
+    rest = LAUNCH.read(words, settings)
+    settings.command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
+    if not settings.command:
+        raise UsageError("missing PROGRAM argument", hint="run warpline launch -- python train.py")
+    return _checked(settings)
+
+
+def flags_of_launch(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a launch without the program's command line."""
+    rest = LAUNCH.read(words, SessionSettings())
+    return tuple(words[: len(words) - len(rest)])
+
+
+def parse_start(words: Sequence[str]) -> SessionSettings:
+    """Return the settings of a recording, from the flags of its launch and those of its start.
+
+    The program is left running, whatever ends the recording.
+
+    Raises:
+        UsageError: A flag is unknown, its value is missing or invalid, or two flags conflict.
+    """
+    settings = SessionSettings()
+    rest = _BOTH.read(words, settings)
+    if rest:
+        raise UsageError(
+            f"unexpected argument {rest[0]!r}", hint="programs are started by warpline launch"
+        )
+    settings.kill = None
+    end, count = settings.capture_range_end
+    if end is RangeEnd.STOP_SHUTDOWN:
+        settings.capture_range_end = (RangeEnd.STOP, count)
+    elif end is RangeEnd.REPEAT_SHUTDOWN:
+        settings.capture_range_end = (RangeEnd.REPEAT, count)
+    settings.command = ("program",)  # that of the launch
+    return _checked(settings)
+
+
+def _checked(settings: SessionSettings) -> SessionSettings:
+    """Check the settings, and leave out what only ``warpline profile`` records."""
+    left_out = [word for word in settings.trace if word in _NOT_TRACED]
+    if left_out:
+        settings.trace = tuple(word for word in settings.trace if word not in _NOT_TRACED)
+        what = f"-t {','.join(left_out)} is"
+        settings.warnings.append(f"{what} not recorded in sessions ({_WHY_NOT})")
+    parsing.check(settings)
+    return settings

@@ -1,0 +1,60 @@
+"""What the commands for sessions share: the session that is meant, and the recording that is written."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from warpline.cli import running, talk
+from warpline.cli.startup import lazy
+from warpline.units import plural
+
+if TYPE_CHECKING:
+    from warpline.capture.flags import sessions
+    from warpline.capture.launcher import steering
+    from warpline.capture.launcher.desk import Written
+    from warpline.capture.session import named
+    from warpline.cli import recorded_output
+else:
+    sessions = lazy("warpline.capture.flags.sessions")
+    steering = lazy("warpline.capture.launcher.steering")
+    named = lazy("warpline.capture.session.named")
+    recorded_output = lazy("warpline.cli.recorded_output")
+
+
+def add(parser: ArgumentParser) -> None:
+    """Declare ``--session``."""
+    parser.add_argument("--session", metavar="NAME", help="the session (default: the only one)")
+
+
+def chosen(args: Namespace) -> str:
+    """Return the name of the session that is meant.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
+    return named.choose(args.session)
+
+
+def write(name: str, written: Written) -> None:
+    """Write a recording of a session, and print its summary.
+
+    Raises:
+        CaptureError: It cannot be written.
+    """
+    settings = sessions.parse_start(written.words)
+    finished = steering.write(name, written, running.progress_of(settings))
+    running.hide_progress(is_quiet=settings.quiet)
+    is_empty = bool(finished.get("is_empty"))
+    has_summary = not (settings.no_summary or settings.quiet or is_empty)
+    recorded_output.show(settings, written.output, has_summary=has_summary)
+    if settings.quiet:
+        return
+    if is_empty:
+        talk.warning("nothing was recorded: the program made no traced call meanwhile")
+    if finished.get("lost"):
+        talk.warning(f"{plural(finished['lost'], 'event')} dropped")
+    for warning in finished.get("warnings", ()):
+        talk.warning(warning)
+    if not has_summary:
+        talk.note(f"wrote {running.short(written.output)}")
