@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Stop the recording, and write it unless that is deferred."""
     name = session_option.chosen(args)
-    written = steering.stop(name)
+    written = steering.stop(name, is_deferred=args.defer)
     if args.defer:
         talk.note(f"stopped; warpline finalize writes {running.short(written.output)}")
         return 0

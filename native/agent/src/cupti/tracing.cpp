@@ -502,16 +502,11 @@ void detach(Tracing& t) noexcept {
   t.is_worn = false;
 }
 
-// Ends what there is of CUPTI. The program may go on for long: it is detached if that can be.
-void leave(Tracing& t) noexcept {
-  if (t.is_detached.load(std::memory_order_relaxed)) return;
-  if (t.can_detach && t.is_worn && !has_met_graph()) {
-    wait_for_device_work();
-    flush(cupti::kFlushForced);
-    detach(t);
-  } else {
-    t.library.functions.unsubscribe(t.subscriber);
-  }
+// Ends what there is of CUPTI. The program may go on, and be recorded again: CUPTI is not finalized. Where it is, and
+// then attached anew by other threads than those that launch, the heap is damaged after a few rounds (PyTorch
+// training, CUPTI 13.0.1, driver 580, H100), however long is waited before and also at the end of a call.
+void leave(const Tracing& t) noexcept {
+  if (!t.is_detached.load(std::memory_order_relaxed)) t.library.functions.unsubscribe(t.subscriber);
 }
 
 // ---- the watcher

@@ -61,7 +61,9 @@ void begin_incarnation() noexcept {
   forget_steps();
   g_parent_pid = g_process->pid;
   g_parent_incarnation = g_process->incarnation;
-  g_process->generation.store(++g_generations, std::memory_order_release);
+  ++g_generations;
+  if (g_process->first_generation == 0) g_process->first_generation = g_generations;
+  g_process->generation.store(g_generations, std::memory_order_release);
 }
 
 void join_session(Session& session) noexcept {

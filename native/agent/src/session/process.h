@@ -52,6 +52,7 @@ struct StepCount {
 // State that a fork must not share with its parent: the kernel gives the child a zeroed page.
 struct ProcessState {
   std::atomic<std::uint64_t> generation;  // 0: a fork that has not recorded yet
+  std::uint64_t first_generation;         // of this process; those below are of what it was forked from
   std::atomic<std::uint32_t> lock;
   std::uint32_t pid;
   std::uint64_t incarnation;

@@ -201,7 +201,10 @@ struct ThreadLogs {
     auto* log = static_cast<ThreadLog*>(value);
     t_mine.log = nullptr;
     const ProcessLock lock;
-    if (log->generation_ != g_process->generation.load(std::memory_order_relaxed)) return;
+    if (!is_of_this_process(log->generation_)) return;
+    if (log->generation_ != g_process->generation.load(std::memory_order_relaxed)) {
+      return retire(*log);  // of an earlier session
+    }
     note_end_of_thread(*log);
     log->next_free_ = static_cast<ThreadLog*>(g_process->free_logs);
     g_process->free_logs = log;
@@ -227,6 +230,11 @@ struct ThreadLogs {
   }
 
  private:
+  // Whether a log of this generation is mapped here: a fork has none of its parent's.
+  static bool is_of_this_process(std::uint64_t generation) noexcept {
+    return generation != 0 && generation >= g_process->first_generation;
+  }
+
   static LogLease lease(ThreadLog& log) noexcept {
     if (log.is_leased_.load(std::memory_order_relaxed)) return {};
     log.is_leased_.store(true, std::memory_order_relaxed);
@@ -240,7 +248,7 @@ struct ThreadLogs {
     if (g_process->generation.load(std::memory_order_relaxed) == 0) adopt_fork();
     const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
     // A signal's handler finds no log until this one is whole.
-    ThreadLog* const old = t_mine.generation == generation ? t_mine.log : nullptr;
+    ThreadLog* const old = is_of_this_process(t_mine.generation) ? t_mine.log : nullptr;
     t_mine = {nullptr, generation, session, true, 0};
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (old != nullptr) retire(*old);

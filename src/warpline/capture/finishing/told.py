@@ -217,7 +217,7 @@ def _tell_processes(
     lived = [
         f"process {pid} was still running when its log was read: later events are not recorded"
         for pid, _, lives_on, _ in rows
-        if lives_on
+        if lives_on and not was_stopped
     ]
     alike = "had ranges open when recording stopped" if was_stopped else "ended with ranges open"
     told.warn_of_each(died, alike)

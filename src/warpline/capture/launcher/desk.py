@@ -73,6 +73,7 @@ class _Stopping:
 
     caller: _Caller | None  # who is told
     is_cancelled: bool
+    is_deferred: bool  # nobody writes it at once
     until: float
     is_drained: bool = False
 
@@ -90,7 +91,7 @@ class Desk:
 
     Attributes:
         end_program: Ends the program by a signal; set by who watches it.
-        unwritten: Recordings that have stopped and nobody has asked to write yet.
+        unwritten: Recordings that have stopped and are to be written later.
     """
 
     def __init__(  # noqa: PLR0913 - the facts of a launch
@@ -277,7 +278,8 @@ class Desk:
         if self._stopping is not None:
             raise _refused(f"session {self.name} is stopping already", None)
         self._recorded.stop(StoppedBy.COMMAND, is_over=False)
-        self._stop(caller, is_cancelled=request.get("do") == "cancel")
+        is_cancelled = request.get("do") == "cancel"
+        self._stop(caller, is_cancelled=is_cancelled, is_deferred=bool(request.get("defer")))
         return None  # once it has stopped
 
     def _shutdown(self, caller: _Caller, request: Message) -> Answer | None:
@@ -298,11 +300,13 @@ class Desk:
 
     # --- Stopping ---------------------------------------------------------------------------------
 
-    def _stop(self, caller: _Caller | None, *, is_cancelled: bool = False) -> None:
+    def _stop(
+        self, caller: _Caller | None, *, is_cancelled: bool = False, is_deferred: bool = False
+    ) -> None:
         assert self._recorded is not None  # it records
         self._recorded.control.ask_to_drain()
         until = time.monotonic() + (0 if is_cancelled else _DRAIN_S)
-        self._stopping = _Stopping(caller, is_cancelled, until)
+        self._stopping = _Stopping(caller, is_cancelled, is_deferred, until)
 
     def _go_on(self, stopping: _Stopping) -> None:
         """Wait until the agents have written all they have, then until they have left CUPTI."""
@@ -338,7 +342,7 @@ class Desk:
         if stopping.caller is None and not stopping.is_cancelled:
             self._write(written)
             return
-        if not stopping.is_cancelled:
+        if stopping.is_deferred:
             self.unwritten.append(written)
         if stopping.caller is not None:
             self._reply(stopping.caller, written.plain())

@@ -36,7 +36,7 @@ class Recorded:
         settings: The settings of the recording.
 
     Attributes:
-        session: The session.
+        session, settings: As given.
         has_stopped: Whether recording has stopped.
         stopped_ns: When it stopped, in monotonic ns, if that was before the program's end.
         stopped_by: The reason.
@@ -49,7 +49,7 @@ class Recorded:
         self.has_stopped = False
         self.stopped_ns: int | None = None
         self.stopped_by: StoppedBy | None = None
-        self._settings = settings
+        self.settings = settings
         self._began = time.monotonic()
         sampling = settings.sampling
         # Counters are those of whole steps, or of steps as passes, so no time windows are counted.
@@ -64,7 +64,7 @@ class Recorded:
     def next_times(self) -> list[float]:
         """Return the monotonic times, in seconds, at which something is due."""
         now = time.monotonic()
-        settings = self._settings
+        settings = self.settings
         if settings.windows_wanted and not self.has_stopped:
             return [now + _POLL_S]
         times = []
@@ -83,7 +83,7 @@ class Recorded:
             is_over: Whether the program has ended.
         """
         passed = time.monotonic() - self._began
-        settings = self._settings
+        settings = self.settings
         if not self._is_recording and passed >= settings.delay:
             self._begin()
         if self._sampling is not None and self._is_recording:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -88,9 +89,15 @@ def _create(folder: Path, output: Path, settings: SessionSettings, told: Mapping
     ).close()
 
 
-def stop(name: str) -> Written:
-    """Stop the recording of a session; it is still to be written."""
-    return _written(named.ask(name, {"do": "stop"}, seconds=_STOP_S))
+def stop(name: str, *, is_deferred: bool = False) -> Written:
+    """Stop the recording of a session.
+
+    Args:
+        name: The session.
+        is_deferred: Whether it is written by `write` later, or at the session's end. Otherwise the
+            caller writes it now.
+    """
+    return _written(named.ask(name, {"do": "stop", "defer": is_deferred}, seconds=_STOP_S))
 
 
 def cancel(name: str) -> Path:
@@ -117,12 +124,10 @@ def write(name: str, written: Written, progress: Callable[[float], None]) -> Map
     Raises:
         CaptureError: It cannot be written; the session's directory is kept.
     """
-    finished = write_recording(written, progress)
-    try:
+    # First, so that the launcher does not write it, too, if the program ends meanwhile.
+    with contextlib.suppress(CaptureError):  # it has ended
         named.ask(name, {"do": "written", "folder": str(written.folder)})
-    except CaptureError:  # the session has ended meanwhile
-        return finished
-    return finished
+    return write_recording(written, progress)
 
 
 def _written(answer: Mapping[str, Any]) -> Written:

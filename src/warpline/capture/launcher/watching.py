@@ -252,7 +252,7 @@ class Watch:
             why = recorded.keep_time(is_over=self._ended is not None)
             if why is not None:
                 self._recordings.stopped(recorded, why)
-                self._end_program_after(why)
+                self._end_program_after(why, recorded.settings)
         if self._drain_asked_at is not None:
             self._end_drained_program()
 
@@ -260,9 +260,10 @@ class Watch:
         if (recorded := self._recordings.current) is not None:
             recorded.stop(StoppedBy.INTERRUPT, is_over=self._ended is not None)
 
-    def _end_program_after(self, why: StoppedBy) -> None:
-        """Stop the program if the settings ask for it after this stop of recording."""
-        settings = self._settings
+    def _end_program_after(self, why: StoppedBy, settings: CaptureSettings) -> None:
+        """Stop the program if the settings of a recording ask for it after this stop of it."""
+        if settings.kill is None:
+            return
         if why is StoppedBy.DURATION and settings.stop_on_exit:
             self._end_program("--duration has elapsed", "use -x false to keep it running")
         elif why is StoppedBy.LAUNCH_COUNT:

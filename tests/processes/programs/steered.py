@@ -1,0 +1,60 @@
+"""Programs under ``warpline launch``: they go on as the test's files say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nvtx
+from processes.programs.ledger import tell
+
+
+def numbered(folder: str) -> None:
+    """Do as many numbered ranges as the file `wanted` says, and say so; its absence is the end."""
+    wanted, done = Path(folder) / "wanted", Path(folder) / "done"
+    number = 0
+    tell("ready")
+    while wanted.exists():
+        text = wanted.read_text()
+        while text and number < int(text):
+            with nvtx.annotate(f"range {number}"):
+                pass
+            number += 1
+        done.write_text(str(number))
+        time.sleep(0.005)
+    print("did", number, flush=True)
+    sys.exit(7)
+
+
+def parent(folder: str) -> None:
+    """Ranges in a fork and in a program of its own, each once they are wanted."""
+    pid = os.fork()
+    if pid == 0:
+        wait_and_range(folder, "fork")
+        os._exit(0)
+    command = [sys.executable, __file__, "wait_and_range", folder, "program"]
+    with subprocess.Popen(command) as child:
+        tell("ready")
+        os.waitpid(pid, 0)
+    sys.exit(child.returncode)
+
+
+def wait_and_range(folder: str, name: str) -> None:
+    """Make a range once the file `go` is there, and end once `wanted` is not."""
+    with nvtx.annotate(f"{name} before"):
+        pass
+    (Path(folder) / f"{name}.ready").touch()
+    while not (Path(folder) / "go").exists():
+        time.sleep(0.005)
+    with nvtx.annotate(f"{name} recorded"):
+        pass
+    (Path(folder) / f"{name}.done").touch()
+    while (Path(folder) / "wanted").exists():
+        time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
