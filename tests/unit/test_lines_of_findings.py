@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from support.sampled_programs import (
     HOLDING,
     MAIN,
@@ -16,7 +17,8 @@ from support.sampled_programs import (
 import warpline
 from warpline.derived.breakdown.host_idle import host_idle
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.time_parts import IDLE
+from warpline.derived.host.states import State
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.result import Finding
 from warpline.trace import Run, Trace
 
@@ -36,6 +38,11 @@ def made(in_step: Callable[[SampledProgram, float], None], workers: int = 0) -> 
 
 def found(trace: Trace) -> dict[str, Finding]:
     return {item.rule: item for item in warpline.analyze(trace).findings}
+
+
+def saved_ns(item: Finding) -> int:
+    assert item.saving_ns is not None
+    return item.saving_ns
 
 
 def decodes_in_workers(program: SampledProgram, at: float) -> None:
@@ -228,6 +235,64 @@ def test_a_preempted_thread_before_a_copy_does_not_wait_for_input() -> None:
     assert "cpu-oversubscribed" in items
     assert "Threads of other programs run on its core instead." in items["cpu-oversubscribed"].claim
     assert "input-bound" not in items
+
+
+def preempted_from(program: SampledProgram, start: float, end: float) -> None:
+    program.switch(start, runs=False, state=RUNNING)
+    program.switch(end, runs=True)
+
+
+def test_a_thread_preempted_in_a_synchronization_does_not_wait_for_the_gpu() -> None:
+    def spins(program: SampledProgram, at: float) -> None:
+        program.call(at + 30, at + 900, "cudaStreamSynchronize_v3020")
+        preempted_from(program, at + 100, at + 890)  # the GPU is busy until 300
+
+    trace = made(spins)
+    items = found(trace)
+    assert "idle 59.0% of the time" in items["cpu-oversubscribed"].title
+    assert "GPU idle 590 us per step (59.0%)" in items["cpu-oversubscribed"].claim
+    assert saved_ns(items["cpu-oversubscribed"]) == pytest.approx(590_000, rel=0.03)
+    # Without the call, the CPU could work while the GPU is busy; it would have no core either.
+    assert saved_ns(items["host-sync"]) == pytest.approx(290_000, rel=0.03)
+
+
+def test_a_synchronization_during_which_the_thread_runs_keeps_its_idle_time() -> None:
+    def spins(program: SampledProgram, at: float) -> None:
+        program.call(at + 30, at + 900, "cudaStreamSynchronize_v3020")
+        preempted_from(program, at + 40, at + 280)  # while the GPU is busy
+
+    items = found(made(spins))
+    assert "cpu-oversubscribed" not in items
+    assert "host-sync" in items
+
+
+def test_a_thread_preempted_in_a_launch_is_not_launch_bound() -> None:
+    def launches(program: SampledProgram, at: float) -> None:
+        call = program.call(at + 310, at + 900, "cudaLaunchKernel_v7000")
+        program.kernel(at + 902, at + 950, call, process_id=0)
+        preempted_from(program, at + 312, at + 892)
+
+    trace = made(launches)
+    items = found(trace)
+    assert "GPU idle 580 us per step (58.0%)" in items["cpu-oversubscribed"].claim
+    assert saved_ns(items["cpu-oversubscribed"]) == pytest.approx(580_000, rel=0.03)
+    run = Run(trace)
+    idle = host_idle(run, TimePart.OS_WAIT)
+    assert int(idle.ns.sum()) == int(step_partition(run).ns[:, TimePart.OS_WAIT].sum())
+    assert (idle.state == State.RUNNABLE).all()
+
+
+def test_a_thread_preempted_while_it_loads_data_does_not_wait_for_input() -> None:
+    def loads(program: SampledProgram, at: float) -> None:
+        owner = {"process_id": 0, "thread_id": 0, "style": 0}
+        name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        program.add("range", at + 310, at + 900, name=name, **owner)
+        preempted_from(program, at + 320, at + 800)
+        program.batch(at + 905)
+
+    items = found(made(loads))
+    assert "GPU idle 480 us per step" in items["cpu-oversubscribed"].claim
+    assert "480" not in items["input-bound"].claim
 
 
 def test_a_blocked_thread_is_not_preempted() -> None:

@@ -29,9 +29,10 @@ class Prediction(NamedTuple):
     ended. Its time counts from the moment when the previous step is done.
 
     Attributes:
-        measured_ns: The median step as recorded.
-        unchanged_ns: The median step, simulated unchanged.
-        before_ns: The median step before the changes, without profiling if its overhead is known.
+        measured_ns: The step as recorded: the median or, where slow steps take a measurable part
+            of the time, the mean.
+        unchanged_ns: The same, simulated unchanged.
+        before_ns: The step before the changes, without profiling if its overhead is known.
             The bounds are for that overhead and for the speed of the CPU and the GPU when the
             program is measured, which is not that of the recording (see `calibration`).
         step_ns: The same after the changes. The bounds also are for their uncertain values, and at
@@ -150,18 +151,18 @@ class Baseline:
             draft.scale_items(np.arange(len(graph.queued)), getattr(device, speed))
         at = draft.timing()
         steps = step_times(self._run, graph, at)
-        return _Simulated(steps.median_ns, step_busy_ns(self._run, graph, at, steps.loop))
+        return _Simulated(steps.step_ns, step_busy_ns(self._run, graph, at, steps.loop))
 
 
 class _Simulated(NamedTuple):
-    """A median step, and how long its busiest GPU is busy in it."""
+    """A step, and how long its busiest GPU is busy in it."""
 
     step_ns: int
     busy_ns: int
 
 
 class _Unchanged(NamedTuple):
-    """The median step as recorded, and simulated without changes."""
+    """The step as recorded, and simulated without changes."""
 
     measured_ns: int
     unchanged_ns: int
@@ -171,8 +172,8 @@ class _Unchanged(NamedTuple):
 def _unchanged(run: Run) -> _Unchanged:
     """Return the step times that all predictions for a run start from."""
     graph = event_graph(run)
-    measured = step_times(run, graph, recorded(graph)).median_ns
-    return _Unchanged(measured, step_times(run, graph, Draft(graph).timing()).median_ns)
+    measured = step_times(run, graph, recorded(graph)).step_ns
+    return _Unchanged(measured, step_times(run, graph, Draft(graph).timing()).step_ns)
 
 
 @derived
