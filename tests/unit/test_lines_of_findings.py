@@ -181,8 +181,9 @@ def test_a_wait_for_the_disk_is_named_page_faults() -> None:
         program.switch(at + 900, runs=True)
         program.runs(at, at + 400, program.stack(MAIN))
 
-    claim = found(made(touches))["os-wait"].claim
-    assert "500 us per step in page faults (train.py:88)." in claim
+    item = found(made(touches))["os-wait"]
+    assert "500 us per step in page faults (train.py:88)." in item.claim
+    assert "MADV_WILLNEED" in item.fix
 
 
 def test_the_gil_and_its_holder() -> None:
@@ -303,6 +304,42 @@ def test_a_blocked_thread_is_not_preempted() -> None:
     items = found(made(blocks))
     assert "cpu-oversubscribed" not in items
     assert items["os-wait"].title.startswith("The launching thread is off the CPU")
+
+
+FAULT = ("exc_page_fault", "[kernel]", 0)
+CLEAR = ("clear_page_erms", "[kernel]", 0)
+WRITE = ("vfs_write", "[kernel.kallsyms]", 0)
+
+
+def test_page_faults_of_a_slow_function() -> None:
+    def touches(program: SampledProgram, at: float) -> None:
+        program.runs(at + 30, at + 600, program.stack(MAIN, DUMPS, FAULT, CLEAR))
+        program.runs(at + 600, at + 990, program.stack(MAIN, DUMPS, WRITE))
+
+    item = found(made(touches))["slow-host-function"]
+    # Idle from 300 until the last sample at 985: 30 of 69 samples.
+    assert " 43.5% of the CPU time meanwhile is in page faults." in item.claim
+    assert "reuse buffers instead of allocating them in each step" in item.fix
+
+
+def test_page_faults_of_a_worker_that_loads() -> None:
+    def decodes(program: SampledProgram, at: float) -> None:
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        program.runs(at + 310, at + 610, program.stack(MAIN, DECODE, FAULT), 2)
+        program.runs(at + 610, at + 910, program.stack(MAIN, DECODE), 2)
+
+    item = found(made(decodes, workers=1))["input-bound"]
+    assert " 50.0% of the CPU time meanwhile is in page faults." in item.claim
+    assert "pin memory once" in item.fix
+
+
+def test_without_functions_of_the_kernel_nothing_is_said_about_page_faults() -> None:
+    def touches(program: SampledProgram, at: float) -> None:
+        program.runs(at + 30, at + 990, program.stack(MAIN, DUMPS))
+
+    item = found(made(touches))["slow-host-function"]
+    assert "fault" not in item.claim + item.fix
 
 
 def test_a_slow_function_between_launches() -> None:

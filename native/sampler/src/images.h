@@ -20,6 +20,7 @@ struct Thread {
   char name[16] = {};
   bool is_off = false;
   bool is_blocked = false;      // rather than preempted
+  bool is_in_fault = false;     // blocked because a page was missing
   std::uint64_t off_ns = 0;
   std::uint32_t cpu = 0;
   std::uint64_t looked_at_ns = 0;  // when the stack below was read

@@ -28,7 +28,7 @@ constexpr double kLooksPerSecond = 500;
 constexpr double kMostLooks = 100;
 constexpr std::size_t kMostBlocked = std::size_t{1} << 16;
 // States of threads, as the schema numbers them.
-constexpr std::uint8_t kRunning = 1, kInterruptible = 2, kTerminated = 5;
+constexpr std::uint8_t kRunning = 1, kInterruptible = 2, kUninterruptible = 3, kTerminated = 5;
 constexpr std::uint64_t kKernelBegin = std::uint64_t{1} << 63;
 
 std::uint64_t chain_number(const std::vector<std::uint64_t>& words) {
@@ -277,12 +277,16 @@ void Sampler::on_switch(const perf_event_header& header) {
   Image& image = images_.of(identity.pid, identity.time_ns);
   Thread& thread = image.threads[identity.tid];
   // What was read after it had gone on is not where it was blocked.
-  if (thread.looked_at_ns >= identity.time_ns) thread.chain = thread.instruction = 0;
+  if (thread.looked_at_ns >= identity.time_ns) {
+    thread.chain = thread.instruction = 0;
+    thread.is_in_fault = false;
+  }
   write_stop(image, identity.tid, thread);
   ++counts_.switches;
   if ((header.misc & PERF_RECORD_MISC_SWITCH_OUT) != 0) {
     thread.is_off = true;
     thread.is_blocked = (header.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) == 0;
+    thread.is_in_fault = false;
     thread.off_ns = identity.time_ns;
     thread.cpu = identity.cpu;
     thread.looked_at_ns = 0;
@@ -299,8 +303,9 @@ void Sampler::write_stop(Image& image, std::uint32_t tid, Thread& thread) {
   if (!thread.is_off) return;
   thread.is_off = false;
   image.write_thread(folder_, tid, thread.off_ns);
+  const std::uint8_t blocked = thread.is_in_fault ? kUninterruptible : kInterruptible;
   raw::SchedEvent event{.is_in = 0,
-                        .state = thread.is_blocked ? kInterruptible : kRunning,
+                        .state = thread.is_blocked ? blocked : kRunning,
                         .time_ns = thread.off_ns,
                         .cpu = thread.cpu,
                         .chain = thread.chain};
@@ -341,12 +346,14 @@ void Sampler::look_at(Image& image, std::uint32_t tid, Thread& thread) {
   // The frame pointer is not known: most functions of the C library that block do not use it, and
   // where one has saved it, it is known from there on.
   unwinder_.walk(image.code, {place.instruction, place.stack_pointer, 0}, memory, false, callers_);
+  const bool waits_for_page = !place.is_in_call && sleeps_in_kernel(image.pid, tid);
   if (blocked_place(image.pid, tid) != place) return;  // it has gone on meanwhile
   if (!callers_.is_complete) callers_.addresses.push_back(raw::kBrokenBacktrace);
   image.open_log(folder_);
   see_code(image, place.instruction);
   thread.chain = write_chain(image);
   thread.instruction = place.instruction;
+  thread.is_in_fault = waits_for_page;
   thread.looked_at_ns = now_ns();
 }
 

@@ -39,6 +39,7 @@ class ReplayedSteps(NamedTuple):
         step_ns: The step of the loop with the longest ones: the median or, where slow steps take a
             measurable part of the time, the mean. Without steps, the time from the launch of the
             first operation to the end of the last one.
+        typical_ns: The same without slow steps.
         n_steps: Number of counted steps in that loop.
         loop: That loop, or NONE without steps.
     """
@@ -46,6 +47,7 @@ class ReplayedSteps(NamedTuple):
     step: I64
     length_ns: I64
     step_ns: int
+    typical_ns: int
     n_steps: int
     loop: int
 
@@ -74,17 +76,19 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     none = np.zeros(0, np.int64)
     counted = _counted(run)
     if not len(counted):
-        return ReplayedSteps(none, none, _alone_ns(run, graph, at), 0, NONE)
+        alone_ns = _alone_ns(run, graph, at)
+        return ReplayedSteps(none, none, alone_ns, alone_ns, 0, NONE)
     done, chosen = done_ns(run, graph, at), replay_window(run).step
     length, loop = done[counted] - done[counted - 1], steps(run).loop[chosen[counted]]
     slow, before = slow_steps(run), _recorded_lengths(run)
-    slowest, n, longest = 0, 0, int(loop[0])
+    slowest, typical, n, longest = 0, 0, 0, int(loop[0])
     for each in distinct_values(loop).tolist():
         own = loop == each
         step_ns = slow.mean_of(each, chosen[counted[own]], length[own], before[own])
         if round(step_ns) >= slowest:
             slowest, n, longest = round(step_ns), int(own.sum()), each
-    return ReplayedSteps(chosen[counted], length, slowest, n, longest)
+            typical = round(slow.typical_of(chosen[counted[own]], length[own]))
+    return ReplayedSteps(chosen[counted], length, slowest, typical, n, longest)
 
 
 @derived
@@ -120,8 +124,9 @@ def _alone(run: Run) -> I64:
 def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
     """Return how long the kernels of a step keep the busiest stream of a loop busy.
 
-    The median or the mean, as for step times. A step cannot take less. Without steps, this is the time of the whole trace. Copies and
-    collectives do not count: they may run beside other work, and collectives may wait for others.
+    The median or the mean, as for step times. A step cannot take less. Without steps, this is the
+    time of the whole trace. Copies and collectives do not count: they may run beside other work,
+    and collectives may wait for others.
     """
     queue = graph.queued
     items = np.flatnonzero((queue.operation >= 0) & (at.item_start_ns != NEVER))

@@ -73,7 +73,7 @@ def replay_window(run: Run) -> ReplayWindow:
 
 
 def _with_slow(run_steps: Steps, chosen: I64, slow: I64) -> ReplayWindow:
-    """Return the window of chosen steps, with slow ones and, of all loops, the steps before them."""
+    """Return the window of chosen steps, with slow ones and the steps before them."""
     start, end, loop = run_steps.host_start_ns, run_steps.host_end_ns, run_steps.loop
     first = np.maximum(slow - _LEAD_STEPS, np.searchsorted(loop, loop[slow]))
     ranges = [(start[chosen].min(), end[chosen].max())]

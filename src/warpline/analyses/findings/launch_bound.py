@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.fault_time import fault_time
 from warpline.derived.breakdown.host_idle import of_longest
 from warpline.derived.breakdown.host_lines import has_lines, line_hint, lines_at
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
@@ -159,6 +160,8 @@ def _reads(scope: StepScope) -> int:
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
     share = scope.share_of_all(idle_ns)
+    idle, _ = of_longest(scope.run, TimePart.LAUNCH_BOUND)
+    faults = fault_time(scope.run.trace, idle.by_thread())
     if scope.has_steps:
         affected, count = scope.affected(pauses.is_much)
         often = affected > MOST_STEPS * count
@@ -171,9 +174,9 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         severity_of(share),
         f"Long CPU gaps leave the GPU idle {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
-        f" CUDA API calls.{_in_gaps(scope.run)}{where}",
+        f" CUDA API calls.{_in_gaps(scope.run)}{faults.claim}{where}",
         (longest_first(plural(len(times.thread), "CPU gap"), times),),
-        _fix_gaps(scope, often=often),
+        _fix_gaps(scope, often=often) + faults.fix,
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         fix_in={"jax": _fix_gaps(scope, often=often, is_jax=True)},
         changes=without(times, _REMAINING) if often else (),

@@ -38,6 +38,17 @@ class SlowSteps(NamedTuple):
     share: F64
     mean_ns: F64
 
+    def typical_of(self, step: I64, values_ns: I64) -> float:
+        """Return the median of values of some steps, of those that are not slow if there are any.
+
+        Args:
+            step: Shape (k,), int64, places in `steps`.
+            values_ns: Shape (k,), int64, the values.
+        """
+        slow = self.is_slow[step]
+        values_ns = values_ns if slow.all() else values_ns[~slow]
+        return float(np.median(values_ns)) if len(values_ns) else 0.0
+
     def mean_of(
         self, loop: int, step: I64, values_ns: I64, recorded_ns: I64 | None = None
     ) -> float:
@@ -52,17 +63,16 @@ class SlowSteps(NamedTuple):
             recorded_ns: Shape (k,), int64, the recorded step times if the values are simulated step
                 times. These are weighted such that the recorded ones have the mean of all steps.
         """
-        slow = self.is_slow[step]
-        if loop >= len(self.share) or not self.share[loop] or not slow.any() or slow.all():
-            return float(np.median(values_ns)) if len(values_ns) else 0.0
+        slow, typical_ns = self.is_slow[step], self.typical_of(step, values_ns)
+        if not slow.any() or slow.all():
+            return typical_ns
         share = float(self.share[loop])
         scale = 1.0
         if recorded_ns is not None:
             rest_ns = self.mean_ns[loop] - (1 - share) * float(np.median(recorded_ns[~slow]))
             slow_ns = share * float(recorded_ns[slow].mean())
             scale = max(rest_ns / slow_ns, 0.0) if slow_ns > 0 else 0.0
-        typical = float(np.median(values_ns[~slow]))
-        return (1 - share) * typical + share * scale * float(values_ns[slow].mean())
+        return (1 - share) * typical_ns + share * scale * float(values_ns[slow].mean())
 
 
 @derived
