@@ -74,7 +74,7 @@ def fault_samples(trace: Trace) -> FaultSamples | None:
 def fault_share(trace: Trace, spans: Grouped) -> float | None:
     """Return the share of the CPU time in some times that threads were in page faults.
 
-    None if too few samples say so.
+    None for too few samples.
 
     Args:
         trace: The trace.
