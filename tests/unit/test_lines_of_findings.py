@@ -175,6 +175,21 @@ def test_workers_without_a_core() -> None:
     )
 
 
+def test_more_workers_are_no_advice_where_workers_have_no_core() -> None:
+    program = SampledProgram(2)
+    for number in range(STEPS):
+        at = program.step(number)
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        for thread, (begun, ended) in ((2, (310, 410)), (3, (810, 910))):
+            program.switch(at + begun, runs=True, thread=thread)
+            program.switch(at + ended, runs=False, thread=thread, state=RUNNING)
+    item = found(program.trace())["input-bound"]  # without samples
+    assert "workers could run but are not scheduled: too few CPU cores" in item.claim
+    assert "More workers do not help." in item.fix
+    assert "num_workers" not in item.fix
+
+
 def test_a_wait_for_the_disk_is_named_page_faults() -> None:
     def touches(program: SampledProgram, at: float) -> None:
         program.switch(at + 400, runs=False, state=UNINTERRUPTIBLE, stack_id=program.stack(MAIN))

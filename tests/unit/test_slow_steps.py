@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from support.machine import GEMM
+from support.rank_machine import Ranks
 from support.sampled_programs import SampledProgram
 
 import warpline
@@ -101,3 +103,29 @@ def test_a_single_slow_step_is_not_in_a_saving_per_step() -> None:
     trace = made(waits)
     assert not slow_steps(Run(trace)).is_slow.any()
     assert Baseline(Run(trace)).step_ns.central == pytest.approx(8_000_000, rel=0.01)
+
+
+def two_ranks(*, bad: bool) -> Trace:
+    """Ranks that meet at the end of a step; rank 1 works for 60 ms before every sixth one."""
+    ranks = Ranks()
+    for number in range(72):
+        for rank in ranks:
+            if bad and rank.number == 1 and number % 6 == 5:
+                rank.work(60_000_000)
+            rank.copy(4_000_000, pinned=True)
+            for _ in range(8):
+                rank.launch(1_000_000, GEMM)
+        ranks.all_reduce(500_000)
+        for rank in ranks:
+            rank.wait()
+        ranks.end_step()
+    return ranks.trace()
+
+
+def test_the_saving_of_a_rank_that_is_late_in_bursts_is_the_measured_one() -> None:
+    bad, fixed = Run(two_ranks(bad=True)), Run(two_ranks(bad=False))
+    assert len(replay_window(bad).start_ns) > 1
+    before, after = (Baseline(run).step_ns.central for run in (bad, fixed))
+    assert before - after == pytest.approx(60_000_000 / 6, rel=0.05)
+    savings = [item.saving_ns or 0 for item in warpline.analyze(bad.trace).findings]
+    assert max(savings) == pytest.approx(before - after, rel=0.1)

@@ -78,8 +78,10 @@ def _with_slow(run_steps: Steps, chosen: I64, slow: I64) -> ReplayWindow:
     first = np.maximum(slow - _LEAD_STEPS, np.searchsorted(loop, loop[slow]))
     ranges = [(start[chosen].min(), end[chosen].max())]
     ranges += zip(start[first].tolist(), end[slow].tolist(), strict=True)
-    lows, highs = np.array(ranges, np.int64).T
     more = [np.flatnonzero((start >= low) & (start < high)) for low, high in ranges[1:]]
+    lows, highs = np.array(ranges, np.int64).T
+    # Those of other ranks may last longer.
+    highs[1:] = [end[places].max() for places in more]
     # A step that follows a range at once belongs to it: nothing is left out between them.
     every = distinct_values(np.concatenate([chosen, *more]))
     joins = every[1:][(np.diff(every) == 1) & (loop[every[1:]] == loop[every[:-1]])]

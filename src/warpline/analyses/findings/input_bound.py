@@ -35,6 +35,11 @@ TITLE = "Input-bound: the GPU waits for the next batch"
 _REMAINING = Estimate(0.0, 0.02, 0.05)
 _MOST = 0.5  # of the stall
 _LEAST_PREEMPTED = 0.1
+_FIX_CORES = (
+    "Give the program more CPU cores (taskset -p PID, the CPU limit of its container). Otherwise,"
+    " start fewer workers and threads, and make their work cheaper or move it to the GPU. More"
+    " workers do not help."
+)
 _FIX_TRAINING = (
     "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move decoding"
     " and augmentation to workers or the GPU."
@@ -103,7 +108,7 @@ def input_bound(run: Run) -> list[Finding]:
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
             f" or prepares data{functions}.{where}{_doing(loads)}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits), *_samples(loads)),
-            f"{_FIX_TRAINING if is_training(run.trace) else _FIX}{faults}{line_hint(run.trace)}",
+            f"{_fix(run, loads)}{faults}{line_hint(run.trace)}",
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
             fix_cuda="Fill pinned buffers in other threads. Copy the next input with"
             " cudaMemcpyAsync on a second stream while the GPU processes the current one."
@@ -119,6 +124,12 @@ def input_bound(run: Run) -> list[Finding]:
             on_devices=scope.idle_on_devices(TimePart.INPUT),
         )
     ]
+
+
+def _fix(run: Run, loads: Loading | None) -> str:
+    if loads and loads.preempted_ns >= _MOST * loads.lines.ns > 0:
+        return _FIX_CORES
+    return _FIX_TRAINING if is_training(run.trace) else _FIX
 
 
 def _mostly(loads: Loading | None) -> str:

@@ -20,6 +20,7 @@ from warpline.derived.breakdown.host_lines import (
     own_blocked_lines,
     running_lines,
 )
+from warpline.derived.host.samples import has_samples
 from warpline.derived.host.states import State, thread_states
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.idle.silences import process_of_threads
@@ -55,12 +56,12 @@ class Loading(NamedTuple):
 
 @derived
 def loading(run: Run) -> Loading | None:
-    """Return what happens during waits for input; None without samples.
+    """Return what happens during waits for input; None without samples and context switches.
 
     Of the process whose GPU waits longest.
     """
     trace = run.trace
-    if not has_lines(trace):
+    if not has_lines(trace) and not has_samples(trace, "sched_event"):
         return None
     idle, _ = of_longest(run, TimePart.INPUT)
     known = idle.taken(idle.thread >= 0)
@@ -78,7 +79,7 @@ def loading(run: Run) -> Loading | None:
     ready = _while(State.RUNNABLE, trace, times)
     blocked = own_blocked_lines(trace, times)
     workers, off_cpu = _workers(trace, others, times, int((stall.end - stall.start).sum()))
-    lines = joined([own, running, blocked])
+    lines = joined([own, running, blocked] if has_lines(trace) else [Lines((), 0.0)])
     # Other threads are mostly idle: what counts is the time in which data is prepared.
     preempted_ns = float((ready.end_ns - ready.start_ns).sum())
     whole_ns = max(lines.named_ns + preempted_ns, float(idle.ns.sum()))

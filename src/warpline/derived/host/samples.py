@@ -19,7 +19,7 @@ NO_THREAD = -1
 
 
 def has_samples(trace: Trace, table: str) -> bool:
-    """Return whether there are samples in ``cpu_sample`` or ``python_sample``."""
+    """Return whether there are rows in ``cpu_sample``, ``python_sample`` or ``sched_event``."""
     return trace.has(table) and trace.row_count(table) > 0
 
 

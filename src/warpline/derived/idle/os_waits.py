@@ -13,10 +13,9 @@ Any of these on such a thread, for at least 50 us, is a wait:
   its sampling passed.
 
 A thread inside a CUDA API call is not counted: the call is the cause (see `host_blocking`), unless
-the thread was preempted there (see `preemption`). While
-one thread waits for another that launches work, as for autograd's, the process does not wait: both
-the thread that made the last call and the one that makes the next must wait, and for longer than a
-thread takes to wake up.
+the thread was preempted there (see `preemption`). While one thread waits for another that launches
+work, as for autograd's, the process does not wait: both the thread that made the last call and the
+one that makes the next must wait, and for longer than a thread takes to wake up.
 """
 
 from __future__ import annotations
