@@ -59,14 +59,6 @@ constexpr std::size_t kPlaces = 2 * kStubs;
 std::atomic<std::uint64_t> g_keys[kPlaces];     // of what was replaced
 std::atomic<std::uint32_t> g_numbers[kPlaces];  // and its stub, from 1
 
-std::string as_text(const void* text) { return std::string(*static_cast<const std::string_view*>(text)); }
-
-const LibraryText* text_of(std::string_view text) noexcept {
-  std::uint64_t key = text.size();
-  for (const char symbol : text) key = mixed(key, static_cast<unsigned char>(symbol));
-  return library_text(key, as_text, &text);
-}
-
 // Returns the number of the stub that a key has, from 1: a new one if it has none. 0: there are no more.
 std::uint32_t stub_number(std::uint64_t key) noexcept {
   if (g_hook_count.load() >= kStubs) return 0;
