@@ -2247,7 +2247,11 @@ struct LibraryCall {
   static constexpr bool kIsCounted = true;
   // the function returned a number
   static constexpr std::uint8_t kHasStatus = 1;
-  static constexpr std::uint8_t kFlags = 1;
+  // number of a Chain
+  static constexpr std::uint8_t kHasChain = 2;
+  // number of a PythonChain
+  static constexpr std::uint8_t kHasPythonChain = 4;
+  static constexpr std::uint8_t kFlags = 7;
 
   std::uint8_t flags = 0;
   std::uint32_t name = 0;  // aux
@@ -2256,19 +2260,28 @@ struct LibraryCall {
   std::uint32_t library = 0;
   std::uint32_t arguments = 0;
   std::uint32_t status = 0;
+  std::uint64_t chain = 0;  // kHasChain
+  std::uint64_t python_chain = 0;  // kHasPythonChain
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{name});
   }
   constexpr std::size_t words() const {
-    return 5u;
+    return 5u + (has(kHasChain) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = start_ns;
     room[2] = end_ns;
     room[3] = std::uint64_t{library} | std::uint64_t{arguments} << 32;
     room[4] = std::uint64_t{status};
+    std::uint64_t* at = room + 5;
+    if (has(kHasChain)) {
+      *at++ = chain;
+    }
+    if (has(kHasPythonChain)) {
+      *at++ = python_chain;
+    }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
@@ -2279,6 +2292,15 @@ struct LibraryCall {
     library = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
     arguments = static_cast<std::uint32_t>(bits_of<32>(record[3], 32));
     status = static_cast<std::uint32_t>(bits_of<32>(record[4], 0));
+    const std::uint64_t* at = record + 5;
+    if (has(kHasChain)) {
+      chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPythonChain)) {
+      python_chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
     return true;
   }
 };

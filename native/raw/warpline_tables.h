@@ -1600,6 +1600,7 @@ struct LibraryCallRow {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
   std::int32_t name = -1;
   std::int32_t library = -1;
   std::int32_t arguments = -1;
@@ -1647,6 +1648,9 @@ struct ColumnsOf<LibraryCallRow> {
     });
     visitor("return_value", [](const auto &in, const LibraryCallRow &row) {
       return signed_number_if(in, row.has(raw::LibraryCall::kHasStatus), row.status);
+    });
+    visitor("stack_id", [](const auto &in, const LibraryCallRow &row) {
+      return stack_of(in, row.chain_number);
     });
   }
   static auto first(const auto &in, const LibraryCallRow &row) {
