@@ -53,7 +53,8 @@ void look_for_python(bool may_lock) noexcept {
       g_trust.store(Trust::kUnproven, std::memory_order_release);
     }
   }
-  g_look_again_ns.store(now + kPause, std::memory_order_relaxed);
+  // A session begins before the program loads an interpreter: that look keeps no other one off.
+  if (!may_lock) g_look_again_ns.store(now + kPause, std::memory_order_relaxed);
   g_looking_generation.store(0, std::memory_order_release);
 }
 
