@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "stack/climb.h"
 #include "stack/loaded_rules.h"
@@ -64,7 +65,6 @@ struct KnownRule {
 };
 constexpr std::size_t kKnownRules = 1u << 14;
 KnownRule g_known_rules[kKnownRules];
-std::atomic<std::uint64_t> g_unloaded{0};
 
 // What a rule is known by: that of a call and that of the instruction behind it may differ.
 std::uint64_t key_of(std::uint64_t address, bool is_return) noexcept {
@@ -76,13 +76,14 @@ KnownRule& rule_slot_of(std::uint64_t key) noexcept {
 }
 static_assert(kKnownRules == 1u << (64 - 50));
 
-[[gnu::noinline]] FrameRule learn_rule(std::uint64_t address, bool is_return) noexcept {
-  const std::uint64_t unloaded = modules_unloaded();
-  if (g_unloaded.exchange(unloaded, std::memory_order_relaxed) != unloaded) {
+[[gnu::noinline]] FrameRule learn_rule(std::uint64_t address, bool is_return,
+                                       StackOf whose) noexcept {
+  // A call may be the last instruction of its function: what counts is the call, not what follows.
+  const std::uint64_t place = address - (is_return ? 1 : 0);
+  if (modules_were_unloaded(place, whose)) {
     for (KnownRule& known : g_known_rules) known.mixed.store(0, std::memory_order_relaxed);
   }
-  // A call may be the last instruction of its function: what counts is the call, not what follows.
-  const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
+  const FrameRule rule = frame_rule_at(place, whose);
   const std::uint64_t packed = rule.packed();
   const std::uint64_t key = key_of(address, is_return);
   KnownRule& known = rule_slot_of(key);
@@ -91,30 +92,31 @@ static_assert(kKnownRules == 1u << (64 - 50));
   return rule;
 }
 
-FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
+FrameRule rule_at(std::uint64_t address, bool is_return, StackOf whose) noexcept {
   const std::uint64_t key = key_of(address, is_return);
   const KnownRule& known = rule_slot_of(key);
   const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
   if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == key) [[likely]] {
     return FrameRule::unpacked(packed);
   }
-  return learn_rule(address, is_return);
+  return learn_rule(address, is_return, whose);
 }
 
 // `from` is how the frame was come to: a caller is at the instruction behind its call.
 template <class Stack>
 Climbed go_up(const Stack& stack, Registers& now, Climbed from) noexcept {
+  constexpr StackOf whose = std::is_same_v<Stack, ThreadStack> ? StackOf::kCaller : StackOf::kOther;
   const std::uint64_t low = now.stack_pointer;
   const auto read = [&](std::uint64_t at, std::uint64_t& word) {
     return read_word(stack, low, at, word);
   };
-  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller);
+  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller, whose);
   if (rule.base != FrameRule::Base::kUnknown) return climb(rule, now, read);
   // Code that no table tells of may keep a frame pointer, which counts if it leads to code that is told of.
   Registers caller = now;
   const Climbed climbed = climb_by_frame_pointer(caller, read);
   if (climbed != Climbed::kCaller) return Climbed::kLost;
-  if (rule_at(caller.instruction, true).base == FrameRule::Base::kUnknown) return Climbed::kLost;
+  if (rule_at(caller.instruction, true, whose).base == FrameRule::Base::kUnknown) return Climbed::kLost;
   now = caller;
   return climbed;
 }

@@ -342,6 +342,7 @@ def _config(
         counters=counters,
         pc_sampling=samples,
         os_calls=settings.os_calls,
+        library_chains_ns=settings.library_backtrace_threshold,
         preload=settings.preload,
     )
 
