@@ -65,4 +65,8 @@ bool holds(const ElfImage& image, std::uint64_t place) noexcept;
 // does not tell it.
 FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept;
 
+// Returns where the function begins that an instruction is in, or 0 where the image does not tell it. A
+// function may be in several parts.
+std::uint64_t function_begin_in(const ElfImage& image, std::uint64_t place) noexcept;
+
 }  // namespace warpline::stack

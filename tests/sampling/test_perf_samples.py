@@ -70,6 +70,24 @@ def test_code_without_call_frame_tables_is_walked_by_frame_pointers(
     assert len([each for each in inner if "main" in each.functions]) >= 0.95 * len(inner)
 
 
+def test_code_without_call_frame_tables_and_frame_pointers_is_walked_by_its_instructions(
+    record: Record, tmp_path: Path
+) -> None:
+    options = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer")
+    program = hot_programs.compiled(tmp_path, options=options)
+    samples = hot_programs.samples_of(record([program, BUDGET_MS, "work", "thread"]))
+    hot_programs.check_shares(samples, hot_programs.SHARES)
+    inner = within(samples, *hot_programs.SHARES)
+    chains = {("caller", "work", root) for root in ("main", "thread")}
+    whole = [
+        each
+        for each in inner
+        if chains & {each.functions[at : at + 3] for at in range(len(each.functions))}
+    ]
+    assert len(whole) >= 0.98 * len(inner)
+    assert len(within(samples, "[broken backtrace]")) <= 0.02 * len(samples)
+
+
 def test_methods_have_their_names(record: Record, tmp_path: Path) -> None:
     program = hot_programs.compiled(tmp_path, is_cpp=True)
     samples = hot_programs.samples_of(record([program, BUDGET_MS]))

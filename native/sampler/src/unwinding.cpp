@@ -15,6 +15,13 @@ using stack::Registers;
 constexpr std::size_t kOuterBytes = 64 << 10;
 constexpr std::size_t kComparedBytes = 512;
 
+// Whether a call may return to an address. Code that is in no file is not read.
+bool may_return_to(CodeMap& code, std::uint64_t address) {
+  const CodeMapping* mapping = code.find(address - 1);
+  if (mapping == nullptr) return false;
+  return mapping->file == nullptr || mapping->file->is_behind_call(address - mapping->bias);
+}
+
 }  // namespace
 
 bool StackMemory::read(std::uint64_t address, std::uint64_t& word) noexcept {
@@ -53,36 +60,59 @@ bool StackMemory::has_outer(std::uint64_t address) noexcept {
   return !is_changed_ && is_there();
 }
 
-FrameRule Unwinder::rule_at(const CodeMapping& mapping, std::uint64_t instruction) {
-  const std::uint64_t address = instruction - mapping.bias;
+Unwinder::Rule Unwinder::rule_at(const CodeMapping& mapping, std::uint64_t place, bool is_return) {
+  const std::uint64_t address = place - mapping.bias;
   const std::uint64_t mixed = (address ^ reinterpret_cast<std::uint64_t>(mapping.file)) * 0x9e3779b97f4a7c15u;
   KnownRule& known = known_[mixed >> 49];
   static_assert(kKnown == std::size_t{1} << (64 - 49));
   if (known.file != mapping.file || known.address != address) {
-    known = {mapping.file, address, mapping.file->rule_at(address)};
+    known = {mapping.file, address, {mapping.file->rule_at(address)}};
+    if (known.rule.rule.base == FrameRule::Base::kUnknown) {
+      known.rule = {mapping.file->code_rule_at(address + (is_return ? 1 : 0)), true};
+    }
   }
   return known.rule;
+}
+
+Climbed Unwinder::go_up(CodeMap& code, bool is_return, bool by_frame_pointers, Registers& now,
+                        StackMemory& memory) {
+  // A call may be the last instruction of its function: what counts is the call, not what follows.
+  const std::uint64_t place = now.instruction - (is_return ? 1 : 0);
+  const CodeMapping* mapping = code.find(place);
+  if (mapping == nullptr && is_return) return Climbed::kLost;  // it was no return address
+  const auto read = [&](std::uint64_t at, std::uint64_t& word) { return memory.read(at, word); };
+  bool has_file = false;
+#if defined(__x86_64__)
+  has_file = !by_frame_pointers && mapping != nullptr && mapping->file != nullptr;
+  const Rule known = has_file ? rule_at(*mapping, place, is_return) : Rule{};
+  if (known.rule.base != FrameRule::Base::kUnknown) {
+    if (!known.is_by_code) return climb(known.rule, now, read);
+    Registers caller = now;
+    const bool is_caller =
+        climb(known.rule, caller, read) == Climbed::kCaller && may_return_to(code, caller.instruction);
+    if (is_caller) {
+      now = caller;
+      return Climbed::kCaller;
+    }
+  }
+#endif
+  if (!has_file) return climb_by_frame_pointer(now, read);
+  // Without a table, the register may be used for anything: what it leads to must look like a caller.
+  Registers caller = now;
+  const Climbed climbed = climb_by_frame_pointer(caller, read);
+  const bool is_sound = climbed == Climbed::kOutermost ? is_return : may_return_to(code, caller.instruction);
+  if (climbed == Climbed::kLost || !is_sound) return Climbed::kLost;
+  now = caller;
+  return climbed;
 }
 
 void Unwinder::walk(CodeMap& code, Registers now, StackMemory& memory, bool by_frame_pointers,
                     Callers& found) {
   found.is_complete = false;
   found.stacks.push_back(now.stack_pointer);
-  const auto read = [&](std::uint64_t at, std::uint64_t& word) { return memory.read(at, word); };
   bool is_return = false;
   while (found.addresses.size() < kMostCallers) {
-    // A call may be the last instruction of its function: what counts is the call, not what follows.
-    const std::uint64_t place = now.instruction - (is_return ? 1 : 0);
-    const CodeMapping* mapping = code.find(place);
-    if (mapping == nullptr && is_return) return;  // it was no return address
-    FrameRule rule;
-#if defined(__x86_64__)
-    if (!by_frame_pointers && mapping != nullptr && mapping->file != nullptr) {
-      rule = rule_at(*mapping, place);
-    }
-#endif
-    const bool is_known = rule.base != FrameRule::Base::kUnknown;
-    const Climbed climbed = is_known ? climb(rule, now, read) : climb_by_frame_pointer(now, read);
+    const Climbed climbed = go_up(code, is_return, by_frame_pointers, now, memory);
     if (climbed == Climbed::kOutermost) found.is_complete = true;
     if (climbed == Climbed::kOutermost || climbed == Climbed::kLost) return;
     is_return = climbed == Climbed::kCaller;

@@ -51,12 +51,19 @@ class Unwinder {
             Callers& found);
 
  private:
-  stack::FrameRule rule_at(const CodeMapping& mapping, std::uint64_t instruction);
+  // How to leave a function, and whether only its code says so: then its caller must look like one.
+  struct Rule {
+    stack::FrameRule rule;
+    bool is_by_code = false;
+  };
+  Rule rule_at(const CodeMapping& mapping, std::uint64_t place, bool is_return);
+  stack::Climbed go_up(CodeMap& code, bool is_return, bool by_frame_pointers, stack::Registers& now,
+                       StackMemory& memory);
 
   struct KnownRule {
     const ElfFile* file = nullptr;
     std::uint64_t address = 0;
-    stack::FrameRule rule;
+    Rule rule;
   };
   static constexpr std::size_t kKnown = std::size_t{1} << 15;
   std::vector<KnownRule> known_ = std::vector<KnownRule>(kKnown);

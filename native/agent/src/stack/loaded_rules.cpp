@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "stack/loaded_modules.h"
+#include "stack/code_rules.h"
 
 namespace warpline::agent {
 namespace {
@@ -50,19 +51,27 @@ bool see(const LoadedModule& module) noexcept {
 
 // ---- with the loader's lock
 
-struct RuleSearch {
+// Asks the module that a place is in; returns nothing found where there is none. The loader's lock is held
+// meanwhile: the module stays.
+template <class Answer>
+struct Question {
+  Answer (*ask)(const stack::ElfImage& image, std::uint64_t place) noexcept;
   std::uint64_t place;
-  stack::FrameRule rule;
-};
+  Answer answer{};
 
-// The loader's lock is held: the module stays.
-int search_module(dl_phdr_info* module, std::size_t, void* data) noexcept {
-  RuleSearch& search = *static_cast<RuleSearch*>(data);
-  const stack::ElfImage image{module->dlpi_phdr, module->dlpi_phnum, module->dlpi_addr, false};
-  if (!stack::holds(image, search.place)) return 0;
-  search.rule = stack::frame_rule_in(image, search.place);
-  return 1;
-}
+  Answer answered() noexcept {
+    dl_iterate_phdr(ask_module, this);
+    return answer;
+  }
+
+  static int ask_module(dl_phdr_info* module, std::size_t, void* data) noexcept {
+    Question& question = *static_cast<Question*>(data);
+    const stack::ElfImage image{module->dlpi_phdr, module->dlpi_phnum, module->dlpi_addr, false};
+    if (!stack::holds(image, question.place)) return 0;
+    question.answer = question.ask(image, question.place);
+    return 1;
+  }
+};
 
 int read_unloaded(dl_phdr_info* module, std::size_t, void* data) noexcept {
   *static_cast<std::uint64_t*>(data) = module->dlpi_subs;
@@ -77,9 +86,15 @@ stack::FrameRule frame_rule_at(std::uint64_t instruction, StackOf whose) noexcep
     if (!find_module(instruction, module)) return {};
     return stack::frame_rule_in(module.image, instruction);
   }
-  RuleSearch search{instruction, {}};
-  dl_iterate_phdr(search_module, &search);
-  return search.rule;
+  return Question<stack::FrameRule>{stack::frame_rule_in, instruction}.answered();
+}
+
+stack::FrameRule code_rule_at(std::uint64_t instruction) noexcept {
+  return Question<stack::FrameRule>{stack::frame_rule_by_code, instruction}.answered();
+}
+
+bool may_return_to(std::uint64_t address) noexcept {
+  return Question<bool>{stack::is_behind_call, address}.answered();
 }
 
 bool modules_were_unloaded(std::uint64_t instruction, StackOf whose) noexcept {

@@ -18,4 +18,11 @@ stack::FrameRule frame_rule_at(std::uint64_t instruction, StackOf whose) noexcep
 // before may be wrong.
 bool modules_were_unloaded(std::uint64_t instruction, StackOf whose) noexcept;
 
+// The rule at an instruction from the code itself, for a thread with room for it: see stack::frame_rule_by_code. The
+// loader's lock is held for up to a tenth of a millisecond.
+stack::FrameRule code_rule_at(std::uint64_t instruction) noexcept;
+
+// Whether a call of a loaded module may return to an address.
+bool may_return_to(std::uint64_t address) noexcept;
+
 }  // namespace warpline::agent

@@ -62,6 +62,7 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         In exports of nsys, samples share the time on the CPU by context switches; without these,
         each stands for the median time between samples of a thread.
     Limits: Threads that wait are not sampled: see offcpu_sum. Times of several threads add up.
+        Inlined functions count for the function that they are in, with their own file and line.
         With few samples, small shares are uncertain: of n samples, by about their square root.
         Functions without a name are one row per library.
     Source: Warpline; perf report --children has the same two sums.
@@ -87,9 +88,9 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         **place_columns(trace, times, order),
     }
     fields: tuple[Field, ...] = FIELDS
-    key = ["function", "file"]
+    key = ["function", "module"]
     if LINES in arguments:
-        key.append("line")
+        key += ["file", "line"]
     if THREADS in arguments:
         values |= thread_columns(trace, times.thread[order])
         fields, key = (*FIELDS, *THREAD_FIELDS), [*key, "thread_name", "pid", "tid"]

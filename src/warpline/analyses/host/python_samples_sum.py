@@ -98,9 +98,9 @@ def python_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         **place_columns(trace, times, order),
     }
     fields: tuple[Field, ...] = FIELDS
-    key = ["function", "file"]
+    key = ["function", "module"]
     if LINES in arguments:
-        key.append("line")
+        key += ["file", "line"]
     if THREADS in arguments:
         columns |= thread_columns(trace, times.thread[order])
         fields, key = (*FIELDS, *THREAD_FIELDS), [*key, "thread_name", "pid", "tid"]

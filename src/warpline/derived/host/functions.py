@@ -17,6 +17,7 @@ from warpline.trace import Trace
 PYTHON = next(value for value, label in CODE_KINDS.items() if label == "Python")
 KERNEL = next(value for value, label in CODE_KINDS.items() if label == "Kernel")
 NO_STACK = -1
+_NO_FILE = -1
 UNRESOLVED = "[unresolved]"
 
 
@@ -60,6 +61,20 @@ def functions(trace: Trace) -> Functions:
         module[first].astype(np.int32),
         kind[first].astype(np.int8),
     )
+
+
+@derived
+def frame_files(trace: Trace) -> I32:
+    """Return the file of each frame's line, shape (frames,), int32, rows of the string pool.
+
+    It is the source file of native code where that is known, else the library. Of Python code it
+    is the file.
+    """
+    if not trace.has("frame"):
+        return np.zeros(0, np.int32)
+    columns = trace.columns("frame", "module_id", "file_id")
+    module, file = (column.filled(_NO_FILE) for column in columns.values())
+    return np.where(file == _NO_FILE, module, file).astype(np.int32)
 
 
 @derived

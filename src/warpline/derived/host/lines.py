@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.host.functions import PYTHON, functions, stacks
+from warpline.derived.host.functions import PYTHON, frame_files, functions, stacks
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I8, I32, I64, BoolArray, Integers
 from warpline.ops.group import distinct_values
@@ -148,23 +148,23 @@ def place_texts(trace: Trace, frames: Integers) -> list[str]:
     chosen = np.maximum(np.asarray(frames).astype(np.int64), 0)
     if not trace.has("frame") or not trace.row_count("frame"):
         return ["" for _ in chosen]
-    columns = trace.columns("frame", "symbol_id", "module_id", "line")
-    symbols, modules = (
-        trace.strings.texts(columns[name].values[chosen].tolist())
-        for name in ("symbol_id", "module_id")
+    symbol, line = trace.columns("frame", "symbol_id", "line").values()
+    texts = map(
+        place_text,
+        trace.strings.texts(symbol.values[chosen].tolist()),
+        trace.strings.texts(frame_files(trace)[chosen].tolist()),
+        line.take(chosen).to_list(),
     )
-    lines = columns["line"].take(chosen).to_list()
-    texts = map(place_text, symbols, modules, lines)
     return [
         text if frame >= 0 else ""
         for text, frame in zip(texts, np.asarray(frames).tolist(), strict=True)
     ]
 
 
-def place_text(symbol: str, module: str, line: int | None) -> str:
+def place_text(symbol: str, file: str, line: int | None) -> str:
     """Return the text of a place: its function, and the name of its file without directories."""
-    file = module.replace("\\", "/").rsplit("/", 1)[-1]
-    where = f"{file}:{line}" if line and file else file
+    name = file.replace("\\", "/").rsplit("/", 1)[-1]
+    where = f"{name}:{line}" if line and name else name
     return f"{symbol} ({where})" if where else symbol
 
 
