@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ class FunctionTimes(NamedTuple):
 def function_times(
     trace: Trace,
     table: str,
-    values: Mapping[str, I64],
+    values: Iterable[tuple[str, Integers]],
     *,
     by_line: bool = False,
     by_thread: bool = False,
@@ -50,36 +50,44 @@ def function_times(
     Args:
         trace: The trace.
         table: A table of samples with stacks and threads.
-        values: Values of each row by name; the first decides which line of a function is shown.
+        values: Names and values of each row, used one at a time; the first decides which line of a
+            function is shown.
         by_line: Whether each line has a row.
         by_thread: Whether each thread has rows of its own.
         python_only: Whether a sample counts for the innermost Python function by itself.
     """
-    thread = trace.columns(table, "thread_id")["thread_id"].filled(NO_THREAD).astype(np.int64)
-    found = forest_of(trace, table, thread + 1 if by_thread else None)
+    group = None
+    if by_thread:
+        group = trace.columns(table, "thread_id")["thread_id"].filled(NO_THREAD) + np.int32(1)
+    found = forest_of(trace, table, group)
+    of_frame, lines = functions(trace).of_frame, _lines(trace)
+    key_of_frame = factorize_rows(of_frame, lines).codes if by_line else of_frame
+    outermost = found.is_outermost(key_of_frame[stacks(trace).frame])
     frame = stacks(trace).frame[found.stack]
-    function = functions(trace).of_frame[frame].astype(np.int64)
-    line = _lines(trace)[frame]
     is_kept = np.ones(len(found), np.bool_)
     if python_only:
-        is_kept = functions(trace).kind[function] == PYTHON
-    parts = (found.group, function, line) if by_line else (found.group, function)
-    keys = factorize_rows(*parts)
-    sums, own = {}, {}
-    for name, column in values.items():
-        own[name] = found.own(column)
-        if python_only:
-            own[name] = found.raised(own[name], is_kept)
-        sums[name] = found.sums(keys.codes, keys.n_groups, own[name])
+        is_kept = functions(trace).kind[of_frame[frame]] == PYTHON
+    keys = factorize_rows(found.group, key_of_frame[frame])
     shown = np.flatnonzero(is_kept[keys.first])
     first = keys.first[shown]
-    chosen = line[first] if by_line else _longest_lines(found, keys.codes, line, own)[shown]
+    chosen = lines[frame[first]] if by_line else None
+    sums, whole = {}, {}
+    for name, column in values:
+        own = found.own(column)
+        if python_only:
+            own = found.raised(own, is_kept)
+        of_keys = found.sums(keys.codes, keys.n_groups, own, outermost)
+        sums[name] = FrameSums(of_keys.own[shown], of_keys.total[shown])
+        whole[name] = int(column.sum())
+        if chosen is None:
+            chosen = _longest_lines(found, keys.codes, lines[frame], own)[shown]
+    assert chosen is not None
     return FunctionTimes(
-        function[first],
+        of_frame[frame[first]].astype(np.int64),
         chosen,
         found.group[first] - 1 if by_thread else np.full(len(first), NO_THREAD),
-        {name: FrameSums(of.own[shown], of.total[shown]) for name, of in sums.items()},
-        {name: int(column.sum()) for name, column in values.items()},
+        sums,
+        whole,
     )
 
 
@@ -89,14 +97,20 @@ def _lines(trace: Trace) -> I64:
     return trace.columns("frame", "line")["line"].filled(NO_LINE).astype(np.int64)
 
 
-def _longest_lines(found: Forest, key: Integers, line: I64, own: Mapping[str, I64]) -> I64:
-    """Return the line of each key with most time by itself, then with most time in calls."""
+def _longest_lines(found: Forest, key: Integers, line: I64, values: I64) -> I64:
+    """Return the line of each key with most time by itself, then with most time in calls.
+
+    Args:
+        found: The stacks.
+        key: Shape (nodes,).
+        line: Shape (nodes,); negative for none.
+        values: Shape (nodes,), the time of each by itself.
+    """
     n_keys = int(key.max(initial=-1)) + 1
     longest = np.full(n_keys, NO_LINE)
     rows = np.flatnonzero(line >= 0)
     if not len(rows):
         return longest
-    values = next(iter(own.values()))
     pairs = factorize_rows(key[rows], line[rows])
     by_itself = group_sums(pairs.codes, values[rows], pairs.n_groups)
     with_calls = group_sums(pairs.codes, found.with_callees(values)[rows], pairs.n_groups)
