@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.host.function_times import NO_LINE, NO_THREAD, FunctionTimes
 from warpline.derived.host.functions import functions
 from warpline.derived.texts import dimension_texts, number_texts
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, Integers
 from warpline.ops.group import distinct_values
 from warpline.ops.stack_sums import FrameSums
 from warpline.result import Field, Numbers, Texts, Values
@@ -45,7 +45,7 @@ def longest_first(trace: Trace, times: FunctionTimes, of: FrameSums) -> I64:
     return np.lexsort((*thread_keys(trace, times.thread), times.line, by_name, -of.total, -of.own))
 
 
-def thread_keys(trace: Trace, thread: I64) -> tuple[I64, I64]:
+def thread_keys(trace: Trace, thread: Integers) -> tuple[I64, I64]:
     """Return the thread id and process id of rows of the thread table, to order rows by."""
     threads = trace.columns("thread", "tid", "process_id")
     pids = trace.columns("process", "pid")["pid"].values
