@@ -1,7 +1,7 @@
 """The rows of threads that were sampled: what each did, and the samples with their stacks.
 
-A sample is drawn for the time that it represents, or until the next one of its thread. Its links are
-``stack``, the place of its stack in the tree of all stacks of samples, which the head has, and
+A sample is drawn for the time that it represents, or until the next one of its thread. Its links
+are ``stack``, the place of its stack in the tree of all stacks of samples, which the head has, and
 ``weight``, all of the time that it represents.
 """
 
