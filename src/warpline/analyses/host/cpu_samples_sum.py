@@ -18,6 +18,7 @@ from warpline.derived.host.sample_rows import (
     thread_columns,
 )
 from warpline.derived.host.samples import CPU_SAMPLES, weights
+from warpline.ops.arrays import repeated
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -71,7 +72,7 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
     times = function_times(
         trace,
         CPU_SAMPLES,
-        {_TIME: time, _COUNT: np.ones(len(time), np.int64)},
+        ((_TIME, time), (_COUNT, repeated(np.ones(1, np.int64), len(time)))),
         by_line=LINES in arguments,
         by_thread=THREADS in arguments,
         python_only=PYTHON_ONLY in arguments,

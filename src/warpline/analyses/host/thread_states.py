@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from warpline.derived.host.blocking import REASON_TEXTS, Reason
 from warpline.derived.host.page_faults import fault_shares
 from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns, thread_keys
-from warpline.derived.host.states import State, thread_lives
+from warpline.derived.host.states import State, ThreadStates, thread_lives
 from warpline.derived.host.states import thread_states as states_of
 from warpline.derived.texts import dimension_texts, labelled
 from warpline.ops.arrays import F64, I64, BoolArray
@@ -17,6 +19,7 @@ from warpline.units import Unit
 
 NAME = "thread_states"
 TITLE = "States of CPU threads"
+_ROWS_PER_BLOCK = 2**16
 _SOURCES = ("samples, calls", "context switches")
 _REASONS = {
     Reason.GIL: ("gil", "GIL"),
@@ -96,13 +99,7 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
     Source: Warpline; nsys shows the same states in its timeline.
     """
     states, lives = states_of(trace), thread_lives(trace)
-    place = np.searchsorted(lives.thread_id, states.thread_id)
-    length = states.end_ns - states.start_ns
-    by_state, by_reason = (
-        np.zeros((len(lives.thread_id), len(kind)), np.int64) for kind in (State, Reason)
-    )
-    np.add.at(by_state, (place, states.state), length)
-    np.add.at(by_reason, (place, states.reason), length)
+    by_state, by_reason = (_time(lives.thread_id, states, kind) for kind in ("state", "reason"))
     order = np.lexsort((*thread_keys(trace, lives.thread_id), -by_state[:, State.RUNNING]))
     thread, recorded = lives.thread_id[order], (lives.end_ns - lives.start_ns)[order]
     of_state, of_reason = by_state[order], by_reason[order]
@@ -134,6 +131,18 @@ def _in_faults(running: I64, share: F64, is_known: BoolArray) -> Numbers:
     known = is_known & ~np.isnan(share)
     ns = np.rint(running * np.where(known, share, 0.0)).astype(np.int64)
     return Numbers(ns, known & bool(ns.any()))
+
+
+def _time(thread: I64, states: ThreadStates, kind: Literal["state", "reason"]) -> I64:
+    """Return the time that threads were in each state, or blocked for each reason."""
+    numbers = {"state": len(State), "reason": len(Reason)}[kind]
+    sums = np.zeros((len(thread), numbers), np.int64)
+    for first in range(0, len(states.state), _ROWS_PER_BLOCK):
+        rows = slice(first, first + _ROWS_PER_BLOCK)
+        place = np.searchsorted(thread, states.thread_id[rows])
+        length = states.end_ns[rows] - states.start_ns[rows]
+        np.add.at(sums.reshape(-1), place * numbers + getattr(states, kind)[rows], length)
+    return sums
 
 
 def _if_any(values: I64) -> Numbers:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.ops.arrays import I8, I32, I64, Integers
+from warpline.ops.arrays import I8, I32, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.stack_sums import Forest, forest
 from warpline.ops.stacks import Stacks
@@ -90,10 +90,10 @@ def stacks(trace: Trace) -> Stacks:
 
 
 @derived
-def stack_ids(trace: Trace, table: str) -> I64:
-    """Return the stack of each row of a table, shape (rows,), int64; NO_STACK for none."""
+def stack_ids(trace: Trace, table: str) -> I32:
+    """Return the stack of each row of a table, shape (rows,), int32; NO_STACK for none."""
     column = trace.columns(table, "stack_id")["stack_id"]
-    return column.filled(NO_STACK).astype(np.int64)
+    return column.filled(NO_STACK).astype(np.int32, copy=False)
 
 
 def forest_of(trace: Trace, table: str, group: Integers | None = None) -> Forest:

@@ -82,16 +82,18 @@ def leaf_places(trace: Trace, stack_ids: Integers) -> LeafPlaces:
         trace: The trace.
         stack_ids: Shape (n,), rows of `stack`; negative for no stack.
     """
-    used = distinct_values(np.asarray(stack_ids).astype(np.int64))
+    stack = np.asarray(stack_ids)
+    used = distinct_values(stack)
     used = used[used >= 0]
     frame = np.full(len(used) + 1, NO_FRAME, np.int32)  # the last is that of no stack
     inner = np.zeros(len(used) + 1, np.bool_)
     for begin in range(0, len(used), _STACKS_PER_BLOCK):
         block = slice(begin, min(begin + _STACKS_PER_BLOCK, len(used)))
         frame[block], inner[block] = _places(trace, used[block])
-    place = np.searchsorted(used, stack_ids)
-    place = np.where(np.asarray(stack_ids) < 0, len(used), place)
-    return LeafPlaces(frame[place], inner[place])
+    place = np.full(len(stacks(trace)) + 1, len(used), np.int32)  # the last is that of no stack
+    place[used] = np.arange(len(used))
+    of_row = place[np.maximum(stack, -1)]
+    return LeafPlaces(frame[of_row], inner[of_row])
 
 
 def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:

@@ -62,7 +62,7 @@ def _ranks(trace: Trace, ids: I64) -> I64:
     return rank[np.searchsorted(distinct, ids)]
 
 
-def thread_keys(trace: Trace, thread: I64) -> tuple[I64, I64]:
+def thread_keys(trace: Trace, thread: Integers) -> tuple[I64, I64]:
     """Return the thread id and process id of rows of the thread table, to order rows by."""
     threads = trace.columns("thread", "tid", "process_id")
     pids = trace.columns("process", "pid")["pid"].values
