@@ -195,12 +195,23 @@ struct Row {
   Expression expression;  // instead
   Saved frame_pointer;
   Saved return_address;
+  SavedRegisters others;
 
   Saved* of(std::uint64_t number) noexcept {
     if (number == kFramePointerRegister) return &frame_pointer;
     return number == kReturnAddressRegister ? &return_address : nullptr;
   }
+  std::int16_t* other(std::uint64_t number) noexcept {
+    if (number == 3) return others.at;
+    return number >= 12 && number <= 15 ? others.at + (number - 11) : nullptr;
+  }
 };
+
+std::int16_t words_of(const Saved& saved) noexcept {
+  if (!saved.is_saved) return saved.is_odd || saved.is_undefined ? SavedRegisters::kLost : 0;
+  const bool fits = saved.offset % 8 == 0 && saved.offset / 8 > INT16_MIN && saved.offset < 0;
+  return fits ? static_cast<std::int16_t>(saved.offset / 8) : SavedRegisters::kLost;
+}
 
 // Runs the instructions of a function's entry up to one of its places.
 class Program {
@@ -306,10 +317,12 @@ class Program {
 
   void set(std::uint64_t number, const Saved& saved) noexcept {
     if (Saved* found = row_.of(number)) *found = saved;
+    if (std::int16_t* other = row_.other(number)) *other = words_of(saved);
   }
 
   void restore(std::uint64_t number) noexcept {
     if (Saved* found = row_.of(number)) *found = *first_.of(number);
+    if (std::int16_t* other = row_.other(number)) *other = *first_.other(number);
   }
 
   bool remember() noexcept {
@@ -428,7 +441,8 @@ FrameRule rule_of(const Row& row) noexcept {
 }
 
 // Reads the entry of one function (an FDE) that the search table has named.
-FrameRule rule_in(std::uint64_t entry, const Stretch& bounds, std::uint64_t place) noexcept {
+FrameRule rule_in(std::uint64_t entry, const Stretch& bounds, std::uint64_t place,
+                  SavedRegisters* saved) noexcept {
   Bytes bytes = open_entry(entry, bounds);
   const std::uint64_t here = bytes.at();
   const auto back = bytes.read<std::uint32_t>();
@@ -442,6 +456,7 @@ FrameRule rule_in(std::uint64_t entry, const Stretch& bounds, std::uint64_t plac
   if (shared.is_signal) return {.base = FrameRule::Base::kSignal};
   Program program(shared, function.begin, place);
   if (!program.run(shared.instructions, true) || !program.run(bytes, false)) return {};
+  if (saved != nullptr) *saved = program.row().others;
   return rule_of(program.row());
 }
 
@@ -502,7 +517,8 @@ bool holds(const ElfImage& image, std::uint64_t place) noexcept {
   return segment_with(image, place).holds(place);
 }
 
-FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept {
+FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place,
+                        SavedRegisters* saved) noexcept {
   for (std::size_t i = 0; i < image.segment_count; ++i) {
     const Elf64_Phdr& segment = image.segments[i];
     if (segment.p_type != PT_GNU_EH_FRAME) continue;
@@ -511,7 +527,7 @@ FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept {
     if (!bounds.holds(table)) break;
     const std::uint64_t entry = find_entry(table, bounds, place);
     // The entries may lie in another segment than their search table.
-    if (entry != 0) return rule_in(entry, segment_with(image, entry), place);
+    if (entry != 0) return rule_in(entry, segment_with(image, entry), place, saved);
   }
   return {};
 }

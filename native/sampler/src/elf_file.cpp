@@ -114,9 +114,10 @@ void ElfFile::read_notes() {
   }
 }
 
-stack::FrameRule ElfFile::rule_at(std::uint64_t address) const noexcept {
+stack::FrameRule ElfFile::rule_at(std::uint64_t address,
+                                 stack::SavedRegisters& saved) const noexcept {
   const stack::ElfImage image{segments_.data(), segments_.size(), bias_, !is_loaded_};
-  return stack::frame_rule_in(image, bias_ + address);
+  return stack::frame_rule_in(image, bias_ + address, &saved);
 }
 
 bool ElfFile::bias_of(std::uint64_t mapped_at, std::uint64_t file_offset,

@@ -22,8 +22,8 @@ class ElfFile {
   ElfFile& operator=(const ElfFile&) = delete;
   ~ElfFile();
 
-  // Returns the rule at an instruction of the file.
-  stack::FrameRule rule_at(std::uint64_t address) const noexcept;
+  // Returns the rule at an instruction of the file, and where other registers were saved.
+  stack::FrameRule rule_at(std::uint64_t address, stack::SavedRegisters& saved) const noexcept;
   // What addresses are moved by where a part of the file was mapped; false: no code is there.
   bool bias_of(std::uint64_t mapped_at, std::uint64_t file_offset, std::uint64_t& bias) const noexcept;
 
