@@ -21,6 +21,10 @@ namespace {
 
 constexpr std::uint64_t kTurnNs = 100'000;
 constexpr std::uint64_t kLateNs = 10'000'000;
+// Reading Python's stacks takes at most this share of the time that is sampled, 1 in so many, but for what
+// was saved up.
+constexpr std::uint64_t kMostShare = 20;
+constexpr std::int64_t kMostRoomNs = 100'000'000;
 constexpr std::uint64_t kFlushNs = 500'000'000;
 constexpr std::uint64_t kTickNs = 2'000'000;
 constexpr std::uint64_t kLongestRestNs = 100'000'000;
@@ -269,12 +273,17 @@ std::uint64_t Sampler::find_python_chain(Image& image, RemotePython& python, std
   // What is there after so long is hardly the sample's: to catch up is better.
   const bool is_late = now_ns() > time_ns + kLateNs;
   const CodeMapping* evaluator = image.code.find(python.build().evaluator);
-  const bool is_found = !is_late && evaluator != nullptr &&
-                        sampled_.find(python, evaluator->file, static_cast<pid_t>(image.pid),
-                                      static_cast<pid_t>(tid), callers_, memory, python_stack_);
-  if (is_found) return python_->write_chain(image, python, python_stack_);
-  ++counts_.python_unmatched;
-  return 0;
+  python_room_ns_ = std::min(python_room_ns_ + static_cast<std::int64_t>(period_ns_ / kMostShare), kMostRoomNs);
+  std::uint64_t chain = 0;
+  if (!is_late && evaluator != nullptr && python_room_ns_ > 0) {
+    const std::uint64_t began_ns = own_cpu_ns();
+    const bool is_found = sampled_.find(python, evaluator->file, static_cast<pid_t>(image.pid),
+                                        static_cast<pid_t>(tid), callers_, memory, python_stack_);
+    if (is_found) chain = python_->write_chain(image, python, python_stack_);
+    python_room_ns_ -= static_cast<std::int64_t>(own_cpu_ns() - began_ns);
+  }
+  counts_.python_unmatched += chain == 0;
+  return chain;
 }
 
 std::uint64_t Sampler::write_chain(Image& image) {

@@ -57,6 +57,7 @@ class Sampler {
   std::unique_ptr<WallClock> python_;  // null: nothing is wanted of it
   SampledStacks sampled_;
   RemotePythonStack python_stack_;
+  std::int64_t python_room_ns_ = 0;  // of CPU time, for reading these
   Unwinder unwinder_;
   Callers callers_;
   std::vector<std::byte> outer_;

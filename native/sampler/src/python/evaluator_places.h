@@ -17,24 +17,31 @@ namespace warpline::sampler {
 // What the evaluator's registers, and its frame on the C stack, have in them.
 class EvaluatorWords {
  public:
-  // Reads them of a sample.
-  EvaluatorWords(const WatchedFrame& frame, StackMemory& memory) noexcept;
+  EvaluatorWords(const WatchedFrame& frame, StackMemory& memory) noexcept : frame_(frame), memory_(memory) {}
 
   static constexpr std::size_t kSlots = 80;  // below the caller's stack
   static constexpr std::size_t kCount = KeptRegisters::kCount + kSlots;
 
   // 0 where it is not known.
-  std::uint64_t at(std::size_t place) const noexcept { return words_[place]; }
+  std::uint64_t at(std::size_t place) const noexcept {
+    constexpr std::size_t kRegisters = KeptRegisters::kCount;
+    if (place < kRegisters) return frame_.kept.are_known[place] ? frame_.kept.values[place] : 0;
+    std::uint64_t word;
+    const std::uint64_t address = frame_.caller_stack_pointer - 8 * (place - kRegisters + 1);
+    const bool is_in_frame = address >= frame_.stack_pointer && address < frame_.caller_stack_pointer;
+    return is_in_frame && memory_.read(address, word) ? word : 0;
+  }
 
  private:
-  std::array<std::uint64_t, kCount> words_{};
+  const WatchedFrame& frame_;
+  StackMemory& memory_;
 };
 
 // A variable of the evaluator.
 class LearnedPlace {
  public:
   static constexpr std::uint32_t kLeastTries = 8;
-  static constexpr std::uint32_t kMostTries = 4096;
+  static constexpr std::uint32_t kMostTries = 1024;
 
   // Counts the places whose word is what was looked for.
   template <class IsIt>
@@ -42,7 +49,8 @@ class LearnedPlace {
     if (tries_ == kMostTries) return;
     ++tries_;
     for (std::size_t i = 0; i < EvaluatorWords::kCount; ++i) {
-      if (words.at(i) == 0 || !is_it(words.at(i))) continue;
+      const std::uint64_t word = words.at(i);
+      if (word == 0 || !is_it(word)) continue;
       if (++hits_[i] > hits_[best_]) best_ = i;
     }
   }

@@ -226,12 +226,11 @@ void SampledStacks::enter(RemotePython& python, EvaluatorPlaces& places, const C
 
 bool SampledStacks::find(RemotePython& python, const void* build, pid_t pid, pid_t tid,
                          const Callers& callers, StackMemory& memory, RemotePythonStack& stack) {
-  // Where each activation runs one frame, all frames are in the sample.
-  const bool is_read = python.copy_active(tid, active_) || end_of(python.build().python.layout) == End::kEach;
-  if (!is_read) active_.clear();
+  // Without them, the sample and what was seen earlier may still tell enough.
+  if (!python.copy_active(tid, active_)) active_.clear();
   enter(python, places_[build], callers, memory);
   Walk walk(python, links_[pid], memory, entered_, active_, stack);
-  return is_read && walk.find();
+  return walk.find();
 }
 
 }  // namespace warpline::sampler
