@@ -122,7 +122,7 @@ class Walk {
   static bool is_called_by(const Link& link, bool is_of_sample, Found& frame) noexcept {
     const bool is_same = frame.code == link.caller_code;
     if (is_of_sample) return is_same;  // the sample says where it is
-    if (!is_same && !link.is_always) return false;
+    if (!is_same && !link.is_steady) return false;
     frame.is_own = frame.is_own && is_same;
     frame.code = link.caller_code;
     frame.place = link.caller_place;
@@ -154,7 +154,7 @@ class Walk {
     if (links_.size() > kMostLinks) links_.clear();
     const auto [found, is_new] = links_.try_emplace(stack::mixed(at, frame.code), next);
     if (is_new) return;
-    next.is_always = found->second.is_always && found->second.code == next.code && found->second.has_same_caller(next);
+    next.is_steady = found->second.code == next.code && found->second.has_same_caller(next);
     found->second = next;
   }
 

@@ -40,7 +40,7 @@ struct Link {
   std::uint64_t caller = 0;  // a frame; 0: that which the next activation of the evaluator ran
   std::uint64_t caller_code = 0;
   std::uint64_t caller_place = 0;  // in that code
-  bool is_always = true;           // whenever it was seen
+  bool is_steady = false;          // the last two times that it was seen
 
   bool has_same_caller(const Link& other) const noexcept {
     return caller == other.caller && caller_code == other.caller_code && caller_place == other.caller_place;
