@@ -1,4 +1,4 @@
-"""Python frames in CPU samples that perf events take: they are of the sample's moment, or there are none."""
+"""Python frames in CPU samples of perf events: those of the sample's moment, or none."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from agent_cuda.pythons import VERSIONS, interpreter
 
 import warpline
+from warpline.capture.finishing.cpu_tables import tell_sampler
+from warpline.capture.finishing.told import Told
 from warpline.capture.machine.perf import perf_obstacle, sampler_library
 from warpline.trace import Trace
 
@@ -110,7 +113,7 @@ def calls_of(stacks: Sequence[list[tuple[str, int]]]) -> list[tuple[tuple[str, i
     return [
         (caller, callee)
         for frames in stacks
-        for caller, (callee, _) in zip(frames, frames[1:], strict=False)
+        for caller, (callee, _) in pairwise(frames)
         if callee in CALLERS
     ]
 
@@ -123,7 +126,7 @@ def test_functions_callers_and_lines_are_those_of_the_sample(
     stacks = in_work(samples)
     assert len({thread for thread, stack in samples if python_of(stack)}) == 2
     check_shares(stacks, tmp_path / "result")
-    # Under load the sampler may come late; it then has no Python frames rather than those of another moment.
+    # Under load the sampler may come late: no frames are better than those of another moment.
     bare = [
         stack
         for _, stack in samples
@@ -159,3 +162,12 @@ def test_forks_have_their_own_frames(record: Record, tmp_path: Path) -> None:
     for number, result in zip(sorted(found), ("result", "result.child"), strict=True):
         stacks = in_work([each for each in samples if process[each[0]] == number])
         check_shares(stacks, tmp_path / result)
+
+
+@pytest.mark.parametrize(("unmatched", "warnings"), [(99, 0), (101, 1), (None, 0)])
+def test_many_samples_without_python_frames_are_told(unmatched: int | None, warnings: int) -> None:
+    told = Told()
+    tell_sampler(told, {"samples": 2000, "python_samples": 1000, "python_unmatched": unmatched})
+    assert len(told.warnings) == warnings
+    if warnings:
+        assert told.warnings[0].startswith("10% of the CPU samples in Python code have no Python")

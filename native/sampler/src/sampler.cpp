@@ -273,7 +273,8 @@ std::uint64_t Sampler::find_python_chain(Image& image, RemotePython& python, std
   // What is there after so long is hardly the sample's: to catch up is better.
   const bool is_late = now_ns() > time_ns + kLateNs;
   const CodeMapping* evaluator = image.code.find(python.build().evaluator);
-  python_room_ns_ = std::min(python_room_ns_ + static_cast<std::int64_t>(period_ns_ / kMostShare), kMostRoomNs);
+  const auto more_ns = static_cast<std::int64_t>(period_ns_ / kMostShare);
+  python_room_ns_ = std::min(python_room_ns_ + more_ns, kMostRoomNs);
   std::uint64_t chain = 0;
   if (!is_late && evaluator != nullptr && python_room_ns_ > 0) {
     const std::uint64_t began_ns = own_cpu_ns();

@@ -1,7 +1,6 @@
-"""Functions of known work, and the CPU time that each took: python_shares.py RESULT [thread] [fork].
+"""Functions, and the CPU time that each took: python_shares.py RESULT [thread] [fork].
 
-Time is measured around many calls. What calls two functions in turn is told apart by how long each of
-them takes alone.
+Time is measured around many calls.
 """
 
 import json
@@ -114,7 +113,7 @@ def work(used):
 
 
 def main():
-    used = {}
+    used: dict[str, float] = {}
     threads = [threading.Thread(target=work, args=({},))] if "thread" in sys.argv else []
     for thread in threads:
         thread.start()
