@@ -213,14 +213,14 @@ CodeRange RemotePython::range_of(std::uint64_t address) {
   return is_code ? code_[address].range : CodeRange();
 }
 
-std::uint64_t RemotePython::code_with(std::uint64_t next) {
+std::uint64_t RemotePython::code_with(std::uint64_t next, bool is_known) {
   const auto found = ranges_.lower_bound(next);
   if (found != ranges_.end()) {
     const auto known = code_.find(found->second);
     if (known != code_.end() && known->second.range.begin <= next) return found->second;
   }
   // From 3.11 on, instructions are in their code object.
-  if (build_.python.layout.code_start == 0 || next % 2 != 0) return 0;
+  if (is_known || build_.python.layout.code_start == 0 || next % 2 != 0) return 0;
   constexpr std::size_t kWords = 512;
   std::uint64_t words[kWords];
   const std::uint64_t begin = (next & ~std::uint64_t{7}) - sizeof words;

@@ -89,8 +89,8 @@ class RemotePython {
   bool number_frames(RemotePythonStack& stack);
   // Where the instructions of a code object are; nowhere if it is none.
   CodeRange range_of(std::uint64_t code);
-  // The code object that an instruction is in; 0: none.
-  std::uint64_t code_with(std::uint64_t next);
+  // The code object that an instruction is in, of those that were seen, or of all; 0: none.
+  std::uint64_t code_with(std::uint64_t next, bool is_known);
   // Copies the frames that a thread runs now, innermost first, with those of C. `memory` has them from then
   // on. False where that is not possible.
   bool copy_active(pid_t tid, std::vector<std::uint64_t>& frames);

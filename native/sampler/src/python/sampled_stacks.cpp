@@ -8,6 +8,7 @@ namespace {
 using stack::PythonLayout;
 
 constexpr std::size_t kMostLinks = 8192;
+constexpr std::size_t kKeptFrames = 8;  // the innermost of a stack: these may have ended soon
 constexpr std::size_t kMostSteps = 4 * stack::kMaxPythonFrames;
 constexpr std::uint64_t kUnit = 2;  // bytes of an instruction
 constexpr std::uint64_t kLeastAddress = 4096;
@@ -69,12 +70,12 @@ class Walk {
     for (std::size_t step = 0; step < kMostSteps; ++step) {
       Found frame;
       if (!read(number, at, frame)) return false;
-      if (step == 0 && !is_of(entered.next, frame)) return false;
+      if (step == 0 && !is_of(number, entered.next, frame)) return false;
       if (link != nullptr && !is_called_by(*link, step == 0, frame)) return false;
       link = nullptr;
       if (!frame.is_own && !call_again(at, frame, link)) return false;
       add(frame, entered.native);
-      if (frame.is_own) keep(number, at, frame);
+      if (frame.is_own && stack_.count <= kKeptFrames) keep(number, at, frame);
       if (frame.is_first) return !frame.is_own || continues(number, frame.caller);
       if (is_full()) return true;
       at = frame.caller;
@@ -101,13 +102,14 @@ class Walk {
 
   // Whether the sample tells which code a frame ran. That is not what is there now, if the place has been
   // used for another frame since.
-  bool is_of(std::uint64_t next, Found& frame) {
+  bool is_of(std::size_t number, std::uint64_t next, Found& frame) {
     const auto has = [next](const CodeRange& range) {
       return range.begin != 0 && range.begin <= next && next <= range.end;
     };
     CodeRange range = python_.range_of(frame.code);
     if (next != 0 && !has(range)) {
-      const std::uint64_t code = python_.code_with(next);
+      // To look for code takes a while: callers mostly are still there.
+      const std::uint64_t code = python_.code_with(next, frame.is_own && number != 0);
       if (code == 0) return frame.is_own && range.begin != 0;
       range = python_.range_of(frame.code = code);
       frame.is_own = false;
