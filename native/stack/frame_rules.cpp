@@ -195,12 +195,23 @@ struct Row {
   Expression expression;  // instead
   Saved frame_pointer;
   Saved return_address;
+  SavedRegisters others;
 
   Saved* of(std::uint64_t number) noexcept {
     if (number == kFramePointerRegister) return &frame_pointer;
     return number == kReturnAddressRegister ? &return_address : nullptr;
   }
+  std::int16_t* other(std::uint64_t number) noexcept {
+    if (number == 3) return others.at;
+    return number >= 12 && number <= 15 ? others.at + (number - 11) : nullptr;
+  }
 };
+
+std::int16_t words_of(const Saved& saved) noexcept {
+  if (!saved.is_saved) return saved.is_odd || saved.is_undefined ? SavedRegisters::kLost : 0;
+  const bool fits = saved.offset % 8 == 0 && saved.offset / 8 > INT16_MIN && saved.offset < 0;
+  return fits ? static_cast<std::int16_t>(saved.offset / 8) : SavedRegisters::kLost;
+}
 
 // Runs the instructions of a function's entry up to one of its places.
 class Program {
@@ -306,10 +317,12 @@ class Program {
 
   void set(std::uint64_t number, const Saved& saved) noexcept {
     if (Saved* found = row_.of(number)) *found = saved;
+    if (std::int16_t* other = row_.other(number)) *other = words_of(saved);
   }
 
   void restore(std::uint64_t number) noexcept {
     if (Saved* found = row_.of(number)) *found = *first_.of(number);
+    if (std::int16_t* other = row_.other(number)) *other = *first_.other(number);
   }
 
   bool remember() noexcept {
@@ -448,11 +461,13 @@ bool read_entry(std::uint64_t at, const Stretch& bounds, std::uint64_t place, En
   return bytes.is_sound() && entry.function.holds(place);
 }
 
-FrameRule rule_of_entry(const Entry& entry, std::uint64_t place) noexcept {
+FrameRule rule_of_entry(const Entry& entry, std::uint64_t place, SavedRegisters* saved) noexcept {
   if (entry.shared.is_signal) return {.base = FrameRule::Base::kSignal};
   Program program(entry.shared, entry.function.begin, place);
   if (!program.run(entry.shared.instructions, true)) return {};
-  return program.run(entry.instructions, false) ? rule_of(program.row()) : FrameRule{};
+  if (!program.run(entry.instructions, false)) return {};
+  if (saved != nullptr) *saved = program.row().others;
+  return rule_of(program.row());
 }
 
 struct TableEntry {
@@ -527,9 +542,10 @@ bool holds(const ElfImage& image, std::uint64_t place) noexcept {
   return segment_with(image, place).holds(place);
 }
 
-FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept {
+FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place,
+                        SavedRegisters* saved) noexcept {
   Entry entry;
-  return find_entry_in(image, place, entry) ? rule_of_entry(entry, place) : FrameRule{};
+  return find_entry_in(image, place, entry) ? rule_of_entry(entry, place, saved) : FrameRule{};
 }
 
 std::uint64_t function_begin_in(const ElfImage& image, std::uint64_t place) noexcept {

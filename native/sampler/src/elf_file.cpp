@@ -115,8 +115,9 @@ void ElfFile::read_notes() {
   }
 }
 
-stack::FrameRule ElfFile::rule_at(std::uint64_t address) const noexcept {
-  return stack::frame_rule_in(image(), bias_ + address);
+stack::FrameRule ElfFile::rule_at(std::uint64_t address,
+                                  stack::SavedRegisters& saved) const noexcept {
+  return stack::frame_rule_in(image(), bias_ + address, &saved);
 }
 
 stack::FrameRule ElfFile::code_rule_at(std::uint64_t address) const noexcept {

@@ -22,9 +22,9 @@ class ElfFile {
   ElfFile& operator=(const ElfFile&) = delete;
   ~ElfFile();
 
-  // Returns the rule at an instruction of the file, from its tables.
-  stack::FrameRule rule_at(std::uint64_t address) const noexcept;
-  // The same from the code itself.
+  // Returns the rule at an instruction of the file, and where other registers were saved, from its tables.
+  stack::FrameRule rule_at(std::uint64_t address, stack::SavedRegisters& saved) const noexcept;
+  // The rule from the code itself.
   stack::FrameRule code_rule_at(std::uint64_t address) const noexcept;
   // Whether a call may return to an address of the file.
   bool is_behind_call(std::uint64_t address) const noexcept;

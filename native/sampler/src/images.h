@@ -38,6 +38,7 @@ struct Image {
   std::string executable;
   CodeMap code;
   bool has_kernel = false;  // the log has the kernel as a module
+  bool may_have_python = false;  // it has mapped a file with such a name
   std::unordered_map<std::uint32_t, Thread> threads;
   std::unique_ptr<RawLog> log;    // from its first record on
   std::uint32_t last_tid = 0;     // of the log's last Thread record

@@ -86,7 +86,10 @@ stack::FrameRule frame_rule_at(std::uint64_t instruction, StackOf whose) noexcep
     if (!find_module(instruction, module)) return {};
     return stack::frame_rule_in(module.image, instruction);
   }
-  return Question<stack::FrameRule>{stack::frame_rule_in, instruction}.answered();
+  const auto by_tables = [](const stack::ElfImage& image, std::uint64_t place) noexcept {
+    return stack::frame_rule_in(image, place);
+  };
+  return Question<stack::FrameRule>{by_tables, instruction}.answered();
 }
 
 stack::FrameRule code_rule_at(std::uint64_t instruction) noexcept {
