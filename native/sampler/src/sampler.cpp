@@ -23,7 +23,7 @@ constexpr std::uint64_t kTurnNs = 100'000;
 constexpr std::uint64_t kLateNs = 10'000'000;
 // Reading Python's stacks takes at most this share of the time that is sampled, 1 in so many, but for what
 // was saved up.
-constexpr std::uint64_t kMostShare = 20;
+constexpr std::uint64_t kMostPythonShare = 20;
 constexpr std::int64_t kMostRoomNs = 100'000'000;
 constexpr std::uint64_t kFlushNs = 500'000'000;
 constexpr std::uint64_t kTickNs = 2'000'000;
@@ -273,7 +273,7 @@ std::uint64_t Sampler::find_python_chain(Image& image, RemotePython& python, std
   // What is there after so long is hardly the sample's: to catch up is better.
   const bool is_late = now_ns() > time_ns + kLateNs;
   const CodeMapping* evaluator = image.code.find(python.build().evaluator);
-  const auto more_ns = static_cast<std::int64_t>(period_ns_ / kMostShare);
+  const auto more_ns = static_cast<std::int64_t>(period_ns_ / kMostPythonShare);
   python_room_ns_ = std::min(python_room_ns_ + more_ns, kMostRoomNs);
   std::uint64_t chain = 0;
   if (!is_late && evaluator != nullptr && python_room_ns_ > 0) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -260,9 +261,12 @@ bool find_python(pid_t pid, RemoteBuild& build, const char*& problem) {
     build.evaluator = symbols.evaluator;
     build.evaluator_end = symbols.evaluator_end;
     char byte;
+    errno = 0;
     if (!copy_from(pid, build.runtime, &byte, 1)) {
-      problem = "the kernel does not allow process_vm_readv";
-      return true;
+      // One that is ending, or becoming another program, is no sign of a refusal.
+      const bool is_refused = (errno == EPERM || errno == ENOSYS) && !files_of(pid, hint).empty();
+      if (is_refused) problem = "the kernel does not allow process_vm_readv";
+      return is_refused;
     }
     problem = lay_out(pid, version_of(pid, symbols, file.path, hint), build);
     return true;
