@@ -171,9 +171,9 @@ def files_of(folder: Path, name: str) -> list[Path]:
 
 
 def measured_ms(trace: Trace) -> float:
-    """Return the median step as recorded."""
+    """Return the step as recorded."""
     graph = event_graph(Run(trace))
-    return step_times(Run(trace), graph, recorded(graph)).median_ns / 1e6
+    return step_times(Run(trace), graph, recorded(graph)).step_ns / 1e6
 
 
 def print_pairs(folder: Path) -> None:

@@ -108,6 +108,7 @@ enum class Kind : std::uint8_t {
     // [number] words: [zero][bytes][name]
   kOsCall = 131,
   kLibraryCall = 140,
+  kNcclOperation = 150,
   kPythonSample = 120,
   kGilSpan = 121,
 };
@@ -2246,7 +2247,11 @@ struct LibraryCall {
   static constexpr bool kIsCounted = true;
   // the function returned a number
   static constexpr std::uint8_t kHasStatus = 1;
-  static constexpr std::uint8_t kFlags = 1;
+  // number of a Chain
+  static constexpr std::uint8_t kHasChain = 2;
+  // number of a PythonChain
+  static constexpr std::uint8_t kHasPythonChain = 4;
+  static constexpr std::uint8_t kFlags = 7;
 
   std::uint8_t flags = 0;
   std::uint32_t name = 0;  // aux
@@ -2255,19 +2260,28 @@ struct LibraryCall {
   std::uint32_t library = 0;
   std::uint32_t arguments = 0;
   std::uint32_t status = 0;
+  std::uint64_t chain = 0;  // kHasChain
+  std::uint64_t python_chain = 0;  // kHasPythonChain
 
   constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   constexpr std::uint32_t aux() const {
     return static_cast<std::uint32_t>(std::uint64_t{name});
   }
   constexpr std::size_t words() const {
-    return 5u;
+    return 5u + (has(kHasChain) ? 1u : 0u) + (has(kHasPythonChain) ? 1u : 0u);
   }
   constexpr void write(std::uint64_t* room) const {
     room[1] = start_ns;
     room[2] = end_ns;
     room[3] = std::uint64_t{library} | std::uint64_t{arguments} << 32;
     room[4] = std::uint64_t{status};
+    std::uint64_t* at = room + 5;
+    if (has(kHasChain)) {
+      *at++ = chain;
+    }
+    if (has(kHasPythonChain)) {
+      *at++ = python_chain;
+    }
   }
   constexpr bool read(const std::uint64_t* record, std::size_t size) {
     flags = flags_of(*record);
@@ -2278,6 +2292,104 @@ struct LibraryCall {
     library = static_cast<std::uint32_t>(bits_of<32>(record[3], 0));
     arguments = static_cast<std::uint32_t>(bits_of<32>(record[3], 32));
     status = static_cast<std::uint32_t>(bits_of<32>(record[4], 0));
+    const std::uint64_t* at = record + 5;
+    if (has(kHasChain)) {
+      chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPythonChain)) {
+      python_chain = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    return true;
+  }
+};
+
+// NCCL has handed an operation to its kernel: what its profiler plug-in interface tells, in the
+// thread of this log. Times are of that and of the program's call, 0: not told. `count` elements of
+// `dtype` have `bytes`. Texts as of LibraryCall.
+struct NcclOperation {
+  static constexpr Kind kKind = Kind::kNcclOperation;
+  static constexpr bool kIsCounted = true;
+  // among the operations of this kind and communicator
+  static constexpr std::uint8_t kHasSequence = 1;
+  // or root
+  static constexpr std::uint8_t kHasPeer = 2;
+  // count and bytes are known
+  static constexpr std::uint8_t kHasCount = 4;
+  static constexpr std::uint8_t kFlags = 7;
+
+  std::uint8_t flags = 0;
+  std::uint32_t name = 0;  // aux
+  std::uint64_t time_ns = 0;
+  std::uint64_t call_ns = 0;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t rank_count = 0;
+  std::uint32_t node_count = 0;
+  std::uint32_t channels = 0;
+  std::uint32_t warps = 0;
+  std::uint32_t communicator = 0;
+  std::uint32_t communicator_name = 0;
+  std::uint32_t dtype = 0;
+  std::uint32_t algorithm = 0;
+  std::uint32_t protocol = 0;
+  std::uint64_t sequence = 0;  // kHasSequence
+  std::uint32_t peer = 0;  // kHasPeer
+
+  constexpr bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  constexpr std::uint32_t aux() const {
+    return static_cast<std::uint32_t>(std::uint64_t{name});
+  }
+  constexpr std::size_t words() const {
+    return 10u + (has(kHasSequence) ? 1u : 0u) + (has(kHasPeer) ? 1u : 0u);
+  }
+  constexpr void write(std::uint64_t* room) const {
+    room[1] = time_ns;
+    room[2] = call_ns;
+    room[3] = count;
+    room[4] = bytes;
+    room[5] = std::uint64_t{rank} | std::uint64_t{rank_count} << 32;
+    room[6] = std::uint64_t{node_count} | fitted<16>(channels) << 32 | fitted<16>(warps) << 48;
+    room[7] = std::uint64_t{communicator} | std::uint64_t{communicator_name} << 32;
+    room[8] = std::uint64_t{dtype} | std::uint64_t{algorithm} << 32;
+    room[9] = std::uint64_t{protocol};
+    std::uint64_t* at = room + 10;
+    if (has(kHasSequence)) {
+      *at++ = sequence;
+    }
+    if (has(kHasPeer)) {
+      *at++ = std::uint64_t{peer};
+    }
+  }
+  constexpr bool read(const std::uint64_t* record, std::size_t size) {
+    flags = flags_of(*record);
+    if (size != words()) return false;
+    name = static_cast<std::uint32_t>(bits_of<32>(record[0], 0));
+    time_ns = static_cast<std::uint64_t>(record[1]);
+    call_ns = static_cast<std::uint64_t>(record[2]);
+    count = static_cast<std::uint64_t>(record[3]);
+    bytes = static_cast<std::uint64_t>(record[4]);
+    rank = static_cast<std::uint32_t>(bits_of<32>(record[5], 0));
+    rank_count = static_cast<std::uint32_t>(bits_of<32>(record[5], 32));
+    node_count = static_cast<std::uint32_t>(bits_of<32>(record[6], 0));
+    channels = static_cast<std::uint32_t>(bits_of<16>(record[6], 32));
+    warps = static_cast<std::uint32_t>(bits_of<16>(record[6], 48));
+    communicator = static_cast<std::uint32_t>(bits_of<32>(record[7], 0));
+    communicator_name = static_cast<std::uint32_t>(bits_of<32>(record[7], 32));
+    dtype = static_cast<std::uint32_t>(bits_of<32>(record[8], 0));
+    algorithm = static_cast<std::uint32_t>(bits_of<32>(record[8], 32));
+    protocol = static_cast<std::uint32_t>(bits_of<32>(record[9], 0));
+    const std::uint64_t* at = record + 10;
+    if (has(kHasSequence)) {
+      sequence = static_cast<std::uint64_t>(at[0]);
+      at += 1;
+    }
+    if (has(kHasPeer)) {
+      peer = static_cast<std::uint32_t>(bits_of<32>(at[0], 0));
+      at += 1;
+    }
     return true;
   }
 };

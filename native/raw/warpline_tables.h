@@ -1600,6 +1600,7 @@ struct LibraryCallRow {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::uint32_t thread = 0;
+  std::uint32_t chain_number = 0;
   std::int32_t name = -1;
   std::int32_t library = -1;
   std::int32_t arguments = -1;
@@ -1648,6 +1649,9 @@ struct ColumnsOf<LibraryCallRow> {
     visitor("return_value", [](const auto &in, const LibraryCallRow &row) {
       return signed_number_if(in, row.has(raw::LibraryCall::kHasStatus), row.status);
     });
+    visitor("stack_id", [](const auto &in, const LibraryCallRow &row) {
+      return stack_of(in, row.chain_number);
+    });
   }
   static auto first(const auto &in, const LibraryCallRow &row) {
     return time(in, row.start_ns).value;
@@ -1658,10 +1662,135 @@ struct ColumnsOf<LibraryCallRow> {
   }
 };
 
+// A row of nccl_op, made of a NcclOperation record.
+struct NcclOpRow {
+  using Record = raw::NcclOperation;
+  static constexpr std::size_t kNumber = 21;
+  static constexpr std::string_view kTable = "nccl_op";
+  static constexpr RowOf kOwner = RowOf::kThread;
+  static constexpr bool kIsOnGpuClock = false;
+  static constexpr bool kIsAlike = false;
+
+  std::int64_t time_ns = 0;
+  std::int64_t call_ns = 0;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t thread = 0;
+  std::int32_t name = -1;
+  std::uint32_t rank = 0;
+  std::uint32_t rank_count = 0;
+  std::uint32_t node_count = 0;
+  std::int32_t communicator = -1;
+  std::int32_t communicator_name = -1;
+  std::int32_t dtype = -1;
+  std::int32_t algorithm = -1;
+  std::int32_t protocol = -1;
+  std::uint32_t peer = 0;
+  std::uint16_t channels = 0;
+  std::uint16_t warps = 0;
+  std::uint8_t flags = 0;
+
+  bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
+  void take(const Record &record, [[maybe_unused]] const auto &text_of) {
+    name = text_of(record.name);
+    time_ns = static_cast<std::int64_t>(record.time_ns);
+    call_ns = static_cast<std::int64_t>(record.call_ns);
+    count = static_cast<std::uint64_t>(record.count);
+    bytes = static_cast<std::uint64_t>(record.bytes);
+    rank = static_cast<std::uint32_t>(record.rank);
+    rank_count = static_cast<std::uint32_t>(record.rank_count);
+    node_count = static_cast<std::uint32_t>(record.node_count);
+    channels = static_cast<std::uint16_t>(record.channels);
+    warps = static_cast<std::uint16_t>(record.warps);
+    communicator = text_of(record.communicator);
+    communicator_name = text_of(record.communicator_name);
+    dtype = text_of(record.dtype);
+    algorithm = text_of(record.algorithm);
+    protocol = text_of(record.protocol);
+    sequence = static_cast<std::uint64_t>(record.sequence);
+    peer = static_cast<std::uint32_t>(record.peer);
+    flags = static_cast<std::uint8_t>(record.flags);
+  }
+};
+
+template <>
+struct ColumnsOf<NcclOpRow> {
+  static void visit(const auto &visitor) {
+    visitor("process_id", [](const auto &in, const NcclOpRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("thread_id", [](const auto &in, const NcclOpRow &row) {
+      return row_id(in, row.thread);
+    });
+    visitor("time_ns", [](const auto &in, const NcclOpRow &row) {
+      return time(in, row.time_ns);
+    });
+    visitor("call_ns", [](const auto &in, const NcclOpRow &row) {
+      return time_or_null(in, row.call_ns);
+    });
+    visitor("process_id", [](const auto &in, const NcclOpRow &row) {
+      return process_of_thread(in, row.thread);
+    });
+    visitor("name_id", [](const auto &in, const NcclOpRow &row) {
+      return text(in, row.name);
+    });
+    visitor("count", [](const auto &in, const NcclOpRow &row) {
+      return number_if(in, row.has(raw::NcclOperation::kHasCount), row.count);
+    });
+    visitor("bytes", [](const auto &in, const NcclOpRow &row) {
+      return number_if(in, row.has(raw::NcclOperation::kHasCount), row.bytes);
+    });
+    visitor("dtype_id", [](const auto &in, const NcclOpRow &row) {
+      return text(in, row.dtype);
+    });
+    visitor("communicator_id", [](const auto &in, const NcclOpRow &row) {
+      return text(in, row.communicator);
+    });
+    visitor("communicator_name_id", [](const auto &in, const NcclOpRow &row) {
+      return text(in, row.communicator_name);
+    });
+    visitor("rank", [](const auto &in, const NcclOpRow &row) {
+      return signed_number(in, row.rank);
+    });
+    visitor("rank_count", [](const auto &in, const NcclOpRow &row) {
+      return number_or_null(in, row.rank_count);
+    });
+    visitor("node_count", [](const auto &in, const NcclOpRow &row) {
+      return number_or_null(in, row.node_count);
+    });
+    visitor("peer", [](const auto &in, const NcclOpRow &row) {
+      return signed_number_if(in, row.has(raw::NcclOperation::kHasPeer), row.peer);
+    });
+    visitor("sequence", [](const auto &in, const NcclOpRow &row) {
+      return number_if(in, row.has(raw::NcclOperation::kHasSequence), row.sequence);
+    });
+    visitor("algorithm_id", [](const auto &in, const NcclOpRow &row) {
+      return text(in, row.algorithm);
+    });
+    visitor("protocol_id", [](const auto &in, const NcclOpRow &row) {
+      return text(in, row.protocol);
+    });
+    visitor("channels", [](const auto &in, const NcclOpRow &row) {
+      return number_or_null(in, row.channels);
+    });
+    visitor("warps", [](const auto &in, const NcclOpRow &row) {
+      return number_or_null(in, row.warps);
+    });
+  }
+  static auto first(const auto &in, const NcclOpRow &row) {
+    return time(in, row.time_ns).value;
+  }
+  static auto others([[maybe_unused]] const auto &in, [[maybe_unused]] const NcclOpRow &row) {
+    return std::tuple(row_id(in, row.thread).value,
+                      signed_number(in, row.rank).value);
+  }
+};
+
 // A row of python_sample, made of a PythonSample record.
 struct PythonSampleRow {
   using Record = raw::PythonSample;
-  static constexpr std::size_t kNumber = 21;
+  static constexpr std::size_t kNumber = 22;
   static constexpr std::string_view kTable = "python_sample";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1718,7 +1847,7 @@ struct ColumnsOf<PythonSampleRow> {
 // A row of gil_span, made of a GilSpan record.
 struct GilSpanRow {
   using Record = raw::GilSpan;
-  static constexpr std::size_t kNumber = 22;
+  static constexpr std::size_t kNumber = 23;
   static constexpr std::string_view kTable = "gil_span";
   static constexpr RowOf kOwner = RowOf::kThread;
   static constexpr bool kIsOnGpuClock = false;
@@ -1789,6 +1918,7 @@ using AllRows = RowTypes<ApiCallRow,
                          SchedEventRow,
                          OsCallRow,
                          LibraryCallRow,
+                         NcclOpRow,
                          PythonSampleRow,
                          GilSpanRow>;
 

@@ -195,12 +195,23 @@ struct Row {
   Expression expression;  // instead
   Saved frame_pointer;
   Saved return_address;
+  SavedRegisters others;
 
   Saved* of(std::uint64_t number) noexcept {
     if (number == kFramePointerRegister) return &frame_pointer;
     return number == kReturnAddressRegister ? &return_address : nullptr;
   }
+  std::int16_t* other(std::uint64_t number) noexcept {
+    if (number == 3) return others.at;
+    return number >= 12 && number <= 15 ? others.at + (number - 11) : nullptr;
+  }
 };
+
+std::int16_t words_of(const Saved& saved) noexcept {
+  if (!saved.is_saved) return saved.is_odd || saved.is_undefined ? SavedRegisters::kLost : 0;
+  const bool fits = saved.offset % 8 == 0 && saved.offset / 8 > INT16_MIN && saved.offset < 0;
+  return fits ? static_cast<std::int16_t>(saved.offset / 8) : SavedRegisters::kLost;
+}
 
 // Runs the instructions of a function's entry up to one of its places.
 class Program {
@@ -306,10 +317,12 @@ class Program {
 
   void set(std::uint64_t number, const Saved& saved) noexcept {
     if (Saved* found = row_.of(number)) *found = saved;
+    if (std::int16_t* other = row_.other(number)) *other = words_of(saved);
   }
 
   void restore(std::uint64_t number) noexcept {
     if (Saved* found = row_.of(number)) *found = *first_.of(number);
+    if (std::int16_t* other = row_.other(number)) *other = *first_.other(number);
   }
 
   bool remember() noexcept {
@@ -427,21 +440,33 @@ FrameRule rule_of(const Row& row) noexcept {
   return rule;
 }
 
-// Reads the entry of one function (an FDE) that the search table has named.
-FrameRule rule_in(std::uint64_t entry, const Stretch& bounds, std::uint64_t place) noexcept {
-  Bytes bytes = open_entry(entry, bounds);
+// The entry of one function (an FDE) that the search table has named.
+struct Entry {
+  Shared shared;
+  Stretch function;
+  Bytes instructions{0, 0};
+};
+
+// Returns whether the entry is sound and of a place.
+bool read_entry(std::uint64_t at, const Stretch& bounds, std::uint64_t place, Entry& entry) noexcept {
+  Bytes bytes = open_entry(at, bounds);
   const std::uint64_t here = bytes.at();
   const auto back = bytes.read<std::uint32_t>();
-  Shared shared;
-  if (back == 0 || !read_shared(here - back, bounds, shared)) return {};
-  Stretch function;
-  function.begin = bytes.read_pointer(shared.pointer_encoding, 0);
-  function.end = function.begin + bytes.read_form(shared.pointer_encoding & 0x0f);
+  Shared& shared = entry.shared;
+  if (back == 0 || !read_shared(here - back, bounds, shared)) return false;
+  entry.function.begin = bytes.read_pointer(shared.pointer_encoding, 0);
+  entry.function.end = entry.function.begin + bytes.read_form(shared.pointer_encoding & 0x0f);
   if (shared.has_augmentation) bytes.skip(bytes.read_unsigned());
-  if (!bytes.is_sound() || !function.holds(place)) return {};
-  if (shared.is_signal) return {.base = FrameRule::Base::kSignal};
-  Program program(shared, function.begin, place);
-  if (!program.run(shared.instructions, true) || !program.run(bytes, false)) return {};
+  entry.instructions = bytes;
+  return bytes.is_sound() && entry.function.holds(place);
+}
+
+FrameRule rule_of_entry(const Entry& entry, std::uint64_t place, SavedRegisters* saved) noexcept {
+  if (entry.shared.is_signal) return {.base = FrameRule::Base::kSignal};
+  Program program(entry.shared, entry.function.begin, place);
+  if (!program.run(entry.shared.instructions, true)) return {};
+  if (!program.run(entry.instructions, false)) return {};
+  if (saved != nullptr) *saved = program.row().others;
   return rule_of(program.row());
 }
 
@@ -496,24 +521,36 @@ Stretch segment_with(const ElfImage& image, std::uint64_t address) noexcept {
   return {};
 }
 
+// Finds the entry of a place. Returns whether there is one.
+bool find_entry_in(const ElfImage& image, std::uint64_t place, Entry& found) noexcept {
+  for (std::size_t i = 0; i < image.segment_count; ++i) {
+    const Elf64_Phdr& segment = image.segments[i];
+    if (segment.p_type != PT_GNU_EH_FRAME) continue;
+    const std::uint64_t table = image.bias + segment.p_vaddr;
+    const Stretch bounds = segment_with(image, table);
+    if (!bounds.holds(table)) return false;
+    const std::uint64_t entry = find_entry(table, bounds, place);
+    // The entries may lie in another segment than their search table.
+    return entry != 0 && read_entry(entry, segment_with(image, entry), place, found);
+  }
+  return false;
+}
+
 }  // namespace
 
 bool holds(const ElfImage& image, std::uint64_t place) noexcept {
   return segment_with(image, place).holds(place);
 }
 
-FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept {
-  for (std::size_t i = 0; i < image.segment_count; ++i) {
-    const Elf64_Phdr& segment = image.segments[i];
-    if (segment.p_type != PT_GNU_EH_FRAME) continue;
-    const std::uint64_t table = image.bias + segment.p_vaddr;
-    const Stretch bounds = segment_with(image, table);
-    if (!bounds.holds(table)) break;
-    const std::uint64_t entry = find_entry(table, bounds, place);
-    // The entries may lie in another segment than their search table.
-    if (entry != 0) return rule_in(entry, segment_with(image, entry), place);
-  }
-  return {};
+FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place,
+                        SavedRegisters* saved) noexcept {
+  Entry entry;
+  return find_entry_in(image, place, entry) ? rule_of_entry(entry, place, saved) : FrameRule{};
+}
+
+std::uint64_t function_begin_in(const ElfImage& image, std::uint64_t place) noexcept {
+  Entry entry;
+  return find_entry_in(image, place, entry) ? entry.function.begin : 0;
 }
 
 }  // namespace warpline::stack

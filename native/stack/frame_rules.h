@@ -50,6 +50,15 @@ struct FrameRule {
   }
 };
 
+// Where a function saved the other registers that it gives back to its caller: rbx, r12, r13, r14, r15.
+struct SavedRegisters {
+  static constexpr std::size_t kCount = 5;
+  static constexpr std::int16_t kLost = INT16_MIN;
+
+  // In words, from the caller's stack pointer; 0: they are still in their registers.
+  std::int16_t at[kCount] = {};
+};
+
 // An ELF file as it lies in memory: loaded, or mapped as it is in the file, without its relocations.
 struct ElfImage {
   const Elf64_Phdr* segments = nullptr;
@@ -62,7 +71,12 @@ struct ElfImage {
 bool holds(const ElfImage& image, std::uint64_t place) noexcept;
 
 // Returns the rule at an instruction, an address in memory, or one that is kUnknown where the image
-// does not tell it.
-FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place) noexcept;
+// does not tell it. `saved` is filled if it is not null, and the rule is known.
+FrameRule frame_rule_in(const ElfImage& image, std::uint64_t place,
+                        SavedRegisters* saved = nullptr) noexcept;
+
+// Returns where the function begins that an instruction is in, or 0 where the image does not tell it. A
+// function may be in several parts.
+std::uint64_t function_begin_in(const ElfImage& image, std::uint64_t place) noexcept;
 
 }  // namespace warpline::stack

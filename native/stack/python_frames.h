@@ -215,9 +215,13 @@ class Entries {
   std::uint64_t next_ = 0;
 };
 
-inline void add_frame(const PythonLayout& layout, const char* frame, PythonStack& stack) noexcept {
+inline std::uint64_t code_of(const PythonLayout& layout, const char* frame) noexcept {
   constexpr std::uint64_t kTags = 7;  // of references, from 3.14 on
-  const std::uint64_t code = word_at(frame + layout.frame_code) & ~kTags;
+  return word_at(frame + layout.frame_code) & ~kTags;
+}
+
+inline void add_frame(const PythonLayout& layout, const char* frame, PythonStack& stack) noexcept {
+  const std::uint64_t code = code_of(layout, frame);
   stack.code_addresses[stack.count] = code;
   stack.entries[stack.count] = 0;
   stack.frames[2 * stack.count + 1] = place_in(layout, code, frame);

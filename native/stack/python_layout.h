@@ -44,6 +44,7 @@ struct PythonLayout {
 inline constexpr std::uint16_t kObjectType = 8;
 inline constexpr std::uint16_t kObjectSize = 16;   // of those with items: bytes
 inline constexpr std::uint16_t kBytesStart = 32;
+inline constexpr std::uint16_t kCodeBytes = 48;    // of code up to 3.10: its instructions, as bytes
 inline constexpr std::uint16_t kTextLength = 16;   // in characters
 inline constexpr std::uint16_t kTextHash = 24;
 inline constexpr std::uint16_t kTextState = 32;

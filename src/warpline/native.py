@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -53,6 +53,10 @@ CELLS_INT64 = 0
 CELLS_INT32 = 1
 CELLS_TEXTS = 2
 CELLS_LINES = 3
+
+
+# ``wl_decompress``: kind, content, bytes, out, out_bytes -> 0 if that is what it expands to.
+Decompress = ctypes.CFUNCTYPE(c_int32, c_int32, c_void_p, c_int64, c_void_p, c_int64)
 
 
 class SqliteColumn(ctypes.Structure):
@@ -294,7 +298,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (POINTER(Launches), POINTER(CallWork), POINTER(RangeWork)),
     ),
     "wl_replay_times": (c_int32, (c_int64, *(c_void_p,) * 7)),
-    "wl_raw_open": (c_int32, (c_void_p, *_MESSAGE)),
+    "wl_raw_open": (c_int32, (c_void_p, Decompress, *_MESSAGE)),
     "wl_raw_close": (None, (c_void_p,)),
     "wl_raw_add_log": (c_int32, (c_void_p, c_char_p, c_uint64, c_int32, *_MESSAGE)),
     "wl_raw_decode": (c_int64, (c_void_p, c_int64, *_MESSAGE)),

@@ -52,11 +52,18 @@ def built(cuda: Any) -> Path:
 def profile(tmp_path: Path, built: Path) -> Profile:
     """Return a function that profiles the program and returns the recording; `calls` it counted."""
 
-    def run(*words: object, trace: str = "cublas-verbose,cudnn", binding: str = "now") -> Trace:
+    def run(
+        *words: object,
+        trace: str = "cublas-verbose,cudnn",
+        binding: str = "now",
+        flags: tuple[str, ...] = (),
+        program: tuple[object, ...] = (),
+    ) -> Trace:
         output = tmp_path / "run.warpline"
-        program = [built / f"library_app_{binding}", built / "libcuda.so.1"]
+        program = program or (built / f"library_app_{binding}", built / "libcuda.so.1")
         command = [sys.executable, "-m", "warpline", "profile", "--no-summary", "-f", "true"]
-        command += ["-o", str(output), "-t", trace, "--", *map(str, program), *map(str, words)]
+        command += ["-o", str(output), "-t", trace, *flags, "--"]
+        command += [*map(str, program), *map(str, words)]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return warpline.open(output)
@@ -85,6 +92,46 @@ def test_calls_have_names_times_and_results(profile: Profile, binding: str) -> N
     assert (calls["end_ns"] >= calls["start_ns"]).all()
     assert calls["start_ns"].to_list() == sorted(calls["start_ns"].to_list())
     assert trace.row_count("process") == 1
+
+
+def symbols(trace: Trace, stack: int | None) -> list[tuple[str, int | None]]:
+    """Return function and line of the frames of a stack, innermost first."""
+    found = []
+    while stack is not None:
+        row = trace["stack"].row(stack, named=True)
+        frame = trace["frame"].row(row["frame_id"], named=True)
+        found.append((frame["symbol"], frame["line"]))
+        stack = row["parent_id"]
+    return found
+
+
+def test_calls_have_backtraces_if_asked_for(profile: Profile) -> None:
+    calls = profile("init", "nested", flags=("--library-backtrace-threshold=0",))
+    of_call = dict(calls["library_call"]["name", "stack_id"].rows())
+    outer = [name for name, _ in symbols(calls, of_call["cublasCallBack"])]
+    inner = [name for name, _ in symbols(calls, of_call["cublasSgemm_v2"])]
+    assert "main" in outer
+    assert inner.index("cublasCallBack") < inner.index("main")
+    assert profile("init", "nested")["library_call"]["stack_id"].null_count() == len(of_call)
+    longer = profile("init", "nested", flags=("--library-backtrace-threshold=60000000000",))
+    assert longer["library_call"]["stack_id"].null_count() == len(of_call)
+
+
+def test_backtraces_have_the_lines_of_python(profile: Profile, built: Path, tmp_path: Path) -> None:
+    script = tmp_path / "creates.py"
+    script.write_text(
+        "import ctypes, sys\n"
+        "ctypes.CDLL(sys.argv[1]).cuInit(0)\n"
+        "library = ctypes.CDLL(sys.argv[2])\n\n\n"
+        "def create():\n"
+        "    library.cublasCreate_v2(ctypes.byref(ctypes.c_void_p()))\n\n\n"
+        "create()\n"
+    )
+    program = (sys.executable, script, built / "libcuda.so.1", built / "libcublas.so.12")
+    trace = profile(trace="cublas", flags=("--library-backtrace-threshold=0",), program=program)
+    (call,) = trace["library_call"].iter_rows(named=True)
+    lines = [(name, line) for name, line in symbols(trace, call["stack_id"]) if line]
+    assert lines == [("create", 7), ("<module>", 10)]
 
 
 def test_gemms_have_their_arguments(profile: Profile) -> None:

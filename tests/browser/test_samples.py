@@ -75,7 +75,7 @@ def test_the_flame_graph_of_a_selection_has_the_stacks_of_its_samples(
     assert (6, "jpeg_read", "CPU time 2.00 ms") in found
     assert (3, "fib (fib.py:3)", "CPU time 4.00 ms") in found
     assert (5, "fib (fib.py:3)", "CPU time 2.00 ms") in found
-    found = flame_of(viewer, "cpu-samples", 1.5, 2.5, "CPU time 2.00 ms")  # clipped to it
+    found = flame_of(viewer, "cpu-samples", 1.5, 2.5, "CPU time 1.00 ms")  # the one taken in it
     assert (6, "jpeg_read", "CPU time 1.00 ms") in found
     worker = next(
         place for place, row in enumerate(viewer.head["rows"]) if row["id"] == "thread1/cpu-samples"

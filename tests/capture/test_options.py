@@ -384,3 +384,12 @@ def test_calls_of_the_c_library_are_chosen_by_their_time():
     found = parse("--osrt-threshold=5 ./a")
     assert (found.os_calls, found.preload) == (None, ())
     assert found.warnings == ["--osrt-threshold is ignored (it requires -t osrt)"]
+
+
+def test_backtraces_of_library_calls_are_chosen_by_their_time():
+    assert parse("-t cuda,cublas ./a").library_backtrace_threshold is None
+    found = parse("-t cuda,cublas --library-backtrace-threshold=0 ./a")
+    assert (found.library_backtrace_threshold, found.warnings) == (0, [])
+    found = parse("-t cuda,openmp --library-backtrace-threshold=5 ./a")
+    (warning,) = found.warnings
+    assert warning.startswith("--library-backtrace-threshold is ignored")

@@ -14,6 +14,7 @@ from support.sampled_stacks import MS
 import warpline
 from warpline.derived.flame.profiles import profile
 from warpline.derived.flame.weighted import OFS, choose
+from warpline.trace import MemorySource, Trace
 
 MAIN, WORKER = "python3 (7)", "pt_data;worker (8)"
 # Thread and frames of the CPU samples, the outermost first, and their time in ms.
@@ -203,3 +204,59 @@ def test_tables_and_stacks_do_not_mix(trace, tmp_path):
         warpline.export(trace, tmp_path / "run", "pprof", tables=["kernel"])
     with pytest.raises(warpline.UsageError, match="not chosen stacks"):
         warpline.export(trace, tmp_path / "run", "json", stacks=warpline.stack_choice(trace))
+
+
+# File and line of each frame of a function, of which a part is code of another file.
+LINED = {("sort", "/src/sort.c", 30), ("sort", "/src/swap.h", 7), ("read", "/usr/lib/libc.so.6", 0)}
+
+
+@pytest.fixture(scope="module")
+def lined():
+    tables = sampled_stacks.tables()
+    names, files, lines = (
+        ["sort", "sort", "read"],
+        ["/src/sort.c", "/src/swap.h", None],
+        [30, 7, None],
+    )
+    tables["frame"] = {
+        "symbol": names,
+        "module": ["/usr/lib/libsort.so", "/usr/lib/libsort.so", "/usr/lib/libc.so.6"],
+        "file": files,
+        "line": lines,
+        "kind": [sampled_stacks.NATIVE] * 3,
+        "is_unresolved": [False] * 3,
+    }
+    tables["stack"] = {"parent_id": [None] * 3, "frame_id": [0, 1, 2], "depth": [0] * 3}
+    samples = tables["cpu_sample"]
+    samples["stack_id"] = [n % 3 for n in range(len(samples["stack_id"]))]
+    kept = {name: tables[name] for name in ("process", "thread", "frame", "stack", "cpu_sample")}
+    return Trace(MemorySource(kept))
+
+
+def test_speedscope_has_lines_of_native_code(lined, tmp_path):
+    document = json.loads(exported(lined, tmp_path, "speedscope").read_text())
+    frames = document["shared"]["frames"]
+    assert {(one["name"], one["file"], one.get("line", 0)) for one in frames} == LINED
+
+
+def test_firefox_has_lines_of_native_code(lined, tmp_path):
+    shared = json.loads(exported(lined, tmp_path, "firefox").read_text())["shared"]
+    text, frames, functions = (shared[k] for k in ("stringArray", "frameTable", "funcTable"))
+    found = set()
+    for function, line in zip(frames["func"], frames["line"], strict=True):
+        source, library = functions["source"][function], functions["resource"][function]
+        named = text[shared["resourceTable"]["name"][library]]
+        file = named if source is None else text[shared["sources"]["filename"][source]]
+        found.add((text[functions["name"][function]], file, line or 0))
+        assert named in {"/usr/lib/libsort.so", "/usr/lib/libc.so.6"}
+    assert found == LINED
+
+
+def test_pprof_has_lines_of_native_code(lined, tmp_path):
+    message = fields(gzip.decompress(exported(lined, tmp_path, "pprof").read_bytes()))
+    text = [value.decode() for value in message[6]]
+    functions = {one[1][0]: (text[one[2][0]], text[one[4][0]]) for one in map(fields, message[5])}
+    lines = [fields(fields(one)[4][0]) for one in message[4]]
+    assert {(*functions[one[1][0]], one.get(2, [0])[0]) for one in lines} == LINED
+    mappings = {text[fields(one)[5][0]] for one in message[3]}
+    assert mappings == {"/usr/lib/libsort.so", "/usr/lib/libc.so.6"}

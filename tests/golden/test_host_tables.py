@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import warpline
+from warpline.derived.host.lines import place_texts
 from warpline.derived.host.states import State, thread_states
 from warpline.trace import MemorySource, Trace
 
@@ -94,6 +96,41 @@ def test_cpu_samples_by_function():
         "6 CPU samples of 2 threads: 6.00 ms of CPU time, 1.00 ms each",
         "16.7% of them have no stack",
     )
+
+
+def test_native_functions_have_the_file_of_their_line():
+    tables = sampled()
+    tables["frame"] = {
+        "symbol": ["sort", "sort", "sort", "poll"],
+        "module": ["libsort.so"] * 3 + ["libc.so"],
+        "file": ["sort.c", "swap.h", "swap.h", None],
+        "line": [7, 7, 9, None],
+        "kind": [NATIVE] * 4,
+        "is_unresolved": [False] * 4,
+    }
+    tables["stack"] = {"parent_id": [None] * 4, "frame_id": [0, 1, 2, 3], "depth": [0] * 4}
+    tables["cpu_sample"] = {
+        "time_ns": list(range(8)),
+        "thread_id": [0] * 8,
+        "period_ns": [MS] * 8,
+        "stack_id": [0, 0, 1, 1, 1, 2, 2, 3],
+    }
+    trace = Trace(MemorySource(tables))
+    names = ("function", "file", "line", "module", "self_samples")
+    rows = [tuple(row[name] for name in names) for row in table(trace, "cpu_samples_sum:lines")]
+    assert rows == [
+        ("sort", "swap.h", 7, "libsort.so", 3),
+        ("sort", "sort.c", 7, "libsort.so", 2),
+        ("sort", "swap.h", 9, "libsort.so", 2),
+        ("poll", "libc.so", None, "libc.so", 1),
+    ]
+    # One function, whatever was inlined into it.
+    rows = [tuple(row[name] for name in names) for row in table(trace, "cpu_samples_sum")]
+    assert rows == [
+        ("sort", "swap.h", 7, "libsort.so", 7),
+        ("poll", "libc.so", None, "libc.so", 1),
+    ]
+    assert place_texts(trace, np.array([1, 3])) == ["sort (swap.h:7)", "poll (libc.so)"]
 
 
 def test_native_samples_say_where_the_time_of_python_functions_is():

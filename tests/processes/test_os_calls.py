@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from collections import Counter
@@ -48,6 +49,16 @@ def recorded(lab, command, *flags):
     trace = warpline.open(lab.output)
     assert not any(trace.meta.lost.values())
     return trace, list(trace["os_call"].iter_rows(named=True))
+
+
+def frames_of(trace, stack_id):
+    """Return the rows of frame of a stack, innermost first."""
+    stacks, frames, found = trace["stack"], trace["frame"], []
+    while stack_id is not None:
+        stack = stacks.row(stack_id, named=True)
+        found.append(frames.row(stack["frame_id"], named=True))
+        stack_id = stack["parent_id"]
+    return found
 
 
 def waits(rows, process=0):
@@ -118,14 +129,8 @@ def test_long_calls_have_the_line_of_python(lab):
     )
     trace, rows = recorded(lab, [sys.executable, str(lab.folder / "naps.py")])
     (sleep,) = (row for row in rows if row["name"].endswith("nanosleep") or row["name"] == "select")
-    stacks, frames = trace["stack"], trace["frame"]
-    lines, at = [], sleep["stack_id"]
-    while at is not None:
-        stack = stacks.row(at, named=True)
-        frame = frames.row(stack["frame_id"], named=True)
-        if frame["line"]:
-            lines.append((frame["symbol"], frame["line"]))
-        at = stack["parent_id"]
+    frames = frames_of(trace, sleep["stack_id"])
+    lines = [(frame["symbol"], frame["line"]) for frame in frames if frame["kind"] == "Python"]
     assert lines == [("nap", 5), ("<module>", 8)]
 
 
@@ -139,3 +144,33 @@ def test_the_interpreter_may_free_its_frames(lab):
     program = [sys.executable, str(lab.folder / "deep.py")]
     _, rows = recorded(lab, program, "--osrt-threshold=0", "--osrt-backtrace-threshold=1")
     assert any(row["name"] == "munmap" for row in rows)
+
+
+LIBC = tuple(int(part) for part in platform.libc_ver()[1].split(".")[:2] if part.isdigit())
+
+
+@pytest.mark.skipif(LIBC < (2, 35), reason="the C library has no look-up of modules without a lock")
+@pytest.mark.parametrize("holder", ["iterate", "constructor"])
+def test_backtraces_do_not_wait_for_the_loader(lab, tmp_path, holder):
+    """Another thread may hold the loader's lock and wait for one that the call's thread has."""
+    compiler = os.environ.get("CC", "cc")
+    program, library = tmp_path / "loader_locks", tmp_path / "liblate.so"
+    source = PROGRAMS / "loader_locks.c"
+    flags = ("-O1", "-Wall", "-rdynamic", "-pthread")
+    subprocess.run([compiler, *flags, source, "-o", program, "-ldl"], check=True)
+    late = tmp_path / "late.c"
+    late.write_text(
+        "void in_constructor(void);\n"
+        "__attribute__((constructor)) static void begin(void) { in_constructor(); }\n"
+    )
+    subprocess.run([compiler, "-shared", "-fPIC", late, "-o", library], check=True)
+    how = "iterate" if holder == "iterate" else str(library)
+    trace, rows = recorded(lab, [str(program), how], "--osrt-backtrace-threshold=1000000")
+    (nap,) = (row for row in rows if row["name"] == "usleep")
+    functions = [frame["symbol"] for frame in frames_of(trace, nap["stack_id"])]
+    assert functions[:2] == ["nap_with_lock", "main"]
+    if holder == "constructor":  # a module that was not there when the program began
+        (lock,) = (row for row in rows if row["name"] == "pthread_mutex_lock")
+        modules = [frame["module"] for frame in frames_of(trace, lock["stack_id"])]
+        assert str(library) in modules
+    assert lab.alone([str(program), how]).stdout == b"slept\njoined\n"

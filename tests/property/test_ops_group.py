@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from warpline import native
 from warpline.errors import InputError
 from warpline.ops.arrays import I64
-from warpline.ops.group import factorize, factorize_rows, group_stats, pack
+from warpline.ops.group import factorize, factorize_rows, group_stats, pack, places
 
 Row = tuple[int, int, int]
 N_GROUPS = 5
@@ -125,3 +125,12 @@ def test_a_sum_beyond_64_bits_is_refused_and_no_other(pairs: list[tuple[int, int
     else:
         with pytest.raises(InputError, match="does not fit 64 bits"):
             _ = stats.sum
+
+
+@given(st.sets(st.integers(-50, 2000), min_size=1), st.integers(0, 99))
+def test_places_are_those_of_a_search(among, seed):
+    """Few values in a wide range are searched for, many are looked up in a table."""
+    ascending = np.array(sorted(among), np.int64)
+    for count in (0, 1, 3000):
+        values = np.random.default_rng(seed).choice(ascending, count)
+        assert places(ascending, values).tolist() == np.searchsorted(ascending, values).tolist()

@@ -46,7 +46,7 @@ def test_sums_are_those_of_a_walk_through_each_stack(case):
 
     found = forest(stacks, stack, group)
     key = found.group * 5 + stacks.frame[found.stack]
-    sums = found.sums(key, 15, found.own(values))
+    sums = found.sums(key, 15, found.own(values), found.is_outermost(stacks.frame))
 
     assert sums.own.tolist() == [own[g, f] for g in range(3) for f in range(5)]
     assert sums.total.tolist() == [total[g, f] for g in range(3) for f in range(5)]

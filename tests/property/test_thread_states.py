@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, settings
 from support.any_trace import AnyTrace, any_traces
 
+from warpline.derived.host import thread_rows
 from warpline.derived.host.states import Reason, State, thread_lives, thread_states
 
 
@@ -24,3 +27,8 @@ def test_states_tile_the_life_of_each_thread(any_trace: AnyTrace):
             states.start_ns[own].tolist() == [start, *states.end_ns[own][:-1].tolist()][: len(own)]
         )
         assert int((states.end_ns - states.start_ns)[own].sum()) == end - start
+    with mock.patch.object(thread_rows, "_ROWS_PER_BLOCK", 1):  # each thread alone
+        apart = thread_states(any_trace.trace())
+    assert apart.names == states.names
+    for name in states._fields[:-1]:
+        assert getattr(apart, name).tolist() == getattr(states, name).tolist(), name

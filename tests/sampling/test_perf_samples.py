@@ -16,7 +16,6 @@ from support.hot_programs import Sampled
 
 import warpline
 from warpline.capture.finishing.raw_session import log_files
-from warpline.capture.machine.perf import perf_obstacle, sampler_library
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.trace import Trace
 
@@ -24,31 +23,6 @@ BUDGET_MS = 300
 
 # The recording of a program's run.
 Record = Callable[..., Trace]
-
-
-@pytest.fixture
-def record(agent: Path, tmp_path: Path) -> Record:
-    """Return a function that records a program, and checks that it does as it does alone."""
-    library = sampler_library(agent)
-    if not library.exists():
-        pytest.skip(f"{library.name} is not built")
-    obstacle = perf_obstacle(library)
-    if obstacle is not None:
-        pytest.skip(obstacle.cause)
-
-    def run(
-        command: Sequence[object], *flags: str, ends: tuple[int, str] = (3, "worked\n")
-    ) -> Trace:
-        output = tmp_path / "run.warpline"
-        words = [sys.executable, "-m", "warpline", "profile", "-q", "-f", "true", "-t", "none"]
-        words += ["--gpu-health=off", "-s", "process-tree", "-o", str(output), *flags]
-        done = subprocess.run(
-            [*words, *map(str, command)], capture_output=True, text=True, timeout=120, check=False
-        )
-        assert (done.returncode, done.stdout) == ends, done.stderr
-        return warpline.open(output)
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +68,24 @@ def test_code_without_call_frame_tables_is_walked_by_frame_pointers(
     program = hot_programs.compiled(tmp_path, options=options)
     inner = within(hot_programs.samples_of(record([program, BUDGET_MS, "work"])), "hot_seventy")
     assert len([each for each in inner if "main" in each.functions]) >= 0.95 * len(inner)
+
+
+def test_code_without_call_frame_tables_and_frame_pointers_is_walked_by_its_instructions(
+    record: Record, tmp_path: Path
+) -> None:
+    options = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer")
+    program = hot_programs.compiled(tmp_path, options=options)
+    samples = hot_programs.samples_of(record([program, BUDGET_MS, "work", "thread"]))
+    hot_programs.check_shares(samples, hot_programs.SHARES)
+    inner = within(samples, *hot_programs.SHARES)
+    chains = {("caller", "work", root) for root in ("main", "thread")}
+    whole = [
+        each
+        for each in inner
+        if chains & {each.functions[at : at + 3] for at in range(len(each.functions))}
+    ]
+    assert len(whole) >= 0.98 * len(inner)
+    assert len(within(samples, "[broken backtrace]")) <= 0.02 * len(samples)
 
 
 def test_methods_have_their_names(record: Record, tmp_path: Path) -> None:

@@ -162,3 +162,19 @@ def test_without_perf_the_launcher_says_so_and_samples_within(
     trace = warpline.open(output)
     hot_programs.check_shares(hot_programs.samples_of(trace), hot_programs.SHARES)
     assert not trace.has("sched_event")
+
+
+def test_code_without_tables_and_frame_pointers_is_walked_by_its_instructions(
+    sample: Sample, tmp_path: Path
+) -> None:
+    options = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer")
+    program = hot_programs.compiled(tmp_path, options=options)
+    samples, _ = sample(program, BUDGET_MS, "work", "thread")
+    inner = [each for each in samples if set(each.functions) & set(hot_programs.SHARES)]
+    chains = {("caller", "work", root) for root in ("main", "thread")}
+    whole = [
+        each
+        for each in inner
+        if chains & {each.functions[at : at + 3] for at in range(len(each.functions))}
+    ]
+    assert len(whole) >= 0.98 * len(inner)

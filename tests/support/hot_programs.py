@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from warpline.trace import Trace
 
+_PYTHON = 3  # of CODE_KINDS
 SHARES = {"hot_seventy": 0.7, "hot_twenty": 0.2, "hot_ten": 0.1}
 
 _C = r"""
@@ -289,9 +291,10 @@ def stacks_of(trace: Trace) -> dict[int, tuple[Place, ...]]:
     """Return the frames of each stack, innermost first; those of -1 are none."""
     if not trace.has("stack") or not trace.row_count("stack"):
         return {}
-    frames = trace.columns("frame", "symbol_id", "line")
+    frames = trace.columns("frame", "symbol_id", "line", "kind")
     names = trace.strings.texts(frames["symbol_id"].values.tolist())
-    lines = frames["line"].filled(-1).tolist()
+    is_python = frames["kind"].values == _PYTHON
+    lines = np.where(is_python, frames["line"].filled(-1), -1).tolist()
     places = [Place(name, line) for name, line in zip(names, lines, strict=True)]
     columns = trace.columns("stack", "parent_id", "frame_id")
     found: dict[int, tuple[Place, ...]] = {-1: ()}

@@ -33,11 +33,11 @@ class SampledProgram(Program):
         self.tables["stream"] = [{"process_id": 0, "context_id": 0, "native_id": 7}]
 
     def stack(self, *places: Place, kind: int = PYTHON) -> int:
-        """Return the stack of some functions, outermost first."""
+        """Return the stack of some functions, outermost first; those in ``[kernel]`` are native."""
         row: int | None = None
         path: tuple[int, ...] = ()
         for depth, place in enumerate(places):
-            path = (*path, self._frame(place, kind))
+            path = (*path, self._frame(place, NATIVE if place[1].startswith("[") else kind))
             if path not in self.stacks:
                 self.stacks[path] = len(self.stacks)
                 stack = {"parent_id": row, "depth": depth, "frame_id": path[-1]}

@@ -22,6 +22,7 @@ class Event:
     links: dict[str, int | None] = field(default_factory=dict)
     value: float | None = None
     stack: int | None = None
+    weight: int | None = None
 
 
 class Decoded:
@@ -85,6 +86,7 @@ class Decoded:
                     {link: columns[link][place] for link in links},
                     columns["value"][place] if "value" in columns else None,
                     columns["stack"][place] if "stack" in columns else None,
+                    columns["weight"][place] if "weight" in columns else None,
                 )
             )
             time = end

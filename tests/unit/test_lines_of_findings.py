@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from support.sampled_programs import (
     HOLDING,
     MAIN,
@@ -16,7 +17,8 @@ from support.sampled_programs import (
 import warpline
 from warpline.derived.breakdown.host_idle import host_idle
 from warpline.derived.breakdown.partition import step_partition
-from warpline.derived.time_parts import IDLE
+from warpline.derived.host.states import State
+from warpline.derived.time_parts import IDLE, TimePart
 from warpline.result import Finding
 from warpline.trace import Run, Trace
 
@@ -36,6 +38,11 @@ def made(in_step: Callable[[SampledProgram, float], None], workers: int = 0) -> 
 
 def found(trace: Trace) -> dict[str, Finding]:
     return {item.rule: item for item in warpline.analyze(trace).findings}
+
+
+def saved_ns(item: Finding) -> int:
+    assert item.saving_ns is not None
+    return item.saving_ns
 
 
 def decodes_in_workers(program: SampledProgram, at: float) -> None:
@@ -168,14 +175,30 @@ def test_workers_without_a_core() -> None:
     )
 
 
+def test_more_workers_are_no_advice_where_workers_have_no_core() -> None:
+    program = SampledProgram(2)
+    for number in range(STEPS):
+        at = program.step(number)
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        for thread, (begun, ended) in ((2, (310, 410)), (3, (810, 910))):
+            program.switch(at + begun, runs=True, thread=thread)
+            program.switch(at + ended, runs=False, thread=thread, state=RUNNING)
+    item = found(program.trace())["input-bound"]  # without samples
+    assert "workers could run but are not scheduled: too few CPU cores" in item.claim
+    assert "More workers do not help." in item.fix
+    assert "num_workers" not in item.fix
+
+
 def test_a_wait_for_the_disk_is_named_page_faults() -> None:
     def touches(program: SampledProgram, at: float) -> None:
         program.switch(at + 400, runs=False, state=UNINTERRUPTIBLE, stack_id=program.stack(MAIN))
         program.switch(at + 900, runs=True)
         program.runs(at, at + 400, program.stack(MAIN))
 
-    claim = found(made(touches))["os-wait"].claim
-    assert "500 us per step in page faults (train.py:88)." in claim
+    item = found(made(touches))["os-wait"]
+    assert "500 us per step in page faults (train.py:88)." in item.claim
+    assert "MADV_WILLNEED" in item.fix
 
 
 def test_the_gil_and_its_holder() -> None:
@@ -230,6 +253,64 @@ def test_a_preempted_thread_before_a_copy_does_not_wait_for_input() -> None:
     assert "input-bound" not in items
 
 
+def preempted_from(program: SampledProgram, start: float, end: float) -> None:
+    program.switch(start, runs=False, state=RUNNING)
+    program.switch(end, runs=True)
+
+
+def test_a_thread_preempted_in_a_synchronization_does_not_wait_for_the_gpu() -> None:
+    def spins(program: SampledProgram, at: float) -> None:
+        program.call(at + 30, at + 900, "cudaStreamSynchronize_v3020")
+        preempted_from(program, at + 100, at + 890)  # the GPU is busy until 300
+
+    trace = made(spins)
+    items = found(trace)
+    assert "idle 59.0% of the time" in items["cpu-oversubscribed"].title
+    assert "GPU idle 590 us per step (59.0%)" in items["cpu-oversubscribed"].claim
+    assert saved_ns(items["cpu-oversubscribed"]) == pytest.approx(590_000, rel=0.03)
+    # Without the call, the CPU could work while the GPU is busy; it would have no core either.
+    assert saved_ns(items["host-sync"]) == pytest.approx(290_000, rel=0.03)
+
+
+def test_a_synchronization_during_which_the_thread_runs_keeps_its_idle_time() -> None:
+    def spins(program: SampledProgram, at: float) -> None:
+        program.call(at + 30, at + 900, "cudaStreamSynchronize_v3020")
+        preempted_from(program, at + 40, at + 280)  # while the GPU is busy
+
+    items = found(made(spins))
+    assert "cpu-oversubscribed" not in items
+    assert "host-sync" in items
+
+
+def test_a_thread_preempted_in_a_launch_is_not_launch_bound() -> None:
+    def launches(program: SampledProgram, at: float) -> None:
+        call = program.call(at + 310, at + 900, "cudaLaunchKernel_v7000")
+        program.kernel(at + 902, at + 950, call, process_id=0)
+        preempted_from(program, at + 312, at + 892)
+
+    trace = made(launches)
+    items = found(trace)
+    assert "GPU idle 580 us per step (58.0%)" in items["cpu-oversubscribed"].claim
+    assert saved_ns(items["cpu-oversubscribed"]) == pytest.approx(580_000, rel=0.03)
+    run = Run(trace)
+    idle = host_idle(run, TimePart.OS_WAIT)
+    assert int(idle.ns.sum()) == int(step_partition(run).ns[:, TimePart.OS_WAIT].sum())
+    assert (idle.state == State.RUNNABLE).all()
+
+
+def test_a_thread_preempted_while_it_loads_data_does_not_wait_for_input() -> None:
+    def loads(program: SampledProgram, at: float) -> None:
+        owner = {"process_id": 0, "thread_id": 0, "style": 0}
+        name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        program.add("range", at + 310, at + 900, name=name, **owner)
+        preempted_from(program, at + 320, at + 800)
+        program.batch(at + 905)
+
+    items = found(made(loads))
+    assert "GPU idle 480 us per step" in items["cpu-oversubscribed"].claim
+    assert "480" not in items["input-bound"].claim
+
+
 def test_a_blocked_thread_is_not_preempted() -> None:
     def blocks(program: SampledProgram, at: float) -> None:
         program.switch(at + 310, runs=False)
@@ -238,6 +319,42 @@ def test_a_blocked_thread_is_not_preempted() -> None:
     items = found(made(blocks))
     assert "cpu-oversubscribed" not in items
     assert items["os-wait"].title.startswith("The launching thread is off the CPU")
+
+
+FAULT = ("exc_page_fault", "[kernel]", 0)
+CLEAR = ("clear_page_erms", "[kernel]", 0)
+WRITE = ("vfs_write", "[kernel.kallsyms]", 0)
+
+
+def test_page_faults_of_a_slow_function() -> None:
+    def touches(program: SampledProgram, at: float) -> None:
+        program.runs(at + 30, at + 600, program.stack(MAIN, DUMPS, FAULT, CLEAR))
+        program.runs(at + 600, at + 990, program.stack(MAIN, DUMPS, WRITE))
+
+    item = found(made(touches))["slow-host-function"]
+    # Idle from 300 until the last sample at 985: 30 of 69 samples.
+    assert " 43.5% of the CPU time meanwhile is in page faults." in item.claim
+    assert "reuse buffers instead of allocating them in each step" in item.fix
+
+
+def test_page_faults_of_a_worker_that_loads() -> None:
+    def decodes(program: SampledProgram, at: float) -> None:
+        program.os_call(at + 310, at + 910, "poll")
+        program.batch(at + 915)
+        program.runs(at + 310, at + 610, program.stack(MAIN, DECODE, FAULT), 2)
+        program.runs(at + 610, at + 910, program.stack(MAIN, DECODE), 2)
+
+    item = found(made(decodes, workers=1))["input-bound"]
+    assert " 50.0% of the CPU time meanwhile is in page faults." in item.claim
+    assert "pin memory once" in item.fix
+
+
+def test_without_functions_of_the_kernel_nothing_is_said_about_page_faults() -> None:
+    def touches(program: SampledProgram, at: float) -> None:
+        program.runs(at + 30, at + 990, program.stack(MAIN, DUMPS))
+
+    item = found(made(touches))["slow-host-function"]
+    assert "fault" not in item.claim + item.fix
 
 
 def test_a_slow_function_between_launches() -> None:

@@ -46,6 +46,7 @@ C_TYPES = {
     "wl_sqlite * *": ctypes.POINTER(ctypes.c_void_p),
     "wl_sqlite_table * *": ctypes.POINTER(ctypes.c_void_p),
     "wl_sqlite_column *": ctypes.POINTER(native.SqliteColumn),
+    "wl_decompress": native.Decompress,
     **{f"const {name} *": ctypes.POINTER(kind) for name, kind in STRUCTURES.items()},
 }
 

@@ -29,10 +29,14 @@ FRAMES = [
     ("__memmove_avx_unaligned_erms", "libc.so.6", None, NATIVE),
     ("cuEventSynchronize", "libcuda.so.1", None, NATIVE),
     ("crunch", "/app/lib.so", None, NATIVE),
+    ("exc_page_fault", "[kernel]", None, NATIVE),
+    ("clear_page_erms", "[kernel]", None, NATIVE),
+    ("__x64_sys_read", "[kernel]", None, NATIVE),
 ]
 STACKS = [  # caller, frame
     *((None, 0), (0, 1), (1, 2), (1, 3), (2, 4), (1, 5), (1, 6), (1, 7), (1, 8)),
     (3, 4),  # take_gil waits for a futex
+    *((8, 9), (10, 10), (8, 11)),  # crunch touches fresh memory, or reads
 ]
 IN_QUEUE, SLEEPS, COPIES, IN_CUDA, CRUNCHES, WANTS_GIL = 4, 5, 6, 7, 8, 9
 
@@ -224,6 +228,30 @@ def test_without_context_switches_a_thread_that_is_not_sampled_waits():
         (2900, 3900, "RUNNING", "NONE", None),
     ]
     assert not thread_lives(trace).is_switched[0]
+
+
+def sampled(*stacks: int | None, **more: dict[str, list[Any]]) -> Trace:
+    """Return the trace of a thread with a CPU sample each 100 us."""
+    columns: dict[str, list[Any]] = {
+        "time_ns": [100 * US * (1 + number) for number in range(len(stacks))],
+        "thread_id": [0] * len(stacks),
+        "period_ns": [100 * US] * len(stacks),
+        "stack_id": list(stacks),
+    }
+    return Trace(MemorySource(tables(cpu_sample=columns, **more)))
+
+
+def test_running_time_in_page_faults_is_that_of_the_samples_within_them():
+    # The handler itself, what it calls, other code of the kernel, the program, and no stack.
+    trace = sampled(*([10] * 2 + [11] * 4 + [12] * 3 + [CRUNCHES] * 10 + [None]))
+    (row,) = warpline.stats(trace, "thread_states").to_polars().rows(named=True)
+    assert row["running_page_fault_ns"] == round(row["running_ns"] * 6 / 20)
+
+
+def test_page_faults_are_unknown_without_functions_of_the_kernel_or_with_few_samples():
+    for stacks in ([CRUNCHES] * 20, [10] * 9):
+        (row,) = warpline.stats(sampled(*stacks), "thread_states").to_polars().rows(named=True)
+        assert row.get("running_page_fault_ns") is None
 
 
 def test_calls_never_say_that_a_thread_ran():

@@ -57,8 +57,8 @@ class Both:
             (event.table, event.row) if event.row is not None else (None, None)
         )
         links = {name: end for name, end in event.links.items() if end is not None}
-        if event.stack is not None:
-            links["stack"] = event.stack
+        if event.stack is not None and event.weight is not None:
+            links |= {"stack": event.stack, "weight": event.weight}
         assert found["links"] == links
 
     @property

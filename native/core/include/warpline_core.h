@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every incompatible change below; the loader compares it. */
-#define WL_ABI_VERSION 9
+#define WL_ABI_VERSION 10
 
 /* wl_status */
 #define WL_OK 0
@@ -53,6 +53,11 @@ extern "C" {
 typedef struct wl_sqlite wl_sqlite;
 typedef struct wl_sqlite_table wl_sqlite_table;
 typedef struct wl_raw wl_raw;
+
+/* Fills `out` with what compressed content expands to, and returns 0 where that has exactly as many
+ * bytes. `kind` is one of ELFCOMPRESS_*: 1 for zlib, 2 for zstd. */
+typedef int32_t (*wl_decompress)(int32_t kind, const void *content, int64_t bytes, void *out,
+                                 int64_t out_bytes);
 typedef struct wl_json wl_json;
 typedef struct wl_range_sweep wl_range_sweep;
 
@@ -396,8 +401,11 @@ WL_API int64_t wl_id_paths(const int64_t *ids, const int64_t *parent, const uint
 
 /* A raw session: the logs that recorded programs wrote (native/raw/warpline_raw.h), made into
  * columns. Open, add every log, decode until nothing is left, seal, then copy columns out. What
- * is damaged in a log is counted, not an error. One thread at a time. */
-WL_API int32_t wl_raw_open(wl_raw **session, char *message, int64_t message_bytes);
+ * is damaged in a log is counted, not an error. One thread at a time. `decompress` is called when the
+ * session is sealed, for compressed sections of the files that code came from; NULL: these are not
+ * read. */
+WL_API int32_t wl_raw_open(wl_raw **session, wl_decompress decompress, char *message,
+                           int64_t message_bytes);
 
 WL_API void wl_raw_close(wl_raw *session);
 

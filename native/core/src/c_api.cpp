@@ -76,10 +76,12 @@ int32_t wl_sqlite_table_bytes(const wl_sqlite_table *table, int64_t first, int64
   });
 }
 
-int32_t wl_raw_open(wl_raw **session, char *message, int64_t message_bytes) {
+int32_t wl_raw_open(wl_raw **session, wl_decompress decompress, char *message,
+                    int64_t message_bytes) {
   return guarded(message, message_bytes, [&] {
     require(session != nullptr);
     *session = std::make_unique<wl_raw>().release();
+    (*session)->session.tables().cuda.chains.decompress = decompress;
   });
 }
 

@@ -435,7 +435,7 @@ std::vector<char> own_code() {
 int64_t try_session(Chance &chance, const std::string &folder) {
   char message[256];
   wl_raw *session = nullptr;
-  if (wl_raw_open(&session, message, sizeof message) != WL_OK) std::abort();
+  if (wl_raw_open(&session, nullptr, message, sizeof message) != WL_OK) std::abort();
   for (uint32_t number = 0; number < 3; ++number) {
     const std::string path = folder + "/" + std::to_string(number);
     write_log(chance, path, 1 + number % 2, folder + "/code");

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define WL_SAMPLER_API __attribute__((visibility("default")))
-#define WL_SAMPLER_ABI_VERSION 2
+#define WL_SAMPLER_ABI_VERSION 3
 
 /* How the callers of a sampled function are found. */
 #define WL_SAMPLER_NO_STACKS 0
@@ -47,6 +47,8 @@ typedef struct wl_sampler_counts {
   int64_t python_failed;    /* stacks that could not be read */
   int64_t python_cut;       /* stacks without their outer frames */
   int64_t python_unsettled; /* stacks that are perhaps not of one moment */
+  int64_t python_samples;   /* samples whose native stack ran Python */
+  int64_t python_unmatched; /* those without a Python stack: none that was read fitted them */
 } wl_sampler_counts;
 
 WL_SAMPLER_API int32_t wl_sampler_abi_version(void);

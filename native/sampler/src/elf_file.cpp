@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stack/code_rules.h"
+
 namespace warpline::sampler {
 namespace {
 
@@ -90,12 +92,11 @@ bool ElfFile::map_vdso() {
 }
 
 void ElfFile::read_notes() {
-  const stack::ElfImage image{segments_.data(), segments_.size(), bias_, !is_loaded_};
   for (const Elf64_Phdr& segment : segments_) {
     if (segment.p_type != PT_NOTE) continue;
     std::uint64_t at = bias_ + segment.p_vaddr;
     const std::uint64_t end = at + segment.p_filesz;
-    if (segment.p_filesz == 0 || !stack::holds(image, at) || !stack::holds(image, end - 1)) continue;
+    if (segment.p_filesz == 0 || !stack::holds(image(), at) || !stack::holds(image(), end - 1)) continue;
     while (end - at >= sizeof(Elf64_Nhdr)) {
       Elf64_Nhdr note;
       std::memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
@@ -114,9 +115,17 @@ void ElfFile::read_notes() {
   }
 }
 
-stack::FrameRule ElfFile::rule_at(std::uint64_t address) const noexcept {
-  const stack::ElfImage image{segments_.data(), segments_.size(), bias_, !is_loaded_};
-  return stack::frame_rule_in(image, bias_ + address);
+stack::FrameRule ElfFile::rule_at(std::uint64_t address,
+                                  stack::SavedRegisters& saved) const noexcept {
+  return stack::frame_rule_in(image(), bias_ + address, &saved);
+}
+
+stack::FrameRule ElfFile::code_rule_at(std::uint64_t address) const noexcept {
+  return stack::frame_rule_by_code(image(), bias_ + address);
+}
+
+bool ElfFile::is_behind_call(std::uint64_t address) const noexcept {
+  return stack::is_behind_call(image(), bias_ + address);
 }
 
 bool ElfFile::bias_of(std::uint64_t mapped_at, std::uint64_t file_offset,

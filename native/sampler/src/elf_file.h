@@ -22,8 +22,12 @@ class ElfFile {
   ElfFile& operator=(const ElfFile&) = delete;
   ~ElfFile();
 
-  // Returns the rule at an instruction of the file.
-  stack::FrameRule rule_at(std::uint64_t address) const noexcept;
+  // Returns the rule at an instruction of the file, and where other registers were saved, from its tables.
+  stack::FrameRule rule_at(std::uint64_t address, stack::SavedRegisters& saved) const noexcept;
+  // The rule from the code itself.
+  stack::FrameRule code_rule_at(std::uint64_t address) const noexcept;
+  // Whether a call may return to an address of the file.
+  bool is_behind_call(std::uint64_t address) const noexcept;
   // What addresses are moved by where a part of the file was mapped; false: no code is there.
   bool bias_of(std::uint64_t mapped_at, std::uint64_t file_offset, std::uint64_t& bias) const noexcept;
 
@@ -38,6 +42,9 @@ class ElfFile {
   bool map(int file);
   bool map_vdso();
   void read_notes();
+  stack::ElfImage image() const noexcept {
+    return {segments_.data(), segments_.size(), bias_, !is_loaded_};
+  }
 
   std::vector<Elf64_Phdr> segments_;
   std::uint64_t first_ = 0;

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "python/remote_build.h"
+
 namespace warpline::sampler {
 namespace {
 
@@ -58,6 +60,7 @@ void Images::on_mmap(const perf_event_header& header, std::uint64_t time_ns) {
     }
     if (image.executable.empty()) image.executable = mapping.path;  // the first that exec maps
   }
+  image.may_have_python |= may_have_python(mapping.path);
   image.code.add(std::move(mapping));
 }
 
@@ -79,6 +82,7 @@ void Images::on_fork(const perf_event_header& header, std::uint64_t time_ns) {
   child.executable = parent.executable;
   child.code = parent.code;
   child.code.forget_written();
+  child.may_have_python = parent.may_have_python;
   child.threads.emplace(record.tid, thread);
   images_.emplace(record.pid, std::move(child));
 }

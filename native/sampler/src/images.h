@@ -20,6 +20,7 @@ struct Thread {
   char name[16] = {};
   bool is_off = false;
   bool is_blocked = false;      // rather than preempted
+  bool is_in_fault = false;     // blocked because a page was missing
   std::uint64_t off_ns = 0;
   std::uint32_t cpu = 0;
   std::uint64_t looked_at_ns = 0;  // when the stack below was read
@@ -37,6 +38,7 @@ struct Image {
   std::string executable;
   CodeMap code;
   bool has_kernel = false;  // the log has the kernel as a module
+  bool may_have_python = false;  // it has mapped a file with such a name
   std::unordered_map<std::uint32_t, Thread> threads;
   std::unique_ptr<RawLog> log;    // from its first record on
   std::uint32_t last_tid = 0;     // of the log's last Thread record

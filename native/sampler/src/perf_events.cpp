@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -24,9 +25,16 @@ constexpr std::size_t kLeastRingBytes = 64 << 10;
 constexpr std::size_t kAllRingsBytes = 128 << 20;
 
 #if defined(__x86_64__)
-constexpr std::uint64_t kRegisters = 1u << 6 | 1u << 7 | 1u << 8;  // bp, sp, ip
+// rbx, rbp, rsp, rip, r12 to r15: they are recorded in this order.
+constexpr std::uint64_t kRegisters = 1u << 1 | 1u << 6 | 1u << 7 | 1u << 8 | 0xfu << 20;
+constexpr std::size_t kRegisterCount = 8;
+constexpr std::size_t kFrame = 1, kStack = 2, kInstruction = 3;  // of these
+constexpr std::size_t kKept[] = {1, 0, 4, 5, 6, 7};              // in the order of KeptRegisters
 #elif defined(__aarch64__)
 constexpr std::uint64_t kRegisters = 1ull << 29 | 1ull << 31 | 1ull << 32;  // fp, sp, pc
+constexpr std::size_t kRegisterCount = 3;
+constexpr std::size_t kFrame = 0, kStack = 1, kInstruction = 2;
+constexpr std::size_t kKept[] = {0};
 #else
 #error "sampling needs the numbers of this machine's registers"
 #endif
@@ -81,9 +89,8 @@ perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
   attributes.sample_id_all = 1;
   attributes.use_clockid = 1;
   attributes.clockid = CLOCK_MONOTONIC;
-  // Nobody is woken by records: the reader looks for them. A program that is woken up for is slower.
-  attributes.watermark = 1;
-  attributes.wakeup_watermark = kMostRingBytes / 4;
+  // Every sample wakes the reader, if it waits: what Python's frames have in them changes soon.
+  attributes.wakeup_events = 1;
   return attributes;
 }
 
@@ -222,12 +229,16 @@ bool read_sample(const perf_event_header& header, const PerfEvents& events,
   const std::uint64_t* abi = take(1);
   if (abi == nullptr) return false;
   if (*abi == PERF_SAMPLE_REGS_ABI_64) {
-    const std::uint64_t* registers = take(3);
+    const std::uint64_t* registers = take(kRegisterCount);
     if (registers == nullptr) return false;
-    std::memcpy(found.registers, registers, sizeof found.registers);
+    found.registers = {registers[kInstruction], registers[kStack], registers[kFrame]};
+    for (std::size_t i = 0; i < std::size(kKept); ++i) {
+      found.kept.values[i] = registers[kKept[i]];
+      found.kept.are_known[i] = true;
+    }
     found.has_registers = true;
   } else if (*abi != PERF_SAMPLE_REGS_ABI_NONE) {
-    return take(3) != nullptr;  // of a program of 32 bits
+    return take(kRegisterCount) != nullptr;  // of a program of 32 bits
   }
   const std::uint64_t* bytes = take(1);
   if (bytes == nullptr || *bytes == 0) return true;

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "unwinding.h"
+
 namespace warpline::sampler {
 
 struct EventOptions {
@@ -79,7 +81,8 @@ struct SampleRecord {
   const std::uint64_t* kernel = nullptr;  // instructions within the kernel, innermost first
   std::size_t kernel_count = 0;
   bool has_registers = false;
-  std::uint64_t registers[3] = {};        // frame pointer, stack pointer, instruction
+  stack::Registers registers{};
+  KeptRegisters kept;
   const std::byte* stack = nullptr;       // from the stack pointer on
   std::size_t stack_bytes = 0;
 };

@@ -1,24 +1,30 @@
 #include "sampler.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <string_view>
 
 #include "blocked_place.h"
 #include "clock.h"
+#include "waiter.h"
 #include "warpline_cuda.h"
 
 namespace warpline::sampler {
 namespace {
 
+constexpr std::uint64_t kTurnNs = 100'000;
+constexpr std::uint64_t kLateNs = 10'000'000;
+// Reading Python's stacks takes at most this share of the time that is sampled, 1 in so many, but for what
+// was saved up.
+constexpr std::uint64_t kMostPythonShare = 20;
+constexpr std::int64_t kMostRoomNs = 100'000'000;
 constexpr std::uint64_t kFlushNs = 500'000'000;
 constexpr std::uint64_t kTickNs = 2'000'000;
 constexpr std::uint64_t kLongestRestNs = 100'000'000;
@@ -28,7 +34,7 @@ constexpr double kLooksPerSecond = 500;
 constexpr double kMostLooks = 100;
 constexpr std::size_t kMostBlocked = std::size_t{1} << 16;
 // States of threads, as the schema numbers them.
-constexpr std::uint8_t kRunning = 1, kInterruptible = 2, kTerminated = 5;
+constexpr std::uint8_t kRunning = 1, kInterruptible = 2, kUninterruptible = 3, kTerminated = 5;
 constexpr std::uint64_t kKernelBegin = std::uint64_t{1} << 63;
 
 std::uint64_t chain_number(const std::vector<std::uint64_t>& words) {
@@ -67,6 +73,9 @@ int Sampler::open(const wl_sampler_options& options) {
                           .has_gil = (options.python & WL_SAMPLER_PYTHON_GIL) != 0},
         has_perf ? 0 : options.pid);
   }
+  if (python_ == nullptr && period_ns_ != 0 && options.backtrace == WL_SAMPLER_DWARF) {
+    python_ = std::make_unique<WallClock>(images_, folder_, WallClock::Wanted{}, 0);
+  }
   if (!has_perf) return 0;
   return events_.open({.pid = options.pid,
                        .period_ns = period_ns_,
@@ -74,8 +83,25 @@ int Sampler::open(const wl_sampler_options& options) {
                        .has_switches = has_switches_});
 }
 
+// Asks the scheduler for short turns: a thread that has them runs sooner after it was woken. No rights are
+// needed; older kernels take no notice.
+void take_short_turns() {
+  struct {
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+  } attributes{};
+  attributes.size = sizeof attributes;
+  attributes.nice = getpriority(PRIO_PROCESS, 0);
+  attributes.runtime = kTurnNs;
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
 void Sampler::run(int until) {
-  pollfd waited{until, POLLIN | POLLRDHUP, 0};
+  take_short_turns();
+  const Waiter waiter(until, events_);
   while (true) {
     // Records may be written to one ring a little later than to another: those of before now are there.
     const std::uint64_t now = now_ns();
@@ -86,14 +112,12 @@ void Sampler::run(int until) {
       flush();
     }
     std::uint64_t next = now + kTickNs;
-    if (python_ != nullptr) {
+    if (python_ != nullptr && python_->is_wanted()) {
       if (python_->due_ns() <= now_ns()) python_->tick(now_ns(), is_recording());
       next = events_.rings().empty() ? python_->due_ns() : std::min(next, python_->due_ns());
     }
     const std::uint64_t rest = std::max(next, now_ns()) - now_ns();
-    const timespec timeout{0, static_cast<long>(std::min(rest, kLongestRestNs))};
-    const int found = ppoll(&waited, 1, &timeout, nullptr);
-    if (found > 0 || (found < 0 && errno != EINTR)) return;
+    if (!waiter.wait(std::min(rest, kLongestRestNs))) return;
   }
 }
 
@@ -171,6 +195,7 @@ void Sampler::on_exit(const perf_event_header& header, std::uint64_t time_ns) {
 
 void Sampler::end_image(Image& image, std::uint64_t time_ns) {
   if (python_ != nullptr) python_->forget(image, time_ns);
+  sampled_.forget(static_cast<pid_t>(image.pid));
   for (auto& [tid, thread] : image.threads) write_stop(image, tid, thread);
   if (image.log != nullptr) image.log->end(time_ns);
 }
@@ -189,8 +214,8 @@ void Sampler::on_sample(const perf_event_header& header) {
   if (!read_sample(header, events_, sample) || !is_recording()) return;
   Image& image = images_.of(sample.pid, sample.time_ns);
   ++counts_.samples;
-  callers_.addresses.clear();
-  callers_.stacks.clear();
+  callers_.clear();
+  std::uint64_t python_chain = 0;
   // The innermost first: what the kernel did for the program, then the program.
   std::uint64_t instruction = sample.instruction;
   for (std::size_t i = 0; i < sample.kernel_count; ++i) {
@@ -208,13 +233,16 @@ void Sampler::on_sample(const perf_event_header& header) {
     image.code.add(std::move(kernel));
   }
   if (sample.has_registers) {
-    const stack::Registers from{sample.registers[2], sample.registers[1], sample.registers[0]};
+    const stack::Registers from = sample.registers;
     // It is noted like a return address, for it is not the innermost.
     if (is_in_kernel) callers_.addresses.push_back(from.instruction + 1);
     if (!is_in_kernel) instruction = from.instruction;
     StackMemory memory(static_cast<pid_t>(sample.pid), from.stack_pointer, sample.stack,
                        sample.stack_bytes, outer_);
-    unwinder_.walk(image.code, from, memory, by_frame_pointers_, callers_);
+    RemotePython* python = python_of(image);
+    unwinder_.walk(image.code, from, memory, by_frame_pointers_, callers_, sample.kept,
+                   python == nullptr ? CodeRange() : python->evaluator());
+    if (python != nullptr) python_chain = find_python_chain(image, *python, sample.tid, sample.time_ns, memory);
     if (!callers_.is_complete) {
       ++counts_.incomplete;
       callers_.addresses.push_back(raw::kBrokenBacktrace);
@@ -228,8 +256,35 @@ void Sampler::on_sample(const perf_event_header& header) {
                                 .period = static_cast<std::uint32_t>(period_ns_),
                                 .cpu = sample.cpu,
                                 .chain = chain,
-                                .python_chain = 0,
+                                .python_chain = python_chain,
                                 .instruction = instruction});
+}
+
+RemotePython* Sampler::python_of(Image& image) {
+  const bool may_have_it = python_ != nullptr && image.may_have_python && !by_frame_pointers_;
+  return may_have_it ? python_->python_of(image, now_ns()) : nullptr;
+}
+
+// The Python stack of the sample in `callers_`, written; 0: none.
+std::uint64_t Sampler::find_python_chain(Image& image, RemotePython& python, std::uint32_t tid,
+                                         std::uint64_t time_ns, StackMemory& memory) {
+  if (callers_.watched.empty()) return 0;
+  ++counts_.python_samples;
+  // What is there after so long is hardly the sample's: to catch up is better.
+  const bool is_late = now_ns() > time_ns + kLateNs;
+  const CodeMapping* evaluator = image.code.find(python.build().evaluator);
+  const auto more_ns = static_cast<std::int64_t>(period_ns_ / kMostPythonShare);
+  python_room_ns_ = std::min(python_room_ns_ + more_ns, kMostRoomNs);
+  std::uint64_t chain = 0;
+  if (!is_late && evaluator != nullptr && python_room_ns_ > 0) {
+    const std::uint64_t began_ns = own_cpu_ns();
+    const bool is_found = sampled_.find(python, evaluator->file, static_cast<pid_t>(image.pid),
+                                        static_cast<pid_t>(tid), callers_, memory, python_stack_);
+    if (is_found) chain = python_->write_chain(image, python, python_stack_);
+    python_room_ns_ -= static_cast<std::int64_t>(own_cpu_ns() - began_ns);
+  }
+  counts_.python_unmatched += chain == 0;
+  return chain;
 }
 
 std::uint64_t Sampler::write_chain(Image& image) {
@@ -277,12 +332,16 @@ void Sampler::on_switch(const perf_event_header& header) {
   Image& image = images_.of(identity.pid, identity.time_ns);
   Thread& thread = image.threads[identity.tid];
   // What was read after it had gone on is not where it was blocked.
-  if (thread.looked_at_ns >= identity.time_ns) thread.chain = thread.instruction = 0;
+  if (thread.looked_at_ns >= identity.time_ns) {
+    thread.chain = thread.instruction = 0;
+    thread.is_in_fault = false;
+  }
   write_stop(image, identity.tid, thread);
   ++counts_.switches;
   if ((header.misc & PERF_RECORD_MISC_SWITCH_OUT) != 0) {
     thread.is_off = true;
     thread.is_blocked = (header.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) == 0;
+    thread.is_in_fault = false;
     thread.off_ns = identity.time_ns;
     thread.cpu = identity.cpu;
     thread.looked_at_ns = 0;
@@ -299,8 +358,9 @@ void Sampler::write_stop(Image& image, std::uint32_t tid, Thread& thread) {
   if (!thread.is_off) return;
   thread.is_off = false;
   image.write_thread(folder_, tid, thread.off_ns);
+  const std::uint8_t blocked = thread.is_in_fault ? kUninterruptible : kInterruptible;
   raw::SchedEvent event{.is_in = 0,
-                        .state = thread.is_blocked ? kInterruptible : kRunning,
+                        .state = thread.is_blocked ? blocked : kRunning,
                         .time_ns = thread.off_ns,
                         .cpu = thread.cpu,
                         .chain = thread.chain};
@@ -335,18 +395,19 @@ void Sampler::look_at(Image& image, std::uint32_t tid, Thread& thread) {
   stack_.resize(PerfEvents::kStackBytes);
   const auto pid = static_cast<pid_t>(image.pid);
   const std::size_t bytes = read_process(pid, place.stack_pointer, stack_.data(), stack_.size());
-  callers_.addresses.clear();
-  callers_.stacks.clear();
+  callers_.clear();
   StackMemory memory(pid, place.stack_pointer, stack_.data(), bytes, outer_);
   // The frame pointer is not known: most functions of the C library that block do not use it, and
   // where one has saved it, it is known from there on.
   unwinder_.walk(image.code, {place.instruction, place.stack_pointer, 0}, memory, false, callers_);
+  const bool waits_for_page = !place.is_in_call && sleeps_in_kernel(image.pid, tid);
   if (blocked_place(image.pid, tid) != place) return;  // it has gone on meanwhile
   if (!callers_.is_complete) callers_.addresses.push_back(raw::kBrokenBacktrace);
   image.open_log(folder_);
   see_code(image, place.instruction);
   thread.chain = write_chain(image);
   thread.instruction = place.instruction;
+  thread.is_in_fault = waits_for_page;
   thread.looked_at_ns = now_ns();
 }
 

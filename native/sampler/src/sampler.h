@@ -9,6 +9,7 @@
 
 #include "images.h"
 #include "perf_events.h"
+#include "python/sampled_stacks.h"
 #include "python/wall_clock.h"
 #include "unwinding.h"
 #include "warpline_sampler.h"
@@ -38,6 +39,10 @@ class Sampler {
   void end_image(Image& image, std::uint64_t time_ns);
   // Writes the chain in `callers_` if the log has not got it; returns its number, 0: none.
   std::uint64_t write_chain(Image& image);
+  // The interpreter of an image whose samples have Python stacks; null: none.
+  RemotePython* python_of(Image& image);
+  std::uint64_t find_python_chain(Image& image, RemotePython& python, std::uint32_t tid,
+                                  std::uint64_t time_ns, StackMemory& memory);
   void write_module(Image& image, CodeMapping& mapping);
   void see_code(Image& image, std::uint64_t instruction);
   bool is_recording() const noexcept;
@@ -50,6 +55,9 @@ class Sampler {
   PerfEvents events_;
   Images images_;
   std::unique_ptr<WallClock> python_;  // null: nothing is wanted of it
+  SampledStacks sampled_;
+  RemotePythonStack python_stack_;
+  std::int64_t python_room_ns_ = 0;  // of CPU time, for reading these
   Unwinder unwinder_;
   Callers callers_;
   std::vector<std::byte> outer_;

@@ -38,27 +38,74 @@ class StackMemory {
   bool is_changed_ = false;
 };
 
+// The registers that a function gives back to its caller, as they are in a frame.
+struct KeptRegisters {
+  static constexpr std::size_t kCount = 1 + stack::SavedRegisters::kCount;
+
+  std::uint64_t values[kCount] = {};  // the frame pointer first
+  bool are_known[kCount] = {};
+};
+
+// A frame of a function that is watched for.
+struct WatchedFrame {
+  std::uint32_t caller = 0;   // how many addresses of callers were found before it
+  bool is_innermost = false;  // of the program's own functions
+  std::uint64_t stack_pointer = 0;
+  std::uint64_t caller_stack_pointer = 0;
+  KeptRegisters kept;
+};
+
+struct CodeRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  bool holds(std::uint64_t address) const noexcept { return begin <= address && address < end; }
+};
+
 struct Callers {
   std::vector<std::uint64_t> addresses;  // that calls return to, innermost first
-  std::vector<std::uint64_t> stacks;     // the stack pointer of each; that of the innermost function is first
+  std::vector<WatchedFrame> watched;
   bool is_complete = false;
+
+  void clear() noexcept {
+    addresses.clear();
+    watched.clear();
+  }
 };
 
 class Unwinder {
  public:
-  // Appends the callers of the function that an instruction is in.
+  // Appends the callers of the function that an instruction is in, and its frames with code that is
+  // watched for. `kept` are its registers, where they are known.
   void walk(CodeMap& code, stack::Registers from, StackMemory& memory, bool by_frame_pointers,
-            Callers& found);
+            Callers& found, const KeptRegisters& kept = {}, CodeRange watched = {});
 
  private:
-  stack::FrameRule rule_at(const CodeMapping& mapping, std::uint64_t instruction);
-
+  // How to leave a function. If only its code says so, its caller must look like one.
   struct KnownRule {
     const ElfFile* file = nullptr;
     std::uint64_t address = 0;
     stack::FrameRule rule;
+    bool is_by_code = false;
+    stack::SavedRegisters saved;
   };
+  // A frame to be left: the instruction in it, where that is, and whether a call has returned to it.
+  struct Frame {
+    std::uint64_t place;
+    const CodeMapping* mapping;
+    bool is_return;
+  };
+
+  const KnownRule& rule_at(const CodeMapping& mapping, std::uint64_t place, bool is_return);
+  // Makes the registers those of the caller. Returns also where the others were saved.
+  stack::Climbed go_up(CodeMap& code, const Frame& frame, bool by_frame_pointers,
+                       stack::Registers& now, StackMemory& memory,
+                       const stack::SavedRegisters*& saved);
+
   static constexpr std::size_t kKnown = std::size_t{1} << 15;
+  // Where no table tells, other registers are lost.
+  static constexpr std::int16_t kLost = stack::SavedRegisters::kLost;
+  static constexpr stack::SavedRegisters kAllLost{{kLost, kLost, kLost, kLost, kLost}};
   std::vector<KnownRule> known_ = std::vector<KnownRule>(kKnown);
 };
 

@@ -171,11 +171,7 @@ def _shared(found: Profile, texts: _Texts) -> dict[str, Any]:
     modules = _distinct(
         labels.module[row] for row in functions.values() if _is_library(labels, row)
     )
-    files = _distinct(
-        labels.module[row]
-        for row in functions.values()
-        if labels.module[row] and not _is_library(labels, row)
-    )
+    files = _distinct(labels.file[row] for row in functions.values() if _has_source(labels, row))
     count, of_functions = len(labels), [*functions.values()]
     tables: dict[str, dict[str, Any]] = {
         "stackTable": {
@@ -191,7 +187,7 @@ def _shared(found: Profile, texts: _Texts) -> dict[str, Any]:
             "inlineDepth": [0] * count,
             "category": [int(kind) for kind in labels.kind],
             "subcategory": [0] * count,
-            "func": [number[function] for function in labels.function],
+            "func": [number[key] for key in zip(labels.function, labels.file, strict=True)],
             "nativeSymbol": [None] * count,
             "innerWindowID": [None] * count,
             "line": [line or None for line in labels.line],
@@ -207,7 +203,7 @@ def _shared(found: Profile, texts: _Texts) -> dict[str, Any]:
                 for row in of_functions
             ],
             "source": [
-                None if _is_library(labels, row) else files.get(labels.module[row])
+                files[labels.file[row]] if _has_source(labels, row) else None
                 for row in of_functions
             ],
             "lineNumber": [None] * len(functions),
@@ -237,16 +233,22 @@ def _shared(found: Profile, texts: _Texts) -> dict[str, Any]:
     return {**tables, "stringArray": texts.all}  # last: the tables add texts
 
 
-def _functions(labels: Labels) -> dict[int, int]:
-    """Return the first label of each function."""
-    found: dict[int, int] = {}
-    for place, function in enumerate(labels.function):
+def _functions(labels: Labels) -> dict[tuple[int, str], int]:
+    """Return the first label of each function and file: code of other files may be inlined."""
+    found: dict[tuple[int, str], int] = {}
+    for place, function in enumerate(zip(labels.function, labels.file, strict=True)):
         found.setdefault(function, place)
     return found
 
 
 def _is_library(labels: Labels, place: int) -> bool:
     return bool(labels.module[place]) and labels.kind[place] != LabelKind.PYTHON
+
+
+def _has_source(labels: Labels, place: int) -> bool:
+    """Return whether the file of a label is one of source code, not a library."""
+    is_known = labels.file[place] != labels.module[place] or not _is_library(labels, place)
+    return bool(labels.file[place]) and is_known
 
 
 def _distinct(texts: Iterable[str]) -> dict[str, int]:

@@ -92,14 +92,15 @@ def _thread_labels(name: ThreadName, texts: _Texts) -> bytes:
 
 def _code(labels: Labels, texts: _Texts) -> Iterable[bytes]:
     """Yield the locations, one per label, and the functions and mappings that they name."""
-    functions: dict[int, int] = {}
+    functions: dict[tuple[int, str], int] = {}
     mappings: dict[str, int] = {}
-    columns = (labels.name, labels.module, labels.line, labels.function)
-    for place, (name, module, line, function) in enumerate(zip(*columns, strict=True), 1):
+    columns = (labels.name, labels.module, labels.file, labels.line, labels.function)
+    for place, (name, module, file, line, number) in enumerate(zip(*columns, strict=True), 1):
+        function = (number, file)  # a function has lines of other files, where code was inlined
         if function not in functions:
             functions[function] = len(functions) + 1
             text = texts.place(name)
-            fields = (functions[function], text, text, texts.place(module))
+            fields = (functions[function], text, text, texts.place(file))
             yield _message(_FUNCTION, b"".join(map(_number, range(1, 5), fields)))
         if module not in mappings:
             mappings[module] = len(mappings) + 1

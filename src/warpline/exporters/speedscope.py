@@ -47,10 +47,10 @@ def write(trace: Trace, path: Path, choice: Choice) -> None:
 
 
 def _frames(labels: Labels) -> Iterator[dict[str, str | int]]:
-    for name, module, line in zip(labels.name, labels.module, labels.line, strict=True):
+    for name, file, line in zip(labels.name, labels.file, labels.line, strict=True):
         frame: dict[str, str | int] = {"name": name}
-        if module:
-            frame["file"] = module
+        if file:
+            frame["file"] = file
         if line:
             frame["line"] = line
         yield frame

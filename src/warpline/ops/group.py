@@ -32,6 +32,10 @@ _BITS_32 = np.uint64(32)
 # Above this number of distinct keys, sorting is as fast as hashing.
 _MAX_HASHED_KEYS = 2**16
 
+# A table of all numbers in a range, not only of those that occur, may have so many per value: it
+# then takes about as much memory as these.
+_TABLE_PER_VALUE = 4
+
 _ROWS_PER_BLOCK = 2**16
 
 _EXACT_FLOATS = 2**53
@@ -90,7 +94,7 @@ def distinct_values(values: npt.NDArray[Whole]) -> npt.NDArray[Whole]:
     if not len(values) or is_repeated(values):
         return values[:1].copy()
     low, high = int(values.min()), int(values.max())
-    if high - low < len(values):
+    if high - low < _TABLE_PER_VALUE * len(values):
         is_present = np.zeros(high - low + 1, np.bool_)
         is_present[values - values.dtype.type(low)] = True
         return (np.flatnonzero(is_present) + low).astype(values.dtype)
@@ -98,6 +102,23 @@ def distinct_values(values: npt.NDArray[Whole]) -> npt.NDArray[Whole]:
     ordered = values if is_ascending else np.sort(values)
     found: npt.NDArray[Whole] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return found
+
+
+def places(ascending: I64, values: I64) -> I32:
+    """Return where each value is among distinct ones that include it, shape (n,), int32.
+
+    Args:
+        ascending: Shape (m,), ascending and distinct.
+        values: Shape (n,), any of them.
+    """
+    if not len(values):
+        return np.zeros(0, np.int32)
+    low, high = int(ascending[0]), int(ascending[-1])
+    if high - low >= _TABLE_PER_VALUE * len(values):
+        return np.searchsorted(ascending, values).astype(np.int32)
+    place = np.empty(high - low + 1, np.int32)
+    place[ascending - low] = np.arange(len(ascending))
+    return place[values - low]
 
 
 def factorize(keys: Integers) -> Groups:
@@ -108,6 +129,8 @@ def factorize(keys: Integers) -> Groups:
     """
     wanted = np.ascontiguousarray(as_i64("keys", keys))
     groups = _factorize_natively(wanted)
+    if groups is None and (dense := _factorize_dense((wanted,))) is not None:
+        groups = Groups(dense.codes, wanted[dense.first])
     if groups is None:
         uniques, codes = np.unique(wanted, return_inverse=True)
         groups = Groups(codes.reshape(-1).astype(np.int32), uniques)
@@ -148,7 +171,7 @@ def _factorize_dense(columns: Sequence[Integers]) -> RowGroups | None:
     lows = [int(column.min()) for column in varying]
     sizes = [int(column.max()) - low + 1 for column, low in zip(varying, lows, strict=True)]
     n_tuples = math.prod(sizes)
-    if n_tuples > _MAX_HASHED_KEYS:
+    if n_tuples > max(_MAX_HASHED_KEYS, n):
         return None
     if not varying:
         return RowGroups(np.zeros(n, np.int32), np.zeros(1, np.int64))

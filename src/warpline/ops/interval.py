@@ -130,7 +130,7 @@ def covered(start: Integers, end: Integers) -> int:
     return total(*union(start, end))
 
 
-def covered_by_group(start: Integers, end: Integers, group: I64, n_groups: int) -> I64:
+def covered_by_group(start: Integers, end: Integers, group: Integers, n_groups: int) -> I64:
     """Return for each group what its intervals cover, time covered twice once.
 
     Shape (n_groups,), int64. Exact for sums below 2^63.
@@ -146,8 +146,9 @@ def covered_by_group(start: Integers, end: Integers, group: I64, n_groups: int) 
     if not is_sorted(pair.start):
         order = np.argsort(pair.start, kind="stable")
         pair, group = Intervals(pair.start[order], pair.end[order]), group[order]
-    times = _covered_natively(pair, np.ascontiguousarray(group), n_groups)
-    return _covered_by_numpy(pair, group, n_groups) if times is None else times
+    groups = np.ascontiguousarray(group, np.int64)
+    times = _covered_natively(pair, groups, n_groups)
+    return _covered_by_numpy(pair, groups, n_groups) if times is None else times
 
 
 def _covered_natively(pair: Intervals, group: I64, n_groups: int) -> I64 | None:

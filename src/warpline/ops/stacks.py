@@ -111,7 +111,7 @@ def merge(stacks: Stacks, label: Integers, rows: Integers) -> tuple[Stacks, I32]
         The tree, whose frames are labels; and for each of `rows` its stack there, -1 if all of its
         frames are left out, shape (m,).
     """
-    levels = _levels(stacks, rows)
+    levels = with_callers(stacks, rows)
     kept = np.full(len(stacks), -1, np.int32)  # the innermost frame that is not left out
     above = np.full(len(stacks), -1, np.int32)  # that of the callers
     depth = np.zeros(len(stacks), np.int32)
@@ -141,7 +141,7 @@ def merge(stacks: Stacks, label: Integers, rows: Integers) -> tuple[Stacks, I32]
     return merged, np.where(inner >= 0, number[inner], np.int32(-1)).astype(np.int32)
 
 
-def _levels(stacks: Stacks, rows: Integers) -> list[I64]:
+def with_callers(stacks: Stacks, rows: Integers) -> list[I64]:
     """Return the given stacks and those of their callers by depth, each once."""
     is_needed = np.zeros(len(stacks), np.bool_)
     is_needed[rows] = True

@@ -155,12 +155,12 @@ class Grouped(NamedTuple):
     Attributes:
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64, none before its start.
-        group: Shape (n,), int64.
+        group: Shape (n,).
     """
 
     start_ns: I64
     end_ns: I64
-    group: I64
+    group: Integers
 
 
 def cut(spans: Grouped, others: Grouped) -> Cuts:
@@ -273,7 +273,7 @@ def _reached(spans: Grouped, others: Grouped) -> tuple[I64, I64]:
     return first, last
 
 
-def rows_of(group: I64, number: int) -> tuple[int, int]:
+def rows_of(group: Integers, number: int) -> tuple[int, int]:
     """Return the first row of a group, and the one after its last; groups ascend."""
     if is_repeated(group):
         return 0, len(group) if len(group) and group[0] == number else 0

@@ -119,9 +119,7 @@ def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
     draft.release(calls)
     draft.shorten_calls(calls, _usual_launch_call_ns(draft))
     usual = draft.graph.latencies.usual_launch_ns
-    kernels = draft.graph.queued.operation >= 0
-    typical = int(np.median(usual[kernels])) if kernels.any() else 0
-    draft.hasten_launches(items, np.minimum(usual[items], typical))
+    draft.hasten_launches(items, np.minimum(usual[items], _usual_launch_ns(draft)))
     if change.bytes_per_s is not None:
         size = _copied_bytes(trace, draft, items)
         speed = _of(change.bytes_per_s, side, reverse=True)
@@ -136,7 +134,7 @@ def _(change: kinds.MakeAsync, trace: Trace, draft: Draft, side: Side) -> None:
 
 @_apply.register
 def _(change: kinds.RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> None:
-    host = draft.graph.host
+    host, queue = draft.graph.host, draft.graph.queued
     calls = np.flatnonzero(host.thread == change.thread)
     gone = union(change.start_ns, change.end_ns)
     start = host.start_ns[calls]
@@ -147,6 +145,14 @@ def _(change: kinds.RemoveHostTime, trace: Trace, draft: Draft, side: Side) -> N
     goes = 1.0 - _of(change.remaining, side)
     before, inside = (np.rint(np.diff(pair, axis=0)[0] * goes) for pair in pairwise(covered))
     draft.remove_host_time(calls, before.astype(np.int64), inside.astype(np.int64))
+    # What a call loses before its operation begins delays that, too.
+    items = np.flatnonzero(queue.call >= 0)
+    items = items[host.thread[queue.call[items]] == change.thread]
+    call = queue.call[items]
+    called, begun = host.start_ns[call], np.minimum(queue.start_ns[items], host.end_ns[call])
+    late = _covered(gone.start, gone.end, begun) - _covered(gone.start, gone.end, called)
+    late = np.rint(np.maximum(late, 0) * goes).astype(np.int64)
+    draft.hasten_by(items, late, _usual_launch_ns(draft))
 
 
 @_apply.register
@@ -392,6 +398,12 @@ def _usual_launch_call_ns(draft: Draft) -> int:
     if not launches.any():
         return _CALL_NS
     return int(np.median(draft.graph.length_ns[: len(host)][launches]))
+
+
+def _usual_launch_ns(draft: Draft) -> int:
+    """Return the median launch latency of operations; 0 without any."""
+    usual, kernels = draft.graph.latencies.usual_launch_ns, draft.graph.queued.operation >= 0
+    return int(np.median(usual[kernels])) if kernels.any() else 0
 
 
 def _copied_bytes(trace: Trace, draft: Draft, items: I64) -> I64:

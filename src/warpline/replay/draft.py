@@ -77,11 +77,15 @@ class Draft:
     def shorten_launches(self, less_ns: I64) -> None:
         """Shorten the launch latency of what each call launched, at most to 0; shape (calls,)."""
         items = np.flatnonzero(self.graph.queued.call >= 0)
+        self.hasten_by(items, less_ns[self.graph.queued.call[items]], 0)
+
+    def hasten_by(self, items: I64, less_ns: I64, least_ns: int) -> None:
+        """Shorten the launch latency of each item, at most to `least_ns`."""
         less = np.zeros(len(self.length_ns), np.int64)
-        less[self.graph.item_node[items]] = less_ns[self.graph.queued.call[items]]
+        less[self.graph.item_node[items]] = less_ns
         chosen = self._into(self.graph.item_node[items], EdgeKind.LAUNCH)
         shorter = self.weight_ns[chosen] - less[self._target[chosen]]
-        self.weight_ns[chosen] = np.maximum(shorter, np.minimum(self.weight_ns[chosen], 0))
+        self.weight_ns[chosen] = np.maximum(shorter, np.minimum(self.weight_ns[chosen], least_ns))
 
     def narrow_gaps(self, items: I64, longest_ns: int) -> None:
         """Limit the gaps before items in their streams."""

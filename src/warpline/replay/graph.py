@@ -37,7 +37,8 @@ class EventGraph:
         host: The calls.
         queued: The items enqueued in streams.
         call_start_ns: Shape (calls,), int64, as recorded.
-        call_end_ns: Shape (calls,), int64.
+        call_end_ns: Shape (calls,), int64, earlier by the time in which the thread was preempted in
+            the call: that counts as time after it.
         item_start_ns: Shape (items,), int64.
         item_end_ns: Shape (items,), int64.
         call_return: Shape (calls,), int64, the node at whose end a call has returned.
@@ -185,7 +186,7 @@ def _layout(run: Run) -> _Layout:
         item_done=item_done,
         n_nodes=n_calls + n_items + len(waiting) + len(meeting),
         call_start_ns=host.start_ns - of_call,
-        call_end_ns=host.end_ns - of_call,
+        call_end_ns=host.end_ns - call_costs(run).preempted_ns - of_call,
         item_start_ns=queue.start_ns - of_item,
         item_end_ns=queue.end_ns - of_item,
     )

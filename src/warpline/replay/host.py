@@ -84,8 +84,9 @@ def host_side(run: Run) -> HostSide:
         )
     window = replay_window(run)
     columns = trace.columns("api_call", "start_ns", "end_ns", "thread_id", "process_id", "name_id")
-    low, high = np.searchsorted(columns["start_ns"].values, [window.start_ns, window.end_ns])
-    start, end, thread, process, names = (c.values[low:high] for c in columns.values())
+    bounds = np.searchsorted(columns["start_ns"].values, [window.start_ns, window.end_ns]).T
+    inside = np.concatenate([np.arange(*pair) for pair in bounds])
+    start, end, thread, process, names = (c.values[inside] for c in columns.values())
     kind = numbers_of_texts(trace, names, call_kind)
     works = np.zeros(trace.row_count("thread"), np.bool_)
     works[thread[kind > 0]] = True
@@ -95,9 +96,13 @@ def host_side(run: Run) -> HostSide:
     rows = np.sort(np.concatenate([none, *kept]))
     start, end = start[rows], end[rows]
     thread, process = thread[rows].astype(np.int64), process[rows].astype(np.int64)
-    before, previous = _order(start, end, thread, process)
+    part = window.of_time(start)
+    before, previous = (
+        np.where((of >= 0) & (part[of] == part), of, NONE)
+        for of in _order(start, end, thread, process)
+    )
     return HostSide(
-        row=rows + low,
+        row=inside[rows],
         start_ns=start,
         end_ns=end,
         thread=thread,

@@ -29,9 +29,10 @@ class Prediction(NamedTuple):
     ended. Its time counts from the moment when the previous step is done.
 
     Attributes:
-        measured_ns: The median step as recorded.
-        unchanged_ns: The median step, simulated unchanged.
-        before_ns: The median step before the changes, without profiling if its overhead is known.
+        measured_ns: The step as recorded: the median or, where slow steps take a measurable part
+            of the time, the mean.
+        unchanged_ns: The same, simulated unchanged.
+        before_ns: The step before the changes, without profiling if its overhead is known.
             The bounds are for that overhead and for the speed of the CPU and the GPU when the
             program is measured, which is not that of the recording (see `calibration`).
         step_ns: The same after the changes. The bounds also are for their uncertain values, and at
@@ -41,6 +42,7 @@ class Prediction(NamedTuple):
             speed, and none exceeds the time in which the GPU has nothing left to do.
         saved_ratio: The saving relative to the step before, at the same speed of CPU and GPU as in
             the recording.
+        typical_saving_ns: What a step saves that is not one of the slow ones.
     """
 
     measured_ns: int
@@ -49,6 +51,7 @@ class Prediction(NamedTuple):
     step_ns: Estimate
     saving_ns: Estimate
     saved_ratio: Estimate
+    typical_saving_ns: float
 
 
 def predict(
@@ -84,8 +87,9 @@ class Baseline:
         self._drafts = {speed: draft.copy() for speed, draft in _without_profiler(run).items()}
         for draft in self._drafts.values():
             apply(run.trace, draft, made, "central")
-        low, central, high = (self._step(speed).step_ns for speed in SIDES)
-        self.step_ns = _ordered(low, central, high)
+        low, central, high = (self._step(speed) for speed in SIDES)
+        self.step_ns = _ordered(low.step_ns, central.step_ns, high.step_ns)
+        self.typical_ns = central.typical_ns
 
     def predict(self, changes: Sequence[Change], most_ns: Estimate | None = None) -> Prediction:
         """Predict the step time with more changes, applied in this order.
@@ -96,7 +100,7 @@ class Baseline:
         """
         before, unchanged = self.step_ns, _unchanged(self._run)
         if not changes:
-            return Prediction(*unchanged, before, before, _NOTHING, _NOTHING)
+            return Prediction(*unchanged, before, before, _NOTHING, _NOTHING, 0.0)
         best, after, worst = (self._step("central", changes, side) for side in SIDES)
         possible_ns = max(before.central - best.busy_ns, 0)
         steps_ns = sorted((best.step_ns, worst.step_ns))
@@ -120,6 +124,7 @@ class Baseline:
             _ordered(max(remaining[0] * faster, least_ns), remaining[1], remaining[2] * slower),
             _ordered(low, central, high),
             Estimate(*(max(_ratio(ns, before.central, 0), 0) for ns in saved)),
+            max(self.typical_ns - after.typical_ns, 0),
         )
 
     def _with_errors(
@@ -150,18 +155,20 @@ class Baseline:
             draft.scale_items(np.arange(len(graph.queued)), getattr(device, speed))
         at = draft.timing()
         steps = step_times(self._run, graph, at)
-        return _Simulated(steps.median_ns, step_busy_ns(self._run, graph, at, steps.loop))
+        busy_ns = step_busy_ns(self._run, graph, at, steps.loop)
+        return _Simulated(steps.step_ns, steps.typical_ns, busy_ns)
 
 
 class _Simulated(NamedTuple):
-    """A median step, and how long its busiest GPU is busy in it."""
+    """A step, one that is not slow, and how long the busiest GPU is busy in a step."""
 
     step_ns: int
+    typical_ns: int
     busy_ns: int
 
 
 class _Unchanged(NamedTuple):
-    """The median step as recorded, and simulated without changes."""
+    """The step as recorded, and simulated without changes."""
 
     measured_ns: int
     unchanged_ns: int
@@ -171,8 +178,8 @@ class _Unchanged(NamedTuple):
 def _unchanged(run: Run) -> _Unchanged:
     """Return the step times that all predictions for a run start from."""
     graph = event_graph(run)
-    measured = step_times(run, graph, recorded(graph)).median_ns
-    return _Unchanged(measured, step_times(run, graph, Draft(graph).timing()).median_ns)
+    measured = step_times(run, graph, recorded(graph)).step_ns
+    return _Unchanged(measured, step_times(run, graph, Draft(graph).timing()).step_ns)
 
 
 @derived

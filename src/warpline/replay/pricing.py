@@ -43,11 +43,8 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     if not specific and not generic:
         return tuple(findings)
     whole = Baseline(run)
-    step_ns = whole.step_ns.central
-    priced = [
-        _priced(item, whole.predict(item.changes, item.most_ns), step_ns) for item in specific
-    ]
-    is_little = [(item.saving_high_ns or 0) < _LEAST_RATIO * step_ns for item in priced]
+    priced = [_priced(item, whole.predict(item.changes, item.most_ns), whole) for item in specific]
+    is_little = [(item.saving_high_ns or 0) < _LEAST_RATIO * whole.typical_ns for item in priced]
     unknown = [item for item, little in zip(specific, is_little, strict=True) if little]
     priced = [item for item, little in zip(priced, is_little, strict=True) if not little]
     done = _without_repetition(whole, _in_order(whole, priced))
@@ -57,7 +54,7 @@ def price(run: Run, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         if _is_measurable(item, whole) and not _is_uncertain(item)
         for change in item.changes
     ]
-    after = _on_what_remains(run, generic, made, step_ns)
+    after = _on_what_remains(run, generic, made, whole)
     stays = [_without_saving(item) for item in unknown if _is_measured(item)]
     return (*done, *after, *stays, *(item for item in findings if not item.changes))
 
@@ -107,7 +104,7 @@ def _in_order(whole: Baseline, priced: Sequence[Finding]) -> list[Finding]:
 
 
 def _on_what_remains(
-    run: Run, generic: Sequence[Finding], made: Sequence[Change], whole_ns: float
+    run: Run, generic: Sequence[Finding], made: Sequence[Change], whole: Baseline
 ) -> list[Finding]:
     """Return generic findings with their savings after the changes of earlier findings.
 
@@ -119,7 +116,7 @@ def _on_what_remains(
         each = [before.after(item.changes) for item in left]
         first = min(range(len(left)), key=lambda at: (_is_uncertain(left[at]), each[at]))
         item = left.pop(first)
-        findings.append(_priced(item, before.predict(item.changes, item.most_ns), whole_ns))
+        findings.append(_priced(item, before.predict(item.changes, item.most_ns), whole))
         made += item.changes
     return findings
 
@@ -131,24 +128,33 @@ def _without_repetition(whole: Baseline, findings: Sequence[Finding]) -> list[Fi
     """
     made: list[Change] = []
     told: list[Finding] = []
-    step_ns, before_ns = whole.step_ns.central, whole.step_ns.central
+    before_ns = whole.step_ns.central
     for item in findings:
         made += item.changes
         after_ns = whole.after(made) if told else before_ns - _saving(item)
-        adds = before_ns - after_ns >= MEASURABLE_RATIO * step_ns
+        adds = before_ns - after_ns >= MEASURABLE_RATIO * whole.typical_ns
         told.append(item if adds or not told else replace(item, severity="low"))
         before_ns = min(before_ns, after_ns)
     return told
 
 
-def _priced(item: Finding, predicted: Prediction, whole_ns: float) -> Finding:
-    """Return a finding with its saving, the step after it, share, and severity."""
+def _priced(item: Finding, predicted: Prediction, whole: Baseline) -> Finding:
+    """Return a finding with its saving, the step after it, share, and severity.
+
+    A few slow steps do not hide the problems of the others: these have their share of a typical
+    step, if that is larger than their share of the mean.
+    """
     low, central, high = map(round, predicted.saving_ns)
     step_low, step, step_high = map(round, predicted.step_ns)
     # A generic finding saves of what remains, and its share is of the whole step.
+    whole_ns = whole.step_ns.central
     share, part = (
         ns / whole_ns if whole_ns else 0.0 for ns in (central, predicted.before_ns.central)
     )
+    if share and whole.typical_ns < whole_ns:
+        typical = predicted.typical_saving_ns / max(whole.typical_ns, 1)
+        part *= max(typical / share, 1.0)
+        share = max(share, typical)
     share_low, share_high = part * predicted.saved_ratio.low, part * predicted.saved_ratio.high
     if item.is_conditional:
         low, share_low, step_high = 0, 0.0, max(step_high, step + central)
@@ -192,4 +198,4 @@ def _saving(item: Finding) -> int:
 
 
 def _is_measurable(item: Finding, whole: Baseline) -> bool:
-    return _saving(item) >= MEASURABLE_RATIO * whole.step_ns.central
+    return _saving(item) >= MEASURABLE_RATIO * whole.typical_ns

@@ -24,7 +24,7 @@ class Quality(NamedTuple):
     """How well the simulation explains a trace.
 
     Attributes:
-        error_ratio: Relative error of the median step, simulated unchanged with the trace's median
+        error_ratio: Relative error of the step, simulated unchanged with the trace's median
             latencies; of the whole trace if there are no steps.
         unexplained_ratio: Share of the simulated time in which an operation started more than
             `UNEXPLAINED_NS` after all its known dependencies; of the device with the largest share.
@@ -43,7 +43,7 @@ def replay_quality(run: Run) -> Quality:
     again = timing(graph, graph.usual_weight_ns, graph.length_ns, graph.earliest_ns)
     measured = step_times(run, graph, recorded(graph))
     replayed = step_times(run, graph, again)
-    error = abs(replayed.median_ns / measured.median_ns - 1) if measured.median_ns else 0.0
+    error = abs(replayed.step_ns / measured.step_ns - 1) if measured.step_ns else 0.0
     return Quality(error, _unexplained(graph, run.trace), measured.n_steps)
 
 

@@ -216,8 +216,11 @@ def _replayed(run: Run, work: Operations, host: HostSide) -> tuple[I64, I64]:
         launched = launched[called[launched] >= host.start_ns.min()]
         launched = launched[called[launched] <= host.end_ns.max()]
     call[launched] = outermost_of(run.trace, host, work.call[launched])
-    runs_on = (called < window.start_ns) & (work.end_ns > window.start_ns)
-    unknown = (work.call < 0) & (called >= window.start_ns) & (called < window.end_ns)
+    part = window.of_time(called)
+    is_outside = called >= np.append(window.end_ns, np.iinfo(np.int64).min)[part]
+    upcoming = np.append(window.start_ns, np.iinfo(np.int64).max)[part + 1]
+    runs_on = is_outside & (work.end_ns > upcoming)
+    unknown = (work.call < 0) & ~is_outside
     chosen = np.flatnonzero((call >= 0) | runs_on | unknown)
     return chosen, call[chosen]
 

@@ -14,6 +14,7 @@ from warpline.derived import derived
 from warpline.derived.idle.causes import launch_latency_ns
 from warpline.derived.idle.kinds import CallKind
 from warpline.derived.kernels.categories import operation_categories
+from warpline.derived.steps.slow import slow_steps
 from warpline.derived.steps.times import begins_anew, step_of_operations, steps
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.ops.arrays import I64, INT64_MAX, BoolArray
@@ -22,6 +23,7 @@ from warpline.ops.tiling import by_group
 from warpline.replay.edges import NEVER
 from warpline.replay.graph import EventGraph, Timing, event_graph
 from warpline.replay.host import NONE
+from warpline.replay.waits import call_costs
 from warpline.replay.window import replay_window
 from warpline.trace import Run
 
@@ -34,15 +36,18 @@ class ReplayedSteps(NamedTuple):
     Attributes:
         step: Shape (k,), int64, places in `steps`; empty where there are none.
         length_ns: Shape (k,), int64, step times.
-        median_ns: The median of the loop with the longest steps. Without steps, the time from the
-            launch of the first operation to the end of the last one.
+        step_ns: The step of the loop with the longest ones: the median or, where slow steps take a
+            measurable part of the time, the mean. Without steps, the time from the launch of the
+            first operation to the end of the last one.
+        typical_ns: The same without slow steps.
         n_steps: Number of counted steps in that loop.
         loop: That loop, or NONE without steps.
     """
 
     step: I64
     length_ns: I64
-    median_ns: int
+    step_ns: int
+    typical_ns: int
     n_steps: int
     loop: int
 
@@ -71,15 +76,28 @@ def step_times(run: Run, graph: EventGraph, at: Timing) -> ReplayedSteps:
     none = np.zeros(0, np.int64)
     counted = _counted(run)
     if not len(counted):
-        return ReplayedSteps(none, none, _alone_ns(run, graph, at), 0, NONE)
+        alone_ns = _alone_ns(run, graph, at)
+        return ReplayedSteps(none, none, alone_ns, alone_ns, 0, NONE)
     done, chosen = done_ns(run, graph, at), replay_window(run).step
     length, loop = done[counted] - done[counted - 1], steps(run).loop[chosen[counted]]
-    slowest, n, longest = 0, 0, int(loop[0])
+    slow, before = slow_steps(run), _recorded_lengths(run)
+    slowest, typical, n, longest = 0, 0, 0, int(loop[0])
     for each in distinct_values(loop).tolist():
-        own = length[loop == each]
-        if (median := round(float(np.median(own)))) >= slowest:
-            slowest, n, longest = median, len(own), each
-    return ReplayedSteps(chosen[counted], length, slowest, n, longest)
+        own = loop == each
+        step_ns = slow.mean_of(each, chosen[counted[own]], length[own], before[own])
+        if round(step_ns) >= slowest:
+            slowest, n, longest = round(step_ns), int(own.sum()), each
+            typical = round(slow.typical_of(chosen[counted[own]], length[own]))
+    return ReplayedSteps(chosen[counted], length, slowest, typical, n, longest)
+
+
+@derived
+def _recorded_lengths(run: Run) -> I64:
+    """Return the recorded times of the steps that count."""
+    graph, counted = event_graph(run), _counted(run)
+    done = done_ns(run, graph, recorded(graph))
+    lengths: I64 = done[counted] - done[counted - 1]
+    return lengths
 
 
 def _alone_ns(run: Run, graph: EventGraph, at: Timing) -> int:
@@ -104,10 +122,11 @@ def _alone(run: Run) -> I64:
 
 
 def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
-    """Return how long the kernels of a step keep the busiest stream of a loop busy: the median.
+    """Return how long the kernels of a step keep the busiest stream of a loop busy.
 
-    A step cannot take less. Without steps, this is the time of the whole trace. Copies and
-    collectives do not count: they may run beside other work, and collectives may wait for others.
+    The median or the mean, as for step times. A step cannot take less. Without steps, this is the
+    time of the whole trace. Copies and collectives do not count: they may run beside other work,
+    and collectives may wait for others.
     """
     queue = graph.queued
     items = np.flatnonzero((queue.operation >= 0) & (at.item_start_ns != NEVER))
@@ -123,6 +142,7 @@ def step_busy_ns(run: Run, graph: EventGraph, at: Timing, loop: int) -> int:
         most = np.maximum(most, busy_ns)
     if loop != NONE:
         places = places[steps(run).loop[chosen[places]] == loop]
+        return round(slow_steps(run).mean_of(loop, chosen[places], most[places]))
     return round(float(np.median(most[places] if len(places) else most[:1])))
 
 
@@ -144,6 +164,7 @@ def _counted(run: Run) -> I64:
         return np.zeros(0, np.int64)
     # The first step may still include earlier work.
     second = counts[(counts >= 2) & (loop[counts - 2] == loop[counts])]
+    second = second[chosen[second - 2] == chosen[second] - 2]
     chosen_steps: I64 = second if len(second) else counts if len(counts) else follows
     return chosen_steps
 
@@ -225,7 +246,7 @@ def _launched_before(graph: EventGraph) -> BoolArray:
 
 @derived
 def _anchors(run: Run) -> _Anchors:
-    graph, run_steps = event_graph(run), steps(run)
+    graph, run_steps, costs = event_graph(run), steps(run), call_costs(run)
     chosen = replay_window(run).step
     of_step = np.full(len(run_steps) + 1, NONE)
     of_step[chosen] = np.arange(len(chosen))
@@ -243,5 +264,6 @@ def _anchors(run: Run) -> _Anchors:
         ends = run_steps.host_end_ns[chosen[mine]]
         place = np.searchsorted(graph.host.end_ns[own], ends, side="right") - 1
         mine, place, ends = mine[place >= 0], place[place >= 0], ends[place >= 0]
-        call[mine], rest[mine] = own[place], ends - graph.host.end_ns[own[place]]
+        call[mine] = own[place]
+        rest[mine] = ends - graph.host.end_ns[call[mine]] + costs.preempted_ns[call[mine]]
     return _Anchors(call, rest, of_item)

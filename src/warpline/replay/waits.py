@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES
+from warpline.derived.idle.host_blocking import OWN_COST_NS, SMALL_COPY_BYTES, core_waits
 from warpline.derived.idle.host_calls import numbers_of_texts
 from warpline.derived.idle.kinds import CallKind, call_kind
 from warpline.derived.texts import without_version
@@ -23,12 +23,12 @@ from warpline.derived.work.operations import operations
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I8, I64, BoolArray
 from warpline.ops.group import factorize
-from warpline.ops.tiling import by_group
+from warpline.ops.tiling import Grouped, by_group, cut
 from warpline.replay.edges import NEVER
 from warpline.replay.host import NONE, HostSide, host_side
 from warpline.replay.queued import EventRows, Queued, event_rows, queued, reached_ns, records_before
 from warpline.schema.labels import COPY_KINDS, MEMORY_KINDS
-from warpline.trace import Run
+from warpline.trace import Run, Trace
 from warpline.vocabulary import Vocabulary
 
 # A call may return this much before the recorded end of the awaited item: clocks differ.
@@ -75,11 +75,14 @@ class Costs(NamedTuple):
     """Durations of calls.
 
     Attributes:
+        preempted_ns: Shape (calls,), int64, time without a CPU core. It is part of none of the
+            others: without the call, the thread would have no core either.
         own_ns: Shape (calls,), int64, duration without waiting.
         wake_ns: Shape (calls,), int64, time from the end of the awaited item to the call's end.
         usual_wake_ns: Shape (calls,), int64, the median of `wake_ns` for its function.
     """
 
+    preempted_ns: I64
     own_ns: I64
     wake_ns: I64
     usual_wake_ns: I64
@@ -120,13 +123,15 @@ def host_waits(run: Run) -> Waits:
 def call_costs(run: Run) -> Costs:
     """Return each call's duration without waiting, and its time to wake up."""
     host, waits = host_side(run), host_waits(run)
-    length = host.end_ns - host.start_ns
+    no_core = preempted_between(run.trace, Grouped(host.start_ns, host.end_ns, host.thread))
+    end = host.end_ns - no_core
+    length = end - host.start_ns
     codes = factorize(host.name).codes
     target = np.full(len(host), NEVER)
     np.maximum.at(target, waits.call, reached_ns(run)[waits.item])
     may_wait = target != NEVER
     frees = host.kind == CallKind.ALLOCATOR
-    after = host.end_ns - np.where(may_wait, target, host.end_ns)
+    after = end - np.where(may_wait, target, end)
     own, usual_wake = length.copy(), np.zeros(len(host), np.int64)
     waited = np.zeros(len(host), np.bool_)
     calls = np.flatnonzero(may_wait)
@@ -141,7 +146,19 @@ def call_costs(run: Run) -> Costs:
         own[held] = np.minimum(least, length[held])
         usual_wake[mine] = int(np.median(after[held])) if len(held) else DEFAULT_WAKE_NS
     wake = np.where(waited, after, np.minimum(usual_wake, after))
-    return Costs(own, wake, np.where(waited, usual_wake, np.minimum(usual_wake, after)))
+    return Costs(no_core, own, wake, np.where(waited, usual_wake, np.minimum(usual_wake, after)))
+
+
+def preempted_between(trace: Trace, spans: Grouped) -> I64:
+    """Return how long threads were late in some times because they were preempted.
+
+    Shape (spans,), int64.
+    """
+    times, late = core_waits(trace), np.zeros(len(spans.group), np.int64)
+    if len(times.thread):
+        inside = cut(spans, Grouped(*times))
+        np.add.at(late, inside.span, inside.end_ns - inside.start_ns)
+    return late
 
 
 @derived

@@ -13,6 +13,7 @@ from warpline.schema.declaring import (
     ref,
     size,
     text,
+    time,
 )
 from warpline.schema.labels import (
     COMPILED_KERNEL_KINDS,
@@ -96,6 +97,33 @@ COLLECTIVE = TableSpec(
     (*HOST_ORDER, "range_id"),
 )
 
+NCCL_OP = TableSpec(
+    "nccl_op",
+    "One operation that NCCL put into a kernel, from its profiler plug-in interface.",
+    (
+        time("time_ns", "When NCCL had launched or captured the kernel, or a graph with it ran."),
+        time("call_ns", "When the program called NCCL, from NCCL 2.28 on.", nullable=True),
+        ref("process_id", "process", "Process."),
+        THREAD_ID,
+        text("name", "Operation, such as AllReduce or Send."),
+        number("count", "Elements, as NCCL counts them for the operation.", nullable=True),
+        size("bytes", "Size of these elements.", nullable=True),
+        text("dtype", "Element type, such as bfloat16.", nullable=True),
+        text("communicator", "Communicator id in hexadecimal.", nullable=True),
+        text("communicator_name", "Name that the program gave it.", nullable=True),
+        number("rank", "Rank in the communicator."),
+        number("rank_count", "Number of ranks in it, from NCCL 2.27 on.", nullable=True),
+        number("node_count", "Number of nodes in it, from NCCL 2.27 on.", nullable=True),
+        number("peer", "Root or peer rank.", nullable=True),
+        number("sequence", "Number among its operations of this name.", nullable=True),
+        text("algorithm", "Algorithm, such as RING, TREE or NVLS.", nullable=True),
+        text("protocol", "Protocol: LL, LL128 or SIMPLE.", nullable=True),
+        number("channels", "Channels, of which each is a block of the kernel.", nullable=True),
+        number("warps", "Warps per channel.", nullable=True),
+    ),
+    ("time_ns", "thread_id", "rank"),
+)
+
 MODULE = TableSpec(
     "module",
     "A module of a PyTorch model that was called, or is in one. Its calls are ranges with the same "
@@ -150,6 +178,7 @@ TABLES = (
     OP,
     PYTHON_FRAME,
     COLLECTIVE,
+    NCCL_OP,
     MODULE,
     COMPILED_KERNEL,
 )

@@ -29,7 +29,12 @@ FRAME = TableSpec(
     "One frame of stacks: a function, at one address if that was recorded.",
     (
         text("symbol", "Function name."),
-        text("module", "Library or file."),
+        text("module", "Library or program; the file of Python code."),
+        text(
+            "file",
+            "Source file of native code, where its line is known; null for Python code.",
+            nullable=True,
+        ),
         number("line", "Line in the file.", nullable=True),
         enum("kind", CODE_KINDS, "Kind of code."),
         flag("is_unresolved", "Whether the symbol could not be resolved."),

@@ -170,7 +170,7 @@ def _view(writer: BlockWriter, view: FlameView, notes: list[str]) -> dict[str, A
     nodes = {"block": block, "offset": offset, "count": len(tree), "columns": described}
     texts = {
         "name": labels.name,
-        "module": labels.module,
+        "module": labels.file,
         "line": labels.line,
         "kind": [int(kind) for kind in labels.kind],
         "function": labels.function,

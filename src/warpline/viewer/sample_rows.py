@@ -1,7 +1,8 @@
 """The rows of threads that were sampled: what each did, and the samples with their stacks.
 
-A sample lasts for the time that it represents, or until the next one of its thread. Its link
-``stack`` is the place of its stack in the tree of all stacks of samples, which the head has.
+A sample is drawn for the time that it represents, or until the next one of its thread. Its links
+are ``stack``, the place of its stack in the tree of all stacks of samples, which the head has, and
+``weight``, all of the time that it represents.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from warpline.viewer.container import BlockWriter
 from warpline.viewer.names import Names, category
 from warpline.viewer.rows import Events, Link, Row, narrow
 
-STACK = "stack"
+STACK, WEIGHT = "stack", "weight"
 
 
 class _Samples(NamedTuple):
@@ -117,10 +118,12 @@ def _rows(found: Profile, names: Names, table: _Samples, first: int) -> Iterator
         start = found.time_ns[ordered]
         end = start + found.weight_ns[ordered]
         end[:-1] = np.minimum(end[:-1], start[1:])
-        stack = Link(narrow(first + node[ordered]), np.ones(len(ordered), np.bool_))
-        events = Events(
-            start, end, of_label[found.stacks.frame[node[ordered]]], links={STACK: stack}
-        )
+        always = np.ones(len(ordered), np.bool_)
+        links = {
+            STACK: Link(narrow(first + node[ordered]), always),
+            WEIGHT: Link(found.weight_ns[ordered], always),
+        }
+        events = Events(start, end, of_label[found.stacks.frame[node[ordered]]], links=links)
         owner = f"thread{thread}"
         yield Row(
             f"{owner}/{table.key}", owner, table.label, "sample", thread=thread, events=events

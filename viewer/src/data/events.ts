@@ -25,8 +25,11 @@ export interface Events {
   /** The lowest and highest values of samples that stand for several, with their mean in `value`. */
   readonly least?: Float64Array | null;
   readonly most?: Float64Array | null;
-  readonly links: ReadonlyMap<string, Int32Array>;
+  readonly links: ReadonlyMap<string, Int32Array | Float64Array>;
 }
+
+/** The link of samples that is a time, ns, which may exceed 32 bits. */
+export const WEIGHT = "weight";
 
 export function endOf(events: Events, i: number): number {
   return events.start[i] + lengthOf(events, i);
@@ -76,7 +79,7 @@ class LazyEvents implements Events {
   private packed: EventData["packed"];
   private ownRow: Int32Array | null = null;
   private ownTable: Uint8Array | null = null;
-  private ownLinks: ReadonlyMap<string, Int32Array> | null = null;
+  private ownLinks: Events["links"] | null = null;
 
   constructor(data: EventData) {
     this.count = data.count;
@@ -100,18 +103,19 @@ class LazyEvents implements Events {
     return this.ownTable;
   }
 
-  get links(): ReadonlyMap<string, Int32Array> {
+  get links(): Events["links"] {
     if (!this.ownLinks) {
       const names = [...this.packed.keys()].filter((name) => !OWN_COLUMNS.has(name));
       const decoded = names.map((name) => {
-        return [name, this.unpacked(name, new Int32Array(this.count).fill(-1))] as const;
+        const room = name === WEIGHT ? new Float64Array(this.count) : new Int32Array(this.count);
+        return [name, this.unpacked(name, room.fill(-1))] as const;
       });
       this.ownLinks = new Map(decoded);
     }
     return this.ownLinks;
   }
 
-  private unpacked<T extends Int32Array | Uint8Array>(name: string, values: T): T {
+  private unpacked<T extends Int32Array | Float64Array | Uint8Array>(name: string, values: T): T {
     for (const { at, count, bytes, column } of this.packed.get(name) ?? []) {
       decodeInto(values, at, bytes, 0, count, column);
     }

@@ -333,7 +333,7 @@ function cutOut(events: Events, first: number, last: number): Events {
 type Selector = (
   events: Events,
   row: number,
-) => { readonly row: Int32Array; readonly keep: (event: number) => boolean } | null;
+) => { readonly row: Int32Array | Float64Array; readonly keep: (event: number) => boolean } | null;
 
 /** A hash index of events by one of their numbers, with about as many buckets as events. */
 class TableIndex {

@@ -1,7 +1,7 @@
 /** The flame graph of the samples of an area: the stacks of each thread. */
 
 import type { Span } from "../base/span";
-import { endOf, type Events } from "../data/events";
+import { type Events, WEIGHT } from "../data/events";
 import type { Stacks } from "../data/stacks";
 import type { Area } from "../engine/draw";
 import { MOST_EVENTS } from "./area-source";
@@ -49,7 +49,10 @@ interface Growing {
   readonly children: Map<number, Growing>;
 }
 
-/** Returns the stacks of samples as a tree: threads, below them frames, outermost first. Times are clipped to the area. */
+/**
+ * Returns the stacks of samples as a tree: threads, below them frames, outermost first. Samples that were taken in the
+ * area count with all the time that they represent, as in `warpline flame --filter-time`.
+ */
 export function flameOfSamples(
   threads: readonly { readonly label: string; readonly events: Events }[],
   stacks: Stacks,
@@ -81,11 +84,12 @@ export function flameOfSamples(
 /** Returns the time and the number of the samples of each stack in an area. */
 function sumsOf(events: Events, area: Span): ReadonlyMap<number, { ns: number; count: number }> {
   const sums = new Map<number, { ns: number; count: number }>();
-  const links = events.links.get(STACK);
+  const stackOf = events.links.get(STACK);
+  const weightOf = events.links.get(WEIGHT);
   for (let at = 0; at < events.count; at++) {
-    const ns = Math.min(endOf(events, at), area.end) - Math.max(events.start[at] as number, area.start);
-    const stack = links?.[at] ?? -1;
-    if (ns <= 0 || stack < 0) continue;
+    const start = events.start[at] as number;
+    const [stack, ns] = [stackOf?.[at] ?? -1, weightOf?.[at] ?? 0];
+    if (start < area.start || start >= area.end || stack < 0) continue;
     const sum = sums.get(stack);
     if (sum) [sum.ns, sum.count] = [sum.ns + ns, sum.count + 1];
     else sums.set(stack, { ns, count: 1 });

@@ -225,6 +225,7 @@ class Watcher {
 
   // This thread has no frames, but the look at them finds an interpreter, or tells why it cannot be read.
   static void look_for_python() noexcept {
+    meet_python();
     NativeStack none;
     if (LogLease log = recording_log()) write_python_chain(*log, none, PythonPlace::kAnywhere);
   }
@@ -350,7 +351,7 @@ class Watcher {
     thread.stack_end.store(is_whole && native.count < kMaxFrames ? end : 0, std::memory_order_relaxed);
     number_python(sample.python);
     // The instruction stands apart: what is above it has been there before, mostly.
-    const std::uint64_t chain = write_frames(log, native.frames + 1, native.count - 1);
+    const std::uint64_t chain = write_frames(log, native.frames + 1, native.count - 1, StackOf::kOther);
     if (chain == 0) write_modules(log);
     const std::uint64_t python = write_python_stack(log, native, sample.python);
     if (!write_thread(log, thread.tid())) return;

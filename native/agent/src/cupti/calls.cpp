@@ -14,6 +14,7 @@
 #include "session/thread_log.h"
 #include "stack/call_chain.h"
 #include "stack/python_chain.h"
+#include "stack/python_walk.h"
 #include "stack/walk.h"
 #include "steps/steps.h"
 #include "warpline_cuda.h"
@@ -283,6 +284,9 @@ bool tells_targets(const CudaConfig& config) noexcept {
 
 void choose_calls(const cupti::Functions& functions, const CudaConfig& config) noexcept {
   g_functions = functions;
+  for (const std::int64_t from_ns : config.python_chains_from_ns) {
+    if (from_ns != kNoChains) meet_python();
+  }
   for (std::uint32_t domain = 1; domain <= 2; ++domain) {
     for (std::uint32_t id = 1; id < kMaxCalls; ++id) {
       const char* name = nullptr;

@@ -20,6 +20,10 @@
 #include "session/collector.h"
 #include "session/process.h"
 #include "session/thread_log.h"
+#include "stack/call_chain.h"
+#include "stack/python_chain.h"
+#include "stack/python_walk.h"
+#include "stack/walk.h"
 #include "warpline_cuda.h"
 
 using warpline::agent::CallInProgress;
@@ -53,19 +57,12 @@ std::atomic<Hook*> g_hooks[kStubs];  // by the number of the stub
 std::atomic<std::uint32_t> g_hook_count{0};
 std::atomic<std::uint32_t> g_wanted{0};  // a bit per family
 std::atomic<bool> g_has_arguments{false};
+std::atomic<std::int64_t> g_chains_from_ns{kNoChains};
 std::atomic<pid_t> g_replacing{0};  // the process in which a thread replaces references
 
 constexpr std::size_t kPlaces = 2 * kStubs;
 std::atomic<std::uint64_t> g_keys[kPlaces];     // of what was replaced
 std::atomic<std::uint32_t> g_numbers[kPlaces];  // and its stub, from 1
-
-std::string as_text(const void* text) { return std::string(*static_cast<const std::string_view*>(text)); }
-
-const LibraryText* text_of(std::string_view text) noexcept {
-  std::uint64_t key = text.size();
-  for (const char symbol : text) key = mixed(key, static_cast<unsigned char>(symbol));
-  return library_text(key, as_text, &text);
-}
 
 // Returns the number of the stub that a key has, from 1: a new one if it has none. 0: there are no more.
 std::uint32_t stub_number(std::uint64_t key) noexcept {
@@ -190,21 +187,38 @@ const LibraryText* arguments_of(Hook& hook, const CallArguments& arguments) noex
   return library_text(key, as_gemm, &values);
 }
 
+void add_chains(ThreadLog& log, raw::LibraryCall& call) noexcept {
+  NativeStack stack;
+  call.chain = write_chain(log, stack);
+  if (call.chain != 0) call.flags |= raw::LibraryCall::kHasChain;
+  call.python_chain = write_python_chain(log, stack, PythonPlace::kInCall);
+  if (call.python_chain != 0) call.flags |= raw::LibraryCall::kHasPythonChain;
+}
+
 // Writes a call into the log of this thread, if recording is still on.
 void write(const LibraryText& library, const LibraryText& name, const LibraryText* arguments,
-           raw::LibraryCall call) noexcept {
+           raw::LibraryCall call, std::int64_t chains_from_ns) noexcept {
   LogLease log = recording_log();
   if (!log || !define_text(*log, library) || !define_text(*log, name)) return;
   if (arguments != nullptr && !define_text(*log, *arguments)) return;
   call.library = library.number;
   call.name = name.number;
   call.arguments = arguments == nullptr ? 0 : arguments->number;
+  const auto duration_ns = static_cast<std::int64_t>(call.end_ns - call.start_ns);
+  if (chains_from_ns != kNoChains && duration_ns >= chains_from_ns) add_chains(*log, call);
   log->put(call);
+}
+
+void choose_chains(const Session& session) noexcept {
+  const std::int64_t from_ns = session.config.library_calls.chains_from_ns;
+  g_chains_from_ns.store(from_ns);
+  if (from_ns != kNoChains) meet_python();
 }
 
 void begin_library_calls() noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr) return;
+  choose_chains(*session);
   const auto& names = session->config.collect;
   const std::uint32_t wanted = families_of(names) & ~(1u << kOpenMp);
   const bool has_arguments = std::find(names.begin(), names.end(), "cublas-verbose") != names.end();
@@ -241,7 +255,8 @@ void write_library_call(std::uint32_t family, std::string_view name, std::int64_
   if (library == nullptr || function == nullptr) return;
   write(*library, *function, nullptr,
         {.start_ns = static_cast<std::uint64_t>(start_ns),
-         .end_ns = static_cast<std::uint64_t>(end_ns)});
+         .end_ns = static_cast<std::uint64_t>(end_ns)},
+        kNoChains);
 }
 
 }  // namespace warpline::agent
@@ -273,7 +288,8 @@ void warpline_call_ends(const CallInProgress* call, std::uint64_t result) noexce
           {.flags = warpline::raw::LibraryCall::kHasStatus,
            .start_ns = static_cast<std::uint64_t>(call->start_ns),
            .end_ns = static_cast<std::uint64_t>(now_ns()),
-           .status = static_cast<std::uint32_t>(result)});
+           .status = static_cast<std::uint32_t>(result)},
+          g_chains_from_ns.load(std::memory_order_relaxed));
   }
   if (!hook.is_lazy.load(std::memory_order_relaxed)) [[likely]] return;
   // The loader has put the function where the stub was.

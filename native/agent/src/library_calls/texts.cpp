@@ -24,6 +24,8 @@ struct Written {
 };
 thread_local constinit Written t_written{};
 
+std::string as_text(const void* text) { return std::string(*static_cast<const std::string_view*>(text)); }
+
 }  // namespace
 
 const LibraryText* library_text(std::uint64_t key, std::string (*make)(const void*),
@@ -46,6 +48,12 @@ const LibraryText* library_text(std::uint64_t key, std::string (*make)(const voi
     if (found->key == key) return found;
   }
   return nullptr;
+}
+
+const LibraryText* text_of(std::string_view text) noexcept {
+  std::uint64_t key = text.size();
+  for (const char symbol : text) key = mixed(key, static_cast<unsigned char>(symbol));
+  return library_text(key, as_text, &text);
 }
 
 bool define_text(ThreadLog& log, const LibraryText& text) noexcept {

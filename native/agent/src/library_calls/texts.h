@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace warpline::agent {
 
@@ -18,6 +19,9 @@ struct LibraryText {
 // No lock. Texts live as long as the process.
 const LibraryText* library_text(std::uint64_t key, std::string (*make)(const void*),
                                 const void* made_of) noexcept;
+
+// Returns a text that has itself as the key.
+const LibraryText* text_of(std::string_view text) noexcept;
 
 // Writes a text unless this thread's log has it. With a lease of that log held. False: no space.
 bool define_text(ThreadLog& log, const LibraryText& text) noexcept;

@@ -15,6 +15,7 @@
 #include "session/thread_log.h"
 #include "stack/call_chain.h"
 #include "stack/python_chain.h"
+#include "stack/python_walk.h"
 #include "stack/walk.h"
 #include "warpline_agent.h"
 
@@ -170,6 +171,7 @@ extern "C" __attribute__((visibility("default"))) wl_os_call_function wl_agent_o
   g_chains_from_ns = session->config.os_calls.chains_from_ns;
   leave_out_calls_of(reinterpret_cast<const void*>(&record_call));
   find_allocator();
+  if (g_chains_from_ns != kNoChains) meet_python();
   *threshold_ns = session->config.os_calls.threshold_ns;
   return record_call;
 }

@@ -251,6 +251,8 @@ void set(Config& config, std::string_view key, const std::string& value) {
     config.os_calls.threshold_ns = duration_ns(value, config.os_calls.threshold_ns);
   } else if (key == "os_chains") {
     config.os_calls.chains_from_ns = duration_ns(value, kNoChains);
+  } else if (key == "library_chains") {
+    config.library_calls.chains_from_ns = duration_ns(value, kNoChains);
   } else if (key.starts_with("sample_")) {
     set_sample(config.sample, key, value);
   } else if (key == "pc_sampling") {

@@ -142,6 +142,11 @@ struct OsCallConfig {
   std::int64_t chains_from_ns = kNoChains;   // os_chains: calls that get backtraces
 };
 
+// Calls of libraries: keys library_....
+struct LibraryCallConfig {
+  std::int64_t chains_from_ns = kNoChains;  // library_chains: calls that get backtraces
+};
+
 struct Config {
   bool nvtx = true;
   std::vector<std::string> collect;          // names of collectors
@@ -158,6 +163,7 @@ struct Config {
   PcSamplingConfig pc_sampling;
   CpuSamplesConfig cpu_samples;
   OsCallConfig os_calls;
+  LibraryCallConfig library_calls;
 
   bool collects(std::string_view collector) const;
   bool is_domain_enabled(std::string_view name) const;

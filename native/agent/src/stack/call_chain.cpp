@@ -11,6 +11,7 @@
 
 #include "session/process.h"
 #include "session/thread_log.h"
+#include "stack/loaded_modules.h"
 #include "stack/walk.h"
 #include "stack/written_chains.h"
 #include "warpline_cuda.h"
@@ -25,50 +26,29 @@ thread_local constinit WrittenChains t_written{0, nullptr, {}};
 constexpr std::size_t kMaxModules = 4096;
 constexpr std::size_t kMaxPathBytes = 4096;
 
-// The modules that this process has written to its logs.
-struct WrittenModules {
-  std::uint64_t generation;
-  std::uint64_t loads;  // of the loader, when they were written
-  std::size_t count;
-  std::uint64_t biases[kMaxModules];
-};
-WrittenModules g_modules;
+// The modules that this process has written to its logs: biases, mixed with the generation that has. The thread
+// that enters one writes it.
+std::atomic<std::uint64_t> g_written_modules[2 * kMaxModules];
 std::atomic<std::uint64_t> g_seen_loads{0};
 std::atomic<std::uint64_t> g_seen_generation{0};
-std::atomic<std::uint64_t> g_writing_generation{0};  // while a thread writes modules
 
-// One thread at a time writes modules; the others need not wait for it. A fork in the midst of it
-// leaves its child the number of the parent's generation, which keeps nobody out.
-class ModuleTurn {
- public:
-  explicit ModuleTurn(std::uint64_t generation) noexcept {
-    std::uint64_t now = g_writing_generation.load(std::memory_order_relaxed);
-    is_taken_ = now != generation && g_writing_generation.compare_exchange_strong(
-                                         now, generation, std::memory_order_acquire);
+// Returns the place of a module that no log has yet, now entered; null if it is written, or if there are too many.
+std::atomic<std::uint64_t>* enter_module(std::uint64_t bias) noexcept {
+  const std::uint64_t generation = g_process->generation.load(std::memory_order_relaxed);
+  const std::uint64_t mark = ((bias ^ generation) * 0x9e3779b97f4a7c15u) | 1;
+  for (std::size_t step = 0; step < kMaxModules; ++step) {
+    auto& place = g_written_modules[(mark + step) % (2 * kMaxModules)];
+    std::uint64_t found = place.load(std::memory_order_acquire);
+    if (found == 0 && place.compare_exchange_strong(found, mark, std::memory_order_acq_rel)) {
+      return &place;
+    }
+    if (found == mark) return nullptr;
   }
-  ~ModuleTurn() {
-    if (is_taken_) g_writing_generation.store(0, std::memory_order_release);
-  }
-  ModuleTurn(const ModuleTurn&) = delete;
-  ModuleTurn& operator=(const ModuleTurn&) = delete;
+  return nullptr;
+}
 
-  explicit operator bool() const noexcept { return is_taken_; }
-
- private:
-  bool is_taken_;
-};
-
-struct Writing {
-  ThreadLog& log;
-  std::uint64_t loads;
-  std::uint64_t unloads;
-  bool has_room;
-};
-
-void read_build_id(const dl_phdr_info& module, const ElfW(Phdr)& segment,
-                   raw::ModuleText& text) noexcept {
-  const std::uint64_t begin = module.dlpi_addr + segment.p_vaddr;
-  const std::uint64_t end = begin + segment.p_memsz;
+void read_build_id(std::uint64_t begin, std::uint64_t bytes, raw::ModuleText& text) noexcept {
+  const std::uint64_t end = begin + bytes;
   std::uint64_t at = begin;
   while (end - at >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) note;
@@ -79,20 +59,20 @@ void read_build_id(const dl_phdr_info& module, const ElfW(Phdr)& segment,
     if (next > end || next <= at) return;
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
         std::memcmp(reinterpret_cast<const void*>(name), "GNU", 4) == 0) {
-      const std::size_t bytes = std::min<std::size_t>(note.n_descsz, sizeof text.build_id);
-      std::memcpy(text.build_id, reinterpret_cast<const void*>(data), bytes);
+      const std::size_t id_bytes = std::min<std::size_t>(note.n_descsz, sizeof text.build_id);
+      std::memcpy(text.build_id, reinterpret_cast<const void*>(data), id_bytes);
       return;
     }
     at = next;
   }
 }
 
-void read_segments(const dl_phdr_info& module, raw::ModuleText& text) noexcept {
+void read_segments(const stack::ElfImage& image, raw::ModuleText& text) noexcept {
   text.first_address = ~std::uint64_t{0};
-  for (int i = 0; i < module.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = module.dlpi_phdr[i];
-    const std::uint64_t begin = module.dlpi_addr + segment.p_vaddr;
-    if (segment.p_type == PT_NOTE) read_build_id(module, segment, text);
+  for (std::size_t i = 0; i < image.segment_count; ++i) {
+    const ElfW(Phdr)& segment = image.segments[i];
+    const std::uint64_t begin = image.bias + segment.p_vaddr;
+    if (segment.p_type == PT_NOTE) read_build_id(begin, segment.p_memsz, text);
     if (segment.p_type != PT_LOAD) continue;
     text.first_address = std::min(text.first_address, begin);
     text.end_address = std::max(text.end_address, begin + segment.p_memsz);
@@ -100,37 +80,55 @@ void read_segments(const dl_phdr_info& module, raw::ModuleText& text) noexcept {
 }
 
 // The program itself has no name in the loader's list.
-std::size_t read_path(const dl_phdr_info& module, char* path) noexcept {
-  if (module.dlpi_name != nullptr && module.dlpi_name[0] != '\0') {
-    const std::size_t bytes = ::strnlen(module.dlpi_name, kMaxPathBytes);
-    std::memcpy(path, module.dlpi_name, bytes);
+std::size_t read_path(const char* name, char* path) noexcept {
+  if (name != nullptr && name[0] != '\0') {
+    const std::size_t bytes = ::strnlen(name, kMaxPathBytes);
+    std::memcpy(path, name, bytes);
     return bytes;
   }
   const ssize_t bytes = readlink("/proc/self/exe", path, kMaxPathBytes);
   return bytes < 0 ? 0 : static_cast<std::size_t>(bytes);
 }
 
-bool write_module(ThreadLog& log, const dl_phdr_info& module) noexcept {
+// Writes a module unless a log has it. False: there is no space.
+[[gnu::noinline]] bool write_module(ThreadLog& log, const stack::ElfImage& image,
+                                    const char* name) noexcept {
+  auto* place = enter_module(image.bias);
+  if (place == nullptr) return true;
   char bytes[sizeof(raw::ModuleText) + kMaxPathBytes];
   raw::ModuleText text{};
-  read_segments(module, text);
+  read_segments(image, text);
   std::memcpy(bytes, &text, sizeof text);
-  const std::size_t path = read_path(module, bytes + sizeof text);
-  return log.define(raw::Kind::kModule, 0, module.dlpi_addr,
-                    {bytes, sizeof text + path});
+  const std::size_t path = read_path(name, bytes + sizeof text);
+  if (log.define(raw::Kind::kModule, 0, image.bias, {bytes, sizeof text + path})) return true;
+  place->store(0, std::memory_order_release);
+  return false;
 }
 
-int write_new_module(dl_phdr_info* module, std::size_t, void* data) noexcept {
+// Writes the modules of return addresses.
+bool write_modules_of(ThreadLog& log, const std::uint64_t* frames, std::size_t count) noexcept {
+  LoadedModule module;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t call = frames[i] - 1;
+    if (i != 0 && module.begin <= call && call < module.end) continue;
+    if (!find_module(call, module)) continue;
+    if (!write_module(log, module.image, module.path)) return false;
+  }
+  return true;
+}
+
+struct Writing {
+  ThreadLog& log;
+  std::uint64_t loads;
+  bool has_room;
+};
+
+int write_each(dl_phdr_info* module, std::size_t, void* data) noexcept {
   Writing& writing = *static_cast<Writing*>(data);
   writing.loads = module->dlpi_adds;
-  const std::uint64_t* begin = g_modules.biases;
-  const std::uint64_t* end = begin + g_modules.count;
-  const bool is_known = std::find(begin, end, std::uint64_t{module->dlpi_addr}) != end;
-  if (is_known || g_modules.count == kMaxModules) return 0;
-  writing.has_room = write_module(writing.log, *module);
-  if (!writing.has_room) return 1;
-  g_modules.biases[g_modules.count++] = module->dlpi_addr;
-  return 0;
+  const stack::ElfImage image{module->dlpi_phdr, module->dlpi_phnum, module->dlpi_addr, false};
+  writing.has_room = write_module(writing.log, image, module->dlpi_name);
+  return writing.has_room ? 0 : 1;
 }
 
 int read_loads(dl_phdr_info* module, std::size_t, void* data) noexcept {
@@ -148,12 +146,8 @@ void write_modules(ThreadLog& log) noexcept {
       g_seen_generation.load(std::memory_order_acquire) == generation) {
     return;
   }
-  const ModuleTurn turn(generation);
-  if (!turn) return;
-  if (g_modules.generation != generation) g_modules.count = 0;
-  g_modules.generation = generation;
-  Writing writing{log, 0, 0, true};
-  dl_iterate_phdr(write_new_module, &writing);
+  Writing writing{log, 0, true};
+  dl_iterate_phdr(write_each, &writing);
   if (!writing.has_room) return;
   g_seen_loads.store(writing.loads, std::memory_order_release);
   g_seen_generation.store(generation, std::memory_order_release);
@@ -161,15 +155,20 @@ void write_modules(ThreadLog& log) noexcept {
 
 std::uint64_t write_chain(ThreadLog& log, NativeStack& stack) noexcept {
   walk_stack(stack);
-  return write_frames(log, stack.frames, stack.count);
+  return write_frames(log, stack.frames, stack.count, StackOf::kCaller);
 }
 
-std::uint64_t write_frames(ThreadLog& log, const std::uint64_t* frames, std::size_t count) noexcept {
+std::uint64_t write_frames(ThreadLog& log, const std::uint64_t* frames, std::size_t count,
+                           StackOf whose) noexcept {
   if (count == 0) return 0;
   const std::uint64_t number = chain_number(frames, count);
   std::uint64_t& known = t_written.place_of(number, log);
   if (known == number) [[likely]] return number;
-  write_modules(log);
+  if (whose == StackOf::kCaller && finds_modules()) {
+    if (!write_modules_of(log, frames, count)) return 0;
+  } else {
+    write_modules(log);
+  }
   if (!write_words(log, raw::Kind::kChain, number, frames, count)) return 0;
   known = number;
   return number;

@@ -14,7 +14,8 @@ struct Python {
 };
 
 // Looks for an interpreter in this process. Returns whether there is one. `problem` is then null, or
-// says why its stacks cannot be read.
-bool find_python(Python& python, const char*& problem) noexcept;
+// says why its stacks cannot be read. A thread that may not wait for the loader's lock finds an interpreter that
+// has called it.
+bool find_python(Python& python, const char*& problem, bool may_lock) noexcept;
 
 }  // namespace warpline::agent

@@ -36,7 +36,7 @@ void refuse(const char* problem) noexcept {
 
 // An interpreter may be loaded later than the first call. A fork while a thread looks for it leaves its
 // child the number of the parent's generation, which keeps nobody out.
-void look_for_python() noexcept {
+void look_for_python(bool may_lock) noexcept {
   constexpr std::int64_t kPause = 1'000'000'000;
   const std::int64_t now = now_ns();
   if (now < g_look_again_ns.load(std::memory_order_relaxed)) return;
@@ -46,14 +46,15 @@ void look_for_python() noexcept {
                                                      looking, generation, std::memory_order_acquire);
   if (!is_taken) return;
   const char* problem = nullptr;
-  if (g_trust.load(std::memory_order_relaxed) == Trust::kNone && find_python(g_python, problem)) {
+  if (g_trust.load(std::memory_order_relaxed) == Trust::kNone && find_python(g_python, problem, may_lock)) {
     if (problem != nullptr) {
       refuse(problem);
     } else {
       g_trust.store(Trust::kUnproven, std::memory_order_release);
     }
   }
-  g_look_again_ns.store(now + kPause, std::memory_order_relaxed);
+  // A session begins before the program loads an interpreter: that look keeps no other one off.
+  if (!may_lock) g_look_again_ns.store(now + kPause, std::memory_order_relaxed);
   g_looking_generation.store(0, std::memory_order_release);
 }
 
@@ -151,7 +152,7 @@ bool number_known(std::uint64_t address, const char* code, bool is_proven,
 void walk(PythonStack& stack, PythonPlace place) noexcept {
   Trust trust = g_trust.load(std::memory_order_acquire);
   if (trust == Trust::kNone) [[unlikely]] {
-    look_for_python();
+    look_for_python(false);
     trust = g_trust.load(std::memory_order_acquire);
   }
   if (trust == Trust::kNone || trust == Trust::kRefused) return;
@@ -177,6 +178,10 @@ void walk_python(PythonStack& stack, PythonPlace place) noexcept {
   stack.count = 0;
   walk(stack, place);
   errno = error;
+}
+
+void meet_python() noexcept {
+  if (g_trust.load(std::memory_order_acquire) == Trust::kNone) look_for_python(true);
 }
 
 void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_main_thread) noexcept {

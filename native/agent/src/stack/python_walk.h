@@ -25,9 +25,13 @@ enum class PythonPlace : std::uint8_t { kInCall, kAnywhere };
 // without Python.
 void walk_python(PythonStack& stack, PythonPlace place) noexcept;
 
+// Looks for an interpreter that is loaded already. Takes the loader's lock: while a session begins, or from a
+// thread of the agent.
+void meet_python() noexcept;
+
 // The same in a signal's handler, at any place of the program, in two parts. What the first finds lacks the
 // numbers of code; it needs `memory` as room. The second, in another thread and soon after, fills them in: 0, a
-// number without a name, for code that was freed meanwhile. An interpreter is looked for by walk_python only.
+// number without a name, for code that was freed meanwhile. An interpreter is looked for by the others only.
 class CopiedMemory;
 void walk_python_in_handler(PythonStack& stack, CopiedMemory& memory, bool is_main_thread) noexcept;
 void number_python(PythonStack& stack) noexcept;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "stack/climb.h"
 #include "stack/loaded_rules.h"
@@ -56,65 +57,112 @@ bool read_word(const CopiedStack& copied, std::uint64_t low, std::uint64_t at,
 
 #if defined(__x86_64__)
 
-// Rules by return address. Threads read and write it at will: an entry's first word is its address
-// mixed with its rule, so that halves of two entries match none.
-struct KnownRule {
-  std::atomic<std::uint64_t> mixed;
-  std::atomic<std::uint64_t> rule;
+// Rules by address. Threads read and write it at will: an entry's first word is its address mixed with its
+// rule, so that halves of two entries match none.
+template <std::size_t kBits>
+class KnownRules {
+ public:
+  // Returns whether the rule of a key is known.
+  bool find(std::uint64_t key, FrameRule& rule) const noexcept {
+    const Entry& entry = entries_[slot_of(key)];
+    const std::uint64_t packed = entry.rule.load(std::memory_order_relaxed);
+    rule = FrameRule::unpacked(packed);
+    return (entry.mixed.load(std::memory_order_relaxed) ^ packed) == key;
+  }
+  void keep(std::uint64_t key, const FrameRule& rule) noexcept {
+    Entry& entry = entries_[slot_of(key)];
+    const std::uint64_t packed = rule.packed();
+    entry.rule.store(packed, std::memory_order_relaxed);
+    entry.mixed.store(key ^ packed, std::memory_order_relaxed);
+  }
+  void forget() noexcept {
+    for (Entry& entry : entries_) entry.mixed.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  struct Entry {
+    std::atomic<std::uint64_t> mixed;
+    std::atomic<std::uint64_t> rule;
+  };
+  static std::size_t slot_of(std::uint64_t key) noexcept {
+    return key * 0x9e3779b97f4a7c15u >> (64 - kBits);
+  }
+
+  Entry entries_[std::size_t{1} << kBits];
 };
-constexpr std::size_t kKnownRules = 1u << 14;
-KnownRule g_known_rules[kKnownRules];
-std::atomic<std::uint64_t> g_unloaded{0};
+
+constinit KnownRules<14> g_known_rules;
+constinit KnownRules<12> g_known_code;  // of what no table tells
 
 // What a rule is known by: that of a call and that of the instruction behind it may differ.
 std::uint64_t key_of(std::uint64_t address, bool is_return) noexcept {
   return is_return ? address : address | std::uint64_t{1} << 63;
 }
 
-KnownRule& rule_slot_of(std::uint64_t key) noexcept {
-  return g_known_rules[key * 0x9e3779b97f4a7c15u >> 50];
+// Modules that were unloaded since leave their places to others.
+void forget_unloaded(std::uint64_t place, StackOf whose) noexcept {
+  if (!modules_were_unloaded(place, whose)) return;
+  g_known_rules.forget();
+  g_known_code.forget();
 }
-static_assert(kKnownRules == 1u << (64 - 50));
 
-[[gnu::noinline]] FrameRule learn_rule(std::uint64_t address, bool is_return) noexcept {
-  const std::uint64_t unloaded = modules_unloaded();
-  if (g_unloaded.exchange(unloaded, std::memory_order_relaxed) != unloaded) {
-    for (KnownRule& known : g_known_rules) known.mixed.store(0, std::memory_order_relaxed);
-  }
+[[gnu::noinline]] FrameRule learn_rule(std::uint64_t address, bool is_return,
+                                       StackOf whose) noexcept {
   // A call may be the last instruction of its function: what counts is the call, not what follows.
-  const FrameRule rule = frame_rule_at(address - (is_return ? 1 : 0));
-  const std::uint64_t packed = rule.packed();
-  const std::uint64_t key = key_of(address, is_return);
-  KnownRule& known = rule_slot_of(key);
-  known.rule.store(packed, std::memory_order_relaxed);
-  known.mixed.store(key ^ packed, std::memory_order_relaxed);
+  const std::uint64_t place = address - (is_return ? 1 : 0);
+  forget_unloaded(place, whose);
+  const FrameRule rule = frame_rule_at(place, whose);
+  g_known_rules.keep(key_of(address, is_return), rule);
   return rule;
 }
 
-FrameRule rule_at(std::uint64_t address, bool is_return) noexcept {
-  const std::uint64_t key = key_of(address, is_return);
-  const KnownRule& known = rule_slot_of(key);
-  const std::uint64_t packed = known.rule.load(std::memory_order_relaxed);
-  if ((known.mixed.load(std::memory_order_relaxed) ^ packed) == key) [[likely]] {
-    return FrameRule::unpacked(packed);
-  }
-  return learn_rule(address, is_return);
+FrameRule rule_at(std::uint64_t address, bool is_return, StackOf whose) noexcept {
+  FrameRule rule;
+  if (g_known_rules.find(key_of(address, is_return), rule)) [[likely]] return rule;
+  return learn_rule(address, is_return, whose);
+}
+
+FrameRule known_code_rule_at(std::uint64_t address) noexcept {
+  FrameRule rule;
+  if (g_known_code.find(address, rule)) return rule;
+  forget_unloaded(address, StackOf::kOther);
+  rule = code_rule_at(address);
+  g_known_code.keep(address, rule);
+  return rule;
+}
+
+// Follows the code to its return. The walk of a thread's own stack does not: it may have little room.
+template <class Read>
+bool climb_by_code(const ThreadStack&, Registers&, Read&&) noexcept {
+  return false;
+}
+
+template <class Read>
+bool climb_by_code(const CopiedStack&, Registers& now, Read&& read) noexcept {
+  const FrameRule rule = known_code_rule_at(now.instruction);
+  Registers caller = now;
+  if (rule.base == FrameRule::Base::kUnknown || climb(rule, caller, read) != Climbed::kCaller) return false;
+  if (!may_return_to(caller.instruction)) return false;
+  now = caller;
+  return true;
 }
 
 // `from` is how the frame was come to: a caller is at the instruction behind its call.
 template <class Stack>
 Climbed go_up(const Stack& stack, Registers& now, Climbed from) noexcept {
+  constexpr StackOf whose = std::is_same_v<Stack, ThreadStack> ? StackOf::kCaller : StackOf::kOther;
   const std::uint64_t low = now.stack_pointer;
   const auto read = [&](std::uint64_t at, std::uint64_t& word) {
     return read_word(stack, low, at, word);
   };
-  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller);
+  const FrameRule rule = rule_at(now.instruction, from == Climbed::kCaller, whose);
   if (rule.base != FrameRule::Base::kUnknown) return climb(rule, now, read);
+  if (climb_by_code(stack, now, read)) return Climbed::kCaller;
   // Code that no table tells of may keep a frame pointer, which counts if it leads to code that is told of.
   Registers caller = now;
   const Climbed climbed = climb_by_frame_pointer(caller, read);
   if (climbed != Climbed::kCaller) return Climbed::kLost;
-  if (rule_at(caller.instruction, true).base == FrameRule::Base::kUnknown) return Climbed::kLost;
+  if (rule_at(caller.instruction, true, whose).base == FrameRule::Base::kUnknown) return Climbed::kLost;
   now = caller;
   return climbed;
 }

@@ -117,7 +117,7 @@ class Interned {
 };
 
 // Names all places: each file is read once.
-void name_places(std::map<Place, std::string> &names) {
+void name_places(std::map<Place, CodeName> &names, Decompress decompress) {
   for (auto begin = names.begin(); begin != names.end();) {
     const auto &[path, build, first] = begin->first;
     auto end = begin;
@@ -126,9 +126,9 @@ void name_places(std::map<Place, std::string> &names) {
            std::get<1>(end->first) == build) {
       addresses.push_back(std::get<2>(end++->first));
     }
-    const std::vector<std::string> found = function_names(path, build, addresses);
+    std::vector<CodeName> found = code_names(path, build, addresses, decompress);
     std::size_t number = 0;
-    for (auto place = begin; place != end; ++place) place->second = found[number++];
+    for (auto place = begin; place != end; ++place) place->second = std::move(found[number++]);
     begin = end;
   }
 }
@@ -136,13 +136,14 @@ void name_places(std::map<Place, std::string> &names) {
 // What instructions are called: all of them are named at once.
 class CodeNames {
  public:
-  explicit CodeNames(const CallChains &chains) : modules_(chains) {}
+  explicit CodeNames(const CallChains &chains)
+      : modules_(chains), decompress_(chains.decompress) {}
 
   void add(int32_t process, uint64_t instruction) {
     const CodeModule *module = modules_.at(process, instruction);
     if (module != nullptr) names_.try_emplace(place_in(*module, instruction));
   }
-  void name() { name_places(names_); }
+  void name() { name_places(names_, decompress_); }
 
   bool is_profiler(int32_t process, uint64_t instruction) {
     return warpline::is_profiler(modules_.at(process, instruction));
@@ -152,15 +153,15 @@ class CodeNames {
   bool is_interpreter(int32_t process, uint64_t instruction) {
     const CodeModule *module = modules_.at(process, instruction);
     if (module == nullptr) return false;
-    const std::string_view name = names_[place_in(*module, instruction)];
+    const std::string_view name = names_[place_in(*module, instruction)].function;
     return name.starts_with("_PyEval_EvalFrameDefault") || name.starts_with("_TAIL_CALL_");
   }
 
   // The frame of an instruction that was added, shown as `address` where it has no name.
   CodeFrame frame(int32_t process, uint64_t instruction, uint64_t address, RawTexts &texts) {
     const CodeModule *module = modules_.at(process, instruction);
-    const std::string &name =
-        module == nullptr ? std::string() : names_[place_in(*module, instruction)];
+    const CodeName code = module == nullptr ? CodeName{} : names_[place_in(*module, instruction)];
+    const std::string &name = code.function;
     if (address == raw::kBrokenBacktrace) {
       const int32_t shown = texts.intern("[broken backtrace]");
       return {.symbol = shown, .module = texts.intern("[unknown]"), .is_unresolved = true};
@@ -174,12 +175,15 @@ class CodeNames {
     return {.symbol = texts.intern(shown),
             .module = texts.intern(path),
             .is_unresolved = name.empty(),
-            .address = address};
+            .address = address,
+            .line = code.line,
+            .file = code.line == 0 ? -1 : texts.intern(code.file)};
   }
 
  private:
   Modules modules_;
-  std::map<Place, std::string> names_;
+  Decompress decompress_;
+  std::map<Place, CodeName> names_;
 };
 
 CodeFrame python_frame(const CallChains &chains, int32_t process, const uint64_t *words,

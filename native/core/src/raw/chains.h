@@ -59,6 +59,7 @@ struct CodeFrame {
   uint64_t address = 0;  // native code
   int64_t line = 0;      // 0: not known
   CodeKind kind = CodeKind::kNative;
+  int32_t file = -1;     // text: the source of native code; -1: not known
 
   auto operator<=>(const CodeFrame &) const = default;
 };
@@ -75,6 +76,7 @@ struct CallChains {
   template <class Item>
   using ByNumber = std::map<std::pair<int32_t, uint64_t>, Item>;
 
+  Decompress decompress = nullptr;
   std::vector<CallChain> chains;
   std::vector<uint64_t> addresses;
   std::vector<uint64_t> python_words;

@@ -55,8 +55,10 @@ inline Real real(const SealedTables &, double value) {
 inline Number time(const SealedTables &in, int64_t time_ns) {
   return {{time_ns - in.origin_ns, true}};
 }
+// 0 is none, and what no clock shows, too.
 inline Number time_or_null(const SealedTables &in, int64_t time_ns) {
-  return {{time_ns - in.origin_ns, time_ns != 0}};
+  if (time_ns <= 0 || time_ns > kFarNs) return {{0, false}};
+  return {{time_ns - in.origin_ns, true}};
 }
 inline Label text(const SealedTables &, int32_t number) { return {{number, number >= 0}}; }
 inline Label label(const SealedTables &, uint32_t value) { return {{value, true}}; }

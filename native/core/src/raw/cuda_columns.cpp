@@ -32,6 +32,7 @@ const Column kCudaColumns[] = {
 
     WL_COLUMN("frame/symbol_id", int32_t, known(frame(t, row).symbol)),
     WL_COLUMN("frame/module_id", int32_t, known(frame(t, row).module)),
+    WL_COLUMN("frame/file_id", int32_t, row_or_null(frame(t, row).file)),
     WL_COLUMN("frame/line", int64_t, (Maybe{frame(t, row).line, frame(t, row).line != 0})),
     WL_COLUMN("frame/kind", int32_t, known(static_cast<int64_t>(frame(t, row).kind))),
     WL_COLUMN("frame/is_unresolved", uint8_t, known(frame(t, row).is_unresolved)),

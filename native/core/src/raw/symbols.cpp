@@ -1,152 +1,20 @@
-// ELF files are read with pread, a stretch at a time and none beyond reason: they may be gigabytes
-// large, damaged, made to mislead, or changing while they are read.
 #include "raw/symbols.h"
-
-#include <elf.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#ifdef __linux__
-#include <sys/auxv.h>
-#endif
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
+
+#include "elf/debug_file.h"
+#include "elf/line_table.h"
 
 namespace warpline {
 
 namespace {
 
-constexpr std::size_t kMaxSections = 65536;
 constexpr std::size_t kMaxListed = std::size_t{1} << 22;
 constexpr std::size_t kChunkSymbols = 65536;
-constexpr std::size_t kMaxNameBytes = 16384;
-constexpr uint64_t kMaxNoteBytes = 1U << 16;
-
-uint64_t vdso_address() {
-#ifdef __linux__
-  return getauxval(AT_SYSINFO_EHDR);
-#else
-  return 0;
-#endif
-}
-
-class ElfFile {
- public:
-  explicit ElfFile(const std::string &path)
-      : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
-    struct stat facts {};
-    if (descriptor_ < 0 || fstat(descriptor_, &facts) != 0 || !S_ISREG(facts.st_mode)) return;
-    bytes_ = static_cast<uint64_t>(facts.st_size);
-    read_sections();
-  }
-  ~ElfFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  // The code that the kernel gives every process, as it lies in the memory of this one.
-  struct Vdso {};
-  explicit ElfFile(Vdso)
-      : descriptor_(open("/proc/self/mem", O_RDONLY | O_CLOEXEC)), base_(vdso_address()) {
-    if (descriptor_ < 0 || base_ == 0) return;
-    bytes_ = sizeof(Elf64_Ehdr);
-    const std::vector<Elf64_Ehdr> head = read<Elf64_Ehdr>(0, 1);
-    if (head.empty()) return;
-    bytes_ = head[0].e_shoff + uint64_t{head[0].e_shnum} * head[0].e_shentsize;
-    read_sections();
-  }
-  ElfFile(const ElfFile &) = delete;
-  ElfFile &operator=(const ElfFile &) = delete;
-
-  const std::vector<Elf64_Shdr> &sections() const { return sections_; }
-
-  // Reads what lies at a place, if all of it is there.
-  template <typename Item>
-  std::vector<Item> read(uint64_t at, uint64_t count) const {
-    if (at > bytes_ || count > (bytes_ - at) / sizeof(Item)) return {};
-    std::vector<Item> items(count);
-    std::size_t done = 0;
-    const std::size_t wanted = count * sizeof(Item);
-    while (done < wanted) {
-      const ssize_t got = pread(descriptor_, reinterpret_cast<char *>(items.data()) + done,
-                                wanted - done, static_cast<off_t>(base_ + at + done));
-      if (got <= 0) return {};
-      done += static_cast<std::size_t>(got);
-    }
-    return items;
-  }
-
-  // Reads the text at a place of a section that holds texts.
-  std::string text(const Elf64_Shdr &section, uint64_t at) const {
-    if (at >= section.sh_size || section.sh_offset > bytes_) return {};
-    const uint64_t from = section.sh_offset + at;
-    if (from < at || from >= bytes_) return {};
-    const uint64_t longest = std::min({section.sh_size - at, bytes_ - from, uint64_t{kMaxNameBytes}});
-    std::string found;
-    while (found.size() < longest) {  // most are short
-      const uint64_t step = std::min<uint64_t>(longest - found.size(), 256);
-      const std::vector<char> piece = read<char>(from + found.size(), step);
-      const auto end = std::find(piece.begin(), piece.end(), '\0');
-      found.append(piece.begin(), end);
-      if (end != piece.end() || piece.empty()) return found;
-    }
-    return {};  // it has no end
-  }
-
- private:
-  void read_sections() {
-    const std::vector<Elf64_Ehdr> head = read<Elf64_Ehdr>(0, 1);
-    if (head.empty() || std::memcmp(head[0].e_ident, ELFMAG, SELFMAG) != 0) return;
-    const bool is_known = head[0].e_ident[EI_CLASS] == ELFCLASS64 &&
-                          head[0].e_ident[EI_DATA] == ELFDATA2LSB &&
-                          head[0].e_shentsize == sizeof(Elf64_Shdr);
-    if (!is_known) return;
-    uint64_t count = head[0].e_shnum;
-    if (count == 0) {  // more than fit: the first section says how many
-      const std::vector<Elf64_Shdr> first = read<Elf64_Shdr>(head[0].e_shoff, 1);
-      if (!first.empty()) count = first[0].sh_size;
-    }
-    if (count <= kMaxSections) sections_ = read<Elf64_Shdr>(head[0].e_shoff, count);
-  }
-
-  int descriptor_;
-  uint64_t base_ = 0;  // where it begins
-  uint64_t bytes_ = 0;
-  std::vector<Elf64_Shdr> sections_;
-};
-
-// Looks for the build id among the notes of a section.
-std::optional<BuildId> build_id_in(const std::vector<char> &notes) {
-  std::size_t at = 0;
-  while (notes.size() - at >= sizeof(Elf64_Nhdr)) {
-    Elf64_Nhdr note;
-    std::memcpy(&note, notes.data() + at, sizeof note);
-    const uint64_t data = at + sizeof note + ((uint64_t{note.n_namesz} + 3) & ~uint64_t{3});
-    const uint64_t next = data + ((uint64_t{note.n_descsz} + 3) & ~uint64_t{3});
-    if (next > notes.size()) break;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-        std::memcmp(notes.data() + at + sizeof note, "GNU", 4) == 0) {
-      BuildId found{};
-      std::memcpy(found.data(), notes.data() + data,
-                  std::min<std::size_t>(found.size(), note.n_descsz));
-      return found;
-    }
-    at = next;
-  }
-  return std::nullopt;
-}
-
-BuildId build_id_of(const ElfFile &file) {
-  for (const Elf64_Shdr &section : file.sections()) {
-    if (section.sh_type != SHT_NOTE || section.sh_size > kMaxNoteBytes) continue;
-    const auto found = build_id_in(file.read<char>(section.sh_offset, section.sh_size));
-    if (found) return *found;
-  }
-  return {};
-}
 
 // The function found so far for an address.
 struct Match {
@@ -285,43 +153,55 @@ BuildId boot_id() {
   return found;
 }
 
-void name_from(const ElfFile &file, const BuildId &build, const std::vector<uint64_t> &addresses,
+void name_from(const ElfFile &file, const std::vector<uint64_t> &addresses,
                std::vector<std::string> &names) {
-  if (file.sections().empty() || build_id_of(file) != build) return;
   name_from(file, SHT_SYMTAB, addresses, names);
   name_from(file, SHT_DYNSYM, addresses, names);
 }
 
-// Where the symbols of a build are, if they are installed. A build id has 20 bytes almost always.
-std::string debug_file(const BuildId &build) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  constexpr std::size_t kBytes = 20;
-  std::string path = "/usr/lib/debug/.build-id/";
-  for (std::size_t i = 0; i < kBytes; ++i) {
-    path += kDigits[build[i] >> 4];
-    path += kDigits[build[i] & 15];
-    if (i == 0) path += '/';
+std::vector<CodeName> named(std::vector<std::string> names) {
+  std::vector<CodeName> found(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) found[i].function = std::move(names[i]);
+  return found;
+}
+
+bool has_gaps(const std::vector<std::string> &names) {
+  return std::any_of(names.begin(), names.end(), [](const std::string &name) { return name.empty(); });
+}
+
+std::vector<CodeName> names_in_file(const std::string &path, const BuildId &build,
+                                    const std::vector<uint64_t> &addresses, Decompress decompress) {
+  std::vector<std::string> names(addresses.size());
+  const ElfFile file(path);
+  if (file.sections().empty() || file.build_id() != build) return named(std::move(names));
+  name_from(file, addresses, names);
+  const bool has_lines = file.section(".debug_line") != nullptr;
+  const auto debug = has_lines && !has_gaps(names) ? nullptr : debug_file_of(file, path);
+  if (debug != nullptr) name_from(*debug, addresses, names);
+  std::vector<CodeName> found = named(std::move(names));
+  const ElfFile *const source = has_lines ? &file : debug.get();
+  if (source == nullptr) return found;
+  std::vector<SourceLine> lines = source_lines(*source, addresses, decompress);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    found[i].file = std::move(lines[i].file);
+    found[i].line = lines[i].line;
   }
-  return path + ".debug";
+  return found;
 }
 
 }  // namespace
 
-std::vector<std::string> function_names(const std::string &path, const BuildId &build,
-                                        const std::vector<uint64_t> &addresses) {
+std::vector<CodeName> code_names(const std::string &path, const BuildId &build,
+                                 const std::vector<uint64_t> &addresses, Decompress decompress) {
   std::vector<std::string> names(addresses.size());
-  if (path == "[kernel]") return build == boot_id() ? names_in_kernel(addresses) : names;
-  if (path.starts_with("/tmp/perf-") && path.ends_with(".map")) return names_in_map(path, addresses);
-  if (path == "[vdso]") {
-    name_from(ElfFile(ElfFile::Vdso{}), build, addresses, names);
-    return names;
+  if (path == "[kernel]") return named(build == boot_id() ? names_in_kernel(addresses) : names);
+  if (path.starts_with("/tmp/perf-") && path.ends_with(".map")) {
+    return named(names_in_map(path, addresses));
   }
-  name_from(ElfFile(path), build, addresses, names);
-  const bool is_whole = std::none_of(names.begin(), names.end(),
-                                     [](const std::string &name) { return name.empty(); });
-  // Distributions keep the symbols of what they build in files of their own.
-  if (!is_whole && build != BuildId{}) name_from(ElfFile(debug_file(build)), build, addresses, names);
-  return names;
+  if (path != "[vdso]") return names_in_file(path, build, addresses, decompress);
+  const ElfFile vdso(ElfFile::Vdso{});
+  if (vdso.build_id() == build) name_from(vdso, addresses, names);
+  return named(std::move(names));
 }
 
 }  // namespace warpline

@@ -178,9 +178,92 @@ bool RemotePython::number_of(std::uint64_t address, const char* code, std::uint6
       return false;
     }
     std::copy(told, told + 4, known.told);
+    find_range(address, code, known.range);
   }
   number = known.number;
   return true;
+}
+
+void RemotePython::find_range(std::uint64_t address, const char* code, CodeRange& range) {
+  const PythonLayout& layout = build_.python.layout;
+  if (range.begin != 0) ranges_.erase(range.end);
+  range = {};
+  std::uint64_t size = 0;
+  if (layout.code_start != 0) {
+    size = stack::word_at(code + stack::kObjectSize) * 2;
+    range.begin = address + layout.code_start;
+  } else {
+    const std::uint64_t bytes = stack::word_at(code + stack::kCodeBytes);
+    if (!copy_from(pid_, bytes + stack::kObjectSize, &size, sizeof size)) return;
+    range.begin = bytes + stack::kBytesStart;
+  }
+  if (size > stack::kMostItems) size = 0;
+  range.end = range.begin + size;
+  if (ranges_.size() > kMostKnownCode) ranges_.clear();
+  ranges_[range.end] = address;
+}
+
+CodeRange RemotePython::range_of(std::uint64_t address) {
+  const auto found = code_.find(address);
+  if (found != code_.end() && found->second.number != 0) return found->second.range;
+  char code[stack::kMostObjectBytes];
+  std::uint64_t number;
+  const bool is_code = copy_from(pid_, address, code, build_.python.layout.code_bytes) &&
+                       number_of(address, code, number);
+  return is_code ? code_[address].range : CodeRange();
+}
+
+std::uint64_t RemotePython::code_with(std::uint64_t next, bool is_known) {
+  const auto found = ranges_.lower_bound(next);
+  if (found != ranges_.end()) {
+    const auto known = code_.find(found->second);
+    if (known != code_.end() && known->second.range.begin <= next) return found->second;
+  }
+  // From 3.11 on, instructions are in their code object.
+  if (is_known || build_.python.layout.code_start == 0 || next % 2 != 0) return 0;
+  constexpr std::size_t kWords = 512;
+  std::uint64_t words[kWords];
+  const std::uint64_t begin = (next & ~std::uint64_t{7}) - sizeof words;
+  if (!copy_from(pid_, begin, words, sizeof words)) return 0;
+  for (std::size_t i = kWords; i-- > 1;) {
+    if (words[i] != build_.python.code_type) continue;
+    const std::uint64_t code = begin + 8 * i - stack::kObjectType;
+    const CodeRange range = range_of(code);
+    return range.begin <= next && next <= range.end ? code : 0;
+  }
+  return 0;
+}
+
+const RemoteThread* RemotePython::thread_of(pid_t tid) {
+  const auto find = [&] {
+    return std::find_if(threads_.begin(), threads_.end(),
+                        [&](const RemoteThread& each) { return each.tid == tid; });
+  };
+  auto thread = find();
+  if (thread == threads_.end() && now_ns() - listed_ns_ > kListPauseNs && list_threads()) thread = find();
+  return thread == threads_.end() ? nullptr : &*thread;
+}
+
+bool RemotePython::copy_active(pid_t tid, std::vector<std::uint64_t>& frames) {
+  constexpr std::size_t kMostFrames = 1024;
+  const RemoteThread* thread = thread_of(tid);
+  if (thread == nullptr) return false;
+  const PythonLayout& layout = build_.python.layout;
+  KnownStack& known = stacks_[thread->state];
+  for (std::size_t i = 0; i < kMostTries; ++i) {
+    std::uint64_t at;
+    frames.clear();
+    if (!begin_copy(*thread, known) || !stack::innermost_frame(layout, memory_, thread->state, at)) continue;
+    while (at != 0 && at % sizeof at == 0 && frames.size() != kMostFrames) {
+      const char* frame = memory_.view_frame(at, layout.frame_bytes);
+      if (frame == nullptr) break;
+      frames.push_back(at);
+      at = stack::word_at(frame + layout.frame_previous);
+    }
+    known.pages = memory_.used();
+    if (at == 0 && memory_.is_unmoved()) return true;
+  }
+  return false;
 }
 
 bool RemotePython::number_frames(RemotePythonStack& stack) {
@@ -198,20 +281,25 @@ bool RemotePython::number_frames(RemotePythonStack& stack) {
   return true;
 }
 
+// Begins to copy the frames of a thread. False if the state is another one's by now.
+bool RemotePython::begin_copy(const RemoteThread& thread, KnownStack& known) {
+  const PythonLayout& layout = build_.python.layout;
+  const bool has_link = layout.link_frame != PythonLayout::kNoLink;
+  anchors_[0] = {thread.state + layout.state_frame};
+  anchors_[1] = {thread.state + build_.places.state_thread};
+  anchors_[2] = {known.link + layout.link_frame};
+  const std::size_t count = has_link && known.link != 0 ? 3 : 2;
+  if (!memory_.begin(anchors_, count, known.pages)) return false;
+  if (has_link) known.link = anchors_[0].before;
+  return anchors_[1].before == handles_[static_cast<std::size_t>(&thread - threads_.data())];
+}
+
 bool RemotePython::try_state(const RemoteThread& thread, KnownStack& known,
                              RemotePythonStack& stack) {
   const PythonLayout& layout = build_.python.layout;
-  const bool has_link = layout.link_frame != PythonLayout::kNoLink;
-  Anchor anchors[] = {{thread.state + layout.state_frame},
-                      {thread.state + build_.places.state_thread},
-                      {known.link + layout.link_frame}};
-  const std::size_t count = has_link && known.link != 0 ? 3 : 2;
   stack.count = 0;
-  if (!memory_.begin(anchors, count, known.pages)) return false;
-  if (has_link) known.link = anchors[0].before;
+  if (!begin_copy(thread, known)) return false;
   stack.is_whole = find_frames(layout, memory_, thread.state, !is_proven_, stack);
-  const std::uint64_t handle = handles_[static_cast<std::size_t>(&thread - threads_.data())];
-  if (anchors[1].before != handle) return false;
   stack.is_settled = memory_.is_unmoved();
   known.pages = memory_.used();
   if (stack.count == 0) return stack.is_whole;

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "python/remote_build.h"
 #include "python/remote_memory.h"
 #include "stack/python_frames.h"
+#include "unwinding.h"
 
 namespace warpline::sampler {
 
@@ -78,6 +80,21 @@ class RemotePython {
   // space for PythonCode::kMostBytes. False where another code is there by now.
   bool read_code(std::uint64_t number, std::uint64_t address, stack::PythonCode& code, char* room);
 
+  // ---- for stacks whose frames are known
+
+  const RemoteBuild& build() const noexcept { return build_; }
+  CodeRange evaluator() const noexcept { return {build_.evaluator, build_.evaluator_end}; }
+  RemoteMemory& memory() noexcept { return memory_; }
+  // Numbers the code of a stack's frames. False if something is not as expected.
+  bool number_frames(RemotePythonStack& stack);
+  // Where the instructions of a code object are; nowhere if it is none.
+  CodeRange range_of(std::uint64_t code);
+  // The code object that an instruction is in, of those that were seen, or of all; 0: none.
+  std::uint64_t code_with(std::uint64_t next, bool is_known);
+  // Copies the frames that a thread runs now, innermost first, with those of C. `memory` has them from then
+  // on. False where that is not possible.
+  bool copy_active(pid_t tid, std::vector<std::uint64_t>& frames);
+
   const RemoteCounts& counts() const noexcept { return counts_; }
 
  private:
@@ -88,12 +105,15 @@ class RemotePython {
   struct KnownCode {
     std::uint64_t told[4] = {};  // by its object: file, name, lines, first line and version
     std::uint64_t number = 0;
+    CodeRange range;
   };
 
+  const RemoteThread* thread_of(pid_t tid);
   bool read_state(const RemoteThread& thread, RemotePythonStack& stack);
+  bool begin_copy(const RemoteThread& thread, KnownStack& known);
   bool try_state(const RemoteThread& thread, KnownStack& known, RemotePythonStack& stack);
-  bool number_frames(RemotePythonStack& stack);
   bool number_of(std::uint64_t address, const char* code, std::uint64_t& number);
+  void find_range(std::uint64_t address, const char* code, CodeRange& range);
   bool add_states(std::uint64_t interpreter);
   std::uint64_t gil_of(std::uint64_t interpreter) const;
   bool name_threads();
@@ -104,6 +124,7 @@ class RemotePython {
   const char* problem_ = nullptr;
   bool is_proven_ = false;  // a walk has come to the end of a stack
   RemoteMemory memory_;
+  Anchor anchors_[RemoteMemory::kMostAnchors];
   std::vector<RemoteThread> threads_;
   std::vector<std::uint64_t> heads_;    // of the lists that were followed, and what they were
   std::vector<std::uint64_t> head_places_;
@@ -112,6 +133,7 @@ class RemotePython {
   std::int32_t tid_offset_ = -1;  // in what the C library's thread number points to
   std::unordered_map<std::uint64_t, KnownStack> stacks_;  // by state
   std::unordered_map<std::uint64_t, KnownCode> code_;     // by address
+  std::map<std::uint64_t, std::uint64_t> ranges_;         // of code: where it ends, its address
   RemoteCounts counts_;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -43,11 +44,6 @@ struct MappedFile {
   std::uint64_t begin;  // of its first page
   std::string path;
 };
-
-bool may_have_python(std::string_view path) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);
-  return name.starts_with("libpython3") || name.starts_with("python");
-}
 
 std::string path_of_executable(pid_t pid) {
   char path[4096];
@@ -123,6 +119,8 @@ struct Symbols {
   std::uint64_t code_type = 0;
   std::uint64_t text_type = 0;
   std::uint64_t bytes_type = 0;
+  std::uint64_t evaluator = 0;
+  std::uint64_t evaluator_end = 0;
 
   std::uint64_t* place_of(std::string_view name) {
     if (name == "_PyRuntime") return &runtime;
@@ -142,8 +140,14 @@ void read_symbols(const File& file, const Elf64_Shdr& table, const Elf64_Shdr& n
   for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
     Elf64_Sym symbol;
     if (!file.read(table.sh_offset + at, symbol)) return;
-    if (symbol.st_value == 0 || ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT) continue;
-    std::uint64_t* place = symbols.place_of(file.text(names.sh_offset + symbol.st_name));
+    const auto type = ELF64_ST_TYPE(symbol.st_info);
+    if (symbol.st_value == 0 || (type != STT_OBJECT && type != STT_FUNC)) continue;
+    const std::string_view name = file.text(names.sh_offset + symbol.st_name);
+    if (name == "_PyEval_EvalFrameDefault") {
+      symbols.evaluator = symbol.st_value + bias;
+      symbols.evaluator_end = symbols.evaluator + symbol.st_size;
+    }
+    std::uint64_t* place = symbols.place_of(name);
     if (place != nullptr && *place == 0) *place = symbol.st_value + bias;
   }
 }
@@ -238,6 +242,11 @@ const char* lay_out(pid_t pid, unsigned minor, RemoteBuild& build) {
 
 }  // namespace
 
+bool may_have_python(std::string_view path) noexcept {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libpython3") || name.starts_with("python");
+}
+
 bool find_python(pid_t pid, RemoteBuild& build, const char*& problem) {
   problem = nullptr;
   std::string hint;
@@ -249,10 +258,15 @@ bool find_python(pid_t pid, RemoteBuild& build, const char*& problem) {
     build.python.code_type = symbols.code_type;
     build.python.text_type = symbols.text_type;
     build.python.bytes_type = symbols.bytes_type;
+    build.evaluator = symbols.evaluator;
+    build.evaluator_end = symbols.evaluator_end;
     char byte;
+    errno = 0;
     if (!copy_from(pid, build.runtime, &byte, 1)) {
-      problem = "the kernel does not allow process_vm_readv";
-      return true;
+      // One that is ending, or becoming another program, is no sign of a refusal.
+      const bool is_refused = (errno == EPERM || errno == ENOSYS) && !files_of(pid, hint).empty();
+      if (is_refused) problem = "the kernel does not allow process_vm_readv";
+      return is_refused;
     }
     problem = lay_out(pid, version_of(pid, symbols, file.path, hint), build);
     return true;

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "stack/python_layout.h"
 
@@ -30,7 +31,13 @@ struct RemoteBuild {
   std::uint64_t runtime = 0;  // the address of _PyRuntime
   stack::PythonBuild python;
   RuntimeLayout places{};
+  // The function that runs Python's code: an address, 0: it has no name.
+  std::uint64_t evaluator = 0;
+  std::uint64_t evaluator_end = 0;
 };
+
+// Whether the name of a file is one of an interpreter.
+bool may_have_python(std::string_view path) noexcept;
 
 // Looks for an interpreter in a process. False if there is none. `problem` is then null, or says why its
 // stacks cannot be read.

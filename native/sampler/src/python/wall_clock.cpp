@@ -13,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "clock.h"
 #include "python/proc_images.h"
 
 namespace warpline::sampler {
@@ -22,13 +23,6 @@ constexpr std::uint64_t kMostShare = 10;  // of a core: 1 in this many
 constexpr std::uint64_t kFindNs = 20'000'000;
 constexpr std::uint64_t kFirstPauseNs = 10'000'000;  // before an interpreter is looked for again
 constexpr std::uint64_t kLongestPauseNs = 1'000'000'000;
-
-std::uint64_t own_cpu_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 std::string of_thread(pid_t pid, pid_t tid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/" + name;

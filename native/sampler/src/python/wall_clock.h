@@ -70,6 +70,8 @@ class WallClock {
   // Images are found among the descendants of `root`, if it is not 0.
   WallClock(Images& images, std::string folder, const Wanted& wanted, pid_t root);
 
+  // Whether there are looks at all.
+  bool is_wanted() const noexcept { return wanted_.has_samples || wanted_.has_gil; }
   // When the next look is due.
   std::uint64_t due_ns() const noexcept { return due_ns_; }
   // Looks at all threads. What it takes of a core is limited: it then looks less often.

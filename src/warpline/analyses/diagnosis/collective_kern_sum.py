@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
+from warpline.derived.collectives.nccl_kernels import NcclChoices, nccl_choices
 from warpline.derived.kernels.categories import (
     CollectiveKernel,
     collective_kernel,
@@ -85,11 +86,13 @@ def collective_kern_sum(trace: Trace, arguments: Arguments) -> Result:
         PyTorch symmetric memory, and the all-reduces of vLLM, SGLang, TensorRT-LLM and FlashInfer.
         A kernel with another name is a collective if it was launched inside an NCCL call or a
         framework's collective. Operation, algorithm and protocol come from the name. The launching
-        call provides the message size and whatever the name lacks.
+        call provides the message size and whatever the name lacks. With `--trace=nccl`, NCCL
+        itself reports algorithm, protocol and size.
     Limits: A collective kernel waits on its GPU until all ranks take part, so its duration includes
-        waiting. Grouped calls are launched at the end of the group and have no known size. NCCL
-        names a kernel after one of the functions that it can run: RING_LL stands for every
-        algorithm except TREE, with any protocol. A note marks such kernels.
+        waiting. Without `--trace=nccl`, grouped calls, which are launched at the end of the group,
+        have no known size, and algorithm and protocol are those of a name: NCCL names a kernel
+        after one of the functions that it can run, so RING_LL stands for every algorithm except
+        TREE, with any protocol. A note marks such kernels.
     Source: Warpline.
     """
     kernels = _kernels(trace)
@@ -133,6 +136,10 @@ def _kernels(trace: Trace) -> _Kernels:
     named = [collective_kernel(text) or _UNKNOWN for text in trace.strings.texts(distinct.tolist())]
     kinds, kind = _with_calls(trace, named, number.astype(np.int64), call)
     size, is_sized = _sizes(trace, call)
+    choices = NcclChoices(*(column[row] for column in nccl_choices(trace)))
+    kinds, kind = _with_choices(trace, kinds, kind, choices)
+    size = np.where(choices.bytes > 0, choices.bytes, size)
+    is_sized = is_sized | (choices.bytes > 0)
     duration = listed.end_ns[chosen] - listed.start_ns[chosen]
     return _Kernels(duration, listed.device[chosen], kind, kinds, size, is_sized)
 
@@ -161,9 +168,35 @@ def _with_calls(
         for first in rows.first.tolist()
     ]
     # Sort by content: the numbers of strings depend on the file.
-    kinds = tuple(sorted({*whole}, key=lambda kind: [value or "" for value in astuple(kind)[:-1]]))
+    kinds = tuple(sorted({*whole}, key=_content))
     place = np.array([kinds.index(kind) for kind in whole], np.int64)
     return kinds, place[rows.codes]
+
+
+def _with_choices(
+    trace: Trace, kinds: tuple[CollectiveKernel, ...], kind: I64, choices: NcclChoices
+) -> tuple[tuple[CollectiveKernel, ...], I64]:
+    """Return the kinds with what NCCL chose, and the index of each kernel's kind."""
+    rows = factorize_rows(kind, choices.algorithm, choices.protocol)
+    chosen = [
+        _chosen(kinds[kind[first]], *(_text(trace, c[first]) for c in choices[:2]))
+        for first in rows.first.tolist()
+    ]
+    whole = tuple(sorted({*chosen}, key=_content))
+    place = np.array([whole.index(each) for each in chosen], np.int64)
+    return whole, place[rows.codes]
+
+
+def _chosen(
+    kind: CollectiveKernel, algorithm: str | None, protocol: str | None
+) -> CollectiveKernel:
+    if algorithm is None or protocol is None:
+        return kind
+    return replace(kind, algorithm=algorithm, protocol=protocol, is_representative=False)
+
+
+def _content(kind: CollectiveKernel) -> list[str]:
+    return [value or "" for value in astuple(kind)[:-1]]
 
 
 def _of_calls(trace: Trace, column: str, call: I64) -> I64:

@@ -31,7 +31,8 @@ def cpu_oversubscribed(run: Run) -> list[Finding]:
     Why it matters: More threads want to run than there are CPU cores for them. The GPU waits for
         its launches meanwhile.
     How it is found: Context switches that took a running thread off its core, until the one that
-        brought it back. What ran instead follows from the context switches of that core.
+        brought it back, whatever the thread was doing: a CUDA API call in which it is preempted is
+        not the cause of that time. What ran instead follows from the context switches of that core.
     What to do: Start fewer threads, or give the program more cores.
     Limits: Needs context switches with the state of the thread (--cpuctxsw=process-tree). A thread
         that was woken up and waits for a core counts as blocked. Threads of other programs are not

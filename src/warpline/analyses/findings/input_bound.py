@@ -35,6 +35,11 @@ TITLE = "Input-bound: the GPU waits for the next batch"
 _REMAINING = Estimate(0.0, 0.02, 0.05)
 _MOST = 0.5  # of the stall
 _LEAST_PREEMPTED = 0.1
+_FIX_CORES = (
+    "Give the program more CPU cores (taskset -p PID, the CPU limit of its container). Otherwise,"
+    " start fewer workers and threads, and make their work cheaper or move it to the GPU. More"
+    " workers do not help."
+)
 _FIX_TRAINING = (
     "Raise num_workers and prefetch_factor of the DataLoader. Set pin_memory=True. Move decoding"
     " and augmentation to workers or the GPU."
@@ -92,6 +97,7 @@ def input_bound(run: Run) -> list[Finding]:
         ran_ns = idle_ns - float((idle_waits.end_ns - idle_waits.start_ns).sum()) / count
         where = f" It runs for {format_ns(max(ran_ns, 0.0))} of that.{where}"
     loads = loading(run)
+    faults = loads.faults.fix if loads else ""
     data = "input data" if program_kind(run.trace) == "cuda" else "the next batch"
     return [
         Finding(
@@ -102,10 +108,11 @@ def input_bound(run: Run) -> list[Finding]:
             f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) while the CPU loads"
             f" or prepares data{functions}.{where}{_doing(loads)}",
             (longest_first(f"{plural(len(rows), 'wait')} for input", waits), *_samples(loads)),
-            (_FIX_TRAINING if is_training(run.trace) else _FIX) + line_hint(run.trace),
+            f"{_fix(run, loads)}{faults}{line_hint(run.trace)}",
             "Profile again: `warpline analyze` shows no idle time of the cause input.",
             fix_cuda="Fill pinned buffers in other threads. Copy the next input with"
             " cudaMemcpyAsync on a second stream while the GPU processes the current one."
+            + faults
             + line_hint(run.trace),
             fix_in={
                 "jax": "Prepare the next batches ahead, in other threads or processes, and"
@@ -119,6 +126,12 @@ def input_bound(run: Run) -> list[Finding]:
     ]
 
 
+def _fix(run: Run, loads: Loading | None) -> str:
+    if loads and loads.preempted_ns >= _MOST * loads.lines.ns > 0:
+        return _FIX_CORES
+    return _FIX_TRAINING if is_training(run.trace) else _FIX
+
+
 def _mostly(loads: Loading | None) -> str:
     """Return the end of a title with the line that takes most of the stall, if one does."""
     line = loads.lines.main(_MOST) if loads else None
@@ -129,7 +142,7 @@ def _doing(loads: Loading | None) -> str:
     """Return sentences about what happens during the stall; empty if unknown."""
     if loads is None:
         return ""
-    said = loads.lines.shared("the stall")
+    said = loads.lines.shared("the stall") + loads.faults.claim
     if loads.preempted_ns >= _LEAST_PREEMPTED * loads.lines.ns > 0:
         share = format_ratio(loads.preempted_ns / loads.lines.ns)
         said += f" For {share} of the stall, workers could run but are not scheduled:"

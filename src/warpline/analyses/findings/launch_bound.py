@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.derived.breakdown.fault_time import FaultTime, fault_time
 from warpline.derived.breakdown.host_idle import of_longest
 from warpline.derived.breakdown.host_lines import has_lines, line_hint, lines_at
 from warpline.derived.breakdown.host_pauses import HostPauses, host_pauses
@@ -99,7 +100,7 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
     share, trace = scope.share(idle_ns), scope.run.trace
     without = max(share - overhead, 0) / (1 - overhead) if overhead < 1 else 0.0
     profiled = f" Without profiling, about {format_ratio(without)}." if overhead > _TOLD else ""
-    tiny = tiny_work(scope.run)
+    tiny, faults = tiny_work(scope.run), _faults(scope)
     aside = _ASIDE_TRAINING if is_training(trace) else _ASIDE
     reads = _reads(scope)
     obstacle = (
@@ -111,11 +112,11 @@ def _launches(scope: StepScope, idle_ns: float, overhead: float) -> Finding:
         severity_of(without),
         f"Launch-bound: the GPU waits for launches {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}), waiting for the next"
-        f" launch.{_where(scope)}{profiled}{obstacle if reads else ''}{tiny.claim}",
+        f" launch.{_where(scope)}{faults.claim}{profiled}{obstacle if reads else ''}{tiny.claim}",
         (Evidence(f"{format_ns(idle_ns)}{scope.each} launch-bound"), *tiny.evidence),
-        f"{_FIX_COMPILED if is_compiled(trace) else _FIX}{tiny.fix} {aside}",
+        f"{_FIX_COMPILED if is_compiled(trace) else _FIX}{tiny.fix} {aside}{faults.fix}",
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
-        fix_cuda=(_FIX_CUDA_READS if reads else _FIX_CUDA) + tiny.fix_cuda,
+        fix_cuda=(_FIX_CUDA_READS if reads else _FIX_CUDA) + tiny.fix_cuda + faults.fix,
         fix_in={"jax": f"{launch_less(scope.run, reads=reads > 0)}{tiny.fix_jax} {_ASIDE_JAX}"},
         is_generic=True,
         follows=("host-sync",),
@@ -132,6 +133,11 @@ def _where(scope: StepScope) -> str:
         return ""
     idle, _ = of_longest(scope.run, TimePart.LAUNCH_BOUND)
     return lines_at(trace, idle.by_thread()).shared("that")
+
+
+def _faults(scope: StepScope) -> FaultTime:
+    idle, _ = of_longest(scope.run, TimePart.LAUNCH_BOUND)
+    return fault_time(scope.run.trace, idle.by_thread())
 
 
 def _in_gaps(run: Run) -> str:
@@ -159,6 +165,7 @@ def _reads(scope: StepScope) -> int:
 def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
     times, idle_ns = pauses.times, scope.paused_ns
     share = scope.share_of_all(idle_ns)
+    faults = _faults(scope)
     if scope.has_steps:
         affected, count = scope.affected(pauses.is_much)
         often = affected > MOST_STEPS * count
@@ -171,9 +178,9 @@ def _pauses(scope: StepScope, pauses: HostPauses) -> Finding:
         severity_of(share),
         f"Long CPU gaps leave the GPU idle {format_ratio(share)} of the time",
         f"GPU idle {format_ns(idle_ns)}{scope.each} ({format_ratio(share)}) during CPU gaps without"
-        f" CUDA API calls.{_in_gaps(scope.run)}{where}",
+        f" CUDA API calls.{_in_gaps(scope.run)}{faults.claim}{where}",
         (longest_first(plural(len(times.thread), "CPU gap"), times),),
-        _fix_gaps(scope, often=often),
+        _fix_gaps(scope, often=often) + faults.fix,
         "Profile again: `warpline stats -r breakdown` shows less launch-bound time.",
         fix_in={"jax": _fix_gaps(scope, often=often, is_jax=True)},
         changes=without(times, _REMAINING) if often else (),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.breakdown.host_idle import of_longest
 from warpline.derived.breakdown.host_lines import Lines, blocked_lines, has_lines, line_hint
 from warpline.derived.breakdown.lost_time import (
     UNNAMED,
@@ -21,6 +22,7 @@ from warpline.derived.breakdown.lost_time import (
 )
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.breakdown.stopped import has_own_rule
+from warpline.derived.host.states import Reason
 from warpline.derived.idle.os_waits import Waits
 from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.ranges.names import range_names
@@ -38,6 +40,11 @@ NAME = "os-wait"
 TITLE = "The CPU sleeps or is blocked while the GPU is idle"
 
 _MOST = 0.5
+_LEAST_FAULTS = 0.1
+_FIX_FAULTS = (
+    " Read mapped files before they are used, in another thread: madvise(MADV_WILLNEED) or"
+    " MAP_POPULATE."
+)
 # A sleep goes; a wait for a lock or for I/O may become shorter only.
 _REMAINING = Estimate(0.0, 0.0, 0.5)
 
@@ -90,7 +97,7 @@ def os_wait(run: Run) -> list[Finding]:
             "Remove sleeps and polling from the loop. Move file and network I/O, logging, and"
             " checkpoints to another thread or process. Hold locks that the launching thread"
             " needs only briefly. If it is preempted, start fewer threads and processes than CPU"
-            " cores." + line_hint(trace),
+            f" cores.{_for_faults(run)}{line_hint(trace)}",
             "Profile again: `warpline stats -r breakdown` shows less idle time of the cause"
             " os-wait.",
             changes=without(times, _REMAINING) if often else (),
@@ -111,6 +118,13 @@ class _Seen(NamedTuple):
 def _lines(trace: Trace, waits: Waits) -> Lines:
     times = Grouped(waits.start_ns, waits.end_ns, waits.thread)
     return blocked_lines(trace, times) if has_lines(trace) else Lines((), 0.0)
+
+
+def _for_faults(run: Run) -> str:
+    """Return what to do about page faults that wait for a disk, after a space; empty if few."""
+    idle, _ = of_longest(run, TimePart.OS_WAIT)
+    in_faults_ns = idle.ns[idle.reason == Reason.PAGE_FAULT].sum()
+    return _FIX_FAULTS if in_faults_ns > _LEAST_FAULTS * idle.ns.sum() else ""
 
 
 def _waiting(lines: Lines, count: int, each: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpline.derived.breakdown.fault_time import fault_time
 from warpline.derived.breakdown.host_lines import Line
 from warpline.derived.breakdown.lost_time import how_often, longest_first, without
 from warpline.derived.breakdown.slow_lines import SlowLines, are_slow, slow_lines
@@ -9,6 +10,7 @@ from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.severity import severity_of
 from warpline.derived.time_parts import TimePart
 from warpline.estimate import Estimate
+from warpline.ops.tiling import Grouped
 from warpline.result import Evidence, Finding, rule
 from warpline.trace import Run
 from warpline.units import format_ns, format_ratio, plural
@@ -48,6 +50,7 @@ def _finding(run: Run, found: SlowLines, line: Line) -> Finding:
     scope, ns = step_scope(run), line.ns / found.steps
     share, part = scope.share_of_all(ns), line.ns / max(found.lines.ns, 1.0)
     often, where = how_often(run, TimePart.LAUNCH_BOUND)
+    faults = fault_time(run.trace, Grouped(*found.times))
     stays = Estimate(1 - part, 1 - part, 1 - part * _STAYS_AT_MOST)
     samples = Evidence(
         f"{plural(found.lines.samples, 'sample')} in the CPU gaps",
@@ -60,14 +63,14 @@ def _finding(run: Run, found: SlowLines, line: Line) -> Finding:
         severity_of(share) if often else "low",
         f"The GPU waits {format_ratio(share)} of the time for {line.text}",
         f"GPU idle {format_ns(ns)}{scope.each} ({format_ratio(share)}) while the launching thread"
-        f" runs {line.text}, without a CUDA API call.{where}",
+        f" runs {line.text}, without a CUDA API call.{faults.claim}{where}",
         (samples, longest_first(plural(len(found.times.thread), "CPU gap"), found.times)),
         "Make this function faster, call it less often, or move it to another thread or process,"
-        " so that it does not delay launches.",
+        f" so that it does not delay launches.{faults.fix}",
         "Profile again with -s process-tree --python-sampling=true: `warpline analyze` shows less"
         " time in this function.",
         fix_cuda="Make this function faster, call it less often, or move it to another thread, so"
-        " that it does not delay launches.",
+        f" that it does not delay launches.{faults.fix}",
         changes=without(found.times, stays) if often else (),
         share=share,
     )

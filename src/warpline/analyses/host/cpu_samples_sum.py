@@ -18,6 +18,7 @@ from warpline.derived.host.sample_rows import (
     thread_columns,
 )
 from warpline.derived.host.samples import CPU_SAMPLES, weights
+from warpline.ops.arrays import repeated
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -62,6 +63,7 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         In exports of nsys, samples share the time on the CPU by context switches; without these,
         each stands for the median time between samples of a thread.
     Limits: Threads that wait are not sampled: see offcpu_sum. Times of several threads add up.
+        Inlined functions count for the function that they are in, with their own file and line.
         With few samples, small shares are uncertain: of n samples, by about their square root.
         Functions without a name are one row per library.
     Source: Warpline; perf report --children has the same two sums.
@@ -70,7 +72,7 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
     times = function_times(
         trace,
         CPU_SAMPLES,
-        {_TIME: time, _COUNT: np.ones(len(time), np.int64)},
+        ((_TIME, time), (_COUNT, repeated(np.ones(1, np.int64), len(time)))),
         by_line=LINES in arguments,
         by_thread=THREADS in arguments,
         python_only=PYTHON_ONLY in arguments,
@@ -87,9 +89,9 @@ def cpu_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         **place_columns(trace, times, order),
     }
     fields: tuple[Field, ...] = FIELDS
-    key = ["function", "file"]
+    key = ["function", "module"]
     if LINES in arguments:
-        key.append("line")
+        key += ["file", "line"]
     if THREADS in arguments:
         values |= thread_columns(trace, times.thread[order])
         fields, key = (*FIELDS, *THREAD_FIELDS), [*key, "thread_name", "pid", "tid"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from warpline.derived.host.function_times import function_times
@@ -17,7 +19,7 @@ from warpline.derived.host.sample_rows import (
     thread_columns,
 )
 from warpline.derived.host.samples import PYTHON_SAMPLES, weights
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, Integers, repeated
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
@@ -76,11 +78,12 @@ def python_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         state of the GIL.
     Source: Warpline.
     """
-    values = {_TIME: weights(trace, PYTHON_SAMPLES)}
-    values |= {name: of for name in _PARTS if (of := _part(trace, name)) is not None}
-    values[_COUNT] = np.ones(len(values[_TIME]), np.int64)
     times = function_times(
-        trace, PYTHON_SAMPLES, values, by_line=LINES in arguments, by_thread=THREADS in arguments
+        trace,
+        PYTHON_SAMPLES,
+        _values(trace),
+        by_line=LINES in arguments,
+        by_thread=THREADS in arguments,
     )
     spent, whole = times.sums[_TIME], times.whole[_TIME]
     order = longest_first(trace, times, spent)
@@ -98,14 +101,24 @@ def python_samples_sum(trace: Trace, arguments: Arguments) -> Result:
         **place_columns(trace, times, order),
     }
     fields: tuple[Field, ...] = FIELDS
-    key = ["function", "file"]
+    key = ["function", "module"]
     if LINES in arguments:
-        key.append("line")
+        key += ["file", "line"]
     if THREADS in arguments:
         columns |= thread_columns(trace, times.thread[order])
         fields, key = (*FIELDS, *THREAD_FIELDS), [*key, "thread_name", "pid", "tid"]
     name = ":".join((NAME, *arguments))
     return Result(name, TITLE, fields, columns, tuple(key), python_sample_notes(trace))
+
+
+def _values(trace: Trace) -> Iterator[tuple[str, Integers]]:
+    """Yield the time of samples, its parts that are known, and a count of 1."""
+    yield _TIME, weights(trace, PYTHON_SAMPLES)
+    for name in _PARTS:
+        part = _part(trace, name)
+        if part is not None:
+            yield name, part
+    yield _COUNT, repeated(np.ones(1, np.int64), trace.row_count(PYTHON_SAMPLES))
 
 
 def _part(trace: Trace, name: str) -> I64 | None:

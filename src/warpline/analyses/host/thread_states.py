@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from warpline.derived.host.blocking import REASON_TEXTS, Reason
+from warpline.derived.host.page_faults import fault_shares
 from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns, thread_keys
-from warpline.derived.host.states import State, thread_lives
+from warpline.derived.host.states import State, ThreadStates, thread_lives
 from warpline.derived.host.states import thread_states as states_of
 from warpline.derived.texts import dimension_texts, labelled
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import F64, I64, BoolArray
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "thread_states"
 TITLE = "States of CPU threads"
+_ROWS_PER_BLOCK = 2**16
 _SOURCES = ("samples, calls", "context switches")
 _REASONS = {
     Reason.GIL: ("gil", "GIL"),
@@ -34,6 +38,13 @@ FIELDS = (
     Field("recorded_ns", Unit.NS, "Time in which the thread was recorded.", "Recorded (ns)"),
     Field("running_ratio", Unit.RATIO, "Share of it on a CPU.", "Running (%)", 100.0, 1),
     Field("running_ns", Unit.NS, "Time on a CPU; empty if only calls are known.", "Running (ns)"),
+    Field(
+        "running_page_fault_ns",
+        Unit.NS,
+        "Part of it in page faults, by samples with functions of the kernel; empty without.",
+        "In Page Faults (ns)",
+        is_optional=True,
+    ),
     Field(
         "runnable_ns",
         Unit.NS,
@@ -72,26 +83,23 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
     What it measures: The time of each thread on a CPU (running), off the CPU although it could run
         (runnable), and blocked, by what it was blocked on. The parts sum to its recorded time.
     Why it matters: A launching thread that is blocked leaves the GPU idle. Runnable time means
-        that there are too few cores, or that other programs use them.
+        that there are too few cores, or that other programs use them. Page faults while it runs
+        mean that it touches fresh memory: reused buffers have none.
     How it is computed: From context switches, where the thread has any. Otherwise from CPU samples
         (blocked: more than five periods without a sample), Python samples, the GIL, and OS calls
-        that wait. A blocked thread is blocked on the GIL, else on the CUDA API call, else on
-        the OS call that it is in, else on what the functions of its stack say. A thread is
-        recorded from its first to its last event.
+        that wait. The share of running time in page faults is that of the CPU samples in which
+        functions of the kernel handle one. A blocked thread is blocked on the GIL, else on the CUDA
+        API call, else on the OS call that it is in, else on what the functions of its stack say. A
+        thread is recorded from its first to its last event.
     Limits: Without context switches, times are as exact as samples are frequent, and runnable time
-        counts as blocked. Exports of nsys may not say why a thread stopped: unknown then includes
-        runnable time. A thread that spins on a lock or in a CUDA synchronization runs. See
-        offcpu_sum:threads for the lines in which each thread was blocked.
+        counts as blocked. Page faults of running threads need the kernel's functions in samples
+        (perf_event_paranoid 1 or less, or root). Exports of nsys may not say why a thread stopped:
+        unknown then includes runnable time. A thread that spins on a lock or in a CUDA
+        synchronization runs. See offcpu_sum:threads for the lines in which each thread was blocked.
     Source: Warpline; nsys shows the same states in its timeline.
     """
     states, lives = states_of(trace), thread_lives(trace)
-    place = np.searchsorted(lives.thread_id, states.thread_id)
-    length = states.end_ns - states.start_ns
-    by_state, by_reason = (
-        np.zeros((len(lives.thread_id), len(kind)), np.int64) for kind in (State, Reason)
-    )
-    np.add.at(by_state, (place, states.state), length)
-    np.add.at(by_reason, (place, states.reason), length)
+    by_state, by_reason = (_time(lives.thread_id, states, kind) for kind in ("state", "reason"))
     order = np.lexsort((*thread_keys(trace, lives.thread_id), -by_state[:, State.RUNNING]))
     thread, recorded = lives.thread_id[order], (lives.end_ns - lives.start_ns)[order]
     of_state, of_reason = by_state[order], by_reason[order]
@@ -106,6 +114,7 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
         "recorded_ns": Numbers(recorded),
         "running_ratio": Numbers(running / np.maximum(recorded, 1), is_known & (recorded > 0)),
         "running_ns": Numbers(running, is_known),
+        "running_page_fault_ns": _in_faults(running, fault_shares(trace)[thread], is_known),
         "runnable_ns": _if_any(of_state[:, State.RUNNABLE]),
         "blocked_ns": Numbers(of_state[:, State.BLOCKED]),
         **{f"{name}_ns": _if_any(of_reason[:, reason]) for reason, (name, _) in _REASONS.items()},
@@ -115,6 +124,25 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
     return Result(
         ":".join((NAME, *arguments)), TITLE, FIELDS, values, ("thread_name", "pid", "tid")
     )
+
+
+def _in_faults(running: I64, share: F64, is_known: BoolArray) -> Numbers:
+    """Return the time in page faults, omitted if all of it is 0 or unknown."""
+    known = is_known & ~np.isnan(share)
+    ns = np.rint(running * np.where(known, share, 0.0)).astype(np.int64)
+    return Numbers(ns, known & bool(ns.any()))
+
+
+def _time(thread: I64, states: ThreadStates, kind: Literal["state", "reason"]) -> I64:
+    """Return the time that threads were in each state, or blocked for each reason."""
+    numbers = {"state": len(State), "reason": len(Reason)}[kind]
+    sums = np.zeros((len(thread), numbers), np.int64)
+    for first in range(0, len(states.state), _ROWS_PER_BLOCK):
+        rows = slice(first, first + _ROWS_PER_BLOCK)
+        place = np.searchsorted(thread, states.thread_id[rows])
+        length = states.end_ns[rows] - states.start_ns[rows]
+        np.add.at(sums.reshape(-1), place * numbers + getattr(states, kind)[rows], length)
+    return sums
 
 
 def _if_any(values: I64) -> Numbers:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from warpline.derived.collectives.kinds import collective_kinds
 from warpline.derived.collectives.matches import RECORD_HINT, cannot_match
+from warpline.derived.collectives.ring import ring_factor
 from warpline.derived.collectives.waits import collective_waits
 from warpline.derived.steps import STEP_ARGUMENT
 from warpline.derived.steps.ranges import run_of
@@ -54,12 +53,6 @@ FIELDS = (
     ),
     Field("event", Unit.NONE, "The last kernel of the slowest.", "Event", is_detail=True),
 )
-# Bytes that a ring moves over each link, per byte of the message, by its number of ranks.
-_MOVED: Mapping[str, tuple[int, bool]] = {
-    "AllReduce": (2, True),
-    "AllGather": (1, False),
-    "ReduceScatter": (1, False),
-}
 
 
 @analysis(
@@ -112,7 +105,7 @@ def collective_sizes(trace: Trace, arguments: Arguments) -> Result | Skipped:
     rate = total * 1e9 / times.sum
     operation, width = kinds.operation[rows][first], ranks[rows][first]
     factor = np.array(
-        [_factor(kinds.operations[o], w) for o, w in zip(operation, width, strict=True)]
+        [ring_factor(kinds.operations[o], w) for o, w in zip(operation, width, strict=True)]
     )
     link = _link(trace, waits.operation)
     work = operations(trace)
@@ -134,14 +127,6 @@ def collective_sizes(trace: Trace, arguments: Arguments) -> Result | Skipped:
     name = ":".join((NAME, *arguments))
     key = ("operation", "ranks", "least_bytes")
     return Result(name, TITLE, FIELDS, values, key, waits.matches.notes)
-
-
-def _factor(operation: str, ranks: int) -> float:
-    """Return the bytes over each link of a ring per byte of the message; 0 if not known."""
-    if operation not in _MOVED:
-        return 0.0
-    times, is_divided = _MOVED[operation]
-    return times * (ranks - 1) / (ranks if is_divided else 1)
 
 
 def _link(trace: Trace, places: I64) -> int:

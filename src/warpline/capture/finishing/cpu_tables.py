@@ -23,6 +23,7 @@ _NOTES: Mapping[int, tuple[int, str]] = {
     CudaNote.NO_CPU_SAMPLES: (WARNING, "CPU samples end early: {}"),
 }
 _MOST_DIGITS = 16
+_MOST_BARE = 0.1  # of the samples in Python code, without Python frames
 
 
 def recorded(facts: Facts) -> list[str]:
@@ -47,13 +48,23 @@ def tell_cpu(told: Told, session: RawSession, facts: Facts) -> None:
             " with --sampling-frequency"
         )
     found = facts.get("cpu_sampler")
-    counts: dict[str, Any] = found if isinstance(found, dict) else {}
+    tell_sampler(told, found if isinstance(found, dict) else {})
+
+
+def tell_sampler(told: Told, counts: Mapping[str, Any]) -> None:
+    """Add the warnings about what the sampling process did, by its counts."""
     lost = counts.get("lost")
     if type(lost) is int and lost > 0:
         told.more_lost["CPU samples or context switches"] = lost
         told.warnings.append(
             f"{plural(lost, 'CPU sample or context switch', 'CPU samples or context switches')}"
             " dropped: the machine was too busy; sample less often with --sampling-frequency"
+        )
+    bare, in_python = counts.get("python_unmatched"), counts.get("python_samples")
+    if type(bare) is int and type(in_python) is int and bare > _MOST_BARE * in_python:
+        told.warnings.append(
+            f"{bare / in_python:.0%} of the CPU samples in Python code have no Python frames, which"
+            " could not be read in time: lines are those of the others"
         )
     if counts.get("samples") and counts.get("has_kernel") is False:
         told.warnings.append(

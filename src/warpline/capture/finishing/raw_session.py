@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from warpline import native
+from warpline.capture.finishing.compressed_sections import EXPAND
 from warpline.capture.session.facts import read_facts
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.capture.session.session import FOLDER_ENDING, LOG_ENDING
@@ -193,7 +194,8 @@ class RawSession:
         self._core = core
         self._handle = ctypes.c_void_p()
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        self._check(core.wl_raw_open(ctypes.byref(self._handle), self._message, _MESSAGE_BYTES))
+        handle = ctypes.byref(self._handle)
+        self._check(core.wl_raw_open(handle, EXPAND, self._message, _MESSAGE_BYTES))
         self._total_bytes = sum(log.size_bytes for log in logs)
         newest: dict[int, int] = {}
         for log in logs:

@@ -72,6 +72,11 @@ def collectors(wanted: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in COLLECTORS if name in wanted and name != PYTHON_GIL)
 
 
+def has_library_calls(wanted: tuple[str, ...]) -> bool:
+    """Return whether calls of a library are requested that can have backtraces."""
+    return any(COLLECTORS.get(name) == "library_call" and name != "openmp" for name in wanted)
+
+
 def collected(wanted: tuple[str, ...]) -> list[str]:
     """Return the requested APIs that can be recorded."""
     return [name for name in COLLECTED if name in wanted]

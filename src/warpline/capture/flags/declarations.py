@@ -291,6 +291,9 @@ FLAGS = (
     Flag(("--osrt-backtrace-threshold",), "NS", "with -t osrt: record backtraces, native and"
          " Python, of calls that take at least NS nanoseconds; 0 for none (default: 80000)",
          values.number(0, _LONGEST_NS)),
+    Flag(("--library-backtrace-threshold",), "NS", "with -t cublas, cudnn, nccl and other"
+         " libraries: record backtraces, native and Python, of calls that take at least NS"
+         " nanoseconds; 0 for all (default: none)", values.number(0, _LONGEST_NS)),
     Flag(("--pytorch",), "LIST", "record names from PyTorch: modules, optimizer, dataloader, or"
          " all of these; operators as NVTX ranges (autograd-nvtx, autograd-shapes-nvtx) or in the"
          " table op (functions-trace, functions-trace-shapes); the allocations of GPU memory, and"

@@ -42,6 +42,7 @@ def check(settings: CaptureSettings) -> None:
     _check_sampling(settings)
     _check_metrics(settings)
     _check_os_calls(settings)
+    _check_library_calls(settings)
     warn = settings.warnings.append
     chosen = with_ranges(
         settings.pytorch,
@@ -71,6 +72,15 @@ def _check_metrics(settings: CaptureSettings) -> None:
         if attribute in settings.given:
             name = f"--{attribute.replace('_', '-')}"
             settings.warnings.append(f"{name} is ignored (it requires --gpu-metrics-devices)")
+
+
+def _check_library_calls(settings: CaptureSettings) -> None:
+    """Warn about a flag that has no effect without calls of libraries."""
+    name = "library_backtrace_threshold"
+    if name in settings.given and not capabilities.has_library_calls(settings.trace):
+        settings.warnings.append(
+            f"--{name.replace('_', '-')} is ignored (it requires a library in -t, such as cublas)"
+        )
 
 
 def _check_os_calls(settings: CaptureSettings) -> None:

@@ -138,6 +138,7 @@ class CaptureSettings:
     python_backtrace: dict[str, int] = field(default_factory=dict)
     osrt_threshold: int = 1000
     osrt_backtrace_threshold: int = 80_000
+    library_backtrace_threshold: int | None = None
     gpu_health: float = 1.0
     gpu_metrics_devices: str = NONE
     gpu_metrics_set: str = sampled_sets.DEFAULT

@@ -358,6 +358,7 @@ def config_of(settings: CaptureSettings, library_paths: Sequence[str], pid: int)
         counters=counters,
         pc_sampling=samples,
         os_calls=settings.os_calls,
+        library_chains_ns=settings.library_backtrace_threshold,
         preload=settings.preload,
     )
 

@@ -14,7 +14,7 @@ from warpline.errors import AgentMissingError
 
 SAMPLER_NAME = "libwarpline_sampler.so"
 
-_ABI_VERSION = 2
+_ABI_VERSION = 3
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
 _PYTHON = {"samples": 1, "gil": 2}
@@ -47,6 +47,8 @@ class _Counts(ctypes.Structure):
         ("python_failed", ctypes.c_int64),
         ("python_cut", ctypes.c_int64),
         ("python_unsettled", ctypes.c_int64),
+        ("python_samples", ctypes.c_int64),
+        ("python_unmatched", ctypes.c_int64),
     )
 
 
@@ -66,6 +68,8 @@ class SamplerCounts:
         python_failed: Those that could not be read.
         python_cut: Those whose outermost callers were not found.
         python_unsettled: Those that changed while they were read, every time.
+        python_samples: CPU samples whose native stack ran Python.
+        python_unmatched: Those without a Python stack, as none that was read fitted them.
     """
 
     samples: int
@@ -79,6 +83,8 @@ class SamplerCounts:
     python_failed: int
     python_cut: int
     python_unsettled: int
+    python_samples: int
+    python_unmatched: int
 
     def plain(self) -> dict[str, int]:
         """Return the counts as plain values, for session.json."""
@@ -165,6 +171,8 @@ class PerfSampler:
             counts.python_failed,
             counts.python_cut,
             counts.python_unsettled,
+            counts.python_samples,
+            counts.python_unmatched,
         )
 
 

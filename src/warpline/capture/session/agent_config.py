@@ -358,6 +358,8 @@ class AgentConfig:
         pc_sampling: How program counters are sampled, in place of a timeline, or None.
         cpu_samples: How the agents sample CPU stacks; None if they do not.
         os_calls: Which calls of the C library are recorded, or None.
+        library_chains_ns: Calls of libraries that take at least this long have backtraces; None:
+            none.
         preload: Names of libraries beside the agent that programs are started with.
     """
 
@@ -375,6 +377,7 @@ class AgentConfig:
     pc_sampling: PcSamplingConfig | None = None
     cpu_samples: CpuSamplesConfig | None = None
     os_calls: OsCallsConfig | None = None
+    library_chains_ns: int | None = None
     preload: tuple[str, ...] = ()
 
     def text(self) -> str:
@@ -400,6 +403,8 @@ class AgentConfig:
             pairs += self.cpu_samples.pairs()
         if self.os_calls is not None:
             pairs += self.os_calls.pairs()
+        if self.library_chains_ns is not None:
+            pairs.append(("library_chains", str(self.library_chains_ns)))
         pairs += [("collect", name) for name in self.collect]
         return config_lines(pairs)
 

@@ -163,6 +163,7 @@ ROW_TABLES: tuple[str, ...] = (
     "sched_event",
     "os_call",
     "library_call",
+    "nccl_op",
     "python_sample",
     "gil_span",
 )
@@ -180,6 +181,7 @@ EVENT_TABLES: tuple[str, ...] = (
     "sched_event",
     "os_call",
     "library_call",
+    "nccl_op",
     "python_sample",
     "gil_span",
 )

@@ -38,6 +38,9 @@ FOLDER_ENDING = ".raw"
 SESSION_VARIABLE = "WARPLINE_SESSION"
 OPENMP = "openmp"  # the collector
 OPENMP_VARIABLE = "OMP_TOOL_LIBRARIES"
+NCCL = "nccl"  # the collector
+NCCL_VARIABLE = "NCCL_PROFILER_PLUGIN"
+_MOST_NCCL_PATH = 254  # bytes: NCCL cuts longer names
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
@@ -72,6 +75,7 @@ class Session:
         facts: The content of session.json.
         has_cuda: Whether the CUDA driver is to load the agent.
         has_openmp: Whether OpenMP runtimes are to load the agent.
+        has_nccl: Whether NCCL is to load the agent as its profiler plug-in.
         preload: Names of libraries that programs are started with.
     """
 
@@ -83,10 +87,12 @@ class Session:
         *,
         has_cuda: bool = False,
         has_openmp: bool = False,
+        has_nccl: bool = False,
         preload: Sequence[str] = (),
     ) -> None:
         self._has_cuda = has_cuda
         self._has_openmp = has_openmp
+        self._has_nccl = has_nccl
         self._preload = preload
         self.folder = folder
         self.control = control
@@ -129,6 +135,10 @@ class Session:
             # The first tool that accepts is used: the user's own, if there is one.
             tools = filter(None, [environment.get(OPENMP_VARIABLE), str(agent)])
             found[OPENMP_VARIABLE] = ":".join(tools)
+        # NCCL takes one plug-in: the user's own, if there is one.
+        is_short = len(str(agent).encode()) <= _MOST_NCCL_PATH
+        if self._has_nccl and is_short and NCCL_VARIABLE not in environment:
+            found[NCCL_VARIABLE] = str(agent)
         return found | pytorch.python_variables(self.facts.get("pytorch", ()), environment)
 
     def sample_within(self, sampling: CpuSamplesConfig) -> None:
@@ -189,6 +199,7 @@ def create_session(
         facts,
         has_cuda=has_cuda,
         has_openmp=OPENMP in config.collect,
+        has_nccl=NCCL in config.collect,
         preload=config.preload,
     )
 

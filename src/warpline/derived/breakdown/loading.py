@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
+from warpline.derived.breakdown.fault_time import FaultTime, fault_time
 from warpline.derived.breakdown.host_idle import of_longest
 from warpline.derived.breakdown.host_lines import (
     Lines,
@@ -19,6 +20,7 @@ from warpline.derived.breakdown.host_lines import (
     own_blocked_lines,
     running_lines,
 )
+from warpline.derived.host.samples import has_samples
 from warpline.derived.host.states import State, thread_states
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.idle.silences import process_of_threads
@@ -42,40 +44,46 @@ class Loading(NamedTuple):
         preempted_ns: Time in which threads that prepare data could run but were not scheduled.
         workers: Number of processes that prepare data.
         off_cpu: Number of these that are blocked for most of the stall.
+        faults: How much of the CPU time of all these threads is in page faults.
     """
 
     lines: Lines
     preempted_ns: float
     workers: int
     off_cpu: int
+    faults: FaultTime
 
 
 @derived
 def loading(run: Run) -> Loading | None:
-    """Return what happens during waits for input; None without samples.
+    """Return what happens during waits for input; None without samples and context switches.
 
     Of the process whose GPU waits longest.
     """
     trace = run.trace
-    if not has_lines(trace):
+    if not has_lines(trace) and not has_samples(trace, "sched_event"):
         return None
     idle, _ = of_longest(run, TimePart.INPUT)
     known = idle.taken(idle.thread >= 0)
     runs = known.state == State.RUNNING
-    own = running_lines(trace, known.taken(runs).by_thread())
+    own_times = known.taken(runs).by_thread()
+    own = running_lines(trace, own_times)
     waits = known.taken(~runs)
     stall = union(waits.start_ns, waits.end_ns)
     others = np.flatnonzero(~working_threads(trace))
     times = _repeated(stall.start, stall.end, others)
-    running = running_lines(trace, _while(State.RUNNING, trace, times))
+    run_times = _while(State.RUNNING, trace, times)
+    running = running_lines(trace, run_times)
+    both = zip(own_times, run_times, strict=True)
+    faults = fault_time(trace, Grouped(*(np.concatenate(pair) for pair in both)))
     ready = _while(State.RUNNABLE, trace, times)
     blocked = own_blocked_lines(trace, times)
     workers, off_cpu = _workers(trace, others, times, int((stall.end - stall.start).sum()))
-    lines = joined([own, running, blocked])
+    lines = joined([own, running, blocked] if has_lines(trace) else [Lines((), 0.0)])
     # Other threads are mostly idle: what counts is the time in which data is prepared.
     preempted_ns = float((ready.end_ns - ready.start_ns).sum())
     whole_ns = max(lines.named_ns + preempted_ns, float(idle.ns.sum()))
-    return Loading(lines._replace(ns=whole_ns), preempted_ns, workers, off_cpu)
+    return Loading(lines._replace(ns=whole_ns), preempted_ns, workers, off_cpu, faults)
 
 
 def _repeated(start: I64, end: I64, threads: I64) -> Grouped:

@@ -7,12 +7,15 @@ from collections import Counter
 
 import numpy as np
 
+from warpline.derived.breakdown.host_idle import host_idle
 from warpline.derived.breakdown.partition import measured_parts, step_partition
 from warpline.derived.breakdown.segments import device_segments
 from warpline.derived.breakdown.step_scope import step_scope
 from warpline.derived.idle.os_waits import ASLEEP, GIL, NO_NAME, PREEMPTED, Waits, os_waits
+from warpline.derived.idle.preemption import preempted_in_calls
 from warpline.derived.idle.silences import ThreadTimes, process_of_threads
 from warpline.derived.severity import MEASURABLE_RATIO
+from warpline.derived.steps.slow import slow_steps
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
 from warpline.estimate import Estimate
@@ -22,7 +25,7 @@ from warpline.ops.tiling import Grouped, by_group, cut
 from warpline.result import Evidence
 from warpline.result.changes import RemoveHostTime
 from warpline.trace import Run, Trace
-from warpline.units import format_ns, plural
+from warpline.units import format_ns, format_ratio, plural
 
 OFF_CPU = "off the CPU"
 # What a thread is while no function is known that waits.
@@ -30,6 +33,8 @@ UNNAMED = {NO_NAME: OFF_CPU, GIL: "waiting for the GIL", PREEMPTED: "preempted",
 _SHOWN = 5
 _NAMED = 3  # functions
 MOST_STEPS = 0.5  # of the steps: a wait in fewer steps does not affect the median step
+_LEAST_SLOW = 2  # steps: what happens once is not in a saving per step
+_CONCENTRATED = 0.8  # of the time
 
 
 def longest_first(text: str, times: ThreadTimes) -> Evidence:
@@ -49,14 +54,34 @@ def without(times: ThreadTimes, remaining: Estimate) -> tuple[RemoveHostTime, ..
 
 
 def how_often(run: Run, cause: TimePart) -> tuple[bool, str]:
-    """Return whether most steps wait for a cause, as a saving requires, and a sentence if not."""
+    """Return whether steps that wait for a cause are simulated, as a saving requires.
+
+    And a sentence after a space if few steps have nearly all of the time, else an empty one. If
+    most steps wait, typical ones do. Otherwise, slow steps must take a measurable part of the time.
+    """
     parts, scope = step_partition(run), step_scope(run)
     idle_ns = parts.ns[:, cause]
     length = parts.windows.end_ns - parts.windows.start_ns
     many, count = scope.affected((idle_ns >= MEASURABLE_RATIO * length) & (idle_ns > 0))
-    if not scope.has_steps or many > MOST_STEPS * count:
+    if not scope.has_steps:
         return True, ""
-    return False, f" Affects only {many:,} of {plural(count, 'step')}."
+    if many > MOST_STEPS * count:
+        return True, _concentration(run, cause)
+    is_simulated = many >= _LEAST_SLOW and bool(slow_steps(run).is_slow.any())
+    return is_simulated, f" Affects only {many:,} of {plural(count, 'step')}."
+
+
+def _concentration(run: Run, cause: TimePart) -> str:
+    """Return a sentence if few steps have nearly all idle time of a cause, of the longest rank."""
+    parts = step_partition(run)
+    each = [parts.ns[rank.windows, cause] for rank in parts.ranks]
+    idle_ns = max(each, key=lambda ns: int(ns.sum()))
+    above = idle_ns[idle_ns > idle_ns.mean()]
+    ratio = float(above.sum()) / max(float(idle_ns.sum()), 1.0)
+    if ratio < _CONCENTRATED or len(above) > MOST_STEPS * len(idle_ns):
+        return ""
+    steps = plural(len(idle_ns), "step")
+    return f" {format_ratio(ratio)} of that is in {len(above):,} of {steps}."
 
 
 def waits_while_idle(run: Run, cause: TimePart) -> Waits:
@@ -75,7 +100,21 @@ def waits_while_idle(run: Run, cause: TimePart) -> Waits:
     waits = os_waits(trace)
     of_process = process_of_threads(trace)[waits.thread]
     inside = cut(Grouped(waits.start_ns, waits.end_ns, of_process), idle_times)
-    return waits.taken(inside.span)._replace(start_ns=inside.start_ns, end_ns=inside.end_ns)
+    outside_calls = waits.taken(inside.span)._replace(
+        start_ns=inside.start_ns, end_ns=inside.end_ns
+    )
+    return _with_those_in_calls(run, cause, outside_calls)
+
+
+def _with_those_in_calls(run: Run, cause: TimePart, waits: Waits) -> Waits:
+    """Return waits with the times in which the thread to launch was preempted in a call."""
+    inside = preempted_in_calls(run.trace)
+    if cause != TimePart.OS_WAIT or not len(inside.thread):
+        return waits
+    cuts = cut(Grouped(*inside), host_idle(run, cause).by_thread())
+    reason = np.full(len(cuts.span), PREEMPTED)
+    more = Waits(cuts.start_ns, cuts.end_ns, inside.thread[cuts.span], reason)
+    return Waits(*(np.concatenate(pair) for pair in zip(waits, more, strict=True)))
 
 
 def of_most_idle(run: Run, cause: TimePart, waits: Waits) -> tuple[Waits, int]:

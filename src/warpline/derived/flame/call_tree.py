@@ -8,8 +8,8 @@ from warpline.derived import derived
 from warpline.derived.flame.profiles import Profile, profile
 from warpline.derived.flame.weighted import Choice
 from warpline.frozen import frozen
-from warpline.ops.arrays import I32, I64, Integers
-from warpline.ops.group import factorize
+from warpline.ops.arrays import I32, I64, Integers, repeated
+from warpline.ops.group import factorize, group_sums
 from warpline.ops.stack_sums import forest
 from warpline.trace import Trace
 
@@ -67,7 +67,7 @@ def call_tree(found: Profile, group: Integers) -> CallTree:
         found.stacks.frame[nodes.stack],
         own,
         nodes.with_callees(own),
-        nodes.own(np.ones(len(found.node), np.int64)),
+        nodes.own(repeated(np.ones(1, np.int64), len(found.node))),
     )
 
 
@@ -94,11 +94,12 @@ def function_sums(trace: Trace, choice: Choice) -> FunctionSums:
     found = profile(trace, choice)
     functions = factorize(np.array(found.labels.function, np.int64))
     nodes = forest(found.stacks, found.node)
-    function = functions.codes[found.stacks.frame[nodes.stack]]
-    size = functions.n_groups
-    sums = nodes.sums(function, size, nodes.own(found.weight_ns))
-    counts = nodes.sums(function, size, nodes.own(np.ones(len(found.node), np.int64))).own
+    of_stack = functions.codes[found.stacks.frame]
+    function, size = of_stack[nodes.stack], functions.n_groups
+    outermost = nodes.is_outermost(of_stack)
+    sums = nodes.sums(function, size, nodes.own(found.weight_ns), outermost)
+    count = group_sums(function, nodes.own(repeated(np.ones(1, np.int64), len(found.node))), size)
     label = np.empty(size, np.int64)
     label[functions.codes[::-1]] = np.arange(len(functions.codes))[::-1]  # the first is the last
     order = np.lexsort((label, -sums.total, -sums.own))
-    return FunctionSums(label[order], sums.own[order], sums.total[order], counts[order])
+    return FunctionSums(label[order], sums.own[order], sums.total[order], count[order])

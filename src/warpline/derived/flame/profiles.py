@@ -41,6 +41,7 @@ class Labels:
     Attributes:
         name: Function, kernel, or OS call. ``[libc.so.6]`` for code without a symbol.
         module: File of Python code, or library; empty if there is none.
+        file: File of the line: source of native code, else as `module`.
         line: The line in the file; 0 if unknown.
         kind: What it is, of `LabelKind`.
         function: Labels that differ only in their line have the same number.
@@ -48,6 +49,7 @@ class Labels:
 
     name: list[str]
     module: list[str]
+    file: list[str]
     line: list[int]
     kind: list[int]
     function: list[int]
@@ -57,7 +59,7 @@ class Labels:
 
     def chosen(self, places: Integers) -> Labels:
         """Return some of the labels."""
-        columns = (self.name, self.module, self.line, self.kind, self.function)
+        columns = (self.name, self.module, self.file, self.line, self.kind, self.function)
         rows = places.tolist()
         return Labels(*([column[row] for row in rows] for column in columns))
 
@@ -74,6 +76,7 @@ class Labels:
         self.function.extend(range(first, first + len(names)))
         self.name.extend(names)
         self.module.extend([""] * len(names))
+        self.file.extend([""] * len(names))
         self.line.extend([0] * len(names))
         self.kind.extend([kind] * len(names))
 
@@ -132,13 +135,13 @@ def profile(trace: Trace, choice: Choice) -> Profile:
 def _labels(trace: Trace) -> tuple[Labels, I32]:
     """Return the labels of frames, and the label of each frame."""
     if not trace.has("frame"):
-        return Labels([], [], [], [], []), np.zeros(0, np.int32)
-    columns = trace.columns("frame", "symbol_id", "module_id", "line", "kind", "is_unresolved")
-    names = ("symbol_id", "module_id", "kind", "line")
-    symbol, module, kind, line = (columns[name].filled(_NONE).astype(np.int64) for name in names)
-    symbol[columns["is_unresolved"].values.astype(np.bool_)] = _NONE
-    groups = factorize_rows(symbol, module, kind, line)
-    symbol, module, kind, line = (each[groups.first] for each in (symbol, module, kind, line))
+        return Labels([], [], [], [], [], []), np.zeros(0, np.int32)
+    names = ("symbol_id", "module_id", "kind", "file_id", "line")
+    columns = trace.columns("frame", *names, "is_unresolved")
+    rows = [columns[name].filled(_NONE).astype(np.int64) for name in names]
+    rows[0][columns["is_unresolved"].values.astype(np.bool_)] = _NONE
+    groups = factorize_rows(*rows)
+    symbol, module, kind, file, line = (each[groups.first] for each in rows)
     modules = _texts(trace, module)
     labels = Labels(
         [
@@ -146,6 +149,7 @@ def _labels(trace: Trace) -> tuple[Labels, I32]:
             for name, module in zip(_texts(trace, symbol), modules, strict=True)
         ],
         modules,
+        [file or module for file, module in zip(_texts(trace, file), modules, strict=True)],
         np.maximum(line, 0).tolist(),
         np.where((kind >= 0) & (kind <= LabelKind.PYTHON), kind, LabelKind.OTHER).tolist(),
         factorize_rows(symbol, module, kind).codes.tolist(),

@@ -9,6 +9,7 @@ import numpy as np
 
 from warpline.derived.host.samples import weights
 from warpline.derived.host.states import State, thread_states
+from warpline.derived.host.thread_rows import thread_blocks, thread_rows
 from warpline.derived.work.busy import DEVICE_TABLES
 from warpline.derived.work.operations import operations
 from warpline.errors import MissingTableError, UsageError
@@ -238,7 +239,12 @@ def _os(trace: Trace) -> Weighted:
     start = columns["start_ns"].values
     end = np.maximum(start, columns["end_ns"].values)
     thread, stack = _rows(columns["thread_id"]), _rows(columns["stack_id"])
-    outer = np.flatnonzero(~nest(start, end, thread).has_parent)
+    parts = (
+        rows[~nest(start[rows], end[rows], thread[rows]).has_parent]
+        for block in thread_blocks(trace, ("os_call",))
+        for rows in [thread_rows(trace, "os_call").of(block)]
+    )
+    outer = np.sort(np.concatenate([*parts]))
     used = distinct_values(columns["name_id"].values)
     leaf = np.searchsorted(used, columns["name_id"].values[outer]).astype(np.int32)
     names = tuple(trace.strings.texts(used.tolist()))

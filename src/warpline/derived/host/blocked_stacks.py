@@ -10,11 +10,13 @@ from warpline.derived import derived
 from warpline.derived.host.blocking import Reason, plain_name, reason_of
 from warpline.derived.host.functions import PYTHON, functions, stacks
 from warpline.ops.arrays import I64
-from warpline.ops.group import distinct_values
-from warpline.ops.stacks import ancestors
+from warpline.ops.stacks import with_callers
 from warpline.trace import Trace
 
 NO_NAME = -1
+# The most telling reason first.
+_RANK = np.full(len(Reason), 2)
+_RANK[[Reason.GIL, Reason.CUDA, Reason.UNKNOWN]] = 0, 1, 3
 
 
 class StackReasons(NamedTuple):
@@ -49,6 +51,23 @@ def _function_reasons(trace: Trace) -> tuple[I64, tuple[str, ...]]:
     return np.array(reason, np.int64), tuple(plain)
 
 
+@derived
+def _of_stacks(trace: Trace) -> StackReasons:
+    """Return what each row of `stack` says: its innermost frame, or the stack of its caller."""
+    reasons, names = _function_reasons(trace)
+    tree = stacks(trace)
+    name = functions(trace).of_frame[tree.frame].astype(np.int64)
+    is_python = functions(trace).kind[name] == PYTHON
+    reason = reasons[name]
+    rank = _RANK[reason]
+    for level in with_callers(tree, np.arange(len(tree)))[1:]:
+        rows = level[~is_python[level]]
+        rows = rows[rank[tree.parent[rows]] < rank[rows]]
+        caller = tree.parent[rows]
+        rank[rows], reason[rows], name[rows] = rank[caller], reason[caller], name[caller]
+    return StackReasons(np.append(reason, Reason.UNKNOWN), np.append(name, NO_NAME), names)
+
+
 def stack_reasons(trace: Trace, stack: I64) -> StackReasons:
     """Return what each stack says.
 
@@ -57,31 +76,7 @@ def stack_reasons(trace: Trace, stack: I64) -> StackReasons:
 
     Args:
         trace: The trace.
-        stack: Shape (n,), rows of `stack`; negative for none.
+        stack: Shape (n,), rows of `stack`; -1 for none.
     """
-    used = distinct_values(stack)
-    used = used[used >= 0]
-    reason = np.full(len(used) + 1, Reason.UNKNOWN, np.int64)  # the last is that of no stack
-    name = np.full(len(used) + 1, NO_NAME, np.int64)
-    names: tuple[str, ...] = ()
-    if len(used):
-        reasons, names = _function_reasons(trace)
-        tree = stacks(trace)
-        place, row = ancestors(tree, used)
-        function = functions(trace).of_frame[tree.frame[row]]
-        first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-        is_python = functions(trace).kind[function] == PYTHON
-        count = np.cumsum(is_python)
-        within_python = count - (count - is_python)[first][place] > 0
-        of_frame = np.where(within_python, Reason.UNKNOWN, reasons[function])
-        # The innermost frame of the most telling kind: rows are innermost first.
-        rank = np.select(
-            [of_frame == Reason.GIL, of_frame == Reason.CUDA, of_frame != Reason.UNKNOWN],
-            [0, 1, 2],
-            3,
-        )
-        order = np.arange(len(rank))
-        chosen = np.minimum.reduceat(rank * len(rank) + order, first) % len(rank)
-        reason[:-1], name[:-1] = of_frame[chosen], function[chosen]
-    at = np.where(stack < 0, len(used), np.searchsorted(used, stack))
-    return StackReasons(reason[at], name[at], names)
+    known = _of_stacks(trace)  # the last entry is that of no stack
+    return StackReasons(known.reason[stack], known.name[stack], known.names)

@@ -12,7 +12,7 @@ from warpline.derived.host.lines import NO_FRAME, leaf_places, place_texts
 from warpline.derived.host.sample_rows import thread_keys
 from warpline.derived.host.states import State, thread_states
 from warpline.derived.texts import labelled
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, repeated
 from warpline.ops.group import distinct_values, factorize_rows, group_stats
 from warpline.result import Numbers, Texts, Values
 from warpline.trace import Trace
@@ -56,13 +56,13 @@ def blocked_times(trace: Trace, *, by_thread: bool) -> BlockedTimes:
     """
     states = thread_states(trace)
     rows = np.flatnonzero(states.state == State.BLOCKED)
-    thread = states.thread_id[rows].astype(np.int64)
-    frame = leaf_places(trace, states.stack_id[rows]).frame.astype(np.int64)
-    of_thread = thread if by_thread else np.full(len(rows), NO_THREAD)
-    reason, name = states.reason[rows].astype(np.int64), states.name[rows].astype(np.int64)
+    thread, reason, name = (
+        column[rows] for column in (states.thread_id, states.reason, states.name)
+    )
+    frame = leaf_places(trace, states.stack_id[rows]).frame
+    of_thread = thread if by_thread else repeated(np.full(1, NO_THREAD, np.int32), len(rows))
     groups = factorize_rows(of_thread, reason, name, frame)
-    length = states.end_ns[rows] - states.start_ns[rows]
-    stats = group_stats(groups.codes, length, groups.n_groups)
+    stats = group_stats(groups.codes, states.end_ns[rows] - states.start_ns[rows], groups.n_groups)
     pairs = factorize_rows(groups.codes, thread)
     n_threads = np.bincount(groups.codes[pairs.first], minlength=groups.n_groups)
     first = groups.first
@@ -72,11 +72,11 @@ def blocked_times(trace: Trace, *, by_thread: bool) -> BlockedTimes:
     order = np.lexsort((*by_thread_ids, lines, texts, reason[first], -stats.sum))
     first = first[order]
     return BlockedTimes(
-        of_thread[first],
-        reason[first],
-        name[first],
+        of_thread[first].astype(np.int64),
+        reason[first].astype(np.int64),
+        name[first].astype(np.int64),
         states.names,
-        frame[first],
+        frame[first].astype(np.int64),
         stats.sum[order],
         stats.count[order],
         stats.max[order],

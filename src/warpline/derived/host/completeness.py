@@ -17,7 +17,8 @@ _FIRST = frozenset(
     (
         *("start", "start_c", "dl_start_user", "start_main", "start_main_impl", "start_call_main"),
         *("start_main_stage2", "clone", "clone3", "start_thread", "thread_start"),
-        *("<module>", "_bootstrap", "_find_and_load", "_install_external_importers"),
+        *("<module>", "_bootstrap", "Thread._bootstrap", "_find_and_load"),
+        "_install_external_importers",
     )
 )
 # They often have no symbol of their own there, and only they call others from the outside.

@@ -6,17 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from warpline.derived import derived
 from warpline.derived.host.blocking import Reason, reason_of
 from warpline.derived.host.lives import thread_lives
 from warpline.derived.host.samples import (
     CPU_SAMPLES,
     PYTHON_SAMPLES,
-    has_samples,
     median_gap_ns,
     weights,
 )
-from warpline.derived.host.switches import switch_ends, switched_times
+from warpline.derived.host.switches import Ends, switch_ends, switched_times
+from warpline.derived.host.thread_rows import thread_rows
 from warpline.derived.texts import number_texts
 from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import factorize, group_stats
@@ -62,17 +61,21 @@ class Spans(NamedTuple):
         return Grouped(self.start_ns, self.end_ns, self.thread)
 
 
-@derived
-def evidence(trace: Trace) -> Spans:
-    """Return all evidence. That of context switches has level 0, and no other beside it."""
-    switched = _from_switches(trace)
+def evidence(trace: Trace, threads: range) -> Spans:
+    """Return all evidence. That of context switches has level 0, and no other beside it.
+
+    Args:
+        trace: The trace.
+        threads: Rows of the thread table.
+    """
+    switched = _from_switches(trace, threads)
     switched = switched.taken(switched.end_ns > switched.start_ns)
     switched = switched.taken(np.lexsort((switched.start_ns, switched.thread)))
     weaker = [
-        _from_cpu_samples(trace),
-        _from_python_samples(trace),
-        _from_gil(trace),
-        _from_os_calls(trace),
+        _from_cpu_samples(trace, threads),
+        _from_python_samples(trace, threads),
+        _from_gil(trace, threads),
+        _from_os_calls(trace, threads),
     ]
     parts = [switched]
     for level, part in enumerate(weaker, 1):
@@ -114,12 +117,14 @@ def _nothing() -> Spans:
     return _spans(nothing, nothing, nothing, 0)
 
 
-def _from_switches(trace: Trace) -> Spans:
+def _from_switches(trace: Trace, threads: range) -> Spans:
     """Return the states between context switches, and around them while any are recorded."""
-    times, ends, lives = switched_times(trace), switch_ends(trace), thread_lives(trace)
+    ends, lives = switch_ends(trace), thread_lives(trace)
     if not len(ends.thread):
         return _nothing()
     first_ns, last_ns = ends.first_ns.min(), ends.last_ns.max()
+    own = slice(*np.searchsorted(ends.thread, (threads.start, threads.stop)).tolist())
+    ends, times = Ends._make(column[own] for column in ends), switched_times(trace, threads)
     state = np.where(
         times.is_running, _RUNNING, np.where(times.is_runnable, _RUNNABLE, _BLOCKED)
     ).astype(np.int64)
@@ -143,21 +148,20 @@ def _from_switches(trace: Trace) -> Spans:
     return Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _from_cpu_samples(trace: Trace) -> Spans:
+def _from_cpu_samples(trace: Trace, threads: range) -> Spans:
     """Return when threads ran and when they were not sampled for long, from first to last sample.
 
     Threads with few samples are left out.
     """
-    if not has_samples(trace, CPU_SAMPLES):
+    known = thread_rows(trace, CPU_SAMPLES).of(threads)
+    if not len(known):
         return _nothing()
     columns = trace.columns(CPU_SAMPLES, "time_ns", "thread_id", "period_ns")
-    known = np.flatnonzero(columns["thread_id"].is_valid())
     thread = columns["thread_id"].values[known].astype(np.int64)
-    known = known[np.argsort(thread, kind="stable")]  # rows are in order of time
-    thread, time = columns["thread_id"].values[known].astype(np.int64), columns["time_ns"].values
-    time = time[known]
+    time = columns["time_ns"].values[known]
     period = median_gap_ns(thread, time)
-    if columns["period_ns"].is_valid().all():
+    has_period = columns["period_ns"].valid
+    if has_period is None or has_period.all():
         groups = factorize(thread)
         of_thread = group_stats(groups.codes, columns["period_ns"].values[known], groups.n_groups)
         period[groups.uniques] = of_thread.median.astype(np.int64)
@@ -183,40 +187,43 @@ def _from_cpu_samples(trace: Trace) -> Spans:
     )
 
 
-def _from_python_samples(trace: Trace) -> Spans:
-    if not has_samples(trace, PYTHON_SAMPLES):
+def _from_python_samples(trace: Trace, threads: range) -> Spans:
+    rows = thread_rows(trace, PYTHON_SAMPLES).of(threads)
+    if not len(rows):
         return _nothing()
     columns = trace.columns(PYTHON_SAMPLES, "time_ns", "thread_id", "is_running", "stack_id")
-    rows = np.flatnonzero(columns["is_running"].is_valid())
+    rows = rows[columns["is_running"].take(rows).is_valid()]
     start = columns["time_ns"].values[rows]
     end = start + weights(trace, PYTHON_SAMPLES)[rows]
     runs = columns["is_running"].values[rows].astype(np.bool_)
     spans = _spans(
         start, end, columns["thread_id"].values[rows], np.where(runs, _RUNNING, _BLOCKED)
     )
-    stack = columns["stack_id"].filled(NO_STACK)[rows].astype(np.int64)
+    stack = columns["stack_id"].take(rows).filled(NO_STACK).astype(np.int64)
     return spans._replace(stack=np.where(runs, NO_STACK, stack))
 
 
-def _from_gil(trace: Trace) -> Spans:
-    if not trace.has("gil_span"):
+def _from_gil(trace: Trace, threads: range) -> Spans:
+    rows = thread_rows(trace, "gil_span").of(threads)
+    if not len(rows):
         return _nothing()
     columns = trace.columns("gil_span", "start_ns", "end_ns", "thread_id", "state")
-    rows = np.flatnonzero(columns["state"].filled(0) == _WAITING)
+    rows = rows[columns["state"].take(rows).filled(0) == _WAITING]
     start, end, thread = (
         columns[name].values[rows] for name in ("start_ns", "end_ns", "thread_id")
     )
     return _spans(start, end, thread, _BLOCKED)
 
 
-def _from_os_calls(trace: Trace) -> Spans:
+def _from_os_calls(trace: Trace, threads: range) -> Spans:
     """Return the OS calls that wait by their names."""
-    if not trace.has("os_call") or not trace.row_count("os_call"):
+    rows = thread_rows(trace, "os_call").of(threads)
+    if not len(rows):
         return _nothing()
     columns = trace.columns("os_call", "start_ns", "end_ns", "thread_id", "name_id")
-    codes, distinct = number_texts(columns["name_id"].values, len(trace.strings))
+    codes, distinct = number_texts(columns["name_id"].values[rows], len(trace.strings))
     waits = [reason_of(name) != Reason.UNKNOWN for name in trace.strings.texts(distinct.tolist())]
-    rows = np.flatnonzero(np.array(waits, np.bool_)[codes])
+    rows = rows[np.array(waits, np.bool_)[codes]]
     start, end, thread = (
         columns[name].values[rows] for name in ("start_ns", "end_ns", "thread_id")
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.ops.arrays import I8, I32, I64, Integers
+from warpline.ops.arrays import I8, I32, Integers
 from warpline.ops.group import factorize_rows
 from warpline.ops.stack_sums import Forest, forest
 from warpline.ops.stacks import Stacks
@@ -17,6 +17,7 @@ from warpline.trace import Trace
 PYTHON = next(value for value, label in CODE_KINDS.items() if label == "Python")
 KERNEL = next(value for value, label in CODE_KINDS.items() if label == "Kernel")
 NO_STACK = -1
+_NO_FILE = -1
 UNRESOLVED = "[unresolved]"
 
 
@@ -63,6 +64,20 @@ def functions(trace: Trace) -> Functions:
 
 
 @derived
+def frame_files(trace: Trace) -> I32:
+    """Return the file of each frame's line, shape (frames,), int32, rows of the string pool.
+
+    It is the source file of native code where that is known, else the library. Of Python code it
+    is the file.
+    """
+    if not trace.has("frame"):
+        return np.zeros(0, np.int32)
+    columns = trace.columns("frame", "module_id", "file_id")
+    module, file = (column.filled(_NO_FILE) for column in columns.values())
+    return np.where(file == _NO_FILE, module, file).astype(np.int32)
+
+
+@derived
 def stacks(trace: Trace) -> Stacks:
     """Return the tree of all stacks of a trace, empty without any."""
     if not trace.has("stack"):
@@ -75,10 +90,10 @@ def stacks(trace: Trace) -> Stacks:
 
 
 @derived
-def stack_ids(trace: Trace, table: str) -> I64:
-    """Return the stack of each row of a table, shape (rows,), int64; NO_STACK for none."""
+def stack_ids(trace: Trace, table: str) -> I32:
+    """Return the stack of each row of a table, shape (rows,), int32; NO_STACK for none."""
     column = trace.columns(table, "stack_id")["stack_id"]
-    return column.filled(NO_STACK).astype(np.int64)
+    return column.filled(NO_STACK).astype(np.int32, copy=False)
 
 
 def forest_of(trace: Trace, table: str, group: Integers | None = None) -> Forest:

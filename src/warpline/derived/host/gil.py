@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I32, I64
 from warpline.ops.tiling import Grouped, by_group, sum_cuts, tile
 from warpline.schema.labels import GIL_STATES
 from warpline.trace import Trace
@@ -24,14 +24,14 @@ class GilSpans(NamedTuple):
     Attributes:
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64.
-        thread: Shape (n,), int64, rows of the thread table.
-        process: Shape (n,), int64, rows of the process table.
+        thread: Shape (n,), int32, rows of the thread table.
+        process: Shape (n,), int32, rows of the process table.
     """
 
     start_ns: I64
     end_ns: I64
-    thread: I64
-    process: I64
+    thread: I32
+    process: I32
 
 
 @derived
@@ -77,7 +77,6 @@ def _spans(trace: Trace, state: int) -> GilSpans:
     columns = trace.columns("gil_span", "start_ns", "end_ns", "thread_id", "process_id", "state")
     rows = np.flatnonzero(columns["state"].filled(0) == state)
     start, end, thread, process = (
-        columns[name].values[rows].astype(np.int64)
-        for name in ("start_ns", "end_ns", "thread_id", "process_id")
+        columns[name].values[rows] for name in ("start_ns", "end_ns", "thread_id", "process_id")
     )
     return GilSpans(start, np.maximum(start, end), thread, process)

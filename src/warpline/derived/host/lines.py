@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.derived.host.functions import PYTHON, functions, stacks
+from warpline.derived.host.functions import PYTHON, frame_files, functions, stacks
 from warpline.lazy import lazy_pattern
 from warpline.ops.arrays import I8, I32, I64, BoolArray, Integers
 from warpline.ops.group import distinct_values
@@ -82,16 +82,18 @@ def leaf_places(trace: Trace, stack_ids: Integers) -> LeafPlaces:
         trace: The trace.
         stack_ids: Shape (n,), rows of `stack`; negative for no stack.
     """
-    used = distinct_values(np.asarray(stack_ids).astype(np.int64))
+    stack = np.asarray(stack_ids)
+    used = distinct_values(stack)
     used = used[used >= 0]
     frame = np.full(len(used) + 1, NO_FRAME, np.int32)  # the last is that of no stack
     inner = np.zeros(len(used) + 1, np.bool_)
     for begin in range(0, len(used), _STACKS_PER_BLOCK):
         block = slice(begin, min(begin + _STACKS_PER_BLOCK, len(used)))
         frame[block], inner[block] = _places(trace, used[block])
-    place = np.searchsorted(used, stack_ids)
-    place = np.where(np.asarray(stack_ids) < 0, len(used), place)
-    return LeafPlaces(frame[place], inner[place])
+    place = np.full(len(stacks(trace)) + 1, len(used), np.int32)  # the last is that of no stack
+    place[used] = np.arange(len(used))
+    of_row = place[np.maximum(stack, -1)]
+    return LeafPlaces(frame[of_row], inner[of_row])
 
 
 def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:
@@ -148,23 +150,23 @@ def place_texts(trace: Trace, frames: Integers) -> list[str]:
     chosen = np.maximum(np.asarray(frames).astype(np.int64), 0)
     if not trace.has("frame") or not trace.row_count("frame"):
         return ["" for _ in chosen]
-    columns = trace.columns("frame", "symbol_id", "module_id", "line")
-    symbols, modules = (
-        trace.strings.texts(columns[name].values[chosen].tolist())
-        for name in ("symbol_id", "module_id")
+    symbol, line = trace.columns("frame", "symbol_id", "line").values()
+    texts = map(
+        place_text,
+        trace.strings.texts(symbol.values[chosen].tolist()),
+        trace.strings.texts(frame_files(trace)[chosen].tolist()),
+        line.take(chosen).to_list(),
     )
-    lines = columns["line"].take(chosen).to_list()
-    texts = map(place_text, symbols, modules, lines)
     return [
         text if frame >= 0 else ""
         for text, frame in zip(texts, np.asarray(frames).tolist(), strict=True)
     ]
 
 
-def place_text(symbol: str, module: str, line: int | None) -> str:
+def place_text(symbol: str, file: str, line: int | None) -> str:
     """Return the text of a place: its function, and the name of its file without directories."""
-    file = module.replace("\\", "/").rsplit("/", 1)[-1]
-    where = f"{file}:{line}" if line and file else file
+    name = file.replace("\\", "/").rsplit("/", 1)[-1]
+    where = f"{name}:{line}" if line and name else name
     return f"{symbol} ({where})" if where else symbol
 
 

@@ -11,9 +11,10 @@ from warpline.derived.host.samples import weights
 from warpline.derived.host.switches import switch_ends
 from warpline.ops.arrays import I64, BoolArray
 from warpline.trace import Trace
+from warpline.trace.source import ROWS_PER_BLOCK
 
 # Tables whose rows say what a thread did, and their columns of times.
-_WITNESSES = ("sched_event", "cpu_sample", "python_sample", "gil_span", "os_call")
+WITNESSES = ("sched_event", "cpu_sample", "python_sample", "gil_span", "os_call")
 _OTHERS = ("api_call", "library_call", "range")
 
 
@@ -42,10 +43,10 @@ def thread_lives(trace: Trace) -> ThreadLives:
     count = trace.row_count("thread") if trace.has("thread") else 0
     start, end = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
     is_known = np.zeros(count, np.bool_)
-    for table in _WITNESSES + _OTHERS:
+    for table in WITNESSES + _OTHERS:
         if trace.has(table) and trace.row_count(table):
             _extend(trace, table, start, end)
-        if table == _WITNESSES[-1]:
+        if table == WITNESSES[-1]:
             is_known = end >= start
     ends = switch_ends(trace)
     is_switched = np.zeros(count, np.bool_)
@@ -60,17 +61,19 @@ def thread_lives(trace: Trace) -> ThreadLives:
 
 def _extend(trace: Trace, table: str, start: I64, end: I64) -> None:
     """Extend the lives of threads, in place, to the rows of a table."""
-    if table in ("sched_event", "cpu_sample", "python_sample"):
-        columns = trace.columns(table, "time_ns", "thread_id")
-        first = columns["time_ns"].values
-        last = first + weights(trace, table) if table == "python_sample" else first
-    else:
-        columns = trace.columns(table, "start_ns", "end_ns", "thread_id")
-        first, last = columns["start_ns"].values, columns["end_ns"].filled(0)
-    thread = columns["thread_id"]
-    known = np.flatnonzero(thread.is_valid())
-    np.minimum.at(start, thread.values[known], first[known])
-    np.maximum.at(end, thread.values[known], np.maximum(first, last)[known])
+    is_moment = table in ("sched_event", "cpu_sample", "python_sample")
+    times = ("time_ns",) if is_moment else ("start_ns", "end_ns")
+    columns = trace.columns(table, *times, "thread_id")
+    lasting = weights(trace, table) if table == "python_sample" else None
+    for low in range(0, trace.row_count(table), ROWS_PER_BLOCK):
+        block = slice(low, low + ROWS_PER_BLOCK)
+        first, last = (columns[name].take(block).filled(0) for name in (times[0], times[-1]))
+        if lasting is not None:
+            last = last + lasting[block]
+        thread = columns["thread_id"].take(block)
+        known = np.flatnonzero(thread.is_valid())
+        np.minimum.at(start, thread.values[known], first[known])
+        np.maximum.at(end, thread.values[known], np.maximum(first, last)[known])
 
 
 def _process_ends(trace: Trace, end: I64) -> I64:

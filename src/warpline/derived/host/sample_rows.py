@@ -7,7 +7,7 @@ import numpy as np
 from warpline.derived.host.function_times import NO_LINE, NO_THREAD, FunctionTimes
 from warpline.derived.host.functions import functions
 from warpline.derived.texts import dimension_texts, number_texts
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, Integers
 from warpline.ops.group import distinct_values
 from warpline.ops.stack_sums import FrameSums
 from warpline.result import Field, Numbers, Texts, Values
@@ -17,13 +17,20 @@ from warpline.units import Unit
 LINES, THREADS, PYTHON_ONLY = "lines", "threads", "python"
 PLACE_FIELDS = (
     Field("function", Unit.NONE, "Function; [unresolved] without a name.", "Function"),
-    Field("file", Unit.NONE, "Python file, or library.", "File"),
+    Field("file", Unit.NONE, "Source file; library where that is not known.", "File"),
     Field(
         "line",
         Unit.NONE,
         "Line: with :lines that of the row, else that with the most time of the function.",
         "Line",
         is_optional=True,
+    ),
+    Field(
+        "module",
+        Unit.NONE,
+        "Library or program of native code; the file of Python code.",
+        "Module",
+        is_detail=True,
     ),
 )
 THREAD_FIELDS = (
@@ -42,10 +49,20 @@ def longest_first(trace: Trace, times: FunctionTimes, of: FrameSums) -> I64:
     rank = np.empty(len(used), np.int64)
     rank[sorted(range(len(used)), key=named.__getitem__)] = np.arange(len(used))
     by_name = rank[np.searchsorted(used, times.function)]
-    return np.lexsort((*thread_keys(trace, times.thread), times.line, by_name, -of.total, -of.own))
+    places = (times.line, _ranks(trace, times.file))
+    return np.lexsort((*thread_keys(trace, times.thread), *places, by_name, -of.total, -of.own))
 
 
-def thread_keys(trace: Trace, thread: I64) -> tuple[I64, I64]:
+def _ranks(trace: Trace, ids: I64) -> I64:
+    """Return the place of each text among all of them in order."""
+    distinct = distinct_values(ids)
+    texts = trace.strings.texts(distinct.tolist())
+    rank = np.empty(len(texts), np.int64)
+    rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    return rank[np.searchsorted(distinct, ids)]
+
+
+def thread_keys(trace: Trace, thread: Integers) -> tuple[I64, I64]:
     """Return the thread id and process id of rows of the thread table, to order rows by."""
     threads = trace.columns("thread", "tid", "process_id")
     pids = trace.columns("process", "pid")["pid"].values
@@ -57,15 +74,20 @@ def thread_keys(trace: Trace, thread: I64) -> tuple[I64, I64]:
 
 
 def place_columns(trace: Trace, times: FunctionTimes, order: I64) -> dict[str, Values]:
-    """Return function, file and line of rows, in the given order."""
+    """Return function, file, line and module of rows, in the given order."""
     known = functions(trace)
     function, line = times.function[order], times.line[order]
-    columns: dict[str, Values] = {}
-    for name, of_function in (("function", known.symbol), ("file", known.module)):
-        codes, distinct = number_texts(of_function[function], len(trace.strings))
-        columns[name] = Texts(codes, trace.strings.texts(distinct.tolist()))
-    columns["line"] = Numbers(np.maximum(line, 0), line != NO_LINE)
-    return columns
+
+    def texts(ids: Integers) -> Texts:
+        codes, distinct = number_texts(ids, len(trace.strings))
+        return Texts(codes, trace.strings.texts(distinct.tolist()))
+
+    return {
+        "function": texts(known.symbol[function]),
+        "file": texts(times.file[order]),
+        "line": Numbers(np.maximum(line, 0), line != NO_LINE),
+        "module": texts(known.module[function]),
+    }
 
 
 def thread_columns(trace: Trace, thread: I64) -> dict[str, Values]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from warpline.derived import derived
 from warpline.derived.host.switches import switched_times
+from warpline.derived.host.thread_rows import all_threads
 from warpline.ops.arrays import I64
 from warpline.trace import Trace
 
@@ -19,7 +20,7 @@ NO_THREAD = -1
 
 
 def has_samples(trace: Trace, table: str) -> bool:
-    """Return whether there are samples in ``cpu_sample`` or ``python_sample``."""
+    """Return whether there are rows in ``cpu_sample``, ``python_sample`` or ``sched_event``."""
     return trace.has(table) and trace.row_count(table) > 0
 
 
@@ -40,7 +41,8 @@ def weights(trace: Trace, table: str) -> I64:
         return period.values
     # Software clocks count one per sample, and some samples of hardware counters have none.
     cycles = np.maximum(columns["cycles"].values, 1).astype(np.float64)
-    estimated = np.rint(cycles * _ns_per_cycle(trace, cycles)).astype(np.int64)
+    # A part of a recording has the weights of the whole, so that parts sum to it.
+    estimated = np.rint(cycles * _ns_per_cycle(trace.unfiltered())).astype(np.int64)
     return np.where(known, period.filled(0), estimated)
 
 
@@ -65,10 +67,11 @@ def median_gap_ns(thread: I64, time: I64) -> I64:
     return median
 
 
-def _ns_per_cycle(trace: Trace, cycles: np.typing.NDArray[np.float64]) -> float:
-    columns = trace.columns(CPU_SAMPLES, "time_ns", "thread_id")
+def _ns_per_cycle(trace: Trace) -> float:
+    columns = trace.columns(CPU_SAMPLES, "time_ns", "thread_id", "cycles")
+    cycles = np.maximum(columns["cycles"].values, 1).astype(np.float64)
     thread = columns["thread_id"].filled(NO_THREAD).astype(np.int64)
-    running = switched_times(trace)
+    running = switched_times(trace, all_threads(trace))
     sampled = np.isin(running.thread, thread)
     on_cpu = running.is_running & sampled
     total_ns = int((running.end_ns - running.start_ns)[on_cpu].sum())

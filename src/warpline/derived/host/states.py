@@ -14,7 +14,7 @@ that it is in, else on what the functions of its stack say.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from warpline.derived import derived
 from warpline.derived.host.blocked_stacks import stack_reasons
 from warpline.derived.host.blocking import Reason
 from warpline.derived.host.evidence import Spans, evidence
-from warpline.derived.host.lives import ThreadLives, thread_lives
+from warpline.derived.host.lives import WITNESSES, ThreadLives, thread_lives
 from warpline.derived.host.reasons import Waits, waits
-from warpline.derived.host.samples import PYTHON_SAMPLES, has_samples, weights
+from warpline.derived.host.samples import PYTHON_SAMPLES, weights
+from warpline.derived.host.thread_rows import thread_blocks, thread_rows
 from warpline.ops.arrays import I8, I32, I64, BoolArray
 from warpline.ops.tiling import Grouped, by_group, cut, rest, tile
 from warpline.ops.tree import enclosing
@@ -72,13 +73,27 @@ class ThreadStates(NamedTuple):
 @derived
 def thread_states(trace: Trace) -> ThreadStates:
     """Return the states of all threads of which something is known."""
+    parts: dict[str, list[Any]] = {name: [] for name in ThreadStates._fields}
+    for threads in thread_blocks(trace, (*WITNESSES, "api_call")):
+        for name, column in _of_threads(trace, threads)._asdict().items():
+            parts[name].append(column)
+    names = parts.pop("names")[0]
+    # The parts of a column are freed before the next one is joined.
+    columns = {name: np.concatenate(parts.pop(name)) for name in tuple(parts)}
+    return ThreadStates(**columns, names=names)
+
+
+def _of_threads(trace: Trace, threads: range) -> ThreadStates:
+    """Return the states of some threads."""
     lives = thread_lives(trace)
-    known = _filled(_tiled(evidence(trace)), lives)
+    own = slice(*np.searchsorted(lives.thread_id, (threads.start, threads.stop)).tolist())
+    lives = ThreadLives._make(column[own] for column in lives)
+    known = _filled(_tiled(evidence(trace, threads)), lives)
     is_blocked = known.state == State.BLOCKED
-    blocked, waiting = known.taken(is_blocked), waits(trace)
+    blocked, waiting = known.taken(is_blocked), waits(trace, threads)
     if not len(waiting.reason):
         wait = np.full(len(blocked.thread), NONE)
-        return _with_reasons(trace, known.taken(~is_blocked), blocked, wait, waiting)
+        return _with_reasons(trace, threads, known.taken(~is_blocked), blocked, wait, waiting)
     pieces = cut(blocked.grouped(), waiting.times)
     left = rest(blocked.grouped(), pieces)
     place = np.concatenate((pieces.span, left.span))
@@ -87,15 +102,15 @@ def thread_states(trace: Trace) -> ThreadStates:
         start_ns=np.concatenate((pieces.start_ns, left.start_ns)),
         end_ns=np.concatenate((pieces.end_ns, left.end_ns)),
     )
-    return _with_reasons(trace, known.taken(~is_blocked), blocked, wait, waiting)
+    return _with_reasons(trace, threads, known.taken(~is_blocked), blocked, wait, waiting)
 
 
 def _with_reasons(
-    trace: Trace, others: Spans, blocked: Spans, wait: I64, waiting: Waits
+    trace: Trace, threads: range, others: Spans, blocked: Spans, wait: I64, waiting: Waits
 ) -> ThreadStates:
     """Return all states: those of blocked threads with the wait that each is in, or NONE."""
     in_wait = wait != NONE
-    stack = _stacks(trace, blocked)
+    stack = _stacks(trace, threads, blocked)
     # The stack of the call is whole; that of a switch has no frames of Python.
     called = _picked(waiting.stack, wait)
     stack = np.where(in_wait & (called != NONE), called, stack)
@@ -153,23 +168,24 @@ def _filled(known: Spans, lives: ThreadLives) -> Spans:
     return Spans(*(np.concatenate(pair) for pair in zip(inside, unknown, strict=True)))
 
 
-def _stacks(trace: Trace, blocked: Spans) -> I64:
+def _stacks(trace: Trace, threads: range, blocked: Spans) -> I64:
     """Return the stack of each blocked time: where it began, else a sample of it."""
     stack = blocked.stack.copy()
     missing = np.flatnonzero(stack == NONE)
-    if not len(missing) or not has_samples(trace, PYTHON_SAMPLES):
+    rows = thread_rows(trace, PYTHON_SAMPLES).of(threads)
+    if not len(missing) or not len(rows):
         return stack
     columns = trace.columns(PYTHON_SAMPLES, "time_ns", "thread_id", "stack_id")
-    start = columns["time_ns"].values
+    start = columns["time_ns"].values[rows]
     middle = (blocked.start_ns + (blocked.end_ns - blocked.start_ns) // 2)[missing]
     around = enclosing(
         middle,
         start,
-        start + weights(trace, PYTHON_SAMPLES),
+        start + weights(trace, PYTHON_SAMPLES)[rows],
         point_group=blocked.thread[missing],
-        group=columns["thread_id"].values.astype(np.int64),
+        group=columns["thread_id"].values[rows].astype(np.int64),
     )
-    sampled = columns["stack_id"].filled(NONE)[around.row]
+    sampled = columns["stack_id"].take(rows).filled(NONE)[around.row]
     stack[missing] = np.where(around.found, sampled, NONE)
     return stack
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived import derived
-from warpline.ops.arrays import I64, BoolArray
+from warpline.derived.host.thread_rows import thread_rows
+from warpline.ops.arrays import I32, I64, BoolArray
 from warpline.schema.labels import THREAD_STATES
 from warpline.trace import Trace
 
@@ -16,6 +17,7 @@ _RUNNING, _UNINTERRUPTIBLE, TERMINATED = (
     for wanted in ("Running", "Uninterruptible", "Terminated")
 )
 NO_STACK = -1
+_TABLE = "sched_event"
 
 
 class SwitchedTimes(NamedTuple):
@@ -68,10 +70,14 @@ class _Events(NamedTuple):
     stack: I64
 
 
-@derived
-def switched_times(trace: Trace) -> SwitchedTimes:
-    """Return the times between context switches, from the first to the last of each thread."""
-    events = _events(trace)
+def switched_times(trace: Trace, threads: range) -> SwitchedTimes:
+    """Return the times between context switches, from the first to the last of each thread.
+
+    Args:
+        trace: The trace.
+        threads: Rows of the thread table.
+    """
+    events = _events(trace, thread_rows(trace, _TABLE).of(threads))
     left = np.flatnonzero(events.thread[:-1] == events.thread[1:])
     runs, state = events.runs[left], events.state[left]
     return SwitchedTimes(
@@ -88,36 +94,29 @@ def switched_times(trace: Trace) -> SwitchedTimes:
 @derived
 def switch_ends(trace: Trace) -> Ends:
     """Return the first and last context switch of each thread."""
-    events = _events(trace)
-    thread = events.thread
-    first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1])[: len(thread)])
-    last = np.append(first[1:], len(thread))[: len(first)] - 1
+    rows, bounds = thread_rows(trace, _TABLE)
+    seen = np.flatnonzero(np.diff(bounds))
+    first, last = _events(trace, rows[bounds[seen]]), _events(trace, rows[bounds[seen + 1] - 1])
     return Ends(
-        thread[first],
-        events.time[first],
-        events.time[last],
-        ~events.runs[first],
-        events.runs[last],
-        ~events.runs[last] & (events.state[last] == TERMINATED),
+        seen,
+        first.time,
+        last.time,
+        ~first.runs,
+        last.runs,
+        ~last.runs & (last.state == TERMINATED),
     )
 
 
-def _events(trace: Trace) -> _Events:
-    """Return the context switches of known threads, by thread and time."""
+def _events(trace: Trace, rows: I32) -> _Events:
+    """Return some context switches, which are by thread and time."""
     nothing = np.zeros(0, np.int64)
-    if not trace.has("sched_event"):
+    if not len(rows):
         return _Events(nothing, nothing, nothing > 0, nothing, nothing)
-    columns = trace.columns(
-        "sched_event", "time_ns", "thread_id", "is_sched_in", "state", "stack_id"
-    )
-    known = np.flatnonzero(columns["thread_id"].is_valid())
-    thread = columns["thread_id"].values[known].astype(np.int64)
-    # Rows are in order of time.
-    order = known[np.argsort(thread, kind="stable")]
+    columns = trace.columns(_TABLE, "time_ns", "thread_id", "is_sched_in", "state", "stack_id")
     return _Events(
-        columns["time_ns"].values[order],
-        columns["thread_id"].values[order].astype(np.int64),
-        columns["is_sched_in"].values[order].astype(np.bool_),
-        columns["state"].filled(0)[order].astype(np.int64),
-        columns["stack_id"].filled(NO_STACK)[order].astype(np.int64),
+        columns["time_ns"].values[rows],
+        columns["thread_id"].values[rows].astype(np.int64),
+        columns["is_sched_in"].values[rows].astype(np.bool_),
+        columns["state"].take(rows).filled(0).astype(np.int64),
+        columns["stack_id"].take(rows).filled(NO_STACK).astype(np.int64),
     )

@@ -16,7 +16,7 @@ latency* L after the start of its call, or at the end of the call if that is lat
    counts until the end of its call.
    a. Time in a blocking call has its cause: CUDA API calls and the profiler (see `host_blocking`),
       loading or preparing input (see `data_waits`), and waits in the operating system (see
-      `os_waits`).
+      `os_waits`). While the thread is preempted, that is the cause (see `preemption`).
    b. Of the remaining time, each blocking call is charged at most the time that it cost the CPU
       while the device was still busy: without it, all later launches would come earlier by that
       much. An uncharged remainder carries over to later gaps, until a blocking call that cost more.

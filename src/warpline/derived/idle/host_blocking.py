@@ -13,6 +13,7 @@ The kind of a call follows from its function (see `kinds`) and from the recordin
   synchronizes with the device, as every launch does with CUDA_LAUNCH_BLOCKING=1.
 - From the start to the end of a capture, the thread builds a graph. In the first launch of a graph
   that takes longer than 100 us, it uploads the graph.
+- A thread that is preempted waits for a CPU core, whatever it was doing (see `preemption`).
 
 Sources: CUDA Runtime API, sections "API synchronization behavior" and "Lazy loading". 64 KiB is the
 documented limit up to which pageable copies are staged.
@@ -36,6 +37,7 @@ from warpline.derived.idle.host_calls import (
 )
 from warpline.derived.idle.kinds import CallKind, call_kind, overhead_cause
 from warpline.derived.idle.os_waits import os_waits
+from warpline.derived.idle.preemption import preempted
 from warpline.derived.idle.silences import ThreadTimes
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
@@ -58,6 +60,8 @@ _TO_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Host-to-De
 _ON_DEVICE = [kind for kind, label in COPY_KINDS.items() if label == "Device-to-Device"]
 _INSTANTIATING = TimePart.GRAPH_INSTANTIATION
 _NO_CAUSE = -1
+# Of times that overlap on a thread, the lowest counts.
+_BY_PROFILER, _PREEMPTED, _IN_CALL, _FOR_INPUT, _FOR_OS = range(5)
 # Kinds of calls of which each one blocks its thread.
 _ALWAYS = {
     CallKind.HOST_SYNC: TimePart.HOST_SYNC,
@@ -87,13 +91,39 @@ class Blocking(NamedTuple):
 
 
 @derived
+def core_waits(trace: Trace) -> ThreadTimes:
+    """Return when launching threads were late because they were preempted, by thread and start."""
+    times = preempted(trace, _waiting(_in_calls(trace)))
+    return times.taken(np.lexsort((times.start_ns, times.thread)))
+
+
+@derived
 def blocking(trace: Trace) -> Blocking:
     """Return when launching threads were blocked, counting each moment of a thread once."""
+    # Calls keep their own cause inside of waits. What a thread without a core does not do, nothing
+    # else delays.
+    ranked = [
+        (_PREEMPTED, _thread_times(trace, core_waits(trace), TimePart.OS_WAIT)),
+        (_IN_CALL, _in_calls(trace)),
+        (_IN_CALL, _captures(working_calls(trace))),
+        (_IN_CALL, _overheads(trace)),
+        (_FOR_INPUT, _thread_times(trace, data_waits(trace), TimePart.INPUT)),
+        (_FOR_OS, _thread_times(trace, ThreadTimes(*os_waits(trace)[:3]), TimePart.OS_WAIT)),
+    ]
+    every = _joined([part for _, part in ranked])
+    level = np.concatenate([np.full(len(part.cause), each) for each, part in ranked])
+    level[every.cause == TimePart.PROFILER_OVERHEAD] = _BY_PROFILER
+    return _without_concurrency(trace, _once_per_thread(every, level))
+
+
+@derived
+def _in_calls(trace: Trace) -> Blocking:
+    """Return the calls that block their thread."""
     calls = working_calls(trace)
     cause = _causes(trace, calls)
     held = np.flatnonzero(cause != _NO_CAUSE)
     own = np.where(_is_wait(cause[held]), OWN_COST_NS, 0)
-    in_calls = Blocking(
+    return Blocking(
         start_ns=calls.start_ns[held],
         end_ns=calls.end_ns[held],
         thread=calls.thread[held],
@@ -101,13 +131,6 @@ def blocking(trace: Trace) -> Blocking:
         cause=cause[held],
         lost_ns=np.maximum(calls.end_ns[held] - calls.start_ns[held] - own, 0),
     )
-    waits = os_waits(trace)
-    parts = [
-        *(in_calls, _captures(calls), _overheads(trace)),
-        _outside_calls(trace, data_waits(trace), TimePart.INPUT),
-        _outside_calls(trace, ThreadTimes(*waits[:3]), TimePart.OS_WAIT),
-    ]
-    return _without_concurrency(trace, _once_per_thread(_joined(parts)))
 
 
 def _joined(parts: list[Blocking]) -> Blocking:
@@ -121,13 +144,14 @@ def _joined(parts: list[Blocking]) -> Blocking:
     )
 
 
-def _once_per_thread(holds: Blocking) -> Blocking:
-    """Return each thread's time once: the profiler first, then calls by their start.
+def _waiting(holds: Blocking) -> ThreadTimes:
+    """Return the calls that wait for the GPU."""
+    rows = np.flatnonzero(_is_wait(holds.cause))
+    return ThreadTimes(holds.start_ns[rows], holds.end_ns[rows], holds.thread[rows])
 
-    Waiting for input and other waits come last, so that calls inside them keep their own cause.
-    """
-    ranked = (TimePart.PROFILER_OVERHEAD, TimePart.INPUT, TimePart.OS_WAIT)
-    level = np.select([holds.cause == part for part in ranked], [0, 2, 3], 1)
+
+def _once_per_thread(holds: Blocking, level: I64) -> Blocking:
+    """Return each thread's time once: of the lowest level, then of the first to start."""
     order = np.argsort(holds.start_ns, kind="stable")
     starts, ends, owners = [], [], []
     for rows in by_group(holds.thread[order]):
@@ -293,8 +317,8 @@ def _overheads(trace: Trace) -> Blocking:
     )
 
 
-def _outside_calls(trace: Trace, times: ThreadTimes, part: TimePart) -> Blocking:
-    """Return times during which threads were blocked for one cause, outside of CUDA API calls."""
+def _thread_times(trace: Trace, times: ThreadTimes, part: TimePart) -> Blocking:
+    """Return times during which threads were blocked for one cause, whatever call they are in."""
     cause = np.full(len(times.thread), part, np.int8)
     if not len(cause):
         return Blocking(*times, times.thread, cause, times.thread)

@@ -5,16 +5,17 @@ Any of these on such a thread, for at least 50 us, is a wait:
 - A call that sleeps, waits for a lock, for another thread or process, or for I/O: an OS call, or a
   built-in function of Python as the framework records it.
 - Time off the CPU: from one context switch to the next. A thread that was switched off while it
-  could run was preempted, where that is recorded; one whose stack ends in a sleep is asleep.
+  could run was preempted, where that is recorded, whatever call it was in; one whose stack ends in
+  a sleep is asleep.
 - Without either, time in which samples of its Python stack show that it does not run.
 - Time in which it waited for Python's global interpreter lock (GIL).
 - Without context switches, time without CPU samples of the thread, where at least five periods of
   its sampling passed.
 
-A thread inside a CUDA API call is not counted: the call is the cause (see `host_blocking`). While
-one thread waits for another that launches work, as for autograd's, the process does not wait: both
-the thread that made the last call and the one that makes the next must wait, and for longer than a
-thread takes to wake up.
+A thread inside a CUDA API call is not counted: the call is the cause (see `host_blocking`), unless
+the thread was preempted there (see `preemption`). While one thread waits for another that launches
+work, as for autograd's, the process does not wait: both the thread that made the last call and the
+one that makes the next must wait, and for longer than a thread takes to wake up.
 """
 
 from __future__ import annotations
@@ -139,13 +140,23 @@ def thread_waits(trace: Trace) -> Waits:
     calls, called = _waiting_calls(trace, "os_call", None)
     frames, framed = _waiting_calls(trace, "python_frame", _BUILT_IN)
     locked = _for_gil(trace)
-    absent, reason = _off_processor(trace)
+    preempted, absent = _off_processor(trace)
     unseen = joined([_between_samples(trace), _seen_asleep(trace)])
-    # The functions that wait for the GIL are the interpreter's own, whatever they are called.
-    sources = [locked, calls, frames, absent, unseen]
+    # The functions that wait for the GIL are the interpreter's own, whatever they are called. A
+    # thread that could run does not wait for any of them.
+    sources = [preempted, locked, calls, frames, absent, unseen]
     every = joined(sources)
-    alike = np.full(len(locked.thread), GIL), np.full(len(unseen.thread), NO_NAME)
-    name = np.concatenate((alike[0], called, framed, reason, alike[1])).astype(np.int64)
+    alike = (
+        np.full(len(source.thread), number)
+        for source, number in (
+            (preempted, PREEMPTED),
+            (locked, GIL),
+            (absent, NO_NAME),
+            (unseen, NO_NAME),
+        )
+    )
+    first, second, *others = alike
+    name = np.concatenate((first, second, called, framed, *others)).astype(np.int64)
     level = np.repeat(np.arange(len(sources)), [len(source.thread) for source in sources])
     kept = np.flatnonzero(every.end_ns - every.start_ns >= SHORTEST_WAIT_NS)
     parts = [Waits(*(np.zeros(0, np.int64) for _ in Waits._fields))]
@@ -249,10 +260,10 @@ def _for_gil(trace: Trace) -> ThreadTimes:
     return ThreadTimes(start, np.maximum(start, end), thread.astype(np.int64))
 
 
-def _off_processor(trace: Trace) -> tuple[ThreadTimes, I64]:
-    """Return when launching threads were off the CPU, and PREEMPTED or NO_NAME for each time."""
+def _off_processor(trace: Trace) -> tuple[ThreadTimes, ThreadTimes]:
+    """Return when launching threads were off the CPU: preempted, and for another reason."""
     if not _recorded(trace, "sched_event"):
-        return joined([]), np.zeros(0, np.int64)
+        return joined([]), joined([])
     columns = trace.columns("sched_event", "time_ns", "thread_id", "is_sched_in", "state")
     known = _of_launching(trace, "sched_event")
     time, thread, runs = (
@@ -263,8 +274,9 @@ def _off_processor(trace: Trace) -> tuple[ThreadTimes, I64]:
     time, thread, runs = time[order], thread[order].astype(np.int64), runs[order]
     left = np.flatnonzero(~runs[:-1] & runs[1:] & (thread[:-1] == thread[1:]))
     # What is off the CPU while it could run has not stopped by itself.
-    reason = np.where(state[order[left]] == _RUNNING, PREEMPTED, NO_NAME)
-    return ThreadTimes(time[left], time[left + 1], thread[left]), reason.astype(np.int64)
+    could_run = state[order[left]] == _RUNNING
+    off = ThreadTimes(time[left], time[left + 1], thread[left])
+    return off.taken(could_run), off.taken(~could_run)
 
 
 def _between_samples(trace: Trace) -> ThreadTimes:

@@ -93,15 +93,17 @@ class Stacks:
     def _frame_table(self, strings: StringPool) -> dict[str, ColumnData]:
         spec, places = TABLES["frame"], list(self._frames)
         lines = np.array([line for _, _, line in places], np.int64)
+        nothing = np.zeros(len(places), np.int64)
         values: dict[str, Any] = {
             "symbol_id": [strings.intern_text(name) for _, name, _ in places],
             "module_id": [strings.intern_text(file) for file, _, _ in places],
+            "file_id": nothing,
             "line": lines,
             "kind": [_KIND["Python" if _is_python(file) else "Native"] for file, _, _ in places],
             "is_unresolved": np.zeros(len(places), np.bool_),
-            "address": np.zeros(len(places)),
+            "address": nothing,
         }
-        valid = {"line": lines > 0, "address": np.zeros(len(places), np.bool_)}
+        valid = {"file_id": nothing > 0, "line": lines > 0, "address": nothing > 0}
         return {
             name: make_column(spec.column(name), column, valid.get(name))
             for name, column in values.items()
