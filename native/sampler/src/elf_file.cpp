@@ -90,12 +90,12 @@ bool ElfFile::map_vdso() {
 }
 
 void ElfFile::read_notes() {
-  const stack::ElfImage image{segments_.data(), segments_.size(), bias_, !is_loaded_};
+  const stack::ElfImage mapped = image();
   for (const Elf64_Phdr& segment : segments_) {
     if (segment.p_type != PT_NOTE) continue;
     std::uint64_t at = bias_ + segment.p_vaddr;
     const std::uint64_t end = at + segment.p_filesz;
-    if (segment.p_filesz == 0 || !stack::holds(image, at) || !stack::holds(image, end - 1)) continue;
+    if (segment.p_filesz == 0 || !stack::holds(mapped, at) || !stack::holds(mapped, end - 1)) continue;
     while (end - at >= sizeof(Elf64_Nhdr)) {
       Elf64_Nhdr note;
       std::memcpy(&note, reinterpret_cast<const void*>(at), sizeof note);
@@ -115,8 +115,7 @@ void ElfFile::read_notes() {
 }
 
 stack::FrameRule ElfFile::rule_at(std::uint64_t address) const noexcept {
-  const stack::ElfImage image{segments_.data(), segments_.size(), bias_, !is_loaded_};
-  return stack::frame_rule_in(image, bias_ + address);
+  return stack::frame_rule_in(image(), bias_ + address);
 }
 
 bool ElfFile::bias_of(std::uint64_t mapped_at, std::uint64_t file_offset,
