@@ -1,7 +1,7 @@
 /* libwarpline_attach: loads a library into a process that runs already, and calls a function of it.
  *
- * Linux on x86-64 with glibc only; elsewhere every call is refused. It is loaded by our own process. No
- * other thread of that may wait for the same process meanwhile. */
+ * Linux on x86-64 with glibc only; elsewhere every call is refused. It is loaded by our own process, which it
+ * forks for each call. */
 #ifndef WARPLINE_ATTACH_H
 #define WARPLINE_ATTACH_H
 
@@ -45,7 +45,8 @@ typedef struct wl_attach_outcome {
   int32_t thread;   /* that was stopped to make another */
   int32_t attempts; /* threads that were stopped, one after the other, until one was at a safe place */
   int32_t reserved;
-  int64_t stall_ns; /* how long that thread was kept from its own work */
+  int64_t stall_ns; /* from asking that thread to stop until it went on */
+  int64_t queued_ns; /* of that, the thread could run but other threads had the processors */
   int64_t longest_look_ns; /* the same of one that was at no safe place; 0: there was none */
   int64_t call_ns;  /* from the new thread's start until the function had returned */
   char text[512];

@@ -1,14 +1,15 @@
 #include "warpline_attach.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <thread>
 
 #include "tracee.h"
 #if defined(__x86_64__)
@@ -17,33 +18,50 @@
 
 namespace {
 
-// Another program waits for this thread: it runs soon, where that is allowed, and sleeps no longer than it asks.
+// Another program waits for this process: it runs soon, where that is allowed, and sleeps no longer than it asks.
 void hurry() noexcept {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), -20);
+  setpriority(PRIO_PROCESS, 0, -20);
   prctl(PR_SET_TIMERSLACK, 1);
 }
 
-// A tracer is a thread, and what it traces is freed when it ends. It takes no signals: one that ends our
-// process must wait until the other process is as it was.
+// In memory that both processes see.
+struct Shared {
+  wl_attach_outcome outcome;
+  int error;
+};
+
 template <class Function>
-int in_own_thread(const Function& function) noexcept {
+[[noreturn]] void run_alone(Shared& shared, const Function& function) noexcept {
+  setsid();
+  hurry();
+  try {
+    function(shared);
+    shared.error = 0;
+  } catch (const std::exception&) {
+    shared.error = ENOMEM;
+  }
+  _exit(0);
+}
+
+// A process of its own traces: what ends ours, such as Ctrl-C or SIGKILL, must not end it while the other program
+// runs code of ours. What it traces is free when it ends. Whoever waits for children here does not see its stops.
+template <class Function>
+int in_own_process(wl_attach_outcome& outcome, const Function& function) noexcept {
+  void* room = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return errno;
+  auto& shared = *static_cast<Shared*>(room);
+  shared.error = ECHILD;  // unless it comes to its end
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = 0;
-  try {
-    std::thread([&] {
-      try {
-        hurry();
-        function();
-      } catch (const std::exception&) {
-        error = ENOMEM;
-      }
-    }).join();
-  } catch (const std::exception&) {
-    error = EAGAIN;
-  }
+  const pid_t child = fork();
+  if (child == 0) run_alone(shared, function);
+  const int fork_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
+  const int error = child < 0 ? fork_error : shared.error;
+  outcome = shared.outcome;
+  munmap(room, sizeof(Shared));
   return error;
 }
 
@@ -54,9 +72,11 @@ int32_t wl_attach_abi_version(void) { return WL_ATTACH_ABI_VERSION; }
 #if defined(__x86_64__)
 
 int32_t wl_attach_try(int32_t pid) {
-  int found = 0;
-  const int error = in_own_thread([&] { found = warpline::attach::Tracee(pid, pid).seize(); });
-  return error != 0 ? error : found;
+  wl_attach_outcome outcome{};
+  const int error = in_own_process(outcome, [&](Shared& shared) {
+    shared.outcome.error = warpline::attach::Tracee(pid, pid).seize();
+  });
+  return error != 0 ? error : outcome.error;
 }
 
 int32_t wl_attach_inject(const wl_attach_call* call, wl_attach_outcome* outcome) {
@@ -64,8 +84,8 @@ int32_t wl_attach_inject(const wl_attach_call* call, wl_attach_outcome* outcome)
   const bool fits = std::strlen(call->library) < warpline::attach::kPathBytes &&
                     std::strlen(call->argument) < warpline::attach::kPathBytes &&
                     std::strlen(call->function) < warpline::attach::kTextBytes;
-  const int error = !fits ? ENAMETOOLONG : in_own_thread([&] {
-    warpline::attach::Injection(*call, *outcome).run();
+  const int error = !fits ? ENAMETOOLONG : in_own_process(*outcome, [&](Shared& shared) {
+    warpline::attach::Injection(*call, shared.outcome).run();
   });
   if (error != 0) {
     outcome->status = WL_ATTACH_REFUSED;

@@ -144,6 +144,7 @@ void Injection::rehearse(pid_t tid) {
 Injection::Look Injection::look_at(pid_t tid) {
   rehearse(tid);
   Tracee tracee(call_.pid, tid);
+  const std::int64_t queued_before_ns = queued_ns(call_.pid, tid);
   const std::int64_t begin_ns = now_ns();
   if (const int error = tracee.seize(); error != 0) {
     // Threads may end just now; what is said of the first one is said of the process.
@@ -161,6 +162,7 @@ Injection::Look Injection::look_at(pid_t tid) {
   if (look == Look::kOver && outcome_.status == WL_ATTACH_NOT_CREATED) return look;  // it runs
   tracee.detach();
   const std::int64_t stall_ns = now_ns() - begin_ns;
+  const std::int64_t stall_queued_ns = std::min(stall_ns, queued_ns(call_.pid, tid) - queued_before_ns);
   if (stop == Tracee::Stop::kProgramStopped) {
     end(WL_ATTACH_STOPPED);
     return Look::kOver;
@@ -169,6 +171,7 @@ Injection::Look Injection::look_at(pid_t tid) {
     outcome_.longest_look_ns = std::max(outcome_.longest_look_ns, stall_ns);
   } else {
     outcome_.stall_ns = stall_ns;
+    outcome_.queued_ns = std::max<std::int64_t>(stall_queued_ns, 0);
     outcome_.thread = tid;
   }
   return look;
@@ -186,7 +189,7 @@ bool Injection::has_own_state(const user_regs_struct& registers, pid_t tid) cons
 }
 
 Injection::Look Injection::judge(Tracee& tracee, const user_regs_struct& registers, pid_t tid) {
-  if (!has_own_state(registers, tid)) return Look::kElsewhere;
+  if (!has_own_state(registers, tid) || tracee.is_in_sequence(registers.rip)) return Look::kElsewhere;
   const Safety safety = places_.judge({registers.rip, registers.rsp, registers.rbp}, is_waiting(registers));
   const bool is_half_late = now_ns() - begin_ns_ > call_.timeout_ns / 2;
   const bool is_safe = safety == Safety::kSafe || (safety == Safety::kUnknown && is_half_late);

@@ -17,7 +17,7 @@ class Injection {
   Injection(const wl_attach_call& call, wl_attach_outcome& outcome)
       : call_(call), outcome_(outcome), program_(call.pid), places_(program_) {}
 
-  // Fills the outcome. To be run by a thread that ends then: whatever is still traced goes on.
+  // Fills the outcome. To be run by a process that ends then: whatever is still traced goes on.
   void run();
 
  private:

@@ -80,6 +80,12 @@ std::vector<Candidate> candidates_of(pid_t pid) {
   return found;
 }
 
+std::int64_t queued_ns(pid_t pid, pid_t tid) {
+  long long ran = 0, queued = 0;
+  const int got = std::sscanf(line_of(of_task(pid, tid, "schedstat")).c_str(), "%lld %lld", &ran, &queued);
+  return got == 2 ? queued : 0;
+}
+
 pid_t own_number(pid_t pid, pid_t tid) {
   std::ifstream file(of_task(pid, tid, "status"));
   for (std::string line; std::getline(file, line);) {

@@ -24,6 +24,9 @@ struct Candidate {
 // Threads that cannot be stopped now are left out.
 std::vector<Candidate> candidates_of(pid_t pid);
 
+// How long a thread could have run so far, but others had the processors; 0: the kernel does not tell.
+std::int64_t queued_ns(pid_t pid, pid_t tid);
+
 // The number that a thread has for its process, in whichever container that is; 0: it has ended.
 pid_t own_number(pid_t pid, pid_t tid);
 

@@ -14,9 +14,12 @@
 #include <cstring>
 #include <ctime>
 
+#include "blocked_place.h"
+
 namespace warpline::attach {
 namespace {
 
+constexpr int kGetRseqConfiguration = 0x420f;  // PTRACE_GET_RSEQ_CONFIGURATION
 constexpr int kEventStop = 128;  // PTRACE_EVENT_STOP
 constexpr int kLooksAtOnce = 50;  // most stops come within microseconds
 constexpr std::int64_t kWaitNs = 10'000;
@@ -61,6 +64,28 @@ bool Tracee::read_signal_mask(std::uint64_t& mask) noexcept {
 
 bool Tracee::write_signal_mask(std::uint64_t mask) noexcept {
   return ptrace(PTRACE_SETSIGMASK, tid_, as_pointer(sizeof mask), &mask) == 0;
+}
+
+bool Tracee::is_in_sequence(std::uint64_t instruction) noexcept {
+  struct {
+    std::uint64_t area;
+    std::uint32_t bytes, signature, flags, pad;
+  } configuration{};
+  const auto request = static_cast<__ptrace_request>(kGetRseqConfiguration);
+  const long got = ptrace(request, tid_, as_pointer(sizeof configuration), &configuration);
+  if (got <= 0 || configuration.area == 0) return false;
+  constexpr std::uint64_t kDescriptor = 8;  // of struct rseq: the sequence that the thread is in
+  struct {
+    std::uint32_t version, flags;
+    std::uint64_t begin, bytes;
+  } sequence{};
+  std::uint64_t at = 0;
+  const auto read_all = [&](std::uint64_t address, void* room, std::size_t bytes) {
+    return sampler::read_process(pid_, address, room, bytes) == bytes;
+  };
+  if (!read_all(configuration.area + kDescriptor, &at, sizeof at) || at == 0) return false;
+  if (!read_all(at, &sequence, sizeof sequence)) return true;
+  return instruction - sequence.begin < sequence.bytes;
 }
 
 bool Tracee::write_code(std::uint64_t address, const void* code, std::size_t bytes) noexcept {

@@ -13,7 +13,7 @@ std::int64_t now_ns() noexcept;
 void pause_ns(std::int64_t duration_ns) noexcept;
 
 // No signal is sent to the thread, and its parent is not told. A thread that is not detached goes on when
-// the tracing thread ends.
+// the tracing process ends.
 class Tracee {
  public:
   enum class Stop : std::uint8_t {
@@ -48,6 +48,8 @@ class Tracee {
   bool write_registers(const user_regs_struct& registers) noexcept;
   bool read_signal_mask(std::uint64_t& mask) noexcept;
   bool write_signal_mask(std::uint64_t mask) noexcept;
+  // Whether an instruction is in a restartable sequence of the thread, which going elsewhere would break.
+  bool is_in_sequence(std::uint64_t instruction) noexcept;
   // Writes words to memory that the process itself may not write.
   bool write_code(std::uint64_t address, const void* code, std::size_t bytes) noexcept;
 

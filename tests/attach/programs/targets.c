@@ -237,7 +237,7 @@ static void in_signals(int flags) {
   sigaction(SIGALRM, &action, NULL);
   const struct itimerval period = {{0, 1000}, {0, 1000}};
   setitimer(ITIMER_REAL, &period, NULL);
-  for (uint64_t round = 0; !*stop; ++round) {
+  for (uint64_t round = 0; !*stop || handled == 0; ++round) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < 10000; ++i) sum += i * i ^ round;
     expect(sum != 1, "wrong sum");
@@ -253,7 +253,6 @@ static void in_signals(int flags) {
   sigset_t blocked;
   sigprocmask(SIG_SETMASK, NULL, &blocked);
   expect(sigismember(&blocked, SIGALRM) == 0 && sigismember(&blocked, SIGTERM) == 0, "signals are blocked");
-  expect(handled > 0, "no signal came");
 }
 
 // A handler that does not return.

@@ -41,6 +41,7 @@ class _Outcome(ctypes.Structure):
         ("attempts", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
         ("stall_ns", ctypes.c_int64),
+        ("queued_ns", ctypes.c_int64),
         ("longest_look_ns", ctypes.c_int64),
         ("call_ns", ctypes.c_int64),
         ("text", ctypes.c_char * 512),
@@ -73,7 +74,8 @@ class Injected:
         result: What the function returned.
         thread: The thread that was stopped, so that it made another one for the call.
         attempts: How many times a thread was stopped until one was at a safe place.
-        stall_ns: How long that thread was kept from its own work.
+        stall_ns: From asking that thread to stop until it went on.
+        queued_ns: Of that, the thread could run but other threads had the processors.
         longest_look_ns: The same of a thread that was found at no safe place; 0 if there was none.
         call_ns: From the start of the new thread until the function had returned.
     """
@@ -82,6 +84,7 @@ class Injected:
     thread: int
     attempts: int
     stall_ns: int
+    queued_ns: int
     longest_look_ns: int
     call_ns: int
 
@@ -120,8 +123,8 @@ class Attacher:
         """Load a library into a process and call ``int32_t function(const char *)``.
 
         The call is made by a thread of its own, so only making that is what a thread of the process
-        is stopped for. The library stays loaded. No other thread of this process may wait for that
-        process meanwhile.
+        is stopped for. The library stays loaded. A process of its own does this: it is not ended by
+        what ends this one.
 
         Args:
             pid: The process.
@@ -133,7 +136,10 @@ class Attacher:
         Raises:
             CaptureError: It cannot be done; the hint says what to do.
         """
-        found = self.obstacle(pid) or library_obstacle(pid, library)
+        if not library.is_file():
+            raise CaptureError(f"{library}: no such file", hint="name the library by its path")
+        # Whether we may is seen when it is done.
+        found = obstacle(pid, lambda _: 0) or library_obstacle(pid, library)
         if found is not None:
             raise _refusal(pid, found)
         call = _Call(
@@ -152,6 +158,7 @@ class Attacher:
             outcome.thread,
             outcome.attempts,
             outcome.stall_ns,
+            outcome.queued_ns,
             outcome.longest_look_ns,
             outcome.call_ns,
         )

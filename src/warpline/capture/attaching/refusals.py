@@ -36,6 +36,7 @@ _TOOLS = {
     "libsanitizer-collection": "compute-sanitizer",
     "libcudadebugger": "cuda-gdb",
 }
+_C_LIBRARY = re.compile(r"libc(\.so\.6|-2\.\d+\.so)( \(deleted\))?")
 _PATH = re.compile(r"^\S+ \S+ \S+ \S+ \S+ +(/.*)$", re.MULTILINE)
 
 
@@ -202,22 +203,25 @@ def _of_program(pid: int, root: Path) -> Obstacle | None:
     if reason is not None:
         return Obstacle(f"it {reason}", "link the program dynamically, for this machine")
     maps = _text(folder / "maps")
+    if not maps:
+        return None  # it has ended, or is not ours to read
     names = {path.rsplit("/", 1)[-1] for path in _PATH.findall(maps)}
-    if any(name.startswith("ld-musl") for name in names):
-        return Obstacle("it uses musl", "run the program on a system with glibc")
-    library = re.compile(r"libc(\.so\.6|-2\.\d+\.so)( \(deleted\))?")
-    found = {name for name in names if library.fullmatch(name)}
-    if not found:
-        return Obstacle("it has no glibc, or has just begun to start", "try again")
-    if all(name.endswith("(deleted)") for name in found):
-        return Obstacle(
-            "its C library has been replaced by an update since it started", "restart the program"
-        )
-    if any(name.startswith("libtsan.so") for name in names):
-        return Obstacle(
-            "it was built with ThreadSanitizer", "build the program without -fsanitize=thread"
-        )
-    return None
+    libraries = [name for name in names if _C_LIBRARY.fullmatch(name)]
+    found = (
+        (_has(names, "ld-musl"), "it uses musl", "run the program on a system with glibc"),
+        (not libraries, "it has no glibc, or has just begun to start", "try again"),
+        (
+            all(name.endswith("(deleted)") for name in libraries),
+            "its C library has been replaced by an update since it started",
+            "restart the program",
+        ),
+        (
+            _has(names, "libtsan.so"),
+            "it was built with ThreadSanitizer",
+            "build the program without -fsanitize=thread",
+        ),
+    )
+    return next((Obstacle(cause, cure) for is_so, cause, cure in found if is_so), None)
 
 
 def _of_tools(pid: int, root: Path) -> Obstacle | None:
@@ -226,7 +230,7 @@ def _of_tools(pid: int, root: Path) -> Obstacle | None:
     names = {path.rsplit("/", 1)[-1] for path in paths}
     cure = "restart the program without it"
     for beginning, tool in _TOOLS.items():
-        if any(name.startswith(beginning) for name in names):
+        if _has(names, beginning):
             return Obstacle(f"{tool} is loaded into it", cure)
     variables = _environment(folder)
     if variables.get(SESSION_VARIABLE) and AGENT_NAME in names:
@@ -241,6 +245,10 @@ def _of_tools(pid: int, root: Path) -> Obstacle | None:
                 f"restart the program without {variable}",
             )
     return None
+
+
+def _has(names: set[str], beginning: str) -> bool:
+    return any(name.startswith(beginning) for name in names)
 
 
 def _environment(folder: Path) -> dict[str, str]:
