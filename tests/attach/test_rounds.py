@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -54,7 +55,11 @@ class Target:
         self._stop = stop
         stop.write_bytes(b"\0")
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        # What a sanitizer of ours needs is not for the program.
+        environment = {name: os.environ[name] for name in os.environ.keys() - {"LD_PRELOAD"}}
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+        )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"ready\n"
 
