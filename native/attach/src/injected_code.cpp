@@ -8,7 +8,7 @@ namespace warpline::attach {
 
 // The first part runs in the thread that was stopped. It makes another thread, which does the rest, and
 // then waits to be stopped again and set to where it was: only a tracer can have the kernel continue a
-// system call. If none comes, because the tracer was killed, it goes back there by itself.
+// system call. If none comes in ten seconds, because the tracer was killed, it goes back there by itself.
 //
 // The second part is the other thread. At its end it removes all this, in a jump to munmap, which returns
 // to what started the thread.
@@ -42,13 +42,22 @@ wl_attach_code:
   pause
   subl $1, %ebp
   jnz 0b
-  movl $1000000, %ebp
+  xorl %ebp, %ebp               # until when it waits for the tracer, in seconds
 1:
   pause
   movl $24, %eax                # sched_yield
   syscall
-  subl $1, %ebp
-  jnz 1b
+  movl $228, %eax               # clock_gettime
+  movl $1, %edi                 # CLOCK_MONOTONIC
+  leaq 9496(%rbx), %rsi
+  syscall
+  movq 9496(%rbx), %rax
+  testq %rbp, %rbp
+  jnz 2f
+  leaq 10(%rax), %rbp
+2:
+  cmpq %rbp, %rax
+  jl 1b
   movl $14, %eax                # rt_sigprocmask
   movl $2, %edi                 # SIG_SETMASK
   leaq 224(%rbx), %rsi
@@ -161,7 +170,8 @@ static_assert(offsetof(InjectedData, create_error) == 240 && offsetof(InjectedDa
               offsetof(InjectedData, is_done) == 256 && offsetof(InjectedData, is_released) == 260 &&
               offsetof(InjectedData, wait_s) == 264);
 static_assert(offsetof(InjectedData, text) == 280 && offsetof(InjectedData, function) == 792 &&
-              offsetof(InjectedData, library) == 1304 && offsetof(InjectedData, argument) == 5400);
+              offsetof(InjectedData, library) == 1304 && offsetof(InjectedData, argument) == 5400 &&
+              offsetof(InjectedData, now_s) == 9496);
 static_assert(InjectedLayout::kVectors - InjectedLayout::kData == 12288);
 
 const void* injected_code() noexcept { return wl_attach_code; }

@@ -38,6 +38,7 @@ struct InjectedData {
   char function[kTextBytes];
   char library[kPathBytes];
   char argument[kPathBytes];
+  std::int64_t now_s, now_ns;    // the first thread's clock
 
   enum Outcome : std::int32_t { kCalled = 1, kNotLoaded = 2, kNoFunction = 3 };
 };
