@@ -32,7 +32,7 @@ struct Shared {
 
 template <class Function>
 [[noreturn]] void run_alone(Shared& shared, const Function& function) noexcept {
-  setsid();
+  setpgid(0, 0);  // no session: the scheduler may treat each as one program among many
   hurry();
   try {
     function(shared);
