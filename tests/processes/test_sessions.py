@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -73,6 +72,7 @@ class Steered:
 
     def end(self):
         (self.folder / "wanted").unlink()
+        assert self.process is not None
         return self.lab.end(self.process)
 
     def ranges(self, name: str) -> list[int]:
@@ -180,7 +180,8 @@ def test_many_rounds_leave_nothing_behind(steered):
 
     def held():
         maps = Path(f"/proc/{pid}/maps").read_text().count("\n")
-        return len(os.listdir(f"/proc/{pid}/fd")), maps, len(os.listdir(f"/proc/{pid}/task"))
+        files, threads = (len([*Path(f"/proc/{pid}/{name}").iterdir()]) for name in ("fd", "task"))
+        return files, maps, threads
 
     counts = []
     for number in range(ROUNDS):

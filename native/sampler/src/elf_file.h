@@ -31,6 +31,8 @@ class ElfFile {
   // What addresses are moved by where a part of the file was mapped; false: no code is there.
   bool bias_of(std::uint64_t mapped_at, std::uint64_t file_offset, std::uint64_t& bias) const noexcept;
 
+  // The file as it lies in our memory.
+  stack::ElfImage image() const noexcept { return {segments_.data(), segments_.size(), bias_, !is_loaded_}; }
   std::uint64_t first_address() const noexcept { return first_; }
   std::uint64_t end_address() const noexcept { return end_; }
   const std::uint8_t* build_id() const noexcept { return build_id_; }
@@ -42,9 +44,6 @@ class ElfFile {
   bool map(int file);
   bool map_vdso();
   void read_notes();
-  stack::ElfImage image() const noexcept {
-    return {segments_.data(), segments_.size(), bias_, !is_loaded_};
-  }
 
   std::vector<Elf64_Phdr> segments_;
   std::uint64_t first_ = 0;

@@ -22,8 +22,9 @@ NAME = "launch"
 HELP = "run a program, to be recorded by warpline start and stop"
 
 _AFTERWARDS = (
-    "From another shell: warpline start, stop, cancel, status, shutdown. Until then the program runs"
-    " without CUPTI. Flags about what is recorded hold for all recordings; start may change them."
+    "From another shell: warpline start, stop, cancel, status, shutdown. Before the first start"
+    " the program runs without CUPTI. Flags about what is recorded hold for all recordings; start"
+    " may change them."
 )
 
 

@@ -1,4 +1,4 @@
-"""What the commands for sessions share: the session that is meant, and the recording that is written."""
+"""What the commands for sessions share: which one is meant, and how a recording is written."""
 
 from __future__ import annotations
 

@@ -121,6 +121,15 @@ void* follow_for_ever(void*) {
   return nullptr;
 }
 
+// The thread that stood by before has been told to end.
+void wait_for_last_thread() noexcept {
+  constexpr int kMostLooks = 200;
+  for (int i = 0; i < kMostLooks && g_process != nullptr && g_process->is_followed_by_thread.load(); ++i) {
+    const timespec a_while{0, 1'000'000};
+    nanosleep(&a_while, nullptr);
+  }
+}
+
 }  // namespace
 
 std::atomic<raw::StandingPage*> g_standing{nullptr};
@@ -175,6 +184,7 @@ void follow_by_thread(bool is_cuda_traced) noexcept {
 
 extern "C" __attribute__((visibility("default"))) int32_t wl_agent_stand(const char* folder) {
   using namespace warpline::agent;
+  wait_for_last_thread();
   const int error = stand_by(folder);
   if (error != 0) return error;
   if (is_driver_loaded()) {

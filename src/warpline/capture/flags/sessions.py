@@ -1,7 +1,8 @@
 """The flags of ``warpline launch`` and ``warpline start``.
 
-They are those of ``warpline profile``: flags about the program belong to ``launch``, flags about one
-recording to ``start``, and flags about what is recorded to both: ``launch`` sets what ``start`` may change.
+They are those of ``warpline profile``: flags about the program belong to ``launch``, flags about
+one recording to ``start``, and flags about what is recorded to both: ``launch`` sets what ``start``
+may change.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ _STOP = Flag(("-x", "--stop-on-exit"), "BOOL", "", values.nothing, is_switch=Tru
 
 LAUNCH = Grammar("warpline launch", (_NEW, *_of(_OF_LAUNCH)), _foreign())
 START = Grammar("warpline start", (_NAME, _STOP, *_of(_OF_START)), _foreign())
+ATTACH = Grammar("warpline attach", (_STOP, *_of(_OF_START)), _foreign())
 _BOTH = Grammar("warpline start", (_NAME, _STOP, *_of(_OF_LAUNCH | _OF_START)), _foreign())
 
 
@@ -135,6 +137,22 @@ def parse_start(words: Sequence[str]) -> SessionSettings:
         raise UsageError(
             f"unexpected argument {rest[0]!r}", hint="programs are started by warpline launch"
         )
+    return _of_recording(settings)
+
+
+def parse_attach(words: Sequence[str]) -> tuple[SessionSettings, list[str]]:
+    """Return the settings of ``warpline attach``, and the words that are no flags.
+
+    Raises:
+        UsageError: A flag is unknown, its value is missing or invalid, or two flags conflict.
+    """
+    settings = SessionSettings()
+    rest = ATTACH.read(words, settings)
+    return _of_recording(settings), rest
+
+
+def _of_recording(settings: SessionSettings) -> SessionSettings:
+    """Return checked settings of a recording of a program that goes on."""
     settings.kill = None
     end, count = settings.capture_range_end
     if end is RangeEnd.STOP_SHUTDOWN:

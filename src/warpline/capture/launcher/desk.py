@@ -1,8 +1,8 @@
 """The launcher's side of a named session: starts and stops recordings as others ask.
 
-All of it runs in the loop that watches the program: nothing here waits. Whoever asks for a start has made
-the session's directory, and whoever asks for a stop writes the recording, so that the launcher only says
-to the program's processes where to record.
+All of it runs in the loop that watches the program: nothing here waits. Whoever asks for a start
+has made the session's directory, and whoever asks for a stop writes the recording, so that the launcher
+only says to the program's processes where to record.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Desk:
         unwritten: Recordings that have stopped and are to be written later.
     """
 
-    def __init__(  # noqa: PLR0913 - the facts of a launch
+    def __init__(
         self,
         name: str,
         folder: Path,
@@ -154,7 +154,7 @@ class Desk:
         with contextlib.suppress(OSError):  # nobody, or out of descriptors
             while True:
                 link, _ = self._link.accept()
-                link.setblocking(False)
+                link.settimeout(0)
                 self._callers.append(_Caller(link, time.monotonic() + _REQUEST_S))
         for caller in list(self._callers):
             self._listen(caller)
@@ -162,7 +162,7 @@ class Desk:
             self._go_on(self._stopping)
 
     def finish(self) -> Written | None:
-        """The program has ended: end the session. Return the recording that was under way, if any."""
+        """End the session with the program. Return the recording that was under way, if any."""
         left = None
         if self._recorded is not None:
             recorded, self._recorded = self._recorded, None

@@ -51,7 +51,7 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
         talk: Prints messages.
 
     Raises:
-        WarplineError: The program was not started: it or the agent is missing, or the name is taken.
+        WarplineError: The program was not started: it or the agent is missing, or the name is used.
     """
     environment = launch.environment_of(settings)
     path = program.find(settings.command[0], environment, "warpline launch")

@@ -1,8 +1,8 @@
 """Named sessions: programs under ``warpline launch``, found by name from another shell.
 
-Each has a directory, which only its user can enter, in ``$XDG_RUNTIME_DIR/warpline`` or, without that
-variable, in ``/tmp/warpline-UID``: the page that programs stand by for, and a socket on which the launcher
-answers. A request and its answer are one line of JSON each.
+Each has a directory, which only its user can enter, in ``$XDG_RUNTIME_DIR/warpline`` or, without
+that variable, in ``/tmp/warpline-UID``: the page that programs stand by for, and a socket on which
+the launcher answers. A request and its answer are one line of JSON each.
 """
 
 from __future__ import annotations
@@ -81,12 +81,11 @@ def create_folder(name: str | None, program: str) -> Path:
 def all_names() -> list[str]:
     """Return the names of the sessions whose launcher answers."""
     root = _root()
-    names = []
-    with contextlib.suppress(OSError):
-        for path in sorted(root.iterdir()):
-            if path.is_dir() and not _remove_dead(path):
-                names.append(path.name)
-    return names
+    if not root.is_dir():
+        return []
+    return [
+        path.name for path in sorted(root.iterdir()) if path.is_dir() and not _remove_dead(path)
+    ]
 
 
 def choose(name: str | None) -> str:
@@ -138,7 +137,7 @@ def ask(name: str, request: Message, *, seconds: float | None = _ANSWER_S) -> di
 
 
 def read_line(link: socket.socket) -> dict[str, Any] | None:
-    """Return the object in the next line from a socket; None if it was closed or sent something else."""
+    """Return the object in the next line from a socket; None if it sends none."""
     received = b""
     while not received.endswith(b"\n"):
         part = link.recv(1 << 16)
@@ -163,7 +162,7 @@ def listening(folder: Path) -> socket.socket:
     with _short(folder) as path:
         link.bind(f"{path}/{SOCKET_NAME}")
     link.listen(16)
-    link.setblocking(False)
+    link.settimeout(0)
     return link
 
 
@@ -250,7 +249,7 @@ def _remove_dead(path: Path) -> bool:
 
 
 def _is_old(path: Path) -> bool:
-    """Return whether a directory without socket was left behind: one that is new is being set up."""
+    """Return whether a directory without socket was left behind: a new one is being set up."""
     with contextlib.suppress(OSError):
         return not (path / SOCKET_NAME).exists() and time.time() - path.stat().st_mtime > _SET_UP_S
     return False

@@ -248,8 +248,8 @@ def reserve_folder(output: Path) -> Path:
 def free_space(folder: Path) -> None:
     """Give back the disk space of a session's logs, before they are deleted.
 
-    Threads of a program that goes on keep their last log mapped until they write another one, and with
-    it the space of a deleted file.
+    Threads of a program that goes on keep their last log mapped until they write another one, and
+    with it the space of a deleted file.
     """
     with contextlib.suppress(OSError, AttributeError), os.scandir(folder) as entries:
         fallocate = ctypes.CDLL(None).fallocate

@@ -1,7 +1,7 @@
 """The page that programs stand by for: which session records now, if any.
 
-The layout is `StandingPage` in ``native/raw/warpline_raw.h``; a test compares the two. A program under
-``warpline launch`` has the page's directory in its environment in place of a session's.
+The layout is `StandingPage` in ``native/raw/warpline_raw.h``; a test compares the two. A program
+under ``warpline launch`` has the page's directory in its environment in place of a session's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import errno
 import mmap
 import os
 import platform
-import struct
 from pathlib import Path
 
 from warpline.capture.session.control import CONTROL_VERSION
@@ -30,7 +29,7 @@ _ALL = 2**31 - 1
 
 
 class StandingPage(ctypes.LittleEndianStructure):
-    """The page's layout. An odd number means that the session in `folders[number // 2 % 2]` records."""
+    """The page's layout. With an odd number, the session in `folders[number // 2 % 2]` records."""
 
     _fields_ = (
         ("magic", ctypes.c_uint32),
@@ -110,20 +109,6 @@ class StandingFile:
         # A store of four aligned bytes, which ctypes makes at once.
         self._page.number = number
         _wake(ctypes.addressof(self._page) + StandingPage.number.offset)
-
-
-def announced_in(folder: Path) -> Path | None:
-    """Return the session that the page in a directory announces; None without one, or without page."""
-    try:
-        content = (folder / FILE_NAME).read_bytes()
-    except OSError:
-        return None
-    if len(content) != STANDING_BYTES or struct.unpack_from("<I", content) != (STANDING_MAGIC,):
-        return None
-    page = StandingPage.from_buffer_copy(content)
-    if page.number % 2 == 0 or page.number == STANDING_OVER:
-        return None
-    return Path(os.fsdecode(page.folders[page.number // 2 % 2].value))
 
 
 def _wake(address: int) -> None:

@@ -1,0 +1,78 @@
+"""``warpline attach``: record a program that was started without Warpline."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from warpline.capture.flags import sessions
+from warpline.cli import running, talk
+from warpline.cli.startup import lazy
+from warpline.errors import UsageError
+from warpline.units import plural
+
+if TYPE_CHECKING:
+    from warpline.capture.launcher import attach
+    from warpline.cli import recorded_output
+else:
+    attach = lazy("warpline.capture.launcher.attach")
+    recorded_output = lazy("warpline.cli.recorded_output")
+
+NAME = "attach"
+HELP = "record a program that is running already"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the command's options for its help; `read` parses them."""
+    parser.usage = f"{parser.prog} [OPTIONS] PID"
+    parser.description = "Record a program that was started without Warpline (Linux, x86-64)."
+    parser.epilog = (
+        "Recording ends after --duration, with Ctrl-C, or with the program, which goes on."
+    )
+    parser.add_argument("pid", nargs="?", metavar="PID", help=SUPPRESS)
+    running.add_flags(parser, sessions.ATTACH.flags)
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return whether ``-h`` or ``--help`` is given."""
+    return sessions.ATTACH.asks_for_help(words)
+
+
+def read(words: Sequence[str]) -> Namespace:
+    """Parse the command line."""
+    first = words[:1] if words and words[0].isdecimal() else []
+    settings, rest = sessions.parse_attach([*words[len(first) :]])
+    named = [*first, *rest]
+    if len(named) != 1 or not named[0].isdecimal() or int(named[0]) > 2**31 - 1:
+        raise UsageError("expected one PID", hint="run warpline attach -d 5 PID")
+    return Namespace(options=settings, pid=int(named[0]))
+
+
+def run(args: Namespace) -> int:
+    """Record the program, and print the summary."""
+    chosen: sessions.SessionSettings = args.options
+    if not chosen.quiet:
+        until = "press Ctrl-C to stop" if chosen.duration is None else f"for {chosen.duration:g} s"
+        talk.note(f"recording process {args.pid}; {until}")
+    done = attach.attach(args.pid, chosen, running.talk_of(chosen))
+    running.hide_progress(is_quiet=chosen.quiet)
+    is_empty = bool(done.finished.get("is_empty"))
+    has_summary = not (chosen.no_summary or chosen.quiet or is_empty)
+    recorded_output.show(chosen, done.output, has_summary=has_summary)
+    if chosen.quiet:
+        return 0
+    if is_empty:
+        talk.warning(
+            "nothing was recorded: the program made no CUDA call meanwhile; NVTX ranges are not"
+            " recorded where a library has used NVTX before"
+        )
+    if done.finished.get("lost"):
+        talk.warning(f"{plural(done.finished['lost'], 'event')} dropped")
+    for warning in done.finished.get("warnings", ()):
+        talk.warning(warning)
+    talk.note(
+        f"one thread was stopped for {done.injected.stall_ns / 1e6:.1f} ms to attach;"
+        f" wrote {running.short(done.output)}"
+    )
+    return 0

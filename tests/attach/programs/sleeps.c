@@ -1,0 +1,6 @@
+// Waits to be killed.
+#include <unistd.h>
+
+int main(void) {
+  for (;;) pause();
+}
