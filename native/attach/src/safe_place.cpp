@@ -44,8 +44,7 @@ Safety SafePlaces::judge(const stack::Registers& registers, bool is_waiting) {
   inner_.resize(kInnerBytes);
   const std::size_t bytes =
       sampler::read_process(program_.pid(), registers.stack_pointer, inner_.data(), inner_.size());
-  callers_.addresses.clear();
-  callers_.stacks.clear();
+  callers_.clear();
   sampler::StackMemory memory(program_.pid(), registers.stack_pointer, inner_.data(), bytes, outer_);
   unwinder_.walk(program_.code(), registers, memory, false, callers_);
 

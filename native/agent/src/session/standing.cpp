@@ -113,9 +113,11 @@ bool follow_with_cuda() noexcept {
 
 void* follow_for_ever(void*) {
   pthread_setname_np(pthread_self(), "warpline-stand");
-  while (g_followed.load() != raw::kStandingOver) {
+  while (true) {
     const bool is_to_look = follow_with_cuda();
-    wait_for_change(*g_standing.load(std::memory_order_acquire), g_followed.load(), is_to_look);
+    const std::uint32_t followed = g_followed.load();
+    if (followed == raw::kStandingOver) break;
+    wait_for_change(*g_standing.load(std::memory_order_acquire), followed, is_to_look);
   }
   g_process->is_followed_by_thread.store(false);
   return nullptr;
@@ -160,6 +162,7 @@ int stand_by(const char* folder) noexcept {
     return EPROTO;
   }
   g_followed.store(0);
+  g_cuda_of.store(0);
   g_standing.store(standing, std::memory_order_release);
   return 0;
 }

@@ -1,7 +1,7 @@
 """The launcher's side of a named session: starts and stops recordings as others ask.
 
 All of it runs in the loop that watches the program: nothing here waits. Whoever asks for a start
-has made the session's directory, and whoever asks for a stop writes the recording, so that the launcher
+has made the session's directory, and whoever asks for a stop writes the recording. The launcher
 only says to the program's processes where to record.
 """
 
