@@ -44,9 +44,10 @@ MISTAKES = {
         2,
         "unknown command 'nonsense'",
         (
-            "name a recording or a command: analyze, baseline, bench, compare, completion, demo,"
-            " doctor, explain, export, flame, gate, graphcheck, kernels, list, memory, merge,"
-            " profile, query, recover, report, stats, summary, sweep, trend, view"
+            "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
+            " completion, demo, doctor, explain, export, finalize, flame, gate, graphcheck, kernels,"
+            " launch, list, memory, merge, profile, query, recover, report, sessions, shutdown,"
+            " start, stats, status, stop, summary, sweep, trend, view"
         ),
     ),
     "--fromat csv": (

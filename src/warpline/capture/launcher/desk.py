@@ -71,7 +71,7 @@ class _Caller:
 class _Stopping:
     """A recording that is being stopped: the agents write what they have, then they leave."""
 
-    caller: _Caller | None  # who is told
+    caller: _Caller | None  # who gets the answer
     is_cancelled: bool
     is_deferred: bool  # nobody writes it at once
     until: float

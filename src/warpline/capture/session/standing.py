@@ -29,7 +29,7 @@ _ALL = 2**31 - 1
 
 
 class StandingPage(ctypes.LittleEndianStructure):
-    """The page's layout. With an odd number, the session in `folders[number // 2 % 2]` records."""
+    """The page's layout. With an odd number, the session in `folders[number >> 1 & 1]` records."""
 
     _fields_ = (
         ("magic", ctypes.c_uint32),
