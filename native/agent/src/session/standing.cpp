@@ -26,13 +26,13 @@
 namespace warpline::agent {
 namespace {
 
-constexpr std::size_t kPathBytes = raw::kStandingFolderBytes + 16;
+constexpr std::size_t kPagePathBytes = raw::kStandingFolderBytes + 16;
 // While a session waits for the program to initialize CUDA, how often that is looked at.
 constexpr long kLookNs = 100'000'000;
 
 std::atomic<std::uint32_t> g_cuda_of{0};   // the number for which CUDA is traced
 
-bool path_of(const char* folder, char (&path)[kPathBytes]) noexcept {
+bool page_path_of(const char* folder, char (&path)[kPagePathBytes]) noexcept {
   const int length = std::snprintf(path, sizeof path, "%s/standing", folder);
   return length > 0 && static_cast<std::size_t>(length) < sizeof path;
 }
@@ -138,15 +138,15 @@ std::atomic<raw::StandingPage*> g_standing{nullptr};
 std::atomic<std::uint32_t> g_followed{0};
 
 bool is_standing_folder(const char* folder) noexcept {
-  char path[kPathBytes];
-  return path_of(folder, path) && access(path, F_OK) == 0;
+  char path[kPagePathBytes];
+  return page_path_of(folder, path) && access(path, F_OK) == 0;
 }
 
 int stand_by(const char* folder) noexcept {
   if (!prepare_process()) return ENOMEM;
   if (g_session.load(std::memory_order_acquire) != nullptr) return EBUSY;
-  char path[kPathBytes];
-  if (!path_of(folder, path)) return ENAMETOOLONG;
+  char path[kPagePathBytes];
+  if (!page_path_of(folder, path)) return ENAMETOOLONG;
   const int file = open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) return errno;
   struct stat facts {};
