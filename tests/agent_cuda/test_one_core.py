@@ -52,6 +52,7 @@ def test_a_thread_without_a_core_does_not_wait_for_the_gpu(recorded: Trace) -> N
     assert item.severity == "high"
     mean_idle_ns = float(idle_ns[TimePart.OS_WAIT]) / len(parts.ns)
     assert item.saving_ns is not None
-    assert 0.5 * mean_idle_ns < item.saving_ns <= 1.05 * mean_idle_ns
+    # More than what is idle for it where launches come sooner, too.
+    assert 0.5 * mean_idle_ns < item.saving_ns < whole_ns / len(parts.ns)
     others = [found[name].saving_ns or 0 for name in ("host-sync", "launch-bound") if name in found]
     assert max(others, default=0) < item.saving_ns
