@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
 import re
 import stat
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from warpline.capture.session import control, facts, session
+from warpline.capture.session import control, facts, session, standing
 from warpline.capture.session.agent_config import AgentConfig
 from warpline.capture.session.control import ControlFile, ControlPage, RangeMode, State
 from warpline.capture.session.names import (
@@ -26,6 +27,7 @@ from warpline.capture.session.names import (
     with_ending,
 )
 from warpline.capture.session.session import not_writable
+from warpline.capture.session.standing import StandingFile, StandingPage
 from warpline.errors import CaptureError, UsageError
 
 HEADER = Path(__file__).parents[2] / "native" / "raw" / "warpline_raw.h"
@@ -54,6 +56,42 @@ def test_the_control_page_is_that_of_the_header():
         offset += sizes[kind] * (counts.get(count) or int(count or 1))
     assert ctypes.sizeof(ControlPage) == offset <= control.CONTROL_BYTES
     assert [name for _, name, _ in declared] == [field[0] for field in ControlPage._fields_]
+
+
+def test_the_page_to_stand_by_for_is_that_of_the_header():
+    text = HEADER.read_text(encoding="utf-8")
+    body = re.search(r"struct StandingPage \{(.*?)\n\};", text, re.DOTALL)
+    assert body is not None
+    declared = re.findall(r"^  ([\w:]+) (\w+)((?:\[\w+\])*);", body[1], re.MULTILINE)
+    counts = {"kStandingFolderBytes": standing.FOLDER_BYTES}
+    offset = 0
+    for kind, name, dimensions in declared:
+        assert getattr(StandingPage, name).offset == offset
+        sizes = (counts.get(word) or int(word) for word in re.findall(r"\w+", dimensions))
+        offset += {"std::uint32_t": 4, "char": 1}[kind] * math.prod(sizes)
+    assert ctypes.sizeof(StandingPage) == offset == standing.STANDING_BYTES
+    assert [name for _, name, _ in declared] == [field[0] for field in StandingPage._fields_]
+    for name in ("STANDING_MAGIC", "STANDING_BYTES", "STANDING_OVER"):
+        value = re.search(rf"k{name.title().replace('_', '')} = (\w+);", text)
+        assert value is not None
+        assert int(value[1], 0) == getattr(standing, name)
+
+
+def test_recordings_are_announced_and_withdrawn(folder):
+    page = StandingFile.create(folder)
+    assert page.announced is None
+    for number in range(3):
+        page.announce(folder / str(number))
+        assert page.announced == folder / str(number)
+        with pytest.raises(CaptureError, match="recording already"):
+            page.announce(folder / "other")
+        page.withdraw()
+        page.withdraw()
+        assert page.announced is None
+    page.close()
+    page.close()
+    (number,) = struct.unpack_from("<I", (folder / "standing").read_bytes(), 8)
+    assert number == standing.STANDING_OVER
 
 
 def test_a_page_begins_as_asked_for(folder):

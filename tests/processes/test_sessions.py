@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -91,7 +92,7 @@ def test_two_recordings_have_what_was_done_in_each(steered):
     steered.range_up_to(10)
     steered.do("start", "--session=s1", "-o", "one")
     steered.range_up_to(30)
-    assert "recording for" in steered.do("status")
+    assert re.search(r"one\.warpline, for [\d.]+ s: recording, \d+ events", steered.do("status"))
     assert "one.warpline" in steered.do("stop", "--session=s1")
     steered.range_up_to(35)
     steered.do("start", "-o", "two")

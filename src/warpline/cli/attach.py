@@ -10,7 +10,6 @@ from warpline.capture.flags import sessions
 from warpline.cli import running, talk
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError
-from warpline.units import plural
 
 if TYPE_CHECKING:
     from warpline.capture.launcher import attach
@@ -21,6 +20,11 @@ else:
 
 NAME = "attach"
 HELP = "record a program that is running already"
+
+_NOTHING = (
+    "nothing was recorded: the program made no CUDA call meanwhile; NVTX ranges are not recorded"
+    " where a library has used NVTX before"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -56,23 +60,7 @@ def run(args: Namespace) -> int:
         until = "press Ctrl-C to stop" if chosen.duration is None else f"for {chosen.duration:g} s"
         talk.note(f"recording process {args.pid}; {until}")
     done = attach.attach(args.pid, chosen, running.talk_of(chosen))
-    running.hide_progress(is_quiet=chosen.quiet)
-    is_empty = bool(done.finished.get("is_empty"))
-    has_summary = not (chosen.no_summary or chosen.quiet or is_empty)
-    recorded_output.show(chosen, done.output, has_summary=has_summary)
-    if chosen.quiet:
-        return 0
-    if is_empty:
-        talk.warning(
-            "nothing was recorded: the program made no CUDA call meanwhile; NVTX ranges are not"
-            " recorded where a library has used NVTX before"
-        )
-    if done.finished.get("lost"):
-        talk.warning(f"{plural(done.finished['lost'], 'event')} dropped")
-    for warning in done.finished.get("warnings", ()):
-        talk.warning(warning)
-    talk.note(
-        f"one thread was stopped for {done.injected.stall_ns / 1e6:.1f} ms to attach;"
-        f" wrote {running.short(done.output)}"
-    )
+    recorded_output.conclude(chosen, done.output, done.finished, _NOTHING)
+    if not chosen.quiet:
+        talk.note(f"one thread was stopped for {done.injected.stall_ns / 1e6:.1f} ms to attach")
     return 0

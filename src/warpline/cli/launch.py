@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warpline.capture.flags import sessions
-from warpline.cli import running, talk
+from warpline.cli import running, session_option
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
@@ -54,10 +54,5 @@ def run(args: Namespace) -> int:
     if done.last is not None:
         written, finished = done.last
         start = sessions.parse_start((*sessions.flags_of_launch(args.words), *written.words))
-        is_empty = bool(finished.get("is_empty"))
-        has_summary = not (start.no_summary or start.quiet or is_empty)
-        recorded_output.show(start, written.output, has_summary=has_summary)
-        if not start.quiet:
-            for warning in finished.get("warnings", ()):
-                talk.warning(warning)
+        recorded_output.conclude(start, written.output, finished, session_option.NOTHING)
     return launch.end_like(done.ending)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import running, talk
 from warpline.cli.messages import say_failed
 from warpline.cli.startup import lazy
 from warpline.errors import WarplineError
+from warpline.units import plural
 
 if TYPE_CHECKING:
     import dataclasses
@@ -31,6 +33,32 @@ else:
     screen = lazy("warpline.render.screen")
 
 _ALWAYS_SHOWN = ("process_sum", "recording")
+
+
+def conclude(
+    chosen: CaptureSettings, output: Path, finished: Mapping[str, Any], nothing: str
+) -> None:
+    """Print the summary and the warnings of a recording of a session.
+
+    Args:
+        chosen: The settings of the recording.
+        output: The recording.
+        finished: Its counts.
+        nothing: What to say if it is empty.
+    """
+    running.hide_progress(is_quiet=chosen.quiet)
+    is_empty = bool(finished.get("is_empty"))
+    has_summary = not (chosen.no_summary or chosen.quiet or is_empty)
+    show(chosen, output, has_summary=has_summary)
+    if chosen.quiet:
+        return
+    if is_empty:
+        talk.warning(nothing)
+    if finished.get("lost"):
+        talk.warning(f"{plural(finished['lost'], 'event')} dropped")
+    for warning in finished.get("warnings", ()):
+        talk.warning(warning)
+    talk.note(f"wrote {running.short(output)}")
 
 
 def show(chosen: CaptureSettings, output: Path, *, has_summary: bool) -> None:

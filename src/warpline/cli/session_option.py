@@ -5,9 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from warpline.cli import running, talk
+from warpline.cli import running
 from warpline.cli.startup import lazy
-from warpline.units import plural
 
 if TYPE_CHECKING:
     from warpline.capture.flags import sessions
@@ -20,6 +19,8 @@ else:
     steering = lazy("warpline.capture.launcher.steering")
     named = lazy("warpline.capture.session.named")
     recorded_output = lazy("warpline.cli.recorded_output")
+
+NOTHING = "nothing was recorded: the program made no traced call meanwhile"
 
 
 def add(parser: ArgumentParser) -> None:
@@ -44,17 +45,4 @@ def write(name: str, written: Written) -> None:
     """
     settings = sessions.parse_start(written.words)
     finished = steering.write(name, written, running.progress_of(settings))
-    running.hide_progress(is_quiet=settings.quiet)
-    is_empty = bool(finished.get("is_empty"))
-    has_summary = not (settings.no_summary or settings.quiet or is_empty)
-    recorded_output.show(settings, written.output, has_summary=has_summary)
-    if settings.quiet:
-        return
-    if is_empty:
-        talk.warning("nothing was recorded: the program made no traced call meanwhile")
-    if finished.get("lost"):
-        talk.warning(f"{plural(finished['lost'], 'event')} dropped")
-    for warning in finished.get("warnings", ()):
-        talk.warning(warning)
-    if not has_summary:
-        talk.note(f"wrote {running.short(written.output)}")
+    recorded_output.conclude(settings, written.output, finished, NOTHING)

@@ -51,9 +51,9 @@ def lines_of(told: Mapping[str, Any]) -> Iterator[str]:
     if recording is None:
         yield f"  not recording; {plural(told['recordings'], 'recording')} so far"
     else:
-        parts = (recording["events"], recording["size"], recording["dropped"])
+        parts = (recording["doing"], recording["events"], recording["size"], recording["dropped"])
         amount = ", ".join(filter(None, parts))
         output = running.short(Path(recording["output"]))
-        yield f"  {recording['doing']} for {recording['seconds']:.1f} s to {output}: {amount}"
+        yield f"  {output}, for {recording['seconds']:.1f} s: {amount}"
     for each in told["unwritten"]:
         yield f"  stopped, not written: {running.short(Path(each['output']))} (warpline finalize)"

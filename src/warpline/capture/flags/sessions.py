@@ -23,23 +23,16 @@ _OF_BOTH = frozenset(
         *("trace", "nvtx_domain_include", "nvtx_domain_exclude", "cuda_graph_trace"),
         *("cuda_memory_usage", "cuda_um_cpu_page_faults", "cuda_um_gpu_page_faults"),
         *("cuda_trace_all_apis", "cuda_waits", "cuda_flush_interval", "cudabacktrace"),
-        *("python_backtrace", "keep_command", "keep_environment", "discard_environment"),
-        *("no_summary", "quiet", "debug", "command_file"),
+        *("python_backtrace", "no_summary", "quiet", "debug", "command_file"),
     }
 )
-_OF_LAUNCH = _OF_BOTH | {"env_var", "inherit_environment", "show_output", "wait"}
+_OF_LAUNCH = _OF_BOTH | {
+    *("env_var", "inherit_environment", "show_output", "wait"),
+    *("keep_command", "keep_environment", "discard_environment"),
+}
 _OF_START = _OF_BOTH | {
     *("output", "force_overwrite", "delay", "duration", "capture_range", "nvtx_capture"),
-    *(
-        "capture_range_end",
-        "steps",
-        "every",
-        "duty",
-        "step_range",
-        "cuda_detach",
-        "export",
-        "stats",
-    ),
+    *("capture_range_end", "steps", "every", "duty", "step_range", "export", "stats"),
 }
 # Nsight Systems has them for these commands; here they are flags of profile only.
 _WHY_NOT = "use warpline profile"
@@ -49,6 +42,7 @@ _NOT_OF_SESSIONS = frozenset(
         *("python_sampling_frequency", "gpu_metrics_devices", "gpu_metrics_set"),
         *("gpu_metrics_frequency", "gpu_health", "pytorch", "osrt_threshold"),
         *("osrt_backtrace_threshold", "stop_on_exit", "kill", "stop_on_range_end"),
+        "cuda_detach",
     }
 )
 # What the program must be started with, or is recorded from outside.

@@ -8,7 +8,7 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ def _words_of(pid: int, file: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _interrupts():  # type: ignore[no-untyped-def] # noqa: ANN202 - a generator of a descriptor
+def _interrupts() -> Iterator[int]:
     """Yield a descriptor that is readable once this process was asked to end."""
     receiving, sending = os.pipe()
     os.set_blocking(sending, False)
@@ -202,7 +202,7 @@ def _leave(page: StandingFile, recorded: Recorded) -> None:
     _wait(lambda: not any(map(processes.is_alive, control.traced_by_cuda())), _LEAVE_S)
 
 
-def _wait(is_over: Any, seconds: float) -> None:
+def _wait(is_over: Callable[[], bool], seconds: float) -> None:
     until = time.monotonic() + seconds
     while not is_over() and time.monotonic() < until:
         time.sleep(_POLL_S)

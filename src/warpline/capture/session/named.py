@@ -17,7 +17,7 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ def connected(folder: Path) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _short(folder: Path):  # type: ignore[no-untyped-def] # noqa: ANN202 - a generator of str
+def _short(folder: Path) -> Iterator[str]:
     """Yield a path of a directory that fits into the address of a socket."""
     if len(os.fsencode(folder)) + len(SOCKET_NAME) < _MOST_PATH:
         yield str(folder)
