@@ -18,29 +18,24 @@ enum : uint8_t { kEndSequence = 1, kSetAddress = 2 };
 
 }  // namespace
 
-uint64_t DwarfBytes::read_unsigned() {
-  uint64_t number = 0;
-  unsigned shift = 0;
-  uint8_t byte;
-  do {
-    byte = read<uint8_t>();
-    if (shift < 64) number |= uint64_t{byte & 0x7fU} << shift;
-    shift += 7;
-  } while ((byte & 0x80) != 0 && is_sound_);
-  return number;
-}
+uint64_t DwarfBytes::read_unsigned() { return read_groups().bits; }
 
 int64_t DwarfBytes::read_signed() {
-  uint64_t number = 0;
-  unsigned shift = 0;
+  Groups number = read_groups();
+  if (number.width < 64 && number.is_negative) number.bits |= ~uint64_t{0} << number.width;
+  return static_cast<int64_t>(number.bits);
+}
+
+DwarfBytes::Groups DwarfBytes::read_groups() {
+  Groups number{0, 0, false};
   uint8_t byte;
   do {
     byte = read<uint8_t>();
-    if (shift < 64) number |= uint64_t{byte & 0x7fU} << shift;
-    shift += 7;
+    if (number.width < 64) number.bits |= uint64_t{byte & 0x7fU} << number.width;
+    number.width += 7;
   } while ((byte & 0x80) != 0 && is_sound_);
-  if (shift < 64 && (byte & 0x40) != 0) number |= ~uint64_t{0} << shift;
-  return static_cast<int64_t>(number);
+  number.is_negative = (byte & 0x40) != 0;
+  return number;
 }
 
 std::string DwarfBytes::read_text() {

@@ -43,6 +43,14 @@ class DwarfBytes {
   }
 
  private:
+  // A number in groups of seven bits, the lowest first.
+  struct Groups {
+    uint64_t bits;
+    unsigned width;
+    bool is_negative;  // if it has a sign
+  };
+  Groups read_groups();
+
   const uint8_t *at_;
   const uint8_t *end_;
   bool is_sound_ = true;
