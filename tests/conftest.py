@@ -21,6 +21,11 @@ ROOT = Path(__file__).parent.parent
 # What `warpline bench --save` has kept for the user is no input of tests.
 os.environ["XDG_DATA_HOME"] = str(ROOT / "tests" / "nothing")
 
+# Tests start programs in folders of their own, where a relative path names nothing.
+for _variable in ("WARPLINE_AGENT", "WARPLINE_CORE"):
+    if os.environ.get(_variable):
+        os.environ[_variable] = str(Path(os.environ[_variable]).absolute())
+
 # Under nohup it is ignored, and programs inherit that: tests that send it would wait forever. With
 # a handler that does nothing, tests ignore it, and programs start with the default.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
