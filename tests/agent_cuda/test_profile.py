@@ -153,7 +153,7 @@ def test_steps_are_told_from_the_launches(profile: Profile) -> None:
     assert re.search(
         r"5 of every 100 steps were recorded: \d windows in the \d+ steps"
         r" after steps were first detected;"
-        r" steps detected from periodic launches \(period 1\.\d+ ms, 21 launches\);",
+        r" steps detected from periodic launches \(period \d[\d.]* ms, 21 launches\);",
         told,
     )
     assert trace.meta.windows_ns is not None
