@@ -46,8 +46,8 @@ MISTAKES = {
         (
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
             " completion, demo, doctor, explain, export, finalize, flame, gate, graphcheck,"
-            " import, kernels, launch, list, memory, merge, profile, query, recover, report, sessions,"
-            " shutdown, start, stats, status, stop, summary, sweep, trend, view"
+            " import, kernels, launch, list, memory, merge, profile, query, recover, report,"
+            " sessions, shutdown, start, stats, status, stop, summary, sweep, trend, view"
         ),
     ),
     "--fromat csv": (
