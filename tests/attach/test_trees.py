@@ -177,3 +177,49 @@ def test_processes_in_which_nothing_can_be_recorded_are_left_alone(tree: Tree) -
     assert agent_library().name not in maps
     attaching.send_signal(signal.SIGINT)
     attaching.communicate(None, WAIT_S)
+
+
+ITSELF = """
+import sys, time, warpline
+from pathlib import Path
+folder = Path(sys.argv[1])
+def wait_for(name):
+    while not (folder / name).exists(): time.sleep(0.005)
+for number in range(3):
+    (folder / f"{number}.ready").touch()
+    wait_for(f"go{number}")
+    with warpline.profile(folder / f"own{number}"):
+        with warpline.annotate(f"own {number}"): pass
+        (folder / f"{number}.inside").touch()
+        if number == 2: wait_for("end")
+"""
+
+
+def test_a_program_that_records_itself(tree: Tree) -> None:
+    process = tree._run([sys.executable, "-c", ITSELF, str(tree.folder)], {})
+    wait_until((tree.folder / "0.ready").exists)
+    attaching = tree.attach("-o", "run", str(process.pid))
+    said_until(attaching, "note: recording process ")
+    tree.touch("go0")  # while it is attached to
+    wait_until((tree.folder / "1.ready").exists)
+    attaching.send_signal(signal.SIGINT)
+    attaching.communicate(None, WAIT_S)
+    tree.touch("go1")  # afterwards
+    wait_until((tree.folder / "2.ready").exists)
+    tree.touch("go2")
+    wait_until((tree.folder / "2.inside").exists)
+    late = tree.attach("-o", "late", str(process.pid))  # while it records itself
+    said = late.communicate(None, WAIT_S)[1]
+    assert (late.returncode, "records itself, or is recorded already" in said) == (1, True)
+    assert not list(tree.folder.glob("late*"))
+    tree.touch("end")
+    said = process.communicate(None, WAIT_S)[1]
+    assert process.returncode == 0
+    (told,) = [line for line in said.splitlines() if "Warning: " in line]
+    assert told.endswith(
+        "already being recorded; " + str(tree.folder / "own0") + " records nothing"
+    )
+    assert not (tree.folder / "own0.warpline").exists()
+    for number in (1, 2):
+        found = names_by_process(warpline.open(tree.folder / f"own{number}.warpline"))
+        assert found == {process.pid: [f"own {number}"]}

@@ -17,6 +17,7 @@ using namespace warpline::agent;
 WL_EXPORT int32_t wl_agent_abi_version(void) { return WL_AGENT_ABI_VERSION; }
 WL_EXPORT int32_t wl_agent_attach(const char* session_folder) {
   stand_by_environment();  // the program may set another folder in its environment meanwhile
+  follow_if_announced();   // to leave what is over
   const bool did_before = g_records_itself.exchange(true);
   const int error = attach(session_folder);
   if (error != 0) g_records_itself.store(did_before);
@@ -30,7 +31,10 @@ WL_EXPORT int32_t wl_agent_detach(void) {
   g_records_itself.store(false);
   return error;
 }
-WL_EXPORT int32_t wl_agent_is_recorded(void) { return is_in_announced_session() || is_announced(); }
+WL_EXPORT int32_t wl_agent_is_recorded(void) {
+  follow_if_announced();
+  return is_in_announced_session() || is_announced();
+}
 WL_EXPORT void wl_agent_window_begin(void) {
   if (window_begin()) note_window(warpline::raw::Note::kSampleBegin, {});
 }

@@ -114,6 +114,7 @@ class Run:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        LISTENER.look_again()
 
     def _warn_of_silent_libraries(self) -> None:
         had_agent = self._before[INJECTION_VARIABLE] == str(self._agent.path)
