@@ -34,9 +34,13 @@ _NO_STEPS = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options for its help; `read` parses them."""
     parser.usage = f"{parser.prog} [OPTIONS] PID"
-    parser.description = "Record a program that was started without Warpline (Linux, x86-64)."
+    parser.description = (
+        "Record a program that was started without Warpline, and the processes that it has started"
+        " (Linux, x86-64)."
+    )
     parser.epilog = (
-        "Recording ends after --duration, with Ctrl-C, or with the program, which goes on."
+        "Recording ends after --duration or --steps, with Ctrl-C, or with the program, which goes"
+        " on."
     )
     parser.add_argument("pid", nargs="?", metavar="PID", help=SUPPRESS)
     running.add_flags(parser, sessions.ATTACH.flags)
