@@ -141,7 +141,7 @@ class _Group:
             raise self._refused[pids[0]]
 
     def inject(self, stand: Path) -> None:
-        """Have the processes stand by, one after the other; those that cannot are left out.
+        """Have the processes stand by, one at a time; those that cannot are left out.
 
         Raises:
             CaptureError: None of them can.
