@@ -101,6 +101,27 @@ def test_every_step_may_be_recorded(sampled):
     assert _samples(log) == [(6, 0)]
 
 
+def test_one_sample_of_so_many_steps(sampled):
+    folder = sampled("loop", Sampling(3, 3, is_once=True), 1000)
+    (log,) = raw_logs.decode(folder)
+    assert (_steps(log), _samples(log)) == ([0, 1, 2], [(6, 0), (7, 3)])
+    counters = _counters(folder)
+    assert (counters.windows_done, counters.windows_open, counters.steps_begun) == (1, 0, 1000)
+
+
+def test_the_only_sample_waits_for_the_start_of_recording(sampled):
+    folder = sampled("loop", Sampling(3, 3, is_once=True), 50, state=State.WAITING)
+    assert [event for log in raw_logs.decode(folder) for event in log.events] == []
+    counters = _counters(folder)
+    assert (counters.steps_begun, counters.step_processes) == (0, 0)
+
+
+def test_each_fork_has_its_only_sample(sampled):
+    folder = sampled("forks", Sampling(4, 4, is_once=True))
+    assert [_steps(log) for log in raw_logs.decode(folder)] == [[0, 1, 2, 3]] * 3
+    assert _counters(folder).windows_done == 3
+
+
 def test_a_time_window_keeps_no_step_from_being_recorded(sampled):
     # As of a short loop that begins and ends before the launcher looks again.
     folder = sampled("loop", Sampling(2, 10), 30, state=State.TIME_WINDOW)

@@ -106,6 +106,22 @@ def test_little_is_seen_at_rest(run, pattern, most):
     assert resting <= most * 300
 
 
+@pytest.mark.parametrize("pattern", [WITH_COPY, LAUNCHES])
+def test_one_sample_of_so_many_steps(run, pattern):
+    once = {"mode": RangeMode.STEPS, "sample_steps": 4, "sample_every": 4, "sample_once": 1}
+    folder = run("init", "repeat", 700, pattern, **once)
+    assert windows(folder) == ([0], [4])
+    assert logs.calls(folder)[LAUNCH] == len(logs.found(folder, logs.KERNEL)) == 4 * 21
+    assert _counters(folder).windows_done == 1
+
+
+def test_launches_before_the_start_of_recording_are_no_steps(run):
+    once = {"sample_steps": 4, "sample_every": 4, "sample_once": 1, "state": State.WAITING}
+    folder = run("init", "repeat", 700, WITH_COPY, mode=RangeMode.STEPS, **once)
+    assert windows(folder) == ([], [])
+    assert _counters(folder).step_processes == 0
+
+
 def test_another_pattern_before(run):
     warm_up = ("repeat", 40, "k5x30,k6,u1100", "repeat", 2000, "k7")
     folder = run("init", *warm_up, "repeat", 700, WITH_COPY, **STEPS)

@@ -16,6 +16,7 @@ import pytest
 
 import warpline
 from warpline.capture.attaching.injecting import Attacher
+from warpline.capture.machine.agent import AGENT_NAME
 from warpline.capture.session.session import measure
 from warpline.errors import WarplineError
 from warpline.trace import Trace
@@ -111,14 +112,18 @@ def test_each_recording_of_a_launch_has_kernels(shell: Shell) -> None:
     assert process.wait(WAIT_S) == 0  # as it was asked to end it
 
 
-def test_a_process_is_attached_to_again_and_again(shell: Shell) -> None:
-    process = shell.start(shell.program)
+def skip_unless_possible(pid: int) -> None:
     try:
-        obstacle = Attacher().obstacle(process.pid)
+        obstacle = Attacher().obstacle(pid)
     except WarplineError as error:
         pytest.skip(str(error))
-    if obstacle is not None:
+    if obstacle is not None and obstacle.is_about_rights:
         pytest.skip(obstacle.cause)
+
+
+def test_a_process_is_attached_to_again_and_again(shell: Shell) -> None:
+    process = shell.start(shell.program)
+    skip_unless_possible(process.pid)
     wait_until(lambda: "libcuda" in Path(f"/proc/{process.pid}/maps").read_text())
     threads = Path(f"/proc/{process.pid}/task")
     for number in range(3):
@@ -126,6 +131,39 @@ def test_a_process_is_attached_to_again_and_again(shell: Shell) -> None:
         assert len(shell.recorded(f"run{number}")["kernel"]) > 20
         wait_until(lambda: len([*threads.iterdir()]) == 1)  # nothing of ours is left
     assert process.poll() is None
+
+
+def test_steps_of_all_ranks_of_a_parent(shell: Shell) -> None:
+    ranks = 2
+    code = f"""
+import subprocess, sys
+ranks = [subprocess.Popen(sys.argv[1:]) for _ in range({ranks})]
+[rank.wait() for rank in ranks]
+"""
+    process = shell.start([sys.executable, "-c", code, *shell.program])
+    skip_unless_possible(process.pid)
+    wait_until(lambda: len(using_cuda(process.pid)) == ranks)
+    pids = using_cuda(process.pid)
+    try:
+        said = shell.do("attach", "--steps", "5", "-o", "run", str(process.pid))
+        assert f"recording 2 processes: {pids[0]}, {pids[1]}; 5 steps (press Ctrl-C" in said
+        assert "5 steps were recorded in each of 2 processes" in said
+        trace = shell.recorded("run")
+        assert sorted(trace["process"]["pid"].to_list()) == sorted(pids)
+        kernels = trace["kernel"]["process_id"].to_list()
+        # Before its own first step, a rank is recorded while another one is: the first has no more.
+        assert min(kernels.count(rank) for rank in range(ranks)) == 5 * 21
+        assert AGENT_NAME not in Path(f"/proc/{process.pid}/maps").read_text()
+        assert using_cuda(process.pid) == pids  # they go on
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+
+
+def using_cuda(pid: int) -> list[int]:
+    """Return the children of a process that have loaded the fake driver."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(each) for each in listed if "libcuda" in Path(f"/proc/{each}/maps").read_text()]
 
 
 def attach_until_recorded(shell: Shell, pid: int, name: str) -> None:

@@ -184,6 +184,36 @@ def test_a_sample_without_an_end_rests_until_the_next_step(page):
     assert _state(page) is State.RECORDING
 
 
+@pytest.mark.parametrize(("processes", "ends_at"), [(2, 103.0), (3, 106.0)])
+def test_the_only_sample_is_over_when_all_processes_have_had_it(page, processes, ends_at):
+    clock = Clock()
+    once = Sampling.of(5, None, None, step_range=None, by_calls=False)
+    sampling = TimeSampling(page, once, clock, processes=processes)
+    page.resume(State.RECORDING)
+    ended_at = None
+    for tenth in range(100):
+        clock.now = 100 + tenth / 10
+        if tenth == 10:
+            _set(page, attached=2, step_processes=1, steps_begun=1, open=1)
+        if tenth == 20:  # the first process has all its steps, the other has begun
+            _set(page, step_processes=2, windows_done=1, open=1)
+        if tenth == 30:
+            _set(page, windows_done=2, open=0)
+        sampling.look()
+        assert page.state is State.RECORDING  # no time windows
+        if sampling.is_over():
+            ended_at = ended_at or clock.now
+    # A third process, which has no step yet, is waited for as long as it took until now.
+    assert ended_at == pytest.approx(ends_at)
+    assert sampling.facts() == {}
+
+
+def test_a_sampling_that_goes_on_is_never_over(page):
+    sampling = TimeSampling(page, Sampling(1, 20, 0.05), Clock())
+    _set(page, step_processes=1, steps_begun=100, windows_done=5)
+    assert not sampling.is_over()
+
+
 def test_a_python_program_with_many_steps(tmp_path):
     launching.needs_agent()
     code = LOOP.format(steps=300, name="step_", seconds=0)

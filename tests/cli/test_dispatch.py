@@ -46,8 +46,8 @@ MISTAKES = {
         (
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
             " completion, demo, doctor, explain, export, finalize, flame, gate, graphcheck,"
-            " kernels, launch, list, memory, merge, profile, query, recover, report, sessions,"
-            " shutdown, start, stats, status, stop, summary, sweep, trend, view"
+            " import, kernels, launch, list, memory, merge, profile, query, recover, report,"
+            " sessions, shutdown, start, stats, status, stop, summary, sweep, trend, view"
         ),
     ),
     "--fromat csv": (
@@ -63,11 +63,8 @@ MISTAKES = {
     "-z BAD": (2, "warpline summary has no option '-z'", "see warpline summary --help"),
     "stats BAD -Q": (2, "warpline stats has no option '-Q'", "did you mean -q?"),
     "help nonsense": (2, "unknown command 'nonsense'"),
-    "import a.qdstrm": (
-        2,
-        "no command 'import': Warpline opens recordings directly",
-        "use warpline RECORDING (.nsys-rep needs an installed nsys); warpline export converts it",
-    ),
+    "import_ a.sqlite": (2, "unknown command 'import_'", "did you mean import?"),
+    "import": (2, "missing RECORDING argument", "warpline import RECORDING"),
     "BAD --filter-time x": (2, "invalid time range 'x'"),
     "stats --fromat csv BAD": (
         2,

@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from gpu.harm import judging, outcome, running
 from gpu.harm import run as driver
+from gpu.harm.driving import Driven
 from gpu.harm.levels import LEVELS
 from gpu.harm.outcome import Outcome, Row
 from gpu.harm.table import PROGRAMS, Program
+
+from warpline.capture.attaching.injecting import Attacher
+from warpline.errors import AgentMissingError
 
 RECORDED = 'if [ -n "$WARPLINE_SESSION" ]; then '
 
@@ -105,6 +110,77 @@ def test_a_hang_is_harm(tmp_path):
     assert (alone.status, made.status) == (0, None)
     verdict = judging.judge(program, LEVELS["default"], [alone], made)
     assert verdict.harm == ("status hang, alone 0",)
+
+
+def meanwhile(tmp_path, level: str, script: str) -> tuple[judging.Verdict, running.Run]:
+    """Judge a program that runs until the first recording of it is written."""
+    skip_unless_possible(level)
+    waits = 'while [ -z "$ALONE" ] && [ ! -e part0.warpline ]; do sleep 0.05; done; '
+    program = stand_in("driven", waits + script)
+    words = list(program.words)
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    alone = running.run(words, {**environment, "ALONE": "1"}, tmp_path / "alone", 60, None)
+    made = running.run(words, environment, tmp_path / level, 60, LEVELS[level])
+    return judging.judge(program, LEVELS[level], [alone], made), made
+
+
+def skip_unless_possible(level: str) -> None:
+    try:
+        attacher = Attacher()
+    except AgentMissingError as error:
+        pytest.skip(error.message)
+    if level == "attached":
+        child = subprocess.Popen(["sleep", "60"])
+        try:
+            found = attacher.obstacle(child.pid)
+        finally:
+            child.kill()
+            child.wait()
+        if found is not None:
+            pytest.skip(found.cause)
+
+
+@pytest.mark.parametrize("level", ["launched", "attached"])
+def test_recordings_are_made_while_a_program_runs(tmp_path, monkeypatch, level):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    verdict, run = meanwhile(tmp_path, level, "echo out; echo note >&2; exit 4")
+    assert verdict.is_good, verdict
+    assert run.status == 4
+    assert any(path.name == "part0.warpline" for path in (tmp_path / level).iterdir())
+    count, *refused = verdict.notes
+    assert int(count.removesuffix(" recordings")) >= 1
+    assert all(note.startswith("refused: ") for note in refused)  # the program had ended
+
+
+@pytest.mark.parametrize(
+    ("level", "script", "harm"),
+    [
+        ("launched", f"{RECORDED} echo other; fi", "stdout"),
+        ("attached", "grep -q libwarpline_agent /proc/$$/maps && echo other", "stdout"),
+        ("attached", "! grep -q libwarpline_agent /proc/$$/maps", "status 1, alone 0"),
+    ],
+)
+def test_harm_by_what_is_done_meanwhile_is_found(tmp_path, monkeypatch, level, script, harm):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    verdict, _ = meanwhile(tmp_path, level, f"echo out; {script}")
+    assert any(text.startswith(harm) for text in verdict.harm), verdict
+
+
+def test_a_damaged_part_and_one_that_is_left_are_flaws(tmp_path):
+    driven = Driven(tmp_path, made=2, refusals=["it is stopped", "it is stopped"])
+    (tmp_path / "part0.warpline").write_bytes(b"not a recording")
+    found = running.read_all(driven)
+    assert found.error is not None
+    assert "part0.warpline" in found.error
+    assert found.warnings == ("2 recordings", "refused: it is stopped")
+    (tmp_path / "part1.warpline.raw").mkdir()
+    assert running.read_all(driven).error == "part1.warpline.raw is left"
+    driven.failures.append("warpline attach ended with 1: error: no")
+    level, program = LEVELS["attached"], stand_in("some", "")
+    alone = replace(recorded(0), recording=None)
+    made = replace(alone, recording=running.read_all(driven))
+    verdict = judging.judge(program, level, [alone], made)
+    assert verdict.flaws == ("recording: warpline attach ended with 1: error: no",)
 
 
 def test_what_comes_after_the_limit_is_left_out(tmp_path):

@@ -76,6 +76,15 @@ class Steered:
         assert self.process is not None
         return self.lab.end(self.process)
 
+    def go(self, number: int, meanwhile: tuple[str, ...] = ()) -> None:
+        """Have the program record itself, and run a command meanwhile."""
+        self.lab.tell(f"go {number}")
+        self.lab.wait_for(f"inside {number}")
+        if meanwhile:
+            self.do(*meanwhile)
+        self.lab.tell(f"leave {number}")
+        self.lab.wait_for(f"done {number}")
+
     def ranges(self, name: str) -> list[int]:
         """Return the numbers of the ranges in a recording."""
         trace = Recording.read(self.folder / name).trace
@@ -163,6 +172,75 @@ def test_processes_that_began_before_the_recording(steered):
     assert steered.lab.end(steered.process).status == 0
     found = Recording.read(steered.folder / "both.warpline")
     assert found.totals() == {"fork recorded": 1, "program recorded": 1}
+
+
+def test_a_program_that_records_itself(steered):
+    steered.launch("-t", "nvtx", program="itself")
+    steered.go(0)  # nobody else records
+    steered.do("start", "-o", "outer")
+    steered.go(1)  # in that recording
+    steered.do("stop")
+    steered.go(2, ("start", "-o", "late"))  # its own has begun first
+    steered.do("stop")
+    steered.lab.tell("end")
+    run = steered.lab.end(steered.process)
+    assert run.status == 0
+    told = [line.partition(": ")[2] for line in run.said.splitlines() if "Warning: " in line]
+    first, second = told
+    own = str(steered.folder / "own1")
+    assert f"already being recorded; adding {own} as a range to that recording" in first
+    assert "started meanwhile; it has this process from now on" in second
+
+    def names(file: str) -> list[str]:
+        return sorted(Recording.read(steered.folder / f"{file}.warpline").totals())
+
+    assert names("own0") == ["inside 0", "still inside 0"]
+    assert names("outer") == sorted(["after 1", "inside 1", "still inside 1", own])
+    assert names("own2") == ["inside 2", "still inside 2"]
+    assert names("late") == ["after 2"]
+    assert not (steered.folder / "own1.warpline").exists()
+    assert not list(steered.folder.glob("*.raw"))
+
+
+def test_a_program_is_recorded_from_its_start(steered):
+    steered.launch("--start", "-o", "first", "-t", "nvtx")
+    steered.range_up_to(10)
+    assert "first.warpline" in steered.do("stop")
+    steered.range_up_to(15)
+    steered.do("start")  # with the flags of all, not those of the first
+    steered.range_up_to(20)
+    steered.do("stop")
+    assert steered.end().status == 7
+    assert steered.ranges("first.warpline") == list(range(10))
+    assert steered.ranges("report1.warpline") == list(range(15, 20))
+
+
+def test_flags_of_a_recording_need_a_start(steered):
+    done = steered.say("launch", "-o", "one", "--", "true")
+    assert (done.returncode, "-o is a flag of one recording" in done.stderr) == (2, True)
+    (steered.folder / "one.warpline").touch()
+    done = steered.say("launch", "--start", "-o", "one", "--", "touch", "ran")
+    assert (done.returncode, "one.warpline" in done.stderr) == (2, True)
+    assert not (steered.folder / "ran").exists()
+    assert not list((steered.folder / "runtime" / "warpline").iterdir())
+    done = steered.say("launch", "--start", "--steps", "5", "--every", "3", "--", "true")
+    assert (done.returncode, "--steps 5 exceeds --every 3" in done.stderr) == (2, True)
+
+
+def test_so_many_steps_end_a_recording(steered):
+    (steered.folder / "flags").write_text("-o from-file --steps 3 --step-range 'range *'\n")
+    steered.launch("-t", "nvtx", "--start", "--command-file", str(steered.folder / "flags"))
+    steered.range_up_to(5)
+    # The launcher writes it by itself, and the program goes on.
+    wait_until((steered.folder / "from-file.warpline").exists)
+    steered.do("start", "-o", "later", "--steps", "4", "--step-range", "range *")
+    assert "waiting for the first step" in steered.do("status")
+    steered.range_up_to(12)
+    wait_until((steered.folder / "later.warpline").exists)
+    assert steered.end().status == 7
+    assert steered.ranges("from-file.warpline") == [0, 1, 2]
+    assert steered.ranges("later.warpline") == [5, 6, 7, 8]
+    assert "4 steps were recorded" in Recording.read(steered.folder / "later.warpline").warnings
 
 
 def test_shutdown_ends_the_program(steered):

@@ -13,6 +13,7 @@ import pytest
 from support.nsys_exports import call, strings, write_export
 
 import warpline
+from warpline.cli import main
 from warpline.errors import InputError, UnsupportedVersionError
 from warpline.readers.nsys import convert
 from warpline.readers.nsys.convert import installed_nsys, report_version
@@ -214,3 +215,18 @@ def test_a_real_report_with_the_real_nsys():
     trace = warpline.open(Path(REAL_REPORT))
     assert trace.meta.format == "nsys-rep"
     assert sum(trace.row_count(table) for table in trace.tables) > 0
+
+
+def test_import_makes_a_recording_of_a_report(tools, report, tmp_path, monkeypatch, capsys):
+    tools.install("path/nsys", "2025.3.2.1")
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(report)]) == 0
+    assert capsys.readouterr().out == "my run.warpline\n"
+    trace = warpline.open(tmp_path / "my run.warpline")
+    assert trace["api_call"]["name"].to_list() == ["cudaMalloc"]
+    assert main(["import", str(report)]) != 0
+    assert "my run.warpline" in capsys.readouterr().err  # it exists
+    assert main(["import", "-q", "-f", str(report)]) == 0
+    del trace
+    gc.collect()
+    assert leftovers(tools) == []

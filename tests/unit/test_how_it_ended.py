@@ -65,6 +65,14 @@ CRASHED = replace(KILLED, cause="crashed", signal="SIGSEGV")
         ),
         (STOPPED, "Recording stopped (Ctrl-C) in `step_1`, open for 3.00 s."),
         (
+            replace(STOPPED, stopped_by="steps"),
+            "Recording stopped after --steps in `step_1`, open for 3.00 s.",
+        ),
+        (
+            replace(STOPPED, stopped_by="warpline stop"),
+            "Recording stopped (warpline stop) in `step_1`, open for 3.00 s.",
+        ),
+        (
             replace(STOPPED, stopped_by="duration", is_program=False),
             "Recording stopped at the end of -d in `step_1` of process 7, open for 3.00 s.",
         ),

@@ -19,11 +19,12 @@ int32_t wl_agent_abi_version(void);
 
 // Attach this process to the session in a directory with agent.conf and the control page.
 // Returns 0 or an errno value. Attaching to the current session returns 0 and does nothing;
-// attaching to a second session is EBUSY. Any thread.
+// attaching to a second session is EBUSY. What a page announces that this process stands by for
+// waits until wl_agent_detach. Any thread.
 int32_t wl_agent_attach(const char* session_folder);
 
 // Leave the session: its logs are closed, and a later attach can join another. Returns 0, or
-// ENOTCONN if none is attached. Records that other threads are writing at this moment
+// ENOTCONN if none is attached, or one that was announced, whose page says when to leave it. Records that other threads are writing at this moment
 // are completed. Any thread.
 int32_t wl_agent_detach(void);
 
@@ -31,6 +32,9 @@ int32_t wl_agent_detach(void);
 // warpline_raw.h. It takes the place of the directory that this process stood by for before. Returns 0 or an
 // errno value; EBUSY while a session is attached. Any thread.
 int32_t wl_agent_stand(const char* folder);
+
+// Whether a session that was announced records this process, or is about to. Any thread.
+int32_t wl_agent_is_recorded(void);
 
 // Open and close a capture range of this process, as cudaProfilerStart and cudaProfilerStop do.
 // They nest: only the outermost range counts. No effect without a session. Any thread.

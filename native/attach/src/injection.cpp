@@ -76,23 +76,31 @@ void Injection::run() {
     end(WL_ATTACH_UNSUPPORTED);
     return;
   }
-  if (!program_.read()) {
-    end(WL_ATTACH_ENDED);
-    return;
-  }
-  if (const char* missing = program_.find_functions(functions_)) {
-    std::strncpy(outcome_.text, missing, sizeof outcome_.text - 1);
-    end(WL_ATTACH_NO_LIBRARY);
+  if (!read_program()) return;
+  if (missing_ != nullptr) {
+    end_without_library();
     return;
   }
   if (find_thread()) wait_for_call();
+}
+
+bool Injection::read_program() {
+  if (!program_.read()) return end(WL_ATTACH_ENDED) == 0;
+  if (program_.is_new() || missing_ != nullptr) missing_ = program_.find_functions(functions_);
+  return true;
+}
+
+void Injection::end_without_library() {
+  std::strncpy(outcome_.text, missing_, sizeof outcome_.text - 1);
+  end(WL_ATTACH_NO_LIBRARY);
 }
 
 bool Injection::find_thread() {
   for (int round = 0;; ++round) {
     const std::vector<Candidate> candidates = candidates_of(call_.pid);
     std::size_t looks = 0;
-    for (std::size_t i = 0; i < candidates.size() && looks < kMostLooks; ++i) {
+    // Another program may have been executed meanwhile, and may not have loaded its libraries yet.
+    for (std::size_t i = 0; i < candidates.size() && looks < kMostLooks && missing_ == nullptr; ++i) {
       // Not always the same ones.
       const Candidate& each = candidates[candidates.size() <= kMostLooks
                                              ? i
@@ -105,16 +113,14 @@ bool Injection::find_thread() {
       if (is_late()) break;
     }
     if (is_late()) {
-      end(WL_ATTACH_NO_MOMENT);
+      if (missing_ != nullptr) end_without_library();
+      else end(WL_ATTACH_NO_MOMENT);
       return false;
     }
     pause_ns(kPauseNs);
     free_late_ones();
     // Code may have been mapped meanwhile, where callers were not found.
-    if (!program_.read()) {
-      end(WL_ATTACH_ENDED);
-      return false;
-    }
+    if (!read_program()) return false;
   }
 }
 
@@ -189,6 +195,8 @@ bool Injection::has_own_state(const user_regs_struct& registers, pid_t tid) cons
 }
 
 Injection::Look Injection::judge(Tracee& tracee, const user_regs_struct& registers, pid_t tid) {
+  // What it has executed meanwhile has other addresses. While the thread is stopped, it executes nothing else.
+  if (!program_.is_executed()) return Look::kElsewhere;
   if (!has_own_state(registers, tid) || tracee.is_in_sequence(registers.rip)) return Look::kElsewhere;
   const Safety safety = places_.judge({registers.rip, registers.rsp, registers.rbp}, is_waiting(registers));
   const bool is_half_late = now_ns() - begin_ns_ > call_.timeout_ns / 2;
@@ -287,7 +295,7 @@ bool Injection::run_code(Tracee& tracee, const user_regs_struct& registers) {
 
 void Injection::wait_for_call() {
   for (bool is_there = true; !is_set(offsetof(InjectedData, is_done), is_there);) {
-    if (!is_there) {
+    if (!is_there || !program_.is_executed()) {
       end(WL_ATTACH_ENDED);
       return;
     }

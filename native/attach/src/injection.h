@@ -23,6 +23,8 @@ class Injection {
  private:
   enum class Look : std::uint8_t { kElsewhere, kCalled, kOver };
 
+  bool read_program();
+  void end_without_library();
   bool find_thread();
   bool is_late() const { return now_ns() >= deadline_ns_; }
   void free_late_ones();
@@ -45,6 +47,7 @@ class Injection {
   Program program_;
   SafePlaces places_;
   LibraryFunctions functions_;
+  const char* missing_ = nullptr;  // the first function that is not there
   std::vector<Tracee> late_;
   std::uint64_t memory_ = 0;
   std::int64_t begin_ns_ = 0;

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "forbidden_functions.h"
 
@@ -38,6 +40,13 @@ void find_all(const ExportedFunctions& exported, const char* const (&names)[kCou
   }
 }
 
+std::string folder_of(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
 std::string link_target(const std::string& path) {
   char target[4096];
   const ssize_t bytes = readlink(path.c_str(), target, sizeof target);
@@ -50,10 +59,16 @@ bool is_named(const std::string& path, const char* prefix) {
 
 }  // namespace
 
+bool Program::is_executed() const { return content_of(folder_of(pid_) + "/auxv") == vector_; }
+
 bool Program::read() {
   code_.clear();
   modules_.clear();
-  const std::string folder = "/proc/" + std::to_string(pid_);
+  const std::string folder = folder_of(pid_);
+  // First: what is mapped later may be of another program, then, but never taken for this one's.
+  std::string vector = content_of(folder + "/auxv");
+  is_new_ = vector != vector_;
+  vector_ = std::move(vector);
   const std::string main_path = link_target(folder + "/exe");
   std::ifstream maps(folder + "/maps");
   for (std::string line; std::getline(maps, line);) add(line, main_path);

@@ -35,6 +35,10 @@ class Program {
 
   // Reads what the process has mapped now. False if there is nothing: it has ended.
   bool read();
+  // Whether the last read() found another program than the one before, and whether it is still executed: none of
+  // its addresses is one of the process after exec.
+  bool is_new() const noexcept { return is_new_; }
+  bool is_executed() const;
   // Names the first thing that is missing for a call; null: nothing is.
   const char* find_functions(LibraryFunctions& found) const;
 
@@ -78,6 +82,8 @@ class Program {
   std::uint64_t find_system_call() const;
 
   pid_t pid_;
+  std::string vector_;  // the kernel's to the program: addresses that are random at each exec
+  bool is_new_ = false;
   sampler::ElfFiles files_;
   sampler::CodeMap code_;
   std::map<const sampler::ElfFile*, FileFacts> facts_;

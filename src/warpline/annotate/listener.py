@@ -123,6 +123,11 @@ class Listener:
         with self._lock:
             self.silent = not self.domains
 
+    def look_again(self) -> None:
+        """Take note of a profiler that was there before one in this process, and still is."""
+        with self._lock:
+            self.silent = not self.domains and not profiler_present()
+
     def domain(self, name: str | None) -> Domain | None:
         """Return the domain with a name, created in NVTX at its first use; None if silent.
 

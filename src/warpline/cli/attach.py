@@ -25,14 +25,22 @@ _NOTHING = (
     "nothing was recorded: the program made no CUDA call meanwhile; NVTX ranges are not recorded"
     " where a library has used NVTX before"
 )
+_NO_STEPS = (
+    "nothing was recorded: no step was found; name the range that starts one with --step-range, or"
+    " record for a time with -d"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options for its help; `read` parses them."""
     parser.usage = f"{parser.prog} [OPTIONS] PID"
-    parser.description = "Record a program that was started without Warpline (Linux, x86-64)."
+    parser.description = (
+        "Record a program that was started without Warpline, and the processes that it has started"
+        " (Linux, x86-64)."
+    )
     parser.epilog = (
-        "Recording ends after --duration, with Ctrl-C, or with the program, which goes on."
+        "Recording ends after --duration or --steps, with Ctrl-C, or with the program, which goes"
+        " on."
     )
     parser.add_argument("pid", nargs="?", metavar="PID", help=SUPPRESS)
     running.add_flags(parser, sessions.ATTACH.flags)
@@ -56,11 +64,14 @@ def read(words: Sequence[str]) -> Namespace:
 def run(args: Namespace) -> int:
     """Record the program, and print the summary."""
     chosen: sessions.SessionSettings = args.options
-    if not chosen.quiet:
-        until = "press Ctrl-C to stop" if chosen.duration is None else f"for {chosen.duration:g} s"
-        talk.note(f"recording process {args.pid}; {until}")
     done = attach.attach(args.pid, chosen, running.talk_of(chosen))
-    recorded_output.conclude(chosen, done.output, done.finished, _NOTHING)
+    is_without_steps = chosen.sampling is not None and not done.steps
+    nothing = _NO_STEPS if is_without_steps else _NOTHING
+    recorded_output.conclude(chosen, done.output, done.finished, nothing)
     if not chosen.quiet:
-        talk.note(f"one thread was stopped for {done.injected.stall_ns / 1e6:.1f} ms to attach")
+        count = len(done.injected)
+        which = "one thread" if count == 1 else f"one thread in each of {count} processes"
+        most = "" if count == 1 else "at most "
+        stall_ms = max(each.stall_ns for each in done.injected.values()) / 1e6
+        talk.note(f"{which} was stopped for {most}{stall_ms:.1f} ms to attach")
     return 0

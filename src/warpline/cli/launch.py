@@ -24,7 +24,7 @@ HELP = "run a program, to be recorded by warpline start and stop"
 _AFTERWARDS = (
     "From another shell: warpline start, stop, cancel, status, shutdown. Before the first start"
     " the program runs without CUPTI. Flags about what is recorded hold for all recordings; start"
-    " may change them."
+    " may change them. With --start, the first recording begins with the program."
 )
 
 
@@ -53,6 +53,7 @@ def run(args: Namespace) -> int:
     done = steered.launch_session(chosen, args.words, running.talk_of(chosen))
     if done.last is not None:
         written, finished = done.last
-        start = sessions.parse_start((*sessions.flags_of_launch(args.words), *written.words))
+        of_all, _ = sessions.flags_of_launch(args.words)
+        start = sessions.parse_start((*of_all, *written.words))
         recorded_output.conclude(start, written.output, finished, session_option.NOTHING)
     return launch.end_like(done.ending)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import keyword
 import os
 import sys
 from argparse import Action, ArgumentParser, Namespace
@@ -37,13 +38,6 @@ _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
-# Commands of nsys that Warpline does not have: why, and what to use.
-_OF_NSYS = {
-    "import": (
-        "Warpline opens recordings directly",
-        "use warpline RECORDING (.nsys-rep needs an installed nsys); warpline export converts it",
-    ),
-}
 
 
 class Command(Protocol):
@@ -209,9 +203,6 @@ def _help(words: Sequence[str]) -> Callable[[], int]:
 
 
 def _unknown_command(name: str) -> UsageError:
-    if name in _OF_NSYS:
-        why, hint = _OF_NSYS[name]
-        return UsageError(f"no command {name!r}: {why}", hint=hint)
     names = [item.NAME for item in commands()]
     hint = _did_you_mean(name, names) or f"name a recording or a command: {', '.join(names)}"
     return UsageError(f"unknown command {name!r}", hint=hint)
@@ -221,20 +212,24 @@ def find(name: str) -> Command | None:
     """Return the command of this name, or None."""
     if not name.isidentifier():
         return None
-    module_name = f"{__package__}.{name}"
+    # A module cannot have the name of a keyword: that of `import` is `import_`.
+    module_name = f"{__package__}.{name}{'_' if keyword.iskeyword(name) else ''}"
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name != module_name:
             raise
         return None
-    return cast("Command", module) if hasattr(module, "NAME") else None
+    # Commands have the name of their module; that of others, such as `import_`, is none.
+    return cast("Command", module) if getattr(module, "NAME", None) == name else None
 
 
 def commands() -> list[Command]:
     """Return all commands, in alphabetical order."""
     package = importlib.import_module(__package__)
-    found = (find(module.name) for module in pkgutil.iter_modules(package.__path__))
+    found = (
+        find(module.name.removesuffix("_")) for module in pkgutil.iter_modules(package.__path__)
+    )
     return [item for item in found if item is not None]
 
 

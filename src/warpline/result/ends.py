@@ -16,6 +16,8 @@ _STOPPED_BY = {
     "interrupt": "Recording stopped (Ctrl-C)",
     "duration": "Recording stopped at the end of -d",
     "capture range": "Recording stopped at the end of the capture range",
+    "steps": "Recording stopped after --steps",
+    "warpline stop": "Recording stopped (warpline stop)",
 }
 
 

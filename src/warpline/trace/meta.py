@@ -24,8 +24,8 @@ class ProcessEnd:
         is_program: Whether it is the process that the profiler started.
         signal: The signal that ended it, such as SIGKILL.
         exit_status: Its exit status.
-        stopped_by: Why recording stopped: ``interrupt``, ``duration``, ``capture range`` or
-            ``launch count``.
+        stopped_by: Why recording stopped: ``interrupt``, ``duration``, ``capture range``,
+            ``steps``, ``launch count`` or ``warpline stop``.
         open_ranges: Number of ranges that it had open.
         path: Names of the open ranges of one thread, the outermost first: of the main thread if it
             had any, else of the thread with the longest-open innermost range. Of many names, the

@@ -12,7 +12,8 @@ class Level:
     Attributes:
         name: The table's column.
         flags: For the command.
-        command: `profile`, or `kernels`, which counts or samples kernels and records no timeline.
+        command: `profile`; `kernels`, which counts or samples kernels and records no timeline;
+            `launch` and `attach`, whose recordings are started and stopped while the program runs.
         counts: The kernels that a recording of this level must contain: `all`; `ranged`, those
             within the ranges that the program opens; `none`; or `unknown`.
         is_in_process: Whether the program records itself, by `with warpline.profile()`.
@@ -23,6 +24,11 @@ class Level:
     counts: str = "unknown"
     command: str = "profile"
     is_in_process: bool = False
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether recordings are started and stopped while the program runs."""
+        return self.command in {"launch", "attach"}
 
 
 _SAMPLED = ("--steps=1", "--every=4")
@@ -56,6 +62,8 @@ LEVELS = {
         Level("host", _HOST, "all"),
         Level("ranges", _RANGES, "ranged"),
         Level("in-process", (), is_in_process=True),
+        Level("launched", command="launch"),
+        Level("attached", command="attach"),
         Level("pytorch", ("--pytorch=all",), "all"),
         Level("pytorch-ops", ("--pytorch=functions-trace-shapes",), "all"),
         Level("pytorch-memory", ("--pytorch=memory", "--cuda-memory-usage=true"), "all"),
@@ -65,9 +73,10 @@ LEVELS = {
     )
 }
 
+STEERED = ("launched", "attached")
 COUNTERS = ("counted", "replayed", "source")  # the levels of warpline kernels
 PYTORCH = ("pytorch", "pytorch-ops", "pytorch-memory")
-PLAIN = ("default", "sampled", *COUNTERS)
-GRAPHS = ("default", "graph", "sampled", "graph-sampled", *COUNTERS)
+PLAIN = ("default", "sampled", *STEERED, *COUNTERS)
+GRAPHS = ("default", "graph", "sampled", "graph-sampled", *STEERED, *COUNTERS)
 EVERYTHING = (*PLAIN, "everything", "metrics", "osrt", "host")
 ALL = (*GRAPHS, "everything", "metrics", "osrt", "host", "ranges")

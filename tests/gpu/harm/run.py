@@ -117,7 +117,7 @@ class Bench:
         wanted = self.args.levels or row.program.levels
         levels = [level for level in row.program.levels if level in wanted]
         if not self.machine.gpus:  # nothing to count
-            levels = [level for level in levels if LEVELS[level].command == "profile"]
+            levels = [level for level in levels if LEVELS[level].command != "kernels"]
         tasks = [Task(row, "alone", number) for number in range(ALONE_RUNS)]
         tasks += [
             Task(row, level, number) for level in levels for number in range(self.args.repeat)
@@ -212,6 +212,7 @@ def base_environment(scratch: Path, *, on_cpu: bool) -> dict[str, str]:
         "TRITON_CACHE_DIR": str(scratch / "triton"),
         "CUPY_CACHE_DIR": str(scratch / "cupy"),
         "TMPDIR": str(scratch / "tmp"),
+        "XDG_RUNTIME_DIR": str(scratch / "tmp"),  # where sessions are
     }
     if on_cpu:
         variables |= {"HARM_DEVICE": "cpu", "JAX_PLATFORMS": "cpu"}

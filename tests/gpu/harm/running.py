@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu.harm.driving import Driven, driving, session_of
 from gpu.harm.levels import Level
 
 IN_PROCESS = "gpu.harm.in_process"
@@ -22,7 +24,7 @@ _TOLD = re.compile(rb"^(kernels|ranged) (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Recording:
-    """What a recording holds, or why it cannot be opened."""
+    """What a recording holds, or several of a run together, or why it cannot be opened."""
 
     kernels: int = 0
     graph_launches: int = 0
@@ -30,6 +32,19 @@ class Recording:
     lost: Mapping[str, int | None] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     error: str | None = None
+
+    def plus(self, other: Recording) -> Recording:
+        """Return what two recordings of a run hold together."""
+        lost = Counter({name: count or 0 for name, count in self.lost.items()})
+        lost.update({name: count or 0 for name, count in other.lost.items()})
+        return Recording(
+            self.kernels + other.kernels,
+            self.graph_launches + other.graph_launches,
+            self.counted + other.counted,
+            dict(lost),
+            tuple(dict.fromkeys((*self.warnings, *other.warnings))),
+            self.error or other.error,
+        )
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,11 @@ def command_of(words: list[str], level: Level, output: Path) -> list[str]:
         if words[1] != "-m":
             raise ValueError(f"{words}: only python -m MODULE can be recorded in process")
         return [words[0], "-m", IN_PROCESS, str(output), *words[2:]]
+    if level.command == "attach":
+        return words
+    if level.command == "launch":
+        flags = ("-q", f"--session={session_of(output.parent)}", *level.flags)
+        return [sys.executable, "-m", "warpline", "launch", *flags, "--", *words]
     overwrite = ("-f", "true") if level.command == "profile" else ("-f",)
     asked = [level.command, "-q", *overwrite, "-o", str(output), *level.flags, "--"]
     return [sys.executable, "-m", "warpline", *asked, *words]
@@ -94,14 +114,31 @@ def run(
             stderr=stderr,
             start_new_session=True,
         )
-        status = _wait(process, limit_s)
+        status, recording = _record(process, folder, environment, limit_s, level)
     return Run(
         status,
         (folder / "stdout").read_bytes(),
         (folder / "stderr").read_bytes(),
         time.monotonic() - begun,
-        None if level is None else read(output),
+        recording,
     )
+
+
+def _record(
+    process: subprocess.Popen[bytes],
+    folder: Path,
+    environment: Mapping[str, str],
+    limit_s: float,
+    level: Level | None,
+) -> tuple[int | None, Recording | None]:
+    """Wait for the program. Return its status and what was recorded."""
+    if level is None:
+        return _wait(process, limit_s), None
+    if not level.is_driven:
+        return _wait(process, limit_s), read(folder / "run.warpline")
+    with driving(level.command, process, folder, environment) as driven:
+        status = _wait(process, limit_s)
+    return status, read_all(driven)
 
 
 def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
@@ -113,6 +150,17 @@ def _wait(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         return None
+
+
+def read_all(driven: Driven) -> Recording:
+    """Return what the recordings hold that were made while a program ran."""
+    told = [f"{driven.made} recordings"]
+    told += [f"refused: {why}" for why in dict.fromkeys(driven.refusals)]
+    errors = [*driven.failures, *(f"{path.name} is left" for path in driven.unfinished())]
+    found = Recording(warnings=tuple(told), error=errors[0] if errors else None)
+    for path in driven.outputs():
+        found = found.plus(read(path))
+    return found
 
 
 def read(path: Path) -> Recording:

@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 import nvtx
-from processes.programs.ledger import tell
+from processes.programs.ledger import tell, wait_for
+
+import warpline
 
 
 def numbered(folder: str) -> None:
@@ -54,6 +56,24 @@ def wait_and_range(folder: str, name: str) -> None:
     (Path(folder) / f"{name}.done").touch()
     while (Path(folder) / "wanted").exists():
         time.sleep(0.005)
+
+
+def itself(folder: str) -> None:
+    """Record itself: while nobody else does, while others do, and before others begin to."""
+    tell("ready")
+    for number in range(3):
+        wait_for(f"go {number}")
+        with warpline.profile(f"{folder}/own{number}"):
+            with nvtx.annotate(f"inside {number}"):
+                pass
+            tell(f"inside {number}")
+            wait_for(f"leave {number}")
+            with nvtx.annotate(f"still inside {number}"):
+                pass
+        with nvtx.annotate(f"after {number}"):
+            pass
+        tell(f"done {number}")
+    wait_for("end")
 
 
 if __name__ == "__main__":

@@ -834,4 +834,6 @@ WL_EXPORT int32_t wl_agent_cuda_attach(void) {
   return begin_cuda_tracing(true);
 }
 
-WL_EXPORT void wl_agent_cuda_detach(void) { warpline::agent::end_cuda_tracing(); }
+WL_EXPORT void wl_agent_cuda_detach(void) {
+  if (!warpline::agent::is_in_announced_session()) warpline::agent::end_cuda_tracing();
+}

@@ -218,6 +218,8 @@ void set_sample(SampleConfig& config, std::string_view key, const std::string& v
     config.every = std::min(number(value, 0), kMaxSampleEvery);
   } else if (key == "sample_duty_ppm") {
     config.duty_ppm = std::min<std::uint64_t>(number(value, 0), 1'000'000);
+  } else if (key == "sample_once") {
+    config.once = value != "0";
   } else if (key == "sample_calls") {
     config.by_calls = value != "0";
   } else if (key == "sample_range") {

@@ -130,6 +130,7 @@ struct SampleConfig {
   std::uint64_t steps = 0;     // of each `every`; 0: chosen from the duration of steps
   std::uint64_t every = 0;
   std::uint64_t duty_ppm = 0;  // fraction of steps to record, in millionths, if it is chosen
+  bool once = false;           // the first `steps` after the start of recording, and no others
   bool by_calls = false;       // cudaProfilerStart starts a step; otherwise an NVTX range does
   std::string range;           // a pattern with * and ?; empty: common names of steps
   std::string domain;          // empty: the default domain

@@ -75,6 +75,7 @@ void join_session(Session& session) noexcept {
 
 ProcessState* g_process = nullptr;
 std::atomic<Session*> g_session{nullptr};
+std::atomic<bool> g_records_itself{false};
 
 ProcessLock::ProcessLock() noexcept {
   t_holds_lock = true;

@@ -72,6 +72,8 @@ struct ProcessState {
 };
 extern ProcessState* g_process;
 extern std::atomic<Session*> g_session;
+// Whether the program has attached the session itself: what is announced to it waits for the end of that.
+extern std::atomic<bool> g_records_itself;
 
 // Whether this process records now.
 struct RecordingState {

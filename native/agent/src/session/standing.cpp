@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <string>
@@ -78,6 +79,7 @@ void follow() noexcept {
   raw::StandingPage* page = g_standing.load(std::memory_order_acquire);
   if (page == nullptr) return;
   for (std::uint32_t number; (number = number_of(*page)) != g_followed.load();) {
+    if (g_records_itself.load()) return;
     leave();
     g_followed.store(number);
     if (!announces(number)) continue;
@@ -100,6 +102,7 @@ bool follow_with_cuda() noexcept {
   const Following mine;
   if (!mine) return true;  // a call of NVTX that came first is at it
   follow();
+  if (g_records_itself.load()) return true;  // until that ends
   const Session* session = g_session.load(std::memory_order_acquire);
   if (session == nullptr || !session->config.cuda.is_on) return false;
   const std::uint32_t number = g_followed.load();
@@ -114,10 +117,11 @@ bool follow_with_cuda() noexcept {
 void* follow_for_ever(void*) {
   pthread_setname_np(pthread_self(), "warpline-stand");
   while (true) {
+    raw::StandingPage& page = *g_standing.load(std::memory_order_acquire);
+    const std::uint32_t seen = number_of(page);
     const bool is_to_look = follow_with_cuda();
-    const std::uint32_t followed = g_followed.load();
-    if (followed == raw::kStandingOver) break;
-    wait_for_change(*g_standing.load(std::memory_order_acquire), followed, is_to_look);
+    if (g_followed.load() == raw::kStandingOver) break;
+    wait_for_change(page, seen, is_to_look);
   }
   g_process->is_followed_by_thread.store(false);
   return nullptr;
@@ -165,6 +169,21 @@ int stand_by(const char* folder) noexcept {
   g_cuda_of.store(0);
   g_standing.store(standing, std::memory_order_release);
   return 0;
+}
+
+void stand_by_environment() noexcept {
+  if (is_standing()) return;
+  const char* folder = std::getenv("WARPLINE_SESSION");
+  if (folder != nullptr && is_standing_folder(folder)) stand_by(folder);
+}
+
+bool is_announced() noexcept {
+  const raw::StandingPage* page = g_standing.load(std::memory_order_acquire);
+  return page != nullptr && announces(number_of(*page));
+}
+
+bool is_in_announced_session() noexcept {
+  return is_standing() && !g_records_itself.load() && g_session.load(std::memory_order_acquire) != nullptr;
 }
 
 void follow_announcement() noexcept {

@@ -22,6 +22,14 @@ bool is_standing_folder(const char* folder) noexcept;
 // Returns 0 or an errno value; EBUSY while a session is attached.
 int stand_by(const char* folder) noexcept;
 
+// The same for the folder that the environment names, unless this is done or there is none.
+void stand_by_environment() noexcept;
+
+// Whether the page says that a session records now; and whether this process is in one that it announced, which
+// ends when the page says so.
+bool is_announced() noexcept;
+bool is_in_announced_session() noexcept;
+
 inline bool is_standing() noexcept { return g_standing.load(std::memory_order_relaxed) != nullptr; }
 
 // Joins the session that is announced, or leaves one that is over. Does nothing where a thread of the agent's

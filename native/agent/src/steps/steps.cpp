@@ -158,6 +158,7 @@ void choose_plan(StepCount& steps, const SampleConfig& config, raw::ControlPage&
 // Returns which steps are to be recorded; of no steps while that is not chosen yet.
 raw::SamplePlan plan_of(const Session& session) noexcept {
   const SampleConfig& config = session.config.sample;
+  if (config.once) return {static_cast<std::uint32_t>(config.steps), 0, ~std::uint32_t{0}};
   if (config.every != 0) {
     return {static_cast<std::uint32_t>(config.steps), 0, static_cast<std::uint32_t>(config.every)};
   }
@@ -223,6 +224,8 @@ bool may_begin_sample(const raw::ControlPage& page) noexcept {
 void count_step(StepCount& steps, const Session& session, std::uint64_t to,
                 std::uint64_t passed) noexcept {
   raw::ControlPage& page = *session.control;
+  // The only sample has the first steps after the start of recording.
+  if (session.config.sample.once && steps.begun == 0 && !may_begin_sample(page)) return;
   steps.begun += to;
   const std::uint64_t step = steps.begun - 1;
   add(page.steps_begun, passed);
@@ -308,7 +311,8 @@ NextSample step_begins_by_launch(std::uint64_t to, std::uint64_t passed) noexcep
   count_step(steps, *session, to, passed);
   const bool is_recording = steps.own.load(std::memory_order_relaxed) == OwnSteps::kRecording;
   const raw::SamplePlan plan = plan_of(*session);
-  const std::uint64_t next = plan.every == 0 ? 0 : plan.steps_until(steps.begun - 1);
+  const bool is_known = plan.every != 0 && !session->config.sample.once;
+  const std::uint64_t next = is_known ? plan.steps_until(steps.begun - 1) : 0;
   return {true, is_recording, next};
 }
 
@@ -319,9 +323,10 @@ bool steps_by_launch_end() noexcept {
   if (session == nullptr) return false;
   // It may be that none has begun yet.
   if (steps.source.load(std::memory_order_relaxed) != StepSource::kLaunches) return true;
+  const bool is_counted = steps.own.load(std::memory_order_relaxed) != OwnSteps::kNone;
   leave_launches(steps, StepSource::kNone);
   steps.own.store(OwnSteps::kNone, std::memory_order_release);
-  add(session->control->step_processes, ~std::uint64_t{0});
+  if (is_counted) add(session->control->step_processes, ~std::uint64_t{0});
   return true;
 }
 
@@ -344,7 +349,7 @@ std::int64_t likely_rest_ns(std::int64_t sample_ns) noexcept {
 
 void plan_samples(std::int64_t step_ns) noexcept {
   const Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr || session->config.sample.every != 0) return;
+  if (session == nullptr || plan_of(*session).every != 0) return;
   publish_plan(*session->control, session->config.sample, step_ns, 1);
 }
 

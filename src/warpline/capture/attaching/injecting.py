@@ -192,11 +192,11 @@ def _failure(pid: int, outcome: _Outcome, timeout_s: float) -> Obstacle:
             "this processor is not supported",
             "record the program from its start with warpline profile",
         ),
-        _Status.ENDED: ("it ended", "start it again"),
+        _Status.ENDED: ("it ended, or executes another program now", "start it, or try, again"),
         _Status.STOPPED: ("it is stopped", f"let it go on: kill -CONT {pid}"),
         _Status.NO_LIBRARY: (
-            f"its C library lacks {text}",
-            "record the program from its start with warpline profile",
+            f"it lacks {text}, or has just begun to start",
+            "try again, or record the program from its start with warpline profile",
         ),
         _Status.NO_MOMENT: (
             f"none of its threads was at a safe place in {timeout_s:g} s",

@@ -65,6 +65,8 @@ def library_obstacle(pid: int, library: Path, root: Path = _ROOT) -> Obstacle | 
             return None
     except OSError:
         pass  # as if it were not there
+    if _status(pid, root).get("State", "Z")[:1] in {"Z", "X"}:
+        return Obstacle("it ended", "start it again")
     return Obstacle(
         f"it does not see {library}: it runs in another container or root directory",
         "run warpline in that container, or mount its installation there at the same path",

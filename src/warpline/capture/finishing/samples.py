@@ -150,6 +150,9 @@ def _steps_told(
     which = f"{steps:,} of every {every:,} steps" if every else "some steps"
     begun = counters.steps_begun if counters is not None else 0
     processes = counters.step_processes if counters is not None else 0
+    if sampling is not None and sampling.is_once:
+        each = f" in each of {processes:,} processes" if processes > 1 else ""
+        return f"{plural(steps, 'step')} {'was' if steps == 1 else 'were'} recorded{each}"
     run = f" in a run of {plural(begun, 'step')}" if begun else ""
     if begun and patterns:  # earlier steps are unknown
         about = "about " if any(one.is_timed for one in patterns) else ""

@@ -29,11 +29,11 @@ from warpline.capture.flags.counting import (
     RunMode,
     Source,
     Summary,
-    TargetProcesses,
     Units,
 )
 from warpline.capture.flags.grammar import Flag, Given, Grammar, Set
 from warpline.capture.flags.ncu import FOREIGN_FLAGS
+from warpline.capture.flags.settings import TargetProcesses
 from warpline.capture.session.agent_config import Clocks, FilterMode
 from warpline.errors import UsageError
 

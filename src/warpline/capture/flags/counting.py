@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from warpline.capture.flags.grammar import ForeignFlag
 from warpline.capture.flags.ncu import REFUSED
 from warpline.capture.flags.nvtx_ranges import RangeExpression
-from warpline.capture.flags.settings import CaptureRange, CaptureSettings, RangeEnd
+from warpline.capture.flags.settings import (
+    CaptureRange,
+    CaptureSettings,
+    RangeEnd,
+    TargetProcesses,
+)
 from warpline.capture.session.agent_config import (
     Clocks,
     CountersConfig,
@@ -86,13 +91,6 @@ class PushPopScope(enum.StrEnum):
 
     THREAD = "thread"
     PROCESS = "process"
-
-
-class TargetProcesses(enum.StrEnum):
-    """In which processes launches are counted."""
-
-    ALL = "all"
-    APPLICATION_ONLY = "application-only"
 
 
 class CacheControl(enum.StrEnum):

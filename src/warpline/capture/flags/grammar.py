@@ -157,6 +157,25 @@ class Grammar:
         """
         return _Reader(self, settings).read(list(words))
 
+    def pieces(self, words: Sequence[str]) -> Iterator[tuple[Flag | ForeignFlag, Sequence[str]]]:
+        """Yield each flag before the program with its words, and what a file of flags has in place.
+
+        The words have been read without an error.
+        """
+        rest = list(words)
+        while rest and rest[0].startswith("-") and rest[0] not in {"-", "--"}:
+            name, _, value = rest[0].partition("=")
+            name = name if name.startswith("--") else name[:2]
+            count = 1 + self.takes_next(rest, 0)
+            found = self.find(name)
+            if found is None:
+                raise self.unknown(name)
+            if isinstance(found, Flag) and found.expand is not None:
+                rest[:count] = found.expand(rest[1] if count > 1 else value)
+                continue
+            yield found, rest[:count]
+            rest = rest[count:]
+
     def takes_next(self, words: Sequence[str], place: int) -> bool:
         """Return whether the word at an index is a flag that takes the next word as its value."""
         found = self.find(words[place])

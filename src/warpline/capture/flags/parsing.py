@@ -108,7 +108,8 @@ def _check_sampling(settings: CaptureSettings) -> None:
         )
     if every is not None and duty is not None:
         raise UsageError("--every and --duty cannot be combined", hint="use one")
-    if duty is None and (steps is None or every is None):
+    is_one_sample = settings.GOES_ON and steps is not None and every is None
+    if duty is None and (steps is None or every is None) and not is_one_sample:
         needs = (
             "--every requires --steps" if steps is None else "--steps requires --every or --duty"
         )

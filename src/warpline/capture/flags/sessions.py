@@ -8,13 +8,14 @@ may change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from warpline.capture.flags import capabilities, parsing, values
 from warpline.capture.flags.declarations import FLAGS
 from warpline.capture.flags.grammar import Flag, ForeignFlag, Given, Grammar
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
-from warpline.capture.flags.settings import CaptureSettings, RangeEnd
+from warpline.capture.flags.settings import CaptureSettings, RangeEnd, TargetProcesses
 from warpline.capture.session.named import check_name
 from warpline.errors import UsageError
 
@@ -45,6 +46,13 @@ _NOT_OF_SESSIONS = frozenset(
         "cuda_detach",
     }
 )
+# Where the program goes on after the recording, these mean something else.
+_MEANING_HERE = {
+    "duration": "record for SECONDS",
+    "capture_range_end": "none, stop (default) or repeat[:N]; all ranges go into one recording",
+    "steps": "record N consecutive steps, then end the recording; with --every or --duty, N steps"
+    " per sample",
+}
 # What the program must be started with, or is recorded from outside.
 _NOT_TRACED = frozenset(
     {capabilities.OS_CALLS, capabilities.PYTHON_GIL, capabilities.MPI, capabilities.OPENMP}
@@ -57,9 +65,15 @@ class SessionSettings(CaptureSettings):
 
     Attributes:
         session: The name of the session; None for the only one, or for a new name.
+        start: Whether a launched program is recorded from its start.
+        target_processes: Which processes to attach to.
     """
 
+    GOES_ON: ClassVar[bool] = True
+
     session: str | None = None
+    start: bool = False
+    target_processes: TargetProcesses = TargetProcesses.ALL
 
 
 def _session(settings: SessionSettings, flag: Given) -> None:
@@ -71,7 +85,11 @@ def _named(flag: Flag) -> frozenset[str]:
 
 
 def _of(names: frozenset[str]) -> tuple[Flag, ...]:
-    return tuple(flag for flag in FLAGS if not names.isdisjoint(_named(flag)))
+    return tuple(
+        replace(flag, help=_MEANING_HERE.get(flag.attribute, flag.help))
+        for flag in FLAGS
+        if not names.isdisjoint(_named(flag))
+    )
 
 
 def _foreign() -> dict[str, ForeignFlag]:
@@ -89,11 +107,29 @@ _NEW = Flag(
     "name of the session (default: the program's name and a number)",
     _session,
 )
+_START = Flag(
+    ("--start",),
+    "",
+    "record the program from its start; recordings that follow are started by warpline start",
+    values.boolean,
+    is_switch=True,
+)
+_TARGETS = Flag(
+    ("--target-processes",),
+    "WHICH",
+    "all (default): the processes that it has started, too; application-only",
+    values.one_of(TargetProcesses),
+)
 _STOP = Flag(("-x", "--stop-on-exit"), "BOOL", "", values.nothing, is_switch=True, is_hidden=True)
 
-LAUNCH = Grammar("warpline launch", (_NEW, *_of(_OF_LAUNCH)), _foreign())
+_STARTING = tuple(
+    replace(flag, group="flags of warpline start, with --start")
+    for flag in _of(_OF_START - _OF_BOTH)
+)
+
+LAUNCH = Grammar("warpline launch", (_NEW, *_of(_OF_LAUNCH), _START, *_STARTING), _foreign())
 START = Grammar("warpline start", (_NAME, _STOP, *_of(_OF_START)), _foreign())
-ATTACH = Grammar("warpline attach", (_STOP, *_of(_OF_START)), _foreign())
+ATTACH = Grammar("warpline attach", (_TARGETS, _STOP, *_of(_OF_START)), _foreign())
 _BOTH = Grammar("warpline start", (_NAME, _STOP, *_of(_OF_LAUNCH | _OF_START)), _foreign())
 
 
@@ -108,13 +144,28 @@ def parse_launch(words: Sequence[str]) -> SessionSettings:
     settings.command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
     if not settings.command:
         raise UsageError("missing PROGRAM argument", hint="run warpline launch -- python train.py")
-    return _checked(settings)
+    of_all, of_first = flags_of_launch(words)
+    if of_first and not settings.start:
+        raise UsageError(
+            f"{of_first[0].partition('=')[0]} is a flag of one recording",
+            hint="add --start to record from the program's start, or use it with warpline start",
+        )
+    if settings.start:
+        parse_start((*of_all, *of_first))
+    of_program = SessionSettings()  # what it takes to run the program
+    LAUNCH.read(of_all, of_program)
+    of_program.command, of_program.start = settings.command, settings.start
+    return _checked(of_program)
 
 
-def flags_of_launch(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a launch without the program's command line."""
-    rest = LAUNCH.read(words, SessionSettings())
-    return tuple(words[: len(words) - len(rest)])
+def flags_of_launch(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the flags of a launch: those of all its recordings, and those of its first one."""
+    of_all: list[str] = []
+    of_first: list[str] = []
+    for flag, piece in LAUNCH.pieces(words):
+        if flag is not _START:
+            (of_first if flag in _STARTING else of_all).extend(piece)
+    return tuple(of_all), tuple(of_first)
 
 
 def parse_start(words: Sequence[str]) -> SessionSettings:

@@ -6,7 +6,7 @@ import enum
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from warpline.capture.collectors.cpu_sampling import CpuSampling
 from warpline.capture.collectors.metrics_request import HELP, NONE, MetricsRequest
@@ -87,6 +87,13 @@ class Wait(enum.StrEnum):
     ALL = "all"
 
 
+class TargetProcesses(enum.StrEnum):
+    """In which processes something is done: the values of ``--target-processes``."""
+
+    ALL = "all"
+    APPLICATION_ONLY = "application-only"
+
+
 # The supported values of -c besides none.
 # Words of --pytorch with which operators have the Python stack of their first launch.
 _WITH_BACKTRACES = frozenset(("functions-trace", "functions-trace-shapes"))
@@ -104,6 +111,8 @@ class CaptureSettings:
     counters, in place of a timeline, and `output_file`, to which the program prints; its standard
     input is then empty.
     """
+
+    GOES_ON: ClassVar[bool] = False  # the program goes on after the recording
 
     trace: tuple[str, ...] = capabilities.DEFAULT
     output: str | None = None

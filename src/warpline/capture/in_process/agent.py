@@ -6,9 +6,19 @@ import ctypes
 import os
 from pathlib import Path
 
+from warpline.capture.machine.agent import agent_library
 from warpline.errors import AgentMissingError, CaptureError
 
 ABI_VERSION = 1
+
+
+def is_attached_to() -> bool:
+    """Return whether the agent in this process records it, or is about to, as others asked for."""
+    try:
+        library = ctypes.CDLL(str(agent_library()), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        return bool(library.wl_agent_is_recorded())
+    except (OSError, AttributeError, AgentMissingError):  # it is not loaded
+        return False
 
 
 class Agent:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warpline import injected
 from warpline.annotate import RangeHandle, end_range, start_range
 from warpline.annotate.listener import LISTENER
-from warpline.capture.in_process.agent import Agent
+from warpline.capture.in_process.agent import Agent, is_attached_to
 from warpline.capture.in_process.nvtx_libraries import find_silent, introduce_others
 from warpline.capture.in_process.warning import warn
 from warpline.capture.machine.agent import INJECTION_VARIABLE
@@ -22,6 +22,7 @@ from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import ControlFile, State
 from warpline.capture.session.facts import start_times
 from warpline.capture.session.session import SESSION_VARIABLE, Session, measure, not_writable
+from warpline.capture.session.standing import announced_in
 from warpline.errors import CaptureError, WarplineError
 from warpline.lazy import lazy
 
@@ -87,6 +88,8 @@ class Run:
         LISTENER.forget()
         introduce_others()
         self._leave()
+        if is_recorded():
+            warn("a recording was started meanwhile; it has this process from now on")
         events = measure(self._session.folder).events
         finished = process.run_finishing(self._session.folder, self.output, lambda _: None)
         self._session.remove()
@@ -111,6 +114,7 @@ class Run:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+        LISTENER.look_again()
 
     def _warn_of_silent_libraries(self) -> None:
         had_agent = self._before[INJECTION_VARIABLE] == str(self._agent.path)
@@ -126,7 +130,11 @@ class RangeOfAnother:
     output: Path | None = None
 
     def __init__(self, name: str) -> None:
-        warn(f"this program is already being recorded; adding {name} as a range to that recording")
+        if os.environ.get(SESSION_VARIABLE):
+            what = f"adding {name} as a range to that recording"
+        else:  # by warpline attach; NVTX found no profiler when the program began
+            what = f"{name} records nothing"
+        warn(f"this program is already being recorded; {what}")
         self._range: RangeHandle | None = start_range(name, domain=DOMAIN)
 
     def finish(self) -> Mapping[str, Any]:
@@ -173,12 +181,21 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_recorded() -> bool:
-    """Return whether the session in this process's environment is still recording."""
-    folder = os.environ.get(SESSION_VARIABLE)
-    if not folder:
-        return False
+    """Return whether this process is being recorded.
+
+    That is by the session in its environment, by the one that ``warpline start`` has begun, or by
+    ``warpline attach``.
+    """
+    named = os.environ.get(SESSION_VARIABLE)
+    if not named:
+        return is_attached_to()
+    folder: Path | None = Path(named)
+    with contextlib.suppress(OSError):  # a session, not a program that stands by for sessions
+        folder = announced_in(Path(named))
+    if folder is None:
+        return is_attached_to()
     try:
-        control = ControlFile.open(Path(folder))
+        control = ControlFile.open(folder)
     except (OSError, CaptureError):  # finished and removed
         return False
     state = control.state

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import math
 import os
 import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warpline.capture.attaching.injecting import Attacher, Injected
+from warpline.capture.attaching.targets import targets
 from warpline.capture.flags.sessions import SessionSettings
+from warpline.capture.flags.settings import TargetProcesses
 from warpline.capture.launcher import launch
 from warpline.capture.launcher.desk import Written
 from warpline.capture.launcher.launch import Talk
@@ -29,12 +33,20 @@ from warpline.capture.session.session import Session, create_session
 from warpline.capture.session.standing import StandingFile
 from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
+from warpline.units import plural
 
 _FUNCTION = "wl_agent_stand"
 _LOOK_S = 0.5
 _POLL_S = 0.02
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _LEAVE_S = 2.0
+_PATIENCE_S = 10.0  # for the first step
+_PIDS_SHOWN = 8
+_BUSY = "it records itself, or is recorded already"
+_NO_STEP = (
+    "no step was found yet; name the range that starts one with --step-range, or record for a time"
+    " with -d"
+)
 
 
 @dataclass(frozen=True)
@@ -44,14 +56,16 @@ class Attachment:
     Attributes:
         output: The recording.
         finished: Its counts.
-        injected: How the agent came into the program.
-        has_ended: Whether the program ended meanwhile.
+        injected: How the agent came into each process.
+        has_ended: Whether all of these ended meanwhile.
+        steps: Steps that their processes began, if steps were to be recorded.
     """
 
     output: Path
     finished: Mapping[str, Any]
-    injected: Injected
+    injected: Mapping[int, Injected]
     has_ended: bool
+    steps: int
 
 
 def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
@@ -61,30 +75,33 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
         CaptureError: It cannot be attached to, or the recording cannot be written.
     """
     attacher = Attacher()
-    found = attacher.obstacle(pid)
-    if found is not None:
-        raise CaptureError(f"cannot attach to process {pid}: {found.cause}", hint=found.cure)
+    is_tree = settings.target_processes is TargetProcesses.ALL
+    group = _Group(attacher, targets(pid) if is_tree else [pid])
     for text in settings.warnings:
         talk.warn(text)
     stand = named.create_folder(None, f"attach-{pid}")
     page = StandingFile.create(stand)
     try:
-        session = _create(pid, settings, talk)
+        session = _create(pid, group.able, settings, talk)
         try:
+            group.inject(stand)
+            group.tell_refused(talk)
+            # Once all of them stand by: they begin together.
             page.announce(session.folder)
-            injected = _inject(attacher, pid, stand)
         except BaseException:
             page.close()
             session.remove()
             raise
-        recorded = Recorded(pid, session, settings)
+        recorded = Recorded(pid, session, settings, processes_known=len(group.injected))
         with _interrupts() as interrupted:
-            _watch(pid, recorded, interrupted)
+            talk.note(_beginning(list(group.injected), settings))
+            _watch(list(group.injected), recorded, interrupted, talk)
         _leave(page, recorded)
     finally:
         page.close()
         shutil.rmtree(stand, ignore_errors=True)
-    has_ended = not processes.is_alive(pid)
+    has_ended = not any(map(processes.is_alive, group.injected))
+    steps = recorded.control.counters().steps_begun
     program = {"pid": pid, "exit_status": None, "signal": None}
     sampled = recorded.close()
     with contextlib.suppress(OSError):  # a full disk: finishing uses the facts written earlier
@@ -92,19 +109,80 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     session.close()
     output = Path(session.facts["output"])
     finished = write_recording(Written(session.folder, output, ()), talk.progress)
-    return Attachment(output, finished, injected, has_ended)
+    return Attachment(output, finished, group.injected, has_ended, steps)
 
 
-def _inject(attacher: Attacher, pid: int, stand: Path) -> Injected:
-    injected = attacher.inject(pid, agent_library(), _FUNCTION, str(stand))
-    if injected.result:
-        why = os.strerror(injected.result)
-        raise CaptureError(f"the agent cannot record process {pid}: {why}")
-    return injected
+class _Group:
+    """The processes that are attached to.
+
+    Args:
+        attacher: The native library.
+        pids: The processes.
+
+    Attributes:
+        able: Those in which nothing is known to stand in the way.
+        injected: How the agent came into each of them.
+
+    Raises:
+        CaptureError: None of them can be attached to.
+    """
+
+    def __init__(self, attacher: Attacher, pids: Sequence[int]) -> None:
+        self._attacher = attacher
+        self._refused: dict[int, CaptureError] = {}
+        self.injected: dict[int, Injected] = {}
+        for pid in pids:
+            found = attacher.obstacle(pid)
+            if found is not None:
+                text = f"cannot attach to process {pid}: {found.cause}"
+                self._refused[pid] = CaptureError(text, hint=found.cure)
+        self.able = [pid for pid in pids if pid not in self._refused]
+        if not self.able:
+            raise self._refused[pids[0]]
+
+    def inject(self, stand: Path) -> None:
+        """Have the processes stand by, one at a time; those that cannot are left out.
+
+        Raises:
+            CaptureError: None of them can.
+        """
+        agent = agent_library()
+        for pid in self.able:
+            try:
+                self.injected[pid] = self._stand_by(pid, agent, stand)
+            except CaptureError as error:
+                self._refused[pid] = error
+        if not self.injected:
+            raise self._refused[self.able[0]]
+
+    def _stand_by(self, pid: int, agent: Path, stand: Path) -> Injected:
+        injected = self._attacher.inject(pid, agent, _FUNCTION, str(stand))
+        if injected.result:
+            is_busy = injected.result == errno.EBUSY
+            why = _BUSY if is_busy else os.strerror(injected.result)
+            raise CaptureError(f"the agent cannot record process {pid}: {why}")
+        return injected
+
+    def tell_refused(self, talk: Talk) -> None:
+        """Name the processes that are left out, one line each."""
+        for error in self._refused.values():
+            talk.warn(f"{error.message}; it is not recorded")
 
 
-def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
-    environment = _environment_of(pid)
+def _beginning(pids: Sequence[int], settings: SessionSettings) -> str:
+    """Return a line about a recording that has begun."""
+    shown = ", ".join(map(str, pids[:_PIDS_SHOWN]))
+    more = f" and {len(pids) - _PIDS_SHOWN} more" if len(pids) > _PIDS_SHOWN else ""
+    which = f"process {shown}" if len(pids) == 1 else f"{len(pids)} processes: {shown}{more}"
+    until = "press Ctrl-C to stop"
+    if settings.duration is not None:
+        until = f"for {settings.duration:g} s"
+    elif settings.sampling is not None and settings.sampling.is_once:
+        until = f"{plural(settings.sampling.steps, 'step')} ({until})"
+    return f"recording {which}; {until}"
+
+
+def _create(pid: int, pids: Sequence[int], settings: SessionSettings, talk: Talk) -> Session:
     settings.command = _command_of(pid)
     place = names.reserve(
         settings.output,
@@ -114,23 +192,33 @@ def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
         warn=talk.warn,
         exports=settings.export,
     )
-    executable = Path(processes.executable_of(pid) or settings.command[0])
     facts = session_facts(
         place.output.absolute(),
         command=redact_command(settings.command, Project(Path.cwd())),
         options=settings.plain(),
-        environment=redact_environment(environment, keep_all=False),
+        environment=redact_environment(_environment_of(pid), keep_all=False),
         collected=launch.collected_by(settings),
     )
     facts["program"] = {"pid": pid, "exit_status": None, "signal": None}
     return create_session(
         place.folder.absolute(),
-        launch.config_of(settings, launch.cupti_for(settings, environment, executable), pid),
+        launch.config_of(settings, _cupti_of(pids, settings), pid),
         facts,
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
     )
+
+
+def _cupti_of(pids: Sequence[int], settings: SessionSettings) -> list[str]:
+    """Return the libraries of CUPTI that processes may use; they usually run one program."""
+    by_program = {processes.executable_of(pid): pid for pid in pids}
+    found = [
+        path
+        for program, pid in by_program.items()
+        for path in launch.cupti_for(settings, _environment_of(pid), Path(program or "/"))
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _environment_of(pid: int) -> dict[str, str]:
@@ -174,14 +262,18 @@ def _interrupts() -> Iterator[int]:
         os.close(sending)
 
 
-def _watch(pid: int, recorded: Recorded, interrupted: int) -> None:
-    """Wait until recording stops by itself, the program ends, or somebody asks for the end."""
+def _watch(pids: Sequence[int], recorded: Recorded, interrupted: int, talk: Talk) -> None:
+    """Wait until recording stops by itself, the processes end, or somebody asks for the end."""
     look_at = 0.0
-    while processes.is_alive(pid):
+    tell_at = time.monotonic() + _PATIENCE_S
+    while alive := [pid for pid in pids if processes.is_alive(pid)]:
         now = time.monotonic()
         if now >= look_at:
-            recorded.look([pid])
+            recorded.look(alive)
             look_at = now + _LOOK_S
+        if now >= tell_at and recorded.is_without_steps:
+            talk.note(_NO_STEP)
+            tell_at = math.inf
         recorded.attached.sweep()
         if recorded.keep_time(is_over=False) is not None:
             return

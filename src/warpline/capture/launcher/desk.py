@@ -84,9 +84,8 @@ class Desk:
     Args:
         name: The session's name.
         folder: Its directory.
-        pid: The program.
-        words: The command line of the launch: flags that hold for all its recordings.
-        told: What those who start recordings have to know of the program, for "status".
+        words: The flags of the launch that hold for all its recordings.
+        told: What those who start recordings have to know of the program, for "status"; its pid.
         write: Writes a recording that has stopped by itself.
 
     Attributes:
@@ -98,7 +97,6 @@ class Desk:
         self,
         name: str,
         folder: Path,
-        pid: int,
         words: Sequence[str],
         told: Mapping[str, Any],
         write: Callable[[Written], None],
@@ -106,7 +104,7 @@ class Desk:
         self.name, self.folder = name, folder
         self.end_program: Callable[[int], None] = lambda _: None
         self.unwritten: list[Written] = []
-        self._pid = pid
+        self._pid: int = told["pid"]
         self._words = tuple(words)
         self._told = told
         self._write = write
@@ -235,8 +233,6 @@ class Desk:
         answer: Answer = {
             **self._told,
             "name": self.name,
-            "pid": self._pid,
-            "launcher": os.getpid(),
             "words": list(self._words),
             "recordings": self._count,
             "unwritten": [each.plain() for each in self.unwritten],
@@ -257,8 +253,19 @@ class Desk:
         return answer
 
     def _start(self, _: _Caller, request: Message) -> Answer:
-        folder = Path(request["folder"])
-        words = tuple(map(str, request["words"]))
+        self.start(Path(request["folder"]), tuple(map(str, request["words"])))
+        return {"ok": True}
+
+    def start(self, folder: Path, words: tuple[str, ...]) -> None:
+        """Start a recording.
+
+        Args:
+            folder: Its session's directory.
+            words: The flags of its start.
+
+        Raises:
+            WarplineError: One is under way, or the session ends.
+        """
         if self._recorded is not None:
             raise _refused(f"session {self.name} is recording already", "run warpline stop first")
         if self._ends_by is not None:
@@ -270,7 +277,6 @@ class Desk:
         self._recorded, self._recorded_words = recorded, words
         self._began = time.monotonic()
         self._count += 1
-        return {"ok": True}
 
     def _ask_stop(self, caller: _Caller, request: Message) -> Answer | None:
         if self._recorded is None:

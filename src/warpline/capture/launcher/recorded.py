@@ -34,6 +34,7 @@ class Recorded:
         pid: The program.
         session: The session.
         settings: The settings of the recording.
+        processes_known: How many processes are recorded for sure.
 
     Attributes:
         session, settings: As given.
@@ -42,7 +43,9 @@ class Recorded:
         stopped_by: The reason.
     """
 
-    def __init__(self, pid: int, session: Session, settings: CaptureSettings) -> None:
+    def __init__(
+        self, pid: int, session: Session, settings: CaptureSettings, *, processes_known: int = 1
+    ) -> None:
         self.session = session
         self.control = session.control
         self.attached = Attached(session.folder, session.control, pid)
@@ -53,9 +56,15 @@ class Recorded:
         self._began = time.monotonic()
         sampling = settings.sampling
         # Counters are those of whole steps, or of steps as passes, so no time windows are counted.
-        is_counting = settings.counters is not None
         self._sampling = (
-            TimeSampling(self.control, sampling, is_steps_only=is_counting) if sampling else None
+            TimeSampling(
+                self.control,
+                sampling,
+                is_steps_only=settings.counters is not None,
+                processes=processes_known,
+            )
+            if sampling
+            else None
         )
         self._is_recording = self.control.state is State.RECORDING
         self._looks: dict[int, int] = {}
@@ -98,6 +107,8 @@ class Recorded:
             why = StoppedBy.LAUNCH_COUNT
         elif settings.windows_wanted and is_at_end:
             why = StoppedBy.CAPTURE_RANGE
+        elif self._sampling is not None and self._sampling.is_over():
+            why = StoppedBy.STEPS
         if why is not None:
             self.stop(why, is_over=is_over)
         return why
@@ -122,6 +133,12 @@ class Recorded:
         if self.stopped_ns is None:
             return {}
         return {"stopped_monotonic_ns": self.stopped_ns, "stopped_by": self.stopped_by}
+
+    @property
+    def is_without_steps(self) -> bool:
+        """Whether only steps are to be recorded, and none has begun."""
+        is_wanted = self._sampling is not None and self._sampling.is_steps_only
+        return is_wanted and not self.control.counters().step_processes
 
     def look(self, alive: Collection[int]) -> None:
         """Do periodic work: note new processes, their versions, and ranges of dead ones.
@@ -158,6 +175,8 @@ class Recorded:
         if self._sampling is not None:
             if state is State.TIME_WINDOW:
                 return "recording a time window, no step yet"
+            if not counters.step_processes:
+                return "waiting for the first step"
             what = "recording" if counters.windows_open else "paused"
             return f"{what}, {counters.steps_begun:,} steps"
         is_open = self.control.mode is RangeMode.NONE or counters.windows_open

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.finishing.process import run_finishing
-from warpline.capture.flags.sessions import SessionSettings, flags_of_launch
+from warpline.capture.flags.sessions import SessionSettings, flags_of_launch, parse_start
 from warpline.capture.launcher import launch, program
 from warpline.capture.launcher.desk import Desk, Written
 from warpline.capture.launcher.ending import Ending
 from warpline.capture.launcher.launch import Talk
 from warpline.capture.launcher.signals import Signals
+from warpline.capture.launcher.started import make_session
 from warpline.capture.launcher.watching import Watch
 from warpline.capture.machine.agent import (
     CUDA_INJECTION_VARIABLE,
@@ -58,12 +59,7 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
     agent = agent_library()
     launch.warn_before(settings, environment, agent, talk)
     command, kept = launch.told_of(settings, environment)
-    told = {
-        "command": list(command),
-        "environment": kept,
-        "directory": str(Path.cwd()),
-        "cupti": list(launch.cupti_for(settings, environment, path)),
-    }
+    of_all, of_first = flags_of_launch(words)
     folder = named.create_folder(settings.session, path.name)
     signals = Signals()
     writer = _Writer(talk)
@@ -76,14 +72,28 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
             mask=signals.before,
             output=None if settings.show_output else Path(os.devnull),
         )
+        told = {
+            "command": list(command),
+            "environment": kept,
+            "directory": str(Path.cwd()),
+            "cupti": list(launch.cupti_for(settings, environment, path)),
+            "pid": child.pid,
+            "launcher": os.getpid(),
+        }
         try:
-            flags = flags_of_launch(words)
-            desk = Desk(folder.name, folder, child.pid, flags, told, writer.write_aside)
+            desk = Desk(folder.name, folder, of_all, told, writer.write_aside)
+            output = _start(desk, of_all, of_first, told, talk) if settings.start else None
         except BaseException:
             child.abandon()
             raise
         child.start({**environment, **_variables(agent, folder)})
-        talk.note(f"session {folder.name}: warpline start --session={folder.name} records it")
+        if output is None:
+            talk.note(f"session {folder.name}: warpline start --session={folder.name} records it")
+        else:
+            talk.note(
+                f"recording session {folder.name} to {_short(output)};"
+                f" warpline stop --session={folder.name} ends it"
+            )
         watch = Watch(child.pid, desk, settings, signals, talk.note, own={signals.listener})
         desk.end_program = watch.end_program
         ending = watch.run()
@@ -103,6 +113,26 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
         writer.write(written)
     finished = None if left is None else writer.write(left)
     return Steered(ending, None if left is None or finished is None else (left, finished))
+
+
+def _start(
+    desk: Desk,
+    of_all: Sequence[str],
+    of_first: Sequence[str],
+    told: Mapping[str, Any],
+    talk: Talk,
+) -> Path:
+    """Start the recording of a program that is about to start. Return the path it will have."""
+    first = parse_start((*of_all, *of_first))
+    for text in first.warnings:
+        talk.warn(text)
+    place = make_session(first, told, talk.warn)
+    try:
+        desk.start(place.folder, tuple(of_first))
+    except BaseException:
+        shutil.rmtree(place.folder, ignore_errors=True)
+        raise
+    return place.output
 
 
 def _variables(agent: Path, folder: Path) -> dict[str, str]:

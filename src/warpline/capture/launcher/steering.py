@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.flags.sessions import SessionSettings, parse_start
-from warpline.capture.launcher import launch
+from warpline.capture.flags.sessions import parse_start
 from warpline.capture.launcher.desk import Written
+from warpline.capture.launcher.started import make_session
 from warpline.capture.launcher.steered import write_recording
-from warpline.capture.session import named, names
-from warpline.capture.session.control import State
-from warpline.capture.session.facts import session_facts
-from warpline.capture.session.session import create_session
+from warpline.capture.session import named
 from warpline.errors import CaptureError, UsageError
 
 _STOP_S = 30.0  # the GPU's records are waited for
@@ -49,44 +45,13 @@ def start(name: str, words: Sequence[str], warn: Say) -> Path:
     settings = parse_start((*told["words"], *words))
     for text in settings.warnings:
         warn(text)
-    place = names.reserve(
-        settings.output,
-        os.environ,
-        pid=told["pid"],
-        overwrite=settings.force_overwrite,
-        warn=warn,
-        exports=settings.export,
-    )
+    place = make_session(settings, told, warn)
     try:
-        _create(place.folder.absolute(), place.output.absolute(), settings, told)
-        named.ask(
-            name, {"do": "start", "folder": str(place.folder.absolute()), "words": list(words)}
-        )
+        named.ask(name, {"do": "start", "folder": str(place.folder), "words": list(words)})
     except BaseException:
         shutil.rmtree(place.folder, ignore_errors=True)
         raise
     return place.output
-
-
-def _create(folder: Path, output: Path, settings: SessionSettings, told: Mapping[str, Any]) -> None:
-    facts = session_facts(
-        output,
-        command=told["command"],
-        options=settings.plain(),
-        environment=told["environment"],
-        collected=launch.collected_by(settings),
-    )
-    facts["directory"] = told["directory"]
-    facts["launcher_pid"] = told["launcher"]
-    facts["program"] = {"pid": told["pid"], "exit_status": None, "signal": None}
-    create_session(
-        folder,
-        launch.config_of(settings, told["cupti"], told["pid"]),
-        facts,
-        state=State.WAITING if settings.delay else State.RECORDING,
-        mode=settings.mode,
-        windows_wanted=settings.windows_wanted,
-    ).close()
 
 
 def stop(name: str, *, is_deferred: bool = False) -> Written:

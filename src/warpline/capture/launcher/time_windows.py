@@ -16,6 +16,8 @@ from warpline.capture.session.sampling import WINDOW_S, Sampling
 
 FIRST_S = 2.0  # the first window starts this long after the program's first NVTX or CUDA call
 _POLL_S = 0.05
+# For processes whose steps begin later than those of others.
+_LEAST_PATIENCE_S, _MOST_PATIENCE_S = 1.0, 5.0
 _STALLED_S = 60.0  # a sample without a new step for this long pauses until one starts
 
 
@@ -27,6 +29,12 @@ class TimeSampling:
         sampling: The requested sampling.
         now: The monotonic clock, in seconds.
         is_steps_only: Whether nothing is recorded before the first step.
+        processes: How many processes are known to be recorded.
+
+    Attributes:
+        is_steps_only: Whether nothing is recorded before the first step: as given, or because there
+            is only one sample.
+        windows: The recorded time windows, in monotonic ns.
     """
 
     def __init__(
@@ -36,11 +44,16 @@ class TimeSampling:
         now: Callable[[], float] = time.monotonic,
         *,
         is_steps_only: bool = False,
+        processes: int = 1,
     ) -> None:
         self._control = control
-        self._is_steps_only = is_steps_only
+        self._is_once = sampling.is_once
+        self._processes = processes
+        self.is_steps_only = is_steps_only or sampling.is_once
         self._period = WINDOW_S / sampling.duty
         self._now = now
+        self._began = now()
+        self._ended: float | None = None  # when the last process ended the only sample
         self._first: float | None = None  # when the first window starts, once known
         self._steps = 0
         self._step_at = now()
@@ -53,9 +66,10 @@ class TimeSampling:
         counters = self._control.counters()
         if counters.step_processes:
             self._close()
-            self._guard(counters.steps_begun, is_open=bool(counters.windows_open))
+            if not self._is_once:
+                self._guard(counters.steps_begun, is_open=bool(counters.windows_open))
             return
-        if self._is_steps_only:
+        if self.is_steps_only:
             return
         if self._first is None and counters.attached:
             self._first = self._now() + min(self._period - WINDOW_S, FIRST_S)
@@ -67,6 +81,24 @@ class TimeSampling:
             self._control.resume(State.TIME_WINDOW)
         elif not wants:
             self._close()
+
+    def is_over(self) -> bool:
+        """Return whether the only sample has ended, in all processes that have steps.
+
+        Where not all processes have begun one, others may still do so: they are waited for as long
+        as it took to get so far, within limits.
+        """
+        counters = self._control.counters()
+        is_open = counters.windows_open or counters.windows_done < counters.step_processes
+        if not self._is_once or not counters.step_processes or is_open:
+            self._ended = None
+            return False
+        now = self._now()
+        if self._ended is None:
+            self._ended = now
+        patience = min(max(self._ended - self._began, _LEAST_PATIENCE_S), _MOST_PATIENCE_S)
+        known = max(self._processes, len(self._control.attached_pids()))
+        return counters.windows_done >= known or now >= self._ended + patience
 
     def next(self) -> float:
         """Return the time in seconds until `look` is due again, at most."""

@@ -27,6 +27,7 @@ class StoppedBy(enum.StrEnum):
     INTERRUPT = "interrupt"
     DURATION = "duration"
     CAPTURE_RANGE = "capture range"
+    STEPS = "steps"
     LAUNCH_COUNT = "launch count"
     COMMAND = "warpline stop"
 

@@ -258,4 +258,4 @@ def _is_old(path: Path) -> bool:
 def _hint_of(names: list[str]) -> str:
     if names:
         return f"running: {', '.join(names)}"
-    return "start one: warpline launch -- python train.py"
+    return "start one: warpline launch -- python train.py (--start records it at once)"

@@ -23,6 +23,8 @@ class Sampling:
         range_name: The NVTX range that starts a step, with * and ?; None for common names.
         range_domain: Its domain; None for any, "default" for the unnamed domain.
         by_calls: Whether cudaProfilerStart starts a step instead.
+        is_once: Whether there is one sample, of the first `steps` steps after the start of
+            recording, whose end is the end of the recording.
     """
 
     steps: int = 0
@@ -31,6 +33,7 @@ class Sampling:
     range_name: str | None = None
     range_domain: str | None = None
     by_calls: bool = False
+    is_once: bool = False
 
     @classmethod
     def of(
@@ -42,16 +45,20 @@ class Sampling:
         step_range: tuple[str, str | None] | None,
         by_calls: bool,
     ) -> Sampling:
-        """Return the sampling that the flags request; the flags must not conflict."""
+        """Return the sampling that the flags request; the flags must not conflict.
+
+        `steps` alone is one sample.
+        """
+        is_once = steps is not None and every is None and duty is None
         if duty is None:
-            steps, every = steps or 1, every or 1
+            steps, every = steps or 1, every or (steps or 1)
             duty = steps / every
         elif steps is not None:
             every = math.ceil(steps / duty)
         name, domain = step_range or (None, None)
         if name is not None and domain is None:
             domain = "default"
-        return cls(steps or 0, every or 0, duty, name, domain, by_calls)
+        return cls(steps or 0, every or 0, duty, name, domain, by_calls, is_once)
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return the keys and values for agent.conf."""
@@ -60,6 +67,7 @@ class Sampling:
             ("sample_every", str(self.every)),
             ("sample_duty_ppm", str(round(self.duty * 1e6))),
             ("sample_calls", str(int(self.by_calls))),
+            ("sample_once", str(int(self.is_once))),
         ]
         if self.range_name is not None:
             pairs.append(("sample_range", self.range_name))

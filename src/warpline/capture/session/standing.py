@@ -40,6 +40,26 @@ class StandingPage(ctypes.LittleEndianStructure):
     )
 
 
+def announced_in(folder: Path) -> Path | None:
+    """Return the session that the page in a directory announces, or None.
+
+    Raises:
+        OSError: There is no page.
+    """
+    content = (folder / FILE_NAME).read_bytes()
+    if len(content) != STANDING_BYTES:
+        return None
+    return announced_by(StandingPage.from_buffer_copy(content))
+
+
+def announced_by(page: StandingPage) -> Path | None:
+    """Return the session that a page announces, or None."""
+    number = page.number
+    if number % 2 == 0 or number == STANDING_OVER:
+        return None
+    return Path(os.fsdecode(page.folders[number // 2 % 2].value))
+
+
 class StandingFile:
     """The page, mapped by the process that starts and stops recordings.
 
@@ -70,10 +90,7 @@ class StandingFile:
     @property
     def announced(self) -> Path | None:
         """The directory of the session that records now, or None."""
-        number = self._page.number
-        if number % 2 == 0 or number == STANDING_OVER:
-            return None
-        return Path(os.fsdecode(self._page.folders[number // 2 % 2].value))
+        return announced_by(self._page)
 
     def announce(self, folder: Path) -> None:
         """Have all programs record to a session.
