@@ -1,10 +1,12 @@
 #include "perf_events.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -58,14 +60,26 @@ std::vector<int> online_cpus() {
   return cpus;
 }
 
-perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
+// Of an event that counts nothing.
+perf_event_attr attributes_of_ring() {
   perf_event_attr attributes{};
   attributes.size = sizeof attributes;
   attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_DUMMY;
+  attributes.exclude_kernel = 1;
+  attributes.exclude_hv = 1;
+  attributes.disabled = 1;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC;
+  return attributes;
+}
+
+perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
+  perf_event_attr attributes = attributes_of_ring();
   attributes.config = options.period_ns != 0 ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY;
   attributes.sample_period = options.period_ns;
   attributes.sample_type =
-      PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+      PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_CPU;
   if (has_kernel) {
     attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attributes.exclude_callchain_user = 1;
@@ -76,9 +90,7 @@ perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
     attributes.sample_stack_user = PerfEvents::kStackBytes;
   }
   attributes.exclude_kernel = !has_kernel;
-  attributes.exclude_hv = 1;
-  attributes.disabled = 1;
-  attributes.enable_on_exec = 1;
+  attributes.disabled = 0;
   attributes.inherit = 1;
   attributes.mmap = 1;
   attributes.mmap2 = 1;
@@ -87,8 +99,6 @@ perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
   attributes.task = 1;
   attributes.context_switch = options.has_switches;
   attributes.sample_id_all = 1;
-  attributes.use_clockid = 1;
-  attributes.clockid = CLOCK_MONOTONIC;
   // Every sample wakes the reader, if it waits: what Python's frames have in them changes soon.
   attributes.wakeup_events = 1;
   return attributes;
@@ -101,8 +111,9 @@ int open_event(const perf_event_attr& attributes, pid_t pid, int cpu) {
 
 }  // namespace
 
-Ring::Ring(int file, void* mapped, std::size_t bytes) noexcept
+Ring::Ring(int file, int cpu, void* mapped, std::size_t bytes) noexcept
     : file_(file),
+      cpu_(cpu),
       page_(static_cast<perf_event_mmap_page*>(mapped)),
       data_(static_cast<const std::byte*>(mapped) + page_->data_offset),
       data_bytes_(page_->data_size),
@@ -110,6 +121,7 @@ Ring::Ring(int file, void* mapped, std::size_t bytes) noexcept
 
 Ring::Ring(Ring&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
+      cpu_(other.cpu_),
       page_(std::exchange(other.page_, nullptr)),
       data_(other.data_),
       data_bytes_(other.data_bytes_),
@@ -147,23 +159,22 @@ void Ring::drop() noexcept {
 
 void Ring::release() noexcept { __atomic_store_n(&page_->data_tail, tail_, __ATOMIC_RELEASE); }
 
-int PerfEvents::open(const EventOptions& options) {
-  options_ = options;
-  const int error = open_all(true);
-  if (error != EACCES && error != EPERM) return error;
-  return open_all(false);
+PerfEvents::~PerfEvents() {
+  for (const int file : files_) {
+    if (file >= 0) close(file);
+  }
 }
 
-int PerfEvents::open_all(bool has_kernel) {
-  rings_.clear();
-  has_kernel_ = has_kernel && options_.period_ns != 0;
-  const perf_event_attr attributes = attributes_of(options_, has_kernel_);
+int PerfEvents::open(const EventOptions& options) {
+  options_ = options;
+  has_kernel_ = options.period_ns != 0;
+  const perf_event_attr attributes = attributes_of_ring();
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::vector<int> cpus = online_cpus();
   std::size_t ring_bytes = kMostRingBytes;
   while (ring_bytes > kLeastRingBytes && ring_bytes * cpus.size() > kAllRingsBytes) ring_bytes /= 2;
   for (const int cpu : cpus) {
-    const int file = open_event(attributes, options_.pid, cpu);
+    const int file = open_event(attributes, 0, cpu);
     if (file < 0 && errno == ENODEV) continue;  // it went offline
     if (file < 0) return errno;
     void* mapped = MAP_FAILED;
@@ -177,9 +188,79 @@ int PerfEvents::open_all(bool has_kernel) {
       close(file);
       return error;
     }
-    rings_.emplace_back(file, mapped, page + ring_bytes);
+    rings_.emplace_back(file, cpu, mapped, page + ring_bytes);
   }
   return rings_.empty() ? ENODEV : 0;
+}
+
+int PerfEvents::watch_from_exec(pid_t pid) { return open_events(pid, true, nullptr); }
+
+int PerfEvents::watch(pid_t tid, bool may_inherit) {
+  if (!may_inherit) return open_events(tid, false, nullptr);
+  Doubtful doubtful{.first_file = files_.size(), .numbers = {}};
+  const int error = open_events(tid, false, &doubtful.numbers);
+  if (error == 0) doubtful_.insert_or_assign(static_cast<std::uint32_t>(tid), std::move(doubtful));
+  return error;
+}
+
+int PerfEvents::open_events(pid_t tid, bool is_from_exec, std::vector<std::uint64_t>* numbers) {
+  const std::size_t before = files_.size();
+  int error = 0;
+  for (std::size_t i = 0; i < rings_.size() && error == 0; ++i) {
+    perf_event_attr attributes = attributes_of(options_, has_kernel_);
+    attributes.disabled = attributes.enable_on_exec = is_from_exec;
+    int file = open_event(attributes, tid, rings_[i].cpu());
+    if (file < 0 && (errno == EACCES || errno == EPERM) && files_.empty() && has_kernel_) {
+      has_kernel_ = false;  // as for all that follow
+      attributes = attributes_of(options_, false);
+      attributes.disabled = attributes.enable_on_exec = is_from_exec;
+      file = open_event(attributes, tid, rings_[i].cpu());
+    }
+    if (file < 0 && errno == ENODEV) continue;
+    if (file < 0) {
+      error = errno;
+      break;
+    }
+    files_.push_back(file);
+    std::uint64_t number = 0;
+    const bool is_ready = ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, rings_[i].file()) == 0 &&
+                          (numbers == nullptr || ioctl(file, PERF_EVENT_IOC_ID, &number) == 0);
+    if (!is_ready) error = errno;
+    if (numbers != nullptr) numbers->push_back(number);
+  }
+  while (error != 0 && files_.size() > before) {
+    close(files_.back());
+    files_.pop_back();
+  }
+  return error;
+}
+
+bool PerfEvents::counts(const perf_event_header& header) {
+  if (doubtful_.empty() || header.type == PERF_RECORD_LOST) return true;
+  RecordIdentity identity{};
+  if (header.type == PERF_RECORD_SAMPLE) {
+    if (header.size < sizeof header + 32) return true;
+    const auto* words = reinterpret_cast<const std::uint64_t*>(&header + 1);
+    identity.tid = static_cast<std::uint32_t>(words[1] >> 32);
+    identity.event = words[3];
+  } else {
+    identity = identity_of(header);
+  }
+  const auto found = doubtful_.find(identity.tid);
+  if (found == doubtful_.end()) return true;
+  Doubtful& thread = found->second;
+  const bool is_own = std::find(thread.numbers.begin(), thread.numbers.end(), identity.event) !=
+                      thread.numbers.end();
+  if (!is_own && !thread.is_given_up) {
+    thread.is_given_up = true;
+    for (std::size_t i = 0; i < thread.numbers.size(); ++i) {
+      close(std::exchange(files_[thread.first_file + i], -1));
+    }
+  }
+  const bool is_counted = !is_own || !thread.is_given_up;
+  // Another thread may get its number later.
+  if (header.type == PERF_RECORD_EXIT && is_counted) doubtful_.erase(found);
+  return is_counted;
 }
 
 RecordIdentity identity_of(const perf_event_header& header) noexcept {
@@ -212,13 +293,13 @@ bool read_sample(const perf_event_header& header, const PerfEvents& events,
     left -= count;
     return at;
   };
-  const std::uint64_t* head = take(4);
+  const std::uint64_t* head = take(5);
   if (head == nullptr) return false;
   found.instruction = head[0];
   found.pid = static_cast<std::uint32_t>(head[1]);
   found.tid = static_cast<std::uint32_t>(head[1] >> 32);
   found.time_ns = head[2];
-  found.cpu = static_cast<std::uint32_t>(head[3]);
+  found.cpu = static_cast<std::uint32_t>(head[4]);
   if (events.has_kernel()) {
     const std::uint64_t* count = take(1);
     found.kernel_count = count == nullptr ? 0 : *count;

@@ -1,13 +1,12 @@
 // The kernel's events: which are counted for a program, and the rings that they are written to.
 #pragma once
 
-#include <sys/types.h>
-
 #include <linux/perf_event.h>
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "unwinding.h"
@@ -15,16 +14,16 @@
 namespace warpline::sampler {
 
 struct EventOptions {
-  pid_t pid = 0;
   std::uint64_t period_ns = 0;  // 0: no samples
   bool has_stacks = false;
   bool has_switches = false;
 };
 
-// One ring of records, of one CPU. Its owner reads them in place.
+// One ring of records, of one CPU. Its owner reads them in place. It belongs to an event of this process that
+// counts nothing, so that it outlives every thread that is watched.
 class Ring {
  public:
-  Ring(int file, void* mapped, std::size_t bytes) noexcept;
+  Ring(int file, int cpu, void* mapped, std::size_t bytes) noexcept;
   Ring(Ring&& other) noexcept;
   Ring& operator=(Ring&&) = delete;
   ~Ring();
@@ -38,9 +37,11 @@ class Ring {
   void release() noexcept;
 
   int file() const noexcept { return file_; }
+  int cpu() const noexcept { return cpu_; }
 
  private:
   int file_;
+  int cpu_;
   perf_event_mmap_page* page_;
   const std::byte* data_;
   std::size_t data_bytes_;
@@ -50,11 +51,26 @@ class Ring {
   std::vector<std::uint64_t> whole_;  // of a record that wraps around
 };
 
-// The events of a process from its next exec on, and of all that it starts.
+struct RecordIdentity;
+
+// The events of threads and of all that they start: one for each CPU, which writes to that CPU's ring.
 class PerfEvents {
  public:
-  // Returns 0, or a number of errno.
+  PerfEvents() = default;
+  PerfEvents(const PerfEvents&) = delete;
+  PerfEvents& operator=(const PerfEvents&) = delete;
+  ~PerfEvents();
+
+  // Makes the rings. This and the next two return 0, or a number of errno.
   int open(const EventOptions& options);
+  // Watches a process from its next exec on.
+  int watch_from_exec(pid_t pid);
+  // Watches a thread that runs. If a watched one may have started it meanwhile, it may have inherited
+  // events: as soon as one of these writes, the thread's own are given up.
+  int watch(pid_t tid, bool may_inherit);
+
+  // Whether a record counts: false if the same is written by an event that the thread has inherited.
+  bool counts(const perf_event_header& header);
 
   std::vector<Ring>& rings() noexcept { return rings_; }
   bool has_kernel() const noexcept { return has_kernel_; }
@@ -63,10 +79,19 @@ class PerfEvents {
   static constexpr std::uint32_t kStackBytes = 16 << 10;
 
  private:
-  int open_all(bool has_kernel);
+  // A thread that may have inherited events beside its own.
+  struct Doubtful {
+    std::size_t first_file;
+    std::vector<std::uint64_t> numbers;  // of its own events
+    bool is_given_up = false;
+  };
+
+  int open_events(pid_t tid, bool is_from_exec, std::vector<std::uint64_t>* numbers);
 
   EventOptions options_;
   std::vector<Ring> rings_;
+  std::vector<int> files_;  // of events; -1: closed
+  std::unordered_map<std::uint32_t, Doubtful> doubtful_;
   bool has_kernel_ = false;
 };
 
@@ -92,6 +117,7 @@ struct RecordIdentity {
   std::uint32_t pid;
   std::uint32_t tid;
   std::uint64_t time_ns;
+  std::uint64_t event;  // that which was inherited by the one that wrote it
   std::uint32_t cpu;
   std::uint32_t reserved;
 };
@@ -99,6 +125,7 @@ struct RecordIdentity {
 // Reads a sample; false: it is damaged.
 bool read_sample(const perf_event_header& header, const PerfEvents& events,
                  SampleRecord& found) noexcept;
+// Of any record but a sample.
 RecordIdentity identity_of(const perf_event_header& header) noexcept;
 std::uint64_t time_of(const perf_event_header& header) noexcept;
 

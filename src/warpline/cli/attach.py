@@ -61,6 +61,6 @@ def run(args: Namespace) -> int:
         talk.note(f"recording process {args.pid}; {until}")
     done = attach.attach(args.pid, chosen, running.talk_of(chosen))
     recorded_output.conclude(chosen, done.output, done.finished, _NOTHING)
-    if not chosen.quiet:
+    if not chosen.quiet and done.injected is not None:
         talk.note(f"one thread was stopped for {done.injected.stall_ns / 1e6:.1f} ms to attach")
     return 0

@@ -24,6 +24,10 @@ _OF_BOTH = frozenset(
         *("cuda_memory_usage", "cuda_um_cpu_page_faults", "cuda_um_gpu_page_faults"),
         *("cuda_trace_all_apis", "cuda_waits", "cuda_flush_interval", "cudabacktrace"),
         *("python_backtrace", "no_summary", "quiet", "debug", "command_file"),
+        # Observed from outside of the program.
+        *("sample", "sampling_frequency", "backtrace", "cpuctxsw", "python_sampling"),
+        *("python_sampling_frequency", "gpu_health", "gpu_metrics_devices", "gpu_metrics_set"),
+        "gpu_metrics_frequency",
     }
 )
 _OF_LAUNCH = _OF_BOTH | {
@@ -38,17 +42,12 @@ _OF_START = _OF_BOTH | {
 _WHY_NOT = "use warpline profile"
 _NOT_OF_SESSIONS = frozenset(
     {
-        *("sample", "sampling_frequency", "backtrace", "cpuctxsw", "python_sampling"),
-        *("python_sampling_frequency", "gpu_metrics_devices", "gpu_metrics_set"),
-        *("gpu_metrics_frequency", "gpu_health", "pytorch", "osrt_threshold"),
-        *("osrt_backtrace_threshold", "stop_on_exit", "kill", "stop_on_range_end"),
-        "cuda_detach",
+        *("pytorch", "osrt_threshold", "osrt_backtrace_threshold", "stop_on_exit", "kill"),
+        *("stop_on_range_end", "cuda_detach"),
     }
 )
-# What the program must be started with, or is recorded from outside.
-_NOT_TRACED = frozenset(
-    {capabilities.OS_CALLS, capabilities.PYTHON_GIL, capabilities.MPI, capabilities.OPENMP}
-)
+# What the program must be started with.
+_NOT_TRACED = frozenset({capabilities.OS_CALLS, capabilities.MPI, capabilities.OPENMP})
 
 
 @dataclass

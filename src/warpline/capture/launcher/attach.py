@@ -8,14 +8,17 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warpline.capture.attaching.injecting import Attacher, Injected
+from warpline.capture.attaching.refusals import process_obstacle
+from warpline.capture.flags import capabilities
 from warpline.capture.flags.sessions import SessionSettings
 from warpline.capture.launcher import launch
+from warpline.capture.launcher.beside import Beside
 from warpline.capture.launcher.desk import Written
 from warpline.capture.launcher.launch import Talk
 from warpline.capture.launcher.recorded import Recorded
@@ -23,7 +26,7 @@ from warpline.capture.launcher.steered import write_recording
 from warpline.capture.machine import processes
 from warpline.capture.machine.agent import agent_library
 from warpline.capture.session import named, names
-from warpline.capture.session.control import State
+from warpline.capture.session.control import RangeMode, State
 from warpline.capture.session.facts import StoppedBy, session_facts
 from warpline.capture.session.session import Session, create_session
 from warpline.capture.session.standing import StandingFile
@@ -44,13 +47,13 @@ class Attachment:
     Attributes:
         output: The recording.
         finished: Its counts.
-        injected: How the agent came into the program.
+        injected: How the agent came into the program; None if it was not needed.
         has_ended: Whether the program ended meanwhile.
     """
 
     output: Path
     finished: Mapping[str, Any]
-    injected: Injected
+    injected: Injected | None
     has_ended: bool
 
 
@@ -60,19 +63,26 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     Raises:
         CaptureError: It cannot be attached to, or the recording cannot be written.
     """
-    attacher = Attacher()
-    found = attacher.obstacle(pid)
+    attacher = Attacher() if _needs_agent(settings) else None
+    found = process_obstacle(pid) if attacher is None else attacher.obstacle(pid)
     if found is not None:
         raise CaptureError(f"cannot attach to process {pid}: {found.cause}", hint=found.cure)
     for text in settings.warnings:
         talk.warn(text)
+    settings.command = _command_of(pid)
+    environment = processes.environment_of(pid)
+    executable = Path(processes.executable_of(pid) or settings.command[0])
+    beside = Beside(settings, environment, executable, agent_library())
     stand = named.create_folder(None, f"attach-{pid}")
     page = StandingFile.create(stand)
     try:
-        session = _create(pid, settings, talk)
+        beside.check()
+        cupti = launch.cupti_for(settings, environment, executable)
+        session = _create(pid, settings, environment, cupti, talk)
         try:
             page.announce(session.folder)
-            injected = _inject(attacher, pid, stand)
+            injected = None if attacher is None else _inject(attacher, pid, stand)
+            _observe(beside, pid, session, settings, talk)
         except BaseException:
             page.close()
             session.remove()
@@ -80,19 +90,32 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
         recorded = Recorded(pid, session, settings)
         with _interrupts() as interrupted:
             _watch(pid, recorded, interrupted)
+        beside.close()
         _leave(page, recorded)
     finally:
+        beside.close()
         page.close()
         shutil.rmtree(stand, ignore_errors=True)
     has_ended = not processes.is_alive(pid)
     program = {"pid": pid, "exit_status": None, "signal": None}
     sampled = recorded.close()
     with contextlib.suppress(OSError):  # a full disk: finishing uses the facts written earlier
-        session.end(program=program, **sampled, **recorded.stop_facts())
+        session.end(
+            program=program,
+            cpu_sampler=dict(beside.counts),
+            **sampled,
+            **recorded.stop_facts(),
+        )
     session.close()
     output = Path(session.facts["output"])
     finished = write_recording(Written(session.folder, output, ()), talk.progress)
     return Attachment(output, finished, injected, has_ended)
+
+
+def _needs_agent(settings: SessionSettings) -> bool:
+    """Return whether something is recorded that cannot be observed from outside of the program."""
+    traced = set(capabilities.collected(settings.trace)) - {capabilities.PYTHON_GIL}
+    return bool(traced) or settings.mode is not RangeMode.NONE
 
 
 def _inject(attacher: Attacher, pid: int, stand: Path) -> Injected:
@@ -103,9 +126,23 @@ def _inject(attacher: Attacher, pid: int, stand: Path) -> Injected:
     return injected
 
 
-def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
-    environment = _environment_of(pid)
-    settings.command = _command_of(pid)
+def _observe(
+    beside: Beside, pid: int, session: Session, settings: SessionSettings, talk: Talk
+) -> None:
+    """Begin to sample the program, and to read the state of GPUs and machine."""
+    obstacle = beside.sample_running(session, [pid], settings, talk.warn)
+    if obstacle is not None and not beside.is_sampling and not _needs_agent(settings):
+        raise CaptureError(f"cannot sample process {pid}: {obstacle.cause}", hint=obstacle.cure)
+    beside.read(session.folder, pid, pid)
+
+
+def _create(
+    pid: int,
+    settings: SessionSettings,
+    environment: Mapping[str, str],
+    cupti: Sequence[str],
+    talk: Talk,
+) -> Session:
     place = names.reserve(
         settings.output,
         os.environ,
@@ -114,7 +151,6 @@ def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
         warn=talk.warn,
         exports=settings.export,
     )
-    executable = Path(processes.executable_of(pid) or settings.command[0])
     facts = session_facts(
         place.output.absolute(),
         command=redact_command(settings.command, Project(Path.cwd())),
@@ -125,7 +161,7 @@ def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
     facts["program"] = {"pid": pid, "exit_status": None, "signal": None}
     return create_session(
         place.folder.absolute(),
-        launch.config_of(settings, launch.cupti_for(settings, environment, executable), pid),
+        launch.config_of(settings, cupti, pid),
         facts,
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
@@ -133,22 +169,8 @@ def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
     )
 
 
-def _environment_of(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with."""
-    pairs = (text.partition("=") for text in _words_of(pid, "environ"))
-    return {name: value for name, _, value in pairs}
-
-
 def _command_of(pid: int) -> tuple[str, ...]:
-    return _words_of(pid, "cmdline") or (processes.name_of(pid),)
-
-
-def _words_of(pid: int, file: str) -> tuple[str, ...]:
-    try:
-        content = Path(f"/proc/{pid}/{file}").read_bytes()
-    except OSError:
-        return ()
-    return tuple(os.fsdecode(word) for word in content.split(b"\0") if word)
+    return processes.command_of(pid) or (processes.name_of(pid),)
 
 
 @contextlib.contextmanager

@@ -78,18 +78,19 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
         )
         try:
             flags = flags_of_launch(words)
-            desk = Desk(folder.name, folder, child.pid, flags, told, writer.write_aside)
+            own = {signals.listener}
+            desk = Desk(folder.name, folder, child.pid, flags, told, writer.write_aside, own)
         except BaseException:
             child.abandon()
             raise
         child.start({**environment, **_variables(agent, folder)})
         talk.note(f"session {folder.name}: warpline start --session={folder.name} records it")
-        watch = Watch(child.pid, desk, settings, signals, talk.note, own={signals.listener})
+        watch = Watch(child.pid, desk, settings, signals, talk.note, own=own)
         desk.end_program = watch.end_program
         ending = watch.run()
         recorded = desk.current
         if recorded is not None:
-            launch.end_session(recorded.session, child.pid, ending, {})
+            launch.end_session(recorded.session, child.pid, ending, desk.end_observers())
         left = desk.finish()
         unwritten = desk.unwritten
     finally:

@@ -11,12 +11,15 @@ from typing import Any
 
 from warpline.capture.flags.sessions import SessionSettings, parse_start
 from warpline.capture.launcher import launch
+from warpline.capture.launcher.beside import Beside
 from warpline.capture.launcher.desk import Written
 from warpline.capture.launcher.steered import write_recording
+from warpline.capture.machine import processes
+from warpline.capture.machine.agent import agent_library
 from warpline.capture.session import named, names
 from warpline.capture.session.control import State
 from warpline.capture.session.facts import session_facts
-from warpline.capture.session.session import create_session
+from warpline.capture.session.session import Session, create_session
 from warpline.errors import CaptureError, UsageError
 
 _STOP_S = 30.0  # the GPU's records are waited for
@@ -49,6 +52,25 @@ def start(name: str, words: Sequence[str], warn: Say) -> Path:
     settings = parse_start((*told["words"], *words))
     for text in settings.warnings:
         warn(text)
+    pid = told["pid"]
+    environment = processes.environment_of(pid) or told["environment"]
+    executable = Path(processes.executable_of(pid) or told["command"][0])
+    beside = Beside(settings, environment, executable, agent_library())
+    try:
+        beside.check()
+        return _start(name, words, settings, told, beside, warn)
+    finally:
+        beside.close()
+
+
+def _start(
+    name: str,
+    words: Sequence[str],
+    settings: SessionSettings,
+    told: Mapping[str, Any],
+    beside: Beside,
+    warn: Say,
+) -> Path:
     place = names.reserve(
         settings.output,
         os.environ,
@@ -58,17 +80,27 @@ def start(name: str, words: Sequence[str], warn: Say) -> Path:
         exports=settings.export,
     )
     try:
-        _create(place.folder.absolute(), place.output.absolute(), settings, told)
-        named.ask(
-            name, {"do": "start", "folder": str(place.folder.absolute()), "words": list(words)}
-        )
+        folder = place.folder.absolute()
+        session = _create(folder, place.output.absolute(), settings, told)
+        beside.sample_running(session, told["pids"] or [told["pid"]], settings, warn)
+        beside.read(folder, told["pid"], told["launcher"])
+        session.close()
+        request = {"do": "start", "folder": str(folder), "words": list(words)}
+        links = beside.release()
+        try:
+            named.ask(name, request, links=links)
+        finally:
+            for link in links:
+                link.close()
     except BaseException:
         shutil.rmtree(place.folder, ignore_errors=True)
         raise
     return place.output
 
 
-def _create(folder: Path, output: Path, settings: SessionSettings, told: Mapping[str, Any]) -> None:
+def _create(
+    folder: Path, output: Path, settings: SessionSettings, told: Mapping[str, Any]
+) -> Session:
     facts = session_facts(
         output,
         command=told["command"],
@@ -79,14 +111,14 @@ def _create(folder: Path, output: Path, settings: SessionSettings, told: Mapping
     facts["directory"] = told["directory"]
     facts["launcher_pid"] = told["launcher"]
     facts["program"] = {"pid": told["pid"], "exit_status": None, "signal": None}
-    create_session(
+    return create_session(
         folder,
         launch.config_of(settings, told["cupti"], told["pid"]),
         facts,
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
-    ).close()
+    )
 
 
 def stop(name: str, *, is_deferred: bool = False) -> Written:
