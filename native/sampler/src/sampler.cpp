@@ -137,6 +137,7 @@ void Sampler::run(int until) {
 void Sampler::close(wl_sampler_counts& counts) {
   const std::uint64_t now = now_ns();
   drain(now);
+  look_at_blocked(now);
   if (python_ != nullptr) {
     python_->finish(now);
     python_->count(counts_);

@@ -118,7 +118,7 @@ class Beside:
         lacking += [capabilities.CONTEXT_SWITCHES] if sampling.has_switches else []
         if sampling.python and not self._samples.is_sampling:
             lacking.append(capabilities.PYTHON_SAMPLES)
-        text = " and ".join(lacking)
+        text = " and ".join(lacking).replace("cpu", "CPU")
         warn(f"{text[:1].upper()}{text[1:]} are not recorded: {obstacle.cause}; {obstacle.cure}")
         session.write_facts(
             collected=[name for name in session.facts["collected"] if name not in lacking]
