@@ -158,6 +158,11 @@ def _of_recording(settings: SessionSettings) -> SessionSettings:
 
 def _checked(settings: SessionSettings) -> SessionSettings:
     """Check the settings, and leave out what only ``warpline profile`` records."""
+    if settings.asks_for_lists:
+        raise UsageError(
+            "only warpline profile lists GPUs and sets of metrics",
+            hint="run warpline profile --gpu-metrics-devices=help --gpu-metrics-set=help",
+        )
     left_out = [word for word in settings.trace if word in _NOT_TRACED]
     if left_out:
         settings.trace = tuple(word for word in settings.trace if word not in _NOT_TRACED)

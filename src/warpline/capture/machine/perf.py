@@ -21,7 +21,7 @@ _PYTHON = {"samples": 1, "gil": 2}
 _BACKTRACES = {"none": 0, "fp": 1, "dwarf": 2}
 _NO_EVENTS = ("the kernel has no perf events", "sample on another machine")
 _NO_FILES = (
-    "too many open files: perf events need two per CPU, or one per CPU and running thread",
+    "too many open files: perf events need one per CPU, and for each running thread one more",
     "raise ulimit -n",
 )
 _OF_ERROR = {
