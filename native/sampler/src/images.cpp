@@ -68,6 +68,7 @@ void Images::map(Image& image, CodeMapping mapping, std::uint64_t file_offset, d
     if (image.executable.empty()) image.executable = mapping.path;  // the first that exec maps
   }
   image.may_have_python |= may_have_python(mapping.path);
+  has_seen_python_ |= image.may_have_python;
   image.code.add(std::move(mapping));
 }
 

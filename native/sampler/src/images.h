@@ -68,6 +68,9 @@ class Images {
   // Takes in that code was mapped: a part of a file, or with number 0 none.
   void map(Image& image, CodeMapping mapping, std::uint64_t file_offset, dev_t device, ino_t number);
 
+  // Whether any image had a file of Python's.
+  bool has_seen_python() const noexcept { return has_seen_python_; }
+
   std::unordered_map<std::uint32_t, Image>& all() noexcept { return images_; }
   ElfFiles& files() noexcept { return files_; }
 
@@ -76,6 +79,7 @@ class Images {
   void on_fork(const perf_event_header& header, std::uint64_t time_ns);
 
   std::unordered_map<std::uint32_t, Image> images_;
+  bool has_seen_python_ = false;
   ElfFiles files_;
 };
 

@@ -99,8 +99,9 @@ perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
   attributes.task = 1;
   attributes.context_switch = options.has_switches;
   attributes.sample_id_all = 1;
-  // Every sample wakes the reader, if it waits: what Python's frames have in them changes soon.
-  attributes.wakeup_events = 1;
+  // Every sample wakes the reader, if it waits: what Python's frames have in them changes soon. Being woken
+  // for each costs a program some CPU time, so others are not.
+  attributes.wakeup_events = options.wakes_each;
   return attributes;
 }
 
@@ -159,10 +160,27 @@ void Ring::drop() noexcept {
 
 void Ring::release() noexcept { __atomic_store_n(&page_->data_tail, tail_, __ATOMIC_RELEASE); }
 
-PerfEvents::~PerfEvents() {
-  for (const int file : files_) {
-    if (file >= 0) close(file);
+PerfEvents::Opened& PerfEvents::Opened::operator=(Opened&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  doubtful = std::move(other.doubtful);
+  files_ = std::exchange(other.files_, {});
+  places_ = std::move(other.places_);
+  is_closed_ = other.is_closed_;
+  return *this;
+}
+
+void PerfEvents::Opened::add(int file, std::uint64_t number) {
+  places_.emplace(number, files_.size());
+  files_.push_back(file);
+}
+
+void PerfEvents::Opened::close(std::size_t first, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count && first + i < files_.size(); ++i) {
+    const int file = std::exchange(files_[first + i], -1);
+    if (file >= 0) ::close(file);
   }
+  if (first == 0 && count == SIZE_MAX) is_closed_ = true;
 }
 
 int PerfEvents::open(const EventOptions& options) {
@@ -193,73 +211,76 @@ int PerfEvents::open(const EventOptions& options) {
   return rings_.empty() ? ENODEV : 0;
 }
 
-int PerfEvents::watch_from_exec(pid_t pid) { return open_events(pid, true, nullptr); }
+int PerfEvents::watch_from_exec(pid_t pid) { return open_events(pid, true); }
 
 int PerfEvents::watch(pid_t tid, bool may_inherit) {
-  if (!may_inherit) return open_events(tid, false, nullptr);
-  Doubtful doubtful{.first_file = files_.size(), .numbers = {}};
-  const int error = open_events(tid, false, &doubtful.numbers);
-  if (error == 0) doubtful_.insert_or_assign(static_cast<std::uint32_t>(tid), std::move(doubtful));
+  const std::size_t first = events_.count();
+  const int error = open_events(tid, false);
+  if (error == 0 && may_inherit) {
+    const Doubtful doubtful{.first = first, .count = events_.count() - first};
+    events_.doubtful.insert_or_assign(static_cast<std::uint32_t>(tid), doubtful);
+  }
   return error;
 }
 
-int PerfEvents::open_events(pid_t tid, bool is_from_exec, std::vector<std::uint64_t>* numbers) {
-  const std::size_t before = files_.size();
+int PerfEvents::open_events(pid_t tid, bool is_from_exec) {
+  const bool is_first = events_.count() == 0 && former_.count() == 0;
+  const std::size_t first = events_.count();
   int error = 0;
   for (std::size_t i = 0; i < rings_.size() && error == 0; ++i) {
-    perf_event_attr attributes = attributes_of(options_, has_kernel_);
-    attributes.disabled = attributes.enable_on_exec = is_from_exec;
-    int file = open_event(attributes, tid, rings_[i].cpu());
-    if (file < 0 && (errno == EACCES || errno == EPERM) && files_.empty() && has_kernel_) {
-      has_kernel_ = false;  // as for all that follow
-      attributes = attributes_of(options_, false);
+    const auto open_one = [&] {
+      perf_event_attr attributes = attributes_of(options_, has_kernel_);
       attributes.disabled = attributes.enable_on_exec = is_from_exec;
-      file = open_event(attributes, tid, rings_[i].cpu());
+      return open_event(attributes, tid, rings_[i].cpu());
+    };
+    int file = open_one();
+    if (file < 0 && (errno == EACCES || errno == EPERM) && is_first && i == 0 && has_kernel_) {
+      has_kernel_ = false;  // as for all that follow
+      file = open_one();
     }
     if (file < 0 && errno == ENODEV) continue;
-    if (file < 0) {
-      error = errno;
-      break;
-    }
-    files_.push_back(file);
     std::uint64_t number = 0;
-    const bool is_ready = ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, rings_[i].file()) == 0 &&
-                          (numbers == nullptr || ioctl(file, PERF_EVENT_IOC_ID, &number) == 0);
+    const bool is_ready = file >= 0 &&
+                          ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, rings_[i].file()) == 0 &&
+                          ioctl(file, PERF_EVENT_IOC_ID, &number) == 0;
     if (!is_ready) error = errno;
-    if (numbers != nullptr) numbers->push_back(number);
+    if (file >= 0) events_.add(file, number);
   }
-  while (error != 0 && files_.size() > before) {
-    close(files_.back());
-    files_.pop_back();
-  }
+  if (error != 0) events_.close(first, events_.count() - first);
   return error;
 }
 
 bool PerfEvents::counts(const perf_event_header& header) {
-  if (doubtful_.empty() || header.type == PERF_RECORD_LOST) return true;
-  RecordIdentity identity{};
+  if (header.type == PERF_RECORD_LOST) return true;
+  if (events_.doubtful.empty() && former_.count() == 0) return true;
+  std::uint32_t tid = 0;
+  std::uint64_t event = 0;
   if (header.type == PERF_RECORD_SAMPLE) {
     if (header.size < sizeof header + 32) return true;
     const auto* words = reinterpret_cast<const std::uint64_t*>(&header + 1);
-    identity.tid = static_cast<std::uint32_t>(words[1] >> 32);
-    identity.event = words[3];
+    tid = static_cast<std::uint32_t>(words[1] >> 32);
+    event = words[3];
   } else {
-    identity = identity_of(header);
+    const RecordIdentity identity = identity_of(header);
+    tid = identity.tid;
+    event = identity.event;
   }
-  const auto found = doubtful_.find(identity.tid);
-  if (found == doubtful_.end()) return true;
+  if (former_.count() != 0) {
+    const bool is_former = former_.has(event);
+    if (is_former != (time_of(header) < changed_ns_)) return false;
+    if (is_former) return true;
+  }
+  const auto found = events_.doubtful.find(tid);
+  if (found == events_.doubtful.end()) return true;
   Doubtful& thread = found->second;
-  const bool is_own = std::find(thread.numbers.begin(), thread.numbers.end(), identity.event) !=
-                      thread.numbers.end();
+  const bool is_own = events_.has(event, thread);
   if (!is_own && !thread.is_given_up) {
     thread.is_given_up = true;
-    for (std::size_t i = 0; i < thread.numbers.size(); ++i) {
-      close(std::exchange(files_[thread.first_file + i], -1));
-    }
+    events_.close(thread.first, thread.count);
   }
   const bool is_counted = !is_own || !thread.is_given_up;
   // Another thread may get its number later.
-  if (header.type == PERF_RECORD_EXIT && is_counted) doubtful_.erase(found);
+  if (header.type == PERF_RECORD_EXIT && is_counted) events_.doubtful.erase(found);
   return is_counted;
 }
 

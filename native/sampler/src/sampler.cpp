@@ -81,16 +81,24 @@ int Sampler::open(const wl_sampler_options& options) {
   if (python_ == nullptr && period_ns_ != 0 && options.backtrace == WL_SAMPLER_DWARF) {
     python_ = std::make_unique<WallClock>(images_, folder_, WallClock::Wanted{}, WallClock::Roots{});
   }
+  has_frames_ = period_ns_ != 0 && options.backtrace == WL_SAMPLER_DWARF;
+  if (!running_.empty()) read_running(running_, images_);
   const int error = has_perf ? open_events(options) : 0;
-  if (error == 0 && !running_.empty()) read_running(running_, images_);
-  return error;
+  if (error != 0 || running_.empty() || !has_perf) return error;
+  // Now that all that changes is recorded.
+  images_.all().clear();
+  read_running(running_, images_);
+  return 0;
 }
+
+bool Sampler::reads_frames() const noexcept { return has_frames_ && images_.has_seen_python(); }
 
 int Sampler::open_events(const wl_sampler_options& options) {
   const int error =
       events_.open({.period_ns = period_ns_,
                     .has_stacks = period_ns_ != 0 && options.backtrace != WL_SAMPLER_NO_STACKS,
-                    .has_switches = has_switches_});
+                    .has_switches = has_switches_,
+                    .wakes_each = reads_frames()});
   if (error != 0) return error;
   return running_.empty() ? events_.watch_from_exec(options.pid) : watch_running(running_, events_);
 }
@@ -118,6 +126,11 @@ void Sampler::run(int until) {
     // Records may be written to one ring a little later than to another: those of before now are there.
     const std::uint64_t now = now_ns();
     drain(now);
+    if (reads_frames() && !events_.wakes_each()) {
+      std::vector<pid_t> pids;
+      for (const auto& [pid, image] : images_.all()) pids.push_back(static_cast<pid_t>(pid));
+      events_.wake_each([&] { return watch_running(pids, events_); });
+    }
     if (!has_begun_ && is_recording()) begin_recording(now);
     look_at_blocked(now);
     if (now - flushed_ns_ >= kFlushNs) {
@@ -179,6 +192,7 @@ void Sampler::drain(std::uint64_t until_ns) {
     first->drop();
     first->release();
   }
+  events_.have_read(until_ns);
 }
 
 void Sampler::take(const perf_event_header& header, std::uint64_t time_ns) {

@@ -26,6 +26,8 @@ class Sampler {
 
  private:
   int open_events(const wl_sampler_options& options);
+  // Whether Python's frames are read of samples, which must be done at once.
+  bool reads_frames() const noexcept;
   void drain(std::uint64_t until_ns);
   void take(const perf_event_header& header, std::uint64_t time_ns);
   void on_sample(const perf_event_header& header);
@@ -54,6 +56,7 @@ class Sampler {
   std::string folder_;
   std::vector<pid_t> running_;  // what is sampled, if it ran already
   bool has_begun_ = false;      // to record
+  bool has_frames_ = false;     // of samples, of which Python's are read
   bool by_frame_pointers_ = false;
   std::uint64_t period_ns_ = 0;
   bool has_switches_ = false;
