@@ -21,7 +21,7 @@ namespace {
 
 // Threads that start while others are being opened are found by another look. All that start later are
 // started by one that is watched, unless a program makes threads faster than they can be opened.
-constexpr int kMostLooks = 8;
+constexpr int kMostLists = 8;
 
 struct RunningProcess {
   pid_t pid;
@@ -85,7 +85,7 @@ void read_code(Image& image, Images& images) {
 int watch_running(const std::vector<pid_t>& roots, PerfEvents& events) {
   std::unordered_set<pid_t> known;
   int first_error = ESRCH;
-  for (int look = 0; look < kMostLooks; ++look) {
+  for (int look = 0; look < kMostLists; ++look) {
     bool is_any_new = false;
     for (const RunningProcess& process : list_running(roots)) {
       for (const pid_t tid : process.threads) {
