@@ -309,6 +309,18 @@ def test_a_program_whose_parent_has_ended_is_sampled(session: Session, hot: Path
     hot_programs.check_shares(hot_programs.samples_of(trace), hot_programs.SHARES)
 
 
+def test_a_launcher_that_adopts_the_samplers_does_not_wait_for_them(
+    session: Session, hot: Path
+) -> None:
+    # As init of a container does; here they are started by the program itself.
+    start = f'"{sys.executable}" -m warpline start -q -o run -s process-tree'
+    script = f'cat; {start}; "{hot}" {BUDGET_MS} work'
+    program = session.launch("sh", "-c", script, flags=QUIET[:2])
+    assert program.go_on() == (3, "worked\n")
+    trace = warpline.open(session.folder / "run.warpline")
+    hot_programs.check_shares(hot_programs.samples_of(trace), hot_programs.SHARES)
+
+
 def test_the_end_of_a_session_by_shutdown(session: Session, hot: Path) -> None:
     program = session.launch(hot, 60_000, "work", flags=(*QUIET[:2], "-s", "process-tree"))
     session.do("start", "-o", "run")

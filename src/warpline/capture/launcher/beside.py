@@ -11,7 +11,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,10 @@ class Beside:
         self._environment = environment
 
     @property
-    def pids(self) -> set[int | None]:
+    def pids(self) -> set[int]:
         """The processes."""
-        return {self._readings.pid, self._metrics.pid, self._samples.pid}
+        found = (self._readings.pid, self._metrics.pid, self._samples.pid)
+        return {pid for pid in found if pid is not None}
 
     @property
     def is_sampling(self) -> bool:
@@ -152,12 +153,15 @@ class Observers:
 
     Args:
         links: The links.
+        pids: The processes.
 
     Attributes:
+        pids: As given.
         counts: What the sampling process did, once it has ended.
     """
 
-    def __init__(self, links: Sequence[socket.socket] = ()) -> None:
+    def __init__(self, links: Sequence[socket.socket] = (), pids: Iterable[int] = ()) -> None:
+        self.pids = frozenset(pids)
         self.counts: dict[str, int] = {}
         self._links = list(links)
         self._until: float | None = None

@@ -146,6 +146,11 @@ class Desk:
         return self._recorded
 
     @property
+    def own(self) -> Collection[int]:
+        """Processes that observe the program; children of the launcher if that is init."""
+        return self._observers.pids
+
+    @property
     def descriptors(self) -> Sequence[int]:
         """The sockets."""
         return [self._link.fileno(), *(caller.link.fileno() for caller in self._callers)]
@@ -270,7 +275,7 @@ class Desk:
             "recordings": self._count,
             "unwritten": [each.plain() for each in self.unwritten],
             "processes": len(processes.descendants(self._pid)) + 1,
-            "pids": processes.descendants(os.getpid(), without=self._own),
+            "pids": processes.descendants(os.getpid(), without={*self._own, *self.own}),
             "recording": None,
         }
         if recorded is not None:
@@ -298,7 +303,8 @@ class Desk:
         recorded = Recorded(self._pid, session, settings)
         self._page.announce(folder)
         self._recorded, self._recorded_words = recorded, words
-        self._observers = Observers([socket.socket(fileno=each) for each in caller.handles])
+        links = [socket.socket(fileno=each) for each in caller.handles]
+        self._observers = Observers(links, request.get("own", ()))
         caller.handles.clear()
         self._began = time.monotonic()
         self._count += 1

@@ -85,7 +85,8 @@ def _start(
         beside.sample_running(session, told["pids"] or [told["pid"]], settings, warn)
         beside.read(folder, told["pid"], told["launcher"])
         session.close()
-        request = {"do": "start", "folder": str(folder), "words": list(words)}
+        own = sorted(beside.pids)
+        request = {"do": "start", "folder": str(folder), "words": list(words), "own": own}
         links = beside.release()
         try:
             named.ask(name, request, links=links)
