@@ -25,6 +25,10 @@ _NOTHING = (
     "nothing was recorded: the program made no CUDA call meanwhile; NVTX ranges are not recorded"
     " where a library has used NVTX before"
 )
+_NOTHING_OUTSIDE = (
+    "nothing was recorded: with -t none, only samples are, and the program did not run meanwhile,"
+    " or -s process-tree is missing"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,7 +64,8 @@ def run(args: Namespace) -> int:
         until = "press Ctrl-C to stop" if chosen.duration is None else f"for {chosen.duration:g} s"
         talk.note(f"recording process {args.pid}; {until}")
     done = attach.attach(args.pid, chosen, running.talk_of(chosen))
-    recorded_output.conclude(chosen, done.output, done.finished, _NOTHING)
+    nothing = _NOTHING_OUTSIDE if done.injected is None else _NOTHING
+    recorded_output.conclude(chosen, done.output, done.finished, nothing)
     if not chosen.quiet and done.injected is not None:
         talk.note(f"one thread was stopped for {done.injected.stall_ns / 1e6:.1f} ms to attach")
     return 0
