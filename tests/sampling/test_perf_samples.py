@@ -88,6 +88,22 @@ def test_code_without_call_frame_tables_and_frame_pointers_is_walked_by_its_inst
     assert len(within(samples, "[broken backtrace]")) <= 0.02 * len(samples)
 
 
+def test_a_python_that_starts_later_takes_nothing_from_others(
+    record: Record, hot: Path, tmp_path: Path
+) -> None:
+    # Its samples have to be read at once, so all events are replaced when it is found.
+    python = hot_programs.python_program(tmp_path)
+    script = (
+        f'"{hot}" 800 work thread & sleep 0.2; "{sys.executable}" "{python}" {BUDGET_MS} work; wait'
+    )
+    samples = hot_programs.samples_of(record(["sh", "-c", script], ends=(0, "worked\nworked\n")))
+    native = within(samples, *hot_programs.SHARES)
+    hot_programs.check_shares(native, hot_programs.SHARES)
+    assert 0.95 * 1600 < used_ms(native) < 1.05 * 1600
+    in_python = within(samples, "hot_double", "consume")
+    assert 0.6 * BUDGET_MS < used_ms(in_python) < 1.1 * BUDGET_MS  # under load some have no frames
+
+
 def test_methods_have_their_names(record: Record, tmp_path: Path) -> None:
     program = hot_programs.compiled(tmp_path, is_cpp=True)
     samples = hot_programs.samples_of(record([program, BUDGET_MS]))

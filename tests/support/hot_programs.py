@@ -88,6 +88,22 @@ static void in_threads(int count) {
   for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
 }
 
+// Waits for the end of standard input.
+__attribute__((noinline)) void wait_for_end(void) {
+  char byte;
+  while (read(0, &byte, 1) == 1) {}
+  ++sink;
+}
+
+static pthread_t early[8];
+static int early_count;
+static void *later(void *unused) {
+  wait_for_end();
+  work();
+  ++sink;
+  return unused;
+}
+
 static ucontext_t here, there;
 static void coroutine(void) {
   work();
@@ -116,6 +132,9 @@ int main(int count, char **words) {
     if (!strcmp(word, "default")) for (int n = 1; n < NSIG; ++n) signal(n, SIG_DFL);
     if (!strcmp(word, "blocked")) { start = blocked; in_threads(1); start = thread; }
     if (!strcmp(word, "fork") && fork() == 0) { work(); exit(0); }
+    if (!strcmp(word, "await")) wait_for_end();
+    if (!strcmp(word, "early")) pthread_create(early + early_count++, NULL, later, NULL);
+    if (!strcmp(word, "early_fork") && fork() == 0) { later(NULL); exit(0); }
     if (!strcmp(word, "exec") && fork() == 0 && !close(1)) {
       execl(words[0], words[0], words[1], "work", (char *)0);
     }
@@ -127,6 +146,7 @@ int main(int count, char **words) {
       budget_ns = all;
     }
   }
+  while (early_count > 0) pthread_join(early[--early_count], NULL);
   while (wait(NULL) > 0) {}
   printf("worked\n");
   return 3;
@@ -204,7 +224,13 @@ def work(budget_s):
         hot_double(5000)
         consume(5000)
 
+def later():
+    while os.read(0, 1):
+        pass
+    work(budget_s)
+
 budget_s = int(sys.argv[1]) / 1000
+early, children = [], []
 for word in sys.argv[2:]:
     if word == "work":
         work(budget_s)
@@ -212,6 +238,17 @@ for word in sys.argv[2:]:
         until = time.thread_time() + budget_s
         while time.thread_time() < until:
             compress()
+    elif word == "await":
+        sys.stdin.read()
+    elif word == "early":
+        early.append(threading.Thread(target=later))
+        early[-1].start()
+    elif word == "early_fork":
+        child = os.fork()
+        if child == 0:
+            later()
+            os._exit(0)
+        children.append(child)
     elif word == "thread":
         thread = threading.Thread(target=work, args=(budget_s,))
         thread.start()
@@ -222,6 +259,10 @@ for word in sys.argv[2:]:
             work(budget_s)
             os._exit(0)
         os.waitpid(child, 0)
+for thread in early:
+    thread.join()
+for child in children:
+    os.waitpid(child, 0)
 print("worked")
 sys.exit(3)
 """

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 #define WL_SAMPLER_API __attribute__((visibility("default")))
-#define WL_SAMPLER_ABI_VERSION 3
+#define WL_SAMPLER_ABI_VERSION 4
 
 /* How the callers of a sampled function are found. */
 #define WL_SAMPLER_NO_STACKS 0
@@ -31,6 +31,9 @@ typedef struct wl_sampler_options {
   int32_t has_switches; /* 1: record context switches */
   int32_t python;       /* WL_SAMPLER_PYTHON_..., added up */
   int64_t python_period_ns; /* time between looks at Python's threads */
+  const int32_t *running;  /* processes that run already, instead of pid: they, and all that they have started */
+  int32_t running_count;   /* 0: none */
+  int32_t reserved;
 } wl_sampler_options;
 
 /* What was done; counts are of the whole run. */
@@ -56,8 +59,8 @@ WL_SAMPLER_API int32_t wl_sampler_abi_version(void);
 /* Tries whether a process may be sampled, without sampling it. Returns 0, or a number of errno. */
 WL_SAMPLER_API int32_t wl_sampler_try(const wl_sampler_options *options);
 
-/* Prepares to sample a process, its threads and children from its next exec on. Returns 0, or a number
- * of errno: EACCES or EPERM without the right to. */
+/* Prepares to sample a process, its threads and children from its next exec on, or begins to sample those that
+ * run. Returns 0, or a number of errno: EACCES or EPERM without the right to, ESRCH if none runs. */
 WL_SAMPLER_API int32_t wl_sampler_open(const wl_sampler_options *options);
 
 /* Samples until a file can be read or was closed at its other end, such as a socket. */

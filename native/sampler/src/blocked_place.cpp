@@ -38,12 +38,18 @@ BlockedPlace blocked_place(std::uint32_t pid, std::uint32_t tid) noexcept {
   return {std::strtoull(last, nullptr, 16), std::strtoull(before, nullptr, 16), text[0] != '-'};
 }
 
-bool sleeps_in_kernel(std::uint32_t pid, std::uint32_t tid) noexcept {
-  char text[128];
+bool sleeps_in_kernel(std::uint32_t pid, std::uint32_t tid, std::uint32_t* cpu) noexcept {
+  char text[1024];
   if (!read_of_thread(pid, tid, "stat", text)) return false;
   // "TID (NAME) STATE ...": a name may have parentheses, too.
   const char* name_end = std::strrchr(text, ')');
   if (name_end == nullptr) return false;
+  if (cpu != nullptr) {
+    constexpr int kState = 3, kCpu = 39;  // fields
+    const char* at = name_end + 1;
+    for (int field = kState; field < kCpu && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
+    *cpu = at == nullptr ? 0 : static_cast<std::uint32_t>(std::strtoul(at, nullptr, 10));
+  }
   return std::strncmp(name_end, ") D", 3) == 0 || std::strncmp(name_end, ") S", 3) == 0;
 }
 

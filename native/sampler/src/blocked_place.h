@@ -20,8 +20,8 @@ struct BlockedPlace {
 BlockedPlace blocked_place(std::uint32_t pid, std::uint32_t tid) noexcept;
 
 // Whether a thread sleeps in the kernel, and no signal or debugger has stopped it. One that sleeps
-// without having called the kernel waits for a page.
-bool sleeps_in_kernel(std::uint32_t pid, std::uint32_t tid) noexcept;
+// without having called the kernel waits for a page. `cpu`: where it has run last.
+bool sleeps_in_kernel(std::uint32_t pid, std::uint32_t tid, std::uint32_t* cpu = nullptr) noexcept;
 
 // Reads memory of a process; returns how many bytes there were from the beginning on.
 std::size_t read_process(pid_t pid, std::uint64_t address, void* room, std::size_t bytes) noexcept;

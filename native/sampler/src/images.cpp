@@ -9,6 +9,9 @@
 namespace warpline::sampler {
 namespace {
 
+// No number of a process is used again so soon.
+constexpr std::uint64_t kSameForkNs = 1'000'000;
+
 struct MappingRecord {
   perf_event_header header;
   std::uint32_t pid, tid;
@@ -43,24 +46,29 @@ void Images::on_mmap(const perf_event_header& header, std::uint64_t time_ns) {
   const auto& record = reinterpret_cast<const MappingRecord&>(header);
   constexpr std::size_t kFixed = offsetof(MappingRecord, path);
   if (header.size < kFixed + 1) return;
-  Image& image = of(record.pid, time_ns);
   CodeMapping mapping;
   mapping.begin = record.begin;
   mapping.end = record.begin + record.bytes;
   mapping.path.assign(record.path, strnlen(record.path, header.size - kFixed));
+  map(of(record.pid, time_ns), std::move(mapping), record.file_offset,
+      makedev(record.major, record.minor), record.file_number);
+}
+
+void Images::map(Image& image, CodeMapping mapping, std::uint64_t file_offset, dev_t device,
+                 ino_t number) {
   if (mapping.path == "[vdso]") {
     mapping.file = files_.vdso();
-    mapping.bias = record.begin;
-  } else if (record.file_number != 0) {
-    mapping.file = files_.find(static_cast<pid_t>(record.pid), mapping.path,
-                               makedev(record.major, record.minor), record.file_number);
+    mapping.bias = mapping.begin;
+  } else if (number != 0) {
+    mapping.file = files_.find(static_cast<pid_t>(image.pid), mapping.path, device, number);
     if (mapping.file != nullptr &&
-        !mapping.file->bias_of(record.begin, record.file_offset, mapping.bias)) {
+        !mapping.file->bias_of(mapping.begin, file_offset, mapping.bias)) {
       mapping.file = nullptr;
     }
     if (image.executable.empty()) image.executable = mapping.path;  // the first that exec maps
   }
   image.may_have_python |= may_have_python(mapping.path);
+  has_seen_python_ |= image.may_have_python;
   image.code.add(std::move(mapping));
 }
 
@@ -74,7 +82,14 @@ void Images::on_fork(const perf_event_header& header, std::uint64_t time_ns) {
     parent.threads.insert_or_assign(record.tid, thread);
     return;
   }
-  images_.erase(record.pid);
+  // What was read from /proc, or written by two events at once, is known already.
+  const auto known = images_.find(record.pid);
+  if (known != images_.end()) {
+    const Image& image = known->second;
+    const bool is_same = image.forked_from_pid == record.ppid && time_ns < image.incarnation + kSameForkNs;
+    if (time_ns <= image.read_ns || is_same) return;
+    images_.erase(known);
+  }
   Image child(record.pid, time_ns);
   child.ppid = record.ppid;
   child.forked_from_pid = parent.pid;

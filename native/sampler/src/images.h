@@ -2,6 +2,7 @@
 #pragma once
 
 #include <linux/perf_event.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,7 @@ struct Thread {
   bool is_off = false;
   bool is_blocked = false;      // rather than preempted
   bool is_in_fault = false;     // blocked because a page was missing
+  bool is_assumed = false;      // that it is off: it was when it was looked at, but no record says so
   std::uint64_t off_ns = 0;
   std::uint32_t cpu = 0;
   std::uint64_t looked_at_ns = 0;  // when the stack below was read
@@ -33,6 +35,7 @@ struct Image {
   std::uint32_t pid = 0;
   std::uint32_t ppid = 0;
   std::uint64_t incarnation = 0;
+  std::uint64_t read_ns = 0;  // when it was read from /proc; 0: records say all of it
   std::uint32_t forked_from_pid = 0;
   std::uint64_t forked_from_incarnation = 0;
   std::string executable;
@@ -62,6 +65,12 @@ class Images {
     return images_.try_emplace(pid, pid, time_ns).first->second;
   }
 
+  // Takes in that code was mapped: a part of a file, or with number 0 none.
+  void map(Image& image, CodeMapping mapping, std::uint64_t file_offset, dev_t device, ino_t number);
+
+  // Whether any image had a file of Python's.
+  bool has_seen_python() const noexcept { return has_seen_python_; }
+
   std::unordered_map<std::uint32_t, Image>& all() noexcept { return images_; }
   ElfFiles& files() noexcept { return files_; }
 
@@ -70,6 +79,7 @@ class Images {
   void on_fork(const perf_event_header& header, std::uint64_t time_ns);
 
   std::unordered_map<std::uint32_t, Image> images_;
+  bool has_seen_python_ = false;
   ElfFiles files_;
 };
 

@@ -1,10 +1,12 @@
 #include "perf_events.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -58,14 +60,26 @@ std::vector<int> online_cpus() {
   return cpus;
 }
 
-perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
+// Of an event that counts nothing.
+perf_event_attr attributes_of_ring() {
   perf_event_attr attributes{};
   attributes.size = sizeof attributes;
   attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_DUMMY;
+  attributes.exclude_kernel = 1;
+  attributes.exclude_hv = 1;
+  attributes.disabled = 1;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC;
+  return attributes;
+}
+
+perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
+  perf_event_attr attributes = attributes_of_ring();
   attributes.config = options.period_ns != 0 ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_DUMMY;
   attributes.sample_period = options.period_ns;
   attributes.sample_type =
-      PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+      PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_CPU;
   if (has_kernel) {
     attributes.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attributes.exclude_callchain_user = 1;
@@ -76,9 +90,7 @@ perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
     attributes.sample_stack_user = PerfEvents::kStackBytes;
   }
   attributes.exclude_kernel = !has_kernel;
-  attributes.exclude_hv = 1;
-  attributes.disabled = 1;
-  attributes.enable_on_exec = 1;
+  attributes.disabled = 0;
   attributes.inherit = 1;
   attributes.mmap = 1;
   attributes.mmap2 = 1;
@@ -87,10 +99,9 @@ perf_event_attr attributes_of(const EventOptions& options, bool has_kernel) {
   attributes.task = 1;
   attributes.context_switch = options.has_switches;
   attributes.sample_id_all = 1;
-  attributes.use_clockid = 1;
-  attributes.clockid = CLOCK_MONOTONIC;
-  // Every sample wakes the reader, if it waits: what Python's frames have in them changes soon.
-  attributes.wakeup_events = 1;
+  // Every sample wakes the reader, if it waits: what Python's frames have in them changes soon. Being woken
+  // for each costs a program some CPU time, so others are not.
+  attributes.wakeup_events = options.wakes_each;
   return attributes;
 }
 
@@ -101,8 +112,9 @@ int open_event(const perf_event_attr& attributes, pid_t pid, int cpu) {
 
 }  // namespace
 
-Ring::Ring(int file, void* mapped, std::size_t bytes) noexcept
+Ring::Ring(int file, int cpu, void* mapped, std::size_t bytes) noexcept
     : file_(file),
+      cpu_(cpu),
       page_(static_cast<perf_event_mmap_page*>(mapped)),
       data_(static_cast<const std::byte*>(mapped) + page_->data_offset),
       data_bytes_(page_->data_size),
@@ -110,6 +122,7 @@ Ring::Ring(int file, void* mapped, std::size_t bytes) noexcept
 
 Ring::Ring(Ring&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
+      cpu_(other.cpu_),
       page_(std::exchange(other.page_, nullptr)),
       data_(other.data_),
       data_bytes_(other.data_bytes_),
@@ -147,23 +160,39 @@ void Ring::drop() noexcept {
 
 void Ring::release() noexcept { __atomic_store_n(&page_->data_tail, tail_, __ATOMIC_RELEASE); }
 
-int PerfEvents::open(const EventOptions& options) {
-  options_ = options;
-  const int error = open_all(true);
-  if (error != EACCES && error != EPERM) return error;
-  return open_all(false);
+PerfEvents::Opened& PerfEvents::Opened::operator=(Opened&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  doubtful = std::move(other.doubtful);
+  files_ = std::exchange(other.files_, {});
+  places_ = std::move(other.places_);
+  is_closed_ = other.is_closed_;
+  return *this;
 }
 
-int PerfEvents::open_all(bool has_kernel) {
-  rings_.clear();
-  has_kernel_ = has_kernel && options_.period_ns != 0;
-  const perf_event_attr attributes = attributes_of(options_, has_kernel_);
+void PerfEvents::Opened::add(int file, std::uint64_t number) {
+  places_.emplace(number, files_.size());
+  files_.push_back(file);
+}
+
+void PerfEvents::Opened::close(std::size_t first, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count && first + i < files_.size(); ++i) {
+    const int file = std::exchange(files_[first + i], -1);
+    if (file >= 0) ::close(file);
+  }
+  if (first == 0 && count == SIZE_MAX) is_closed_ = true;
+}
+
+int PerfEvents::open(const EventOptions& options) {
+  options_ = options;
+  has_kernel_ = options.period_ns != 0;
+  const perf_event_attr attributes = attributes_of_ring();
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::vector<int> cpus = online_cpus();
   std::size_t ring_bytes = kMostRingBytes;
   while (ring_bytes > kLeastRingBytes && ring_bytes * cpus.size() > kAllRingsBytes) ring_bytes /= 2;
   for (const int cpu : cpus) {
-    const int file = open_event(attributes, options_.pid, cpu);
+    const int file = open_event(attributes, 0, cpu);
     if (file < 0 && errno == ENODEV) continue;  // it went offline
     if (file < 0) return errno;
     void* mapped = MAP_FAILED;
@@ -177,9 +206,82 @@ int PerfEvents::open_all(bool has_kernel) {
       close(file);
       return error;
     }
-    rings_.emplace_back(file, mapped, page + ring_bytes);
+    rings_.emplace_back(file, cpu, mapped, page + ring_bytes);
   }
   return rings_.empty() ? ENODEV : 0;
+}
+
+int PerfEvents::watch_from_exec(pid_t pid) { return open_events(pid, true); }
+
+int PerfEvents::watch(pid_t tid, bool may_inherit) {
+  const std::size_t first = events_.count();
+  const int error = open_events(tid, false);
+  if (error == 0 && may_inherit) {
+    const Doubtful doubtful{.first = first, .count = events_.count() - first};
+    events_.doubtful.insert_or_assign(static_cast<std::uint32_t>(tid), doubtful);
+  }
+  return error;
+}
+
+int PerfEvents::open_events(pid_t tid, bool is_from_exec) {
+  const bool is_first = events_.count() == 0 && former_.count() == 0;
+  const std::size_t first = events_.count();
+  int error = 0;
+  for (std::size_t i = 0; i < rings_.size() && error == 0; ++i) {
+    const auto open_one = [&] {
+      perf_event_attr attributes = attributes_of(options_, has_kernel_);
+      attributes.disabled = attributes.enable_on_exec = is_from_exec;
+      return open_event(attributes, tid, rings_[i].cpu());
+    };
+    int file = open_one();
+    if (file < 0 && (errno == EACCES || errno == EPERM) && is_first && i == 0 && has_kernel_) {
+      has_kernel_ = false;  // as for all that follow
+      file = open_one();
+    }
+    if (file < 0 && errno == ENODEV) continue;
+    std::uint64_t number = 0;
+    const bool is_ready = file >= 0 &&
+                          ioctl(file, PERF_EVENT_IOC_SET_OUTPUT, rings_[i].file()) == 0 &&
+                          ioctl(file, PERF_EVENT_IOC_ID, &number) == 0;
+    if (!is_ready) error = errno;
+    if (file >= 0) events_.add(file, number);
+  }
+  if (error != 0) events_.close(first, events_.count() - first);
+  return error;
+}
+
+bool PerfEvents::counts(const perf_event_header& header) {
+  if (header.type == PERF_RECORD_LOST) return true;
+  if (events_.doubtful.empty() && former_.count() == 0) return true;
+  std::uint32_t tid = 0;
+  std::uint64_t event = 0;
+  if (header.type == PERF_RECORD_SAMPLE) {
+    if (header.size < sizeof header + 32) return true;
+    const auto* words = reinterpret_cast<const std::uint64_t*>(&header + 1);
+    tid = static_cast<std::uint32_t>(words[1] >> 32);
+    event = words[3];
+  } else {
+    const RecordIdentity identity = identity_of(header);
+    tid = identity.tid;
+    event = identity.event;
+  }
+  if (former_.count() != 0) {
+    const bool is_former = former_.has(event);
+    if (is_former != (time_of(header) < changed_ns_)) return false;
+    if (is_former) return true;
+  }
+  const auto found = events_.doubtful.find(tid);
+  if (found == events_.doubtful.end()) return true;
+  Doubtful& thread = found->second;
+  const bool is_own = events_.has(event, thread);
+  if (!is_own && !thread.is_given_up) {
+    thread.is_given_up = true;
+    events_.close(thread.first, thread.count);
+  }
+  const bool is_counted = !is_own || !thread.is_given_up;
+  // Another thread may get its number later.
+  if (header.type == PERF_RECORD_EXIT && is_counted) events_.doubtful.erase(found);
+  return is_counted;
 }
 
 RecordIdentity identity_of(const perf_event_header& header) noexcept {
@@ -212,13 +314,13 @@ bool read_sample(const perf_event_header& header, const PerfEvents& events,
     left -= count;
     return at;
   };
-  const std::uint64_t* head = take(4);
+  const std::uint64_t* head = take(5);
   if (head == nullptr) return false;
   found.instruction = head[0];
   found.pid = static_cast<std::uint32_t>(head[1]);
   found.tid = static_cast<std::uint32_t>(head[1] >> 32);
   found.time_ns = head[2];
-  found.cpu = static_cast<std::uint32_t>(head[3]);
+  found.cpu = static_cast<std::uint32_t>(head[4]);
   if (events.has_kernel()) {
     const std::uint64_t* count = take(1);
     found.kernel_count = count == nullptr ? 0 : *count;

@@ -13,6 +13,7 @@
 
 #include "blocked_place.h"
 #include "clock.h"
+#include "running.h"
 #include "waiter.h"
 #include "warpline_cuda.h"
 
@@ -62,25 +63,44 @@ int Sampler::open(const wl_sampler_options& options) {
   by_frame_pointers_ = options.backtrace == WL_SAMPLER_FRAME_POINTERS;
   period_ns_ = static_cast<std::uint64_t>(options.period_ns);
   has_switches_ = options.has_switches != 0;
+  running_.assign(options.running, options.running + options.running_count);
   if (!folder_.empty()) control_ = map_control(folder_);
-  const bool has_perf = period_ns_ != 0 || options.has_switches != 0;
+  const bool has_perf = period_ns_ != 0 || has_switches_;
   if (options.python != 0) {
     // Without perf events nobody tells which processes there are.
+    WallClock::Roots roots;
+    if (!has_perf && running_.empty()) roots = {.pids = {options.pid}, .will_exec = true};
+    if (!has_perf && !running_.empty()) roots = {.pids = running_};
     python_ = std::make_unique<WallClock>(
         images_, folder_,
         WallClock::Wanted{.period_ns = static_cast<std::uint64_t>(options.python_period_ns),
                           .has_samples = (options.python & WL_SAMPLER_PYTHON_SAMPLES) != 0,
                           .has_gil = (options.python & WL_SAMPLER_PYTHON_GIL) != 0},
-        has_perf ? 0 : options.pid);
+        std::move(roots));
   }
   if (python_ == nullptr && period_ns_ != 0 && options.backtrace == WL_SAMPLER_DWARF) {
-    python_ = std::make_unique<WallClock>(images_, folder_, WallClock::Wanted{}, 0);
+    python_ = std::make_unique<WallClock>(images_, folder_, WallClock::Wanted{}, WallClock::Roots{});
   }
-  if (!has_perf) return 0;
-  return events_.open({.pid = options.pid,
-                       .period_ns = period_ns_,
-                       .has_stacks = period_ns_ != 0 && options.backtrace != WL_SAMPLER_NO_STACKS,
-                       .has_switches = has_switches_});
+  has_frames_ = period_ns_ != 0 && options.backtrace == WL_SAMPLER_DWARF;
+  if (!running_.empty()) read_running(running_, images_);
+  const int error = has_perf ? open_events(options) : 0;
+  if (error != 0 || running_.empty() || !has_perf) return error;
+  // Now that all that changes is recorded.
+  images_.all().clear();
+  read_running(running_, images_);
+  return 0;
+}
+
+bool Sampler::reads_frames() const noexcept { return has_frames_ && images_.has_seen_python(); }
+
+int Sampler::open_events(const wl_sampler_options& options) {
+  const int error =
+      events_.open({.period_ns = period_ns_,
+                    .has_stacks = period_ns_ != 0 && options.backtrace != WL_SAMPLER_NO_STACKS,
+                    .has_switches = has_switches_,
+                    .wakes_each = reads_frames()});
+  if (error != 0) return error;
+  return running_.empty() ? events_.watch_from_exec(options.pid) : watch_running(running_, events_);
 }
 
 // Asks the scheduler for short turns: a thread that has them runs sooner after it was woken. No rights are
@@ -106,6 +126,12 @@ void Sampler::run(int until) {
     // Records may be written to one ring a little later than to another: those of before now are there.
     const std::uint64_t now = now_ns();
     drain(now);
+    if (reads_frames() && !events_.wakes_each()) {
+      std::vector<pid_t> pids;
+      for (const auto& [pid, image] : images_.all()) pids.push_back(static_cast<pid_t>(pid));
+      events_.wake_each([&] { return watch_running(pids, events_); });
+    }
+    if (!has_begun_ && is_recording()) begin_recording(now);
     look_at_blocked(now);
     if (now - flushed_ns_ >= kFlushNs) {
       flushed_ns_ = now;
@@ -124,6 +150,7 @@ void Sampler::run(int until) {
 void Sampler::close(wl_sampler_counts& counts) {
   const std::uint64_t now = now_ns();
   drain(now);
+  look_at_blocked(now);
   if (python_ != nullptr) {
     python_->finish(now);
     python_->count(counts_);
@@ -161,10 +188,11 @@ void Sampler::drain(std::uint64_t until_ns) {
       record = next;
     }
     if (first == nullptr) break;
-    take(*record, first_ns);
+    if (events_.counts(*record)) take(*record, first_ns);
     first->drop();
     first->release();
   }
+  events_.have_read(until_ns);
 }
 
 void Sampler::take(const perf_event_header& header, std::uint64_t time_ns) {
@@ -336,9 +364,12 @@ void Sampler::on_switch(const perf_event_header& header) {
     thread.chain = thread.instruction = 0;
     thread.is_in_fault = false;
   }
+  const bool is_stop = (header.misc & PERF_RECORD_MISC_SWITCH_OUT) != 0;
+  if (thread.is_assumed && is_stop) thread.is_off = false;  // it stopped only now
+  thread.is_assumed = false;
   write_stop(image, identity.tid, thread);
   ++counts_.switches;
-  if ((header.misc & PERF_RECORD_MISC_SWITCH_OUT) != 0) {
+  if (is_stop) {
     thread.is_off = true;
     thread.is_blocked = (header.misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT) == 0;
     thread.is_in_fault = false;
@@ -370,6 +401,18 @@ void Sampler::write_stop(Image& image, std::uint32_t tid, Thread& thread) {
   }
   image.log->put(event);
   thread.chain = thread.instruction = 0;
+}
+
+void Sampler::begin_recording(std::uint64_t now) {
+  has_begun_ = true;
+  if (!has_switches_) return;
+  note_blocked(images_, now);
+  for (const auto& [pid, image] : images_.all()) {
+    for (const auto& [tid, thread] : image.threads) {
+      const bool is_looked_at = thread.is_assumed && period_ns_ != 0 && blocked_.size() < kMostBlocked;
+      if (is_looked_at) blocked_.push_back({thread.off_ns, pid, tid});
+    }
+  }
 }
 
 void Sampler::look_at_blocked(std::uint64_t now) {

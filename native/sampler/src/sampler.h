@@ -25,6 +25,9 @@ class Sampler {
   void close(wl_sampler_counts& counts);
 
  private:
+  int open_events(const wl_sampler_options& options);
+  // Whether Python's frames are read of samples, which must be done at once.
+  bool reads_frames() const noexcept;
   void drain(std::uint64_t until_ns);
   void take(const perf_event_header& header, std::uint64_t time_ns);
   void on_sample(const perf_event_header& header);
@@ -33,6 +36,8 @@ class Sampler {
   void on_lost(const perf_event_header& header);
   // Writes that a thread stopped, once it goes on, or has ended.
   void write_stop(Image& image, std::uint32_t tid, Thread& thread);
+  // Takes in which threads are blocked when recording begins.
+  void begin_recording(std::uint64_t now_ns);
   // Reads the stacks of threads that are blocked for long, while they are.
   void look_at_blocked(std::uint64_t now_ns);
   void look_at(Image& image, std::uint32_t tid, Thread& thread);
@@ -49,6 +54,9 @@ class Sampler {
   void flush();
 
   std::string folder_;
+  std::vector<pid_t> running_;  // what is sampled, if it ran already
+  bool has_begun_ = false;      // to record
+  bool has_frames_ = false;     // of samples, of which Python's are read
   bool by_frame_pointers_ = false;
   std::uint64_t period_ns_ = 0;
   bool has_switches_ = false;

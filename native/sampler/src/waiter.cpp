@@ -28,12 +28,8 @@ bool Waiter::wait(std::uint64_t most_ns) const {
   const int found = ppoll(waited, 2, &timeout, nullptr);
   if (found < 0) return errno == EINTR;
   if (waited[1].revents != 0) {
-    // A ring whose process has ended is always ready.
-    epoll_event events[64];
-    const int count = epoll_wait(set_, events, 64, 0);
-    for (int i = 0; i < count; ++i) {
-      if ((events[i].events & EPOLLHUP) != 0) epoll_ctl(set_, EPOLL_CTL_DEL, events[i].data.fd, nullptr);
-    }
+    epoll_event events[64];  // looked at, so that only what comes later is found again
+    epoll_wait(set_, events, 64, 0);
   }
   return waited[0].revents == 0;
 }

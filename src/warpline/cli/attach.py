@@ -29,6 +29,10 @@ _NO_STEPS = (
     "nothing was recorded: no step was found; name the range that starts one with --step-range, or"
     " record for a time with -d"
 )
+_NOTHING_OUTSIDE = (
+    "nothing was recorded: with -t none, only samples are, and the program did not run meanwhile,"
+    " or -s process-tree is missing"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -65,10 +69,11 @@ def run(args: Namespace) -> int:
     """Record the program, and print the summary."""
     chosen: sessions.SessionSettings = args.options
     done = attach.attach(args.pid, chosen, running.talk_of(chosen))
-    is_without_steps = chosen.sampling is not None and not done.steps
-    nothing = _NO_STEPS if is_without_steps else _NOTHING
+    nothing = _NOTHING if done.injected else _NOTHING_OUTSIDE
+    if chosen.sampling is not None and not done.steps:
+        nothing = _NO_STEPS
     recorded_output.conclude(chosen, done.output, done.finished, nothing)
-    if not chosen.quiet:
+    if not chosen.quiet and done.injected:
         count = len(done.injected)
         which = "one thread" if count == 1 else f"one thread in each of {count} processes"
         most = "" if count == 1 else "at most "

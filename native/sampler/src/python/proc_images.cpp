@@ -3,10 +3,13 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <sstream>
 
+#include "clock.h"
 #include "images.h"
 
 namespace warpline::sampler {
@@ -18,7 +21,40 @@ std::string of_task(pid_t pid, pid_t tid, const char* name) {
   return folder_of(pid) + "/task/" + std::to_string(tid) + "/" + name;
 }
 
+// A number of /proc/PID/stat, whose fields count from 1; 0: there is none.
+std::uint64_t field_of(pid_t pid, int wanted) {
+  constexpr int kFirst = 3;  // behind the name, which may have spaces
+  std::ifstream file(folder_of(pid) + "/stat");
+  std::string line;
+  if (!std::getline(file, line)) return 0;
+  const std::size_t name_end = line.rfind(')');
+  if (name_end == line.npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  for (int number = kFirst; number <= wanted; ++number) fields >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
 }  // namespace
+
+pid_t parent_of(pid_t pid) {
+  constexpr int kParent = 4;
+  return static_cast<pid_t>(field_of(pid, kParent));
+}
+
+std::uint64_t start_of(pid_t pid) {
+  constexpr int kStart = 22;  // in ticks since the machine was started, with the time that it was asleep
+  const std::uint64_t ticks = field_of(pid, kStart);
+  if (ticks == 0) return 0;
+  timespec since_boot{};
+  clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  const std::uint64_t boot_ns = std::uint64_t(since_boot.tv_sec) * 1'000'000'000 +
+                                std::uint64_t(since_boot.tv_nsec);
+  const std::uint64_t start_ns = ticks * 1'000'000'000 / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  const std::uint64_t now = now_ns();
+  const std::uint64_t age_ns = std::min(boot_ns - std::min(start_ns, boot_ns), now - 1);
+  return now - age_ns;
+}
 
 std::string executable_of(pid_t pid) {
   char path[4096];

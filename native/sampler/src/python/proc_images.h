@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ std::string executable_of(pid_t pid);
 std::vector<pid_t> threads_of(pid_t pid);
 // The processes that a thread has forked and that live, as far as the kernel says.
 std::vector<pid_t> children_of(pid_t pid, pid_t tid);
+pid_t parent_of(pid_t pid);
+// When a process began, monotonic ns, to some 10 ms; 0 for one that has ended.
+std::uint64_t start_of(pid_t pid);
 // Notes the name of a thread.
 void name_thread(Image& image, pid_t tid);
 

@@ -71,20 +71,20 @@ std::string_view ProcFile::read() noexcept {
 WatchedThread::WatchedThread(pid_t pid, pid_t tid)
     : call(of_thread(pid, tid, "syscall")), turns(of_thread(pid, tid, "schedstat")) {}
 
-WallClock::WallClock(Images& images, std::string folder, const Wanted& wanted, pid_t root)
+WallClock::WallClock(Images& images, std::string folder, const Wanted& wanted, Roots roots)
     : images_(images),
       folder_(std::move(folder)),
       wanted_(wanted),
-      root_(root),
+      roots_(std::move(roots)),
       code_room_(sizeof(raw::PythonCodeText) + stack::PythonCode::kMostBytes) {
-  if (root_ != 0) waiting_identity_ = identity_of_image(root_);
+  if (roots_.will_exec) waiting_identity_ = identity_of_image(roots_.pids.front());
 }
 
 // ---- when to look
 
 void WallClock::tick(std::uint64_t now_ns, bool is_recording) {
   const std::uint64_t began_ns = own_cpu_ns();
-  if (root_ != 0 && now_ns >= find_ns_) {
+  if (!roots_.pids.empty() && now_ns >= find_ns_) {
     find_images(now_ns);
     find_ns_ = now_ns + kFindNs;
   }
@@ -305,10 +305,11 @@ void WallClock::write_code(Image& image, RemotePython& python, std::uint64_t num
 
 void WallClock::add_image(pid_t pid, pid_t parent, std::uint64_t now_ns, std::vector<pid_t>& alive) {
   std::string identity = identity_of_image(pid);
-  if (identity.empty() || (pid == root_ && identity == waiting_identity_)) return;
+  if (identity.empty() || identity == waiting_identity_) return;
   alive.push_back(pid);
   const auto found = images_.all().find(static_cast<std::uint32_t>(pid));
-  if (found != images_.all().end() && processes_[pid].identity != identity) {
+  const std::string& known = processes_[pid].identity;  // empty: of one that ran before
+  if (found != images_.all().end() && !known.empty() && known != identity) {
     forget(found->second, now_ns);  // an exec
     if (found->second.log != nullptr) found->second.log->end(now_ns);
     images_.all().erase(found);
@@ -327,7 +328,7 @@ void WallClock::add_image(pid_t pid, pid_t parent, std::uint64_t now_ns, std::ve
 
 void WallClock::find_images(std::uint64_t now_ns) {
   std::vector<pid_t> alive;
-  add_image(root_, getppid(), now_ns, alive);
+  for (const pid_t root : roots_.pids) add_image(root, parent_of(root), now_ns, alive);
   for (auto at = images_.all().begin(); at != images_.all().end();) {
     const auto pid = static_cast<pid_t>(at->first);
     const bool is_alive = std::find(alive.begin(), alive.end(), pid) != alive.end() ||

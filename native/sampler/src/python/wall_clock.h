@@ -67,8 +67,13 @@ class WallClock {
     bool has_gil = false;
   };
 
-  // Images are found among the descendants of `root`, if it is not 0.
-  WallClock(Images& images, std::string folder, const Wanted& wanted, pid_t root);
+  // Where images are found, unless perf events tell them: the processes and their descendants.
+  struct Roots {
+    std::vector<pid_t> pids;
+    bool will_exec = false;  // the first is to execute the program
+  };
+
+  WallClock(Images& images, std::string folder, const Wanted& wanted, Roots roots);
 
   // Whether there are looks at all.
   bool is_wanted() const noexcept { return wanted_.has_samples || wanted_.has_gil; }
@@ -119,8 +124,8 @@ class WallClock {
   Images& images_;
   std::string folder_;
   Wanted wanted_;
-  pid_t root_;
-  std::string waiting_identity_;  // of the root, before it executes the program
+  Roots roots_;
+  std::string waiting_identity_;  // of the first root, before it executes the program
   RemotePythons pythons_;
   std::unordered_map<pid_t, Process> processes_;
   RemotePythonStack stack_;

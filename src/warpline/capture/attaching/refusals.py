@@ -50,11 +50,17 @@ def obstacle(pid: int, try_rights: Callable[[int], int], root: Path = _ROOT) -> 
     """
     return (
         _of_machine()
-        or _of_process(pid, root)
+        or _of_number(pid, root)
+        or _of_state(pid, root)
         or _of_rights(pid, try_rights, root)
         or _of_program(pid, root)
         or _of_tools(pid, root)
     )
+
+
+def process_obstacle(pid: int, root: Path = _ROOT) -> Obstacle | None:
+    """Return why a process cannot be observed from outside; None if nothing is known to."""
+    return _of_number(pid, root) or _other_user(pid, root)
 
 
 def library_obstacle(pid: int, library: Path, root: Path = _ROOT) -> Obstacle | None:
@@ -106,7 +112,7 @@ def _of_machine() -> Obstacle | None:
     return Obstacle(f"attaching is not supported on {machine}, only on x86-64", _FROM_START)
 
 
-def _of_process(pid: int, root: Path) -> Obstacle | None:
+def _of_number(pid: int, root: Path) -> Obstacle | None:
     status = _status(pid, root)
     if not status:
         return Obstacle("there is no such process", "look for its PID with ps or nvidia-smi")
@@ -116,6 +122,14 @@ def _of_process(pid: int, root: Path) -> Obstacle | None:
         (whole != str(pid), f"it is a thread of process {whole}", f"attach to {whole}"),
         (pid == os.getpid(), "it is Warpline itself", "attach to another process"),
         (_flags(pid, root) & _KERNEL_THREAD, "it is a kernel thread", "attach to a program"),
+    )
+    return next((Obstacle(cause, cure) for is_so, cause, cure in found if is_so), None)
+
+
+def _of_state(pid: int, root: Path) -> Obstacle | None:
+    status = _status(pid, root)
+    state = status.get("State", "")[:1]
+    found = (
         (state == "T", "it is stopped", f"let it go on: kill -CONT {pid}"),
         (status.get("Seccomp") == _STRICT, "its sandbox (strict seccomp) forbids it", _FROM_START),
     )

@@ -1,8 +1,8 @@
 """CPU samples of a program, taken from a process of its own: both ends.
 
-The process is forked before the program exists and without exec, as those of `runner` are. It gets
-the program's pid while that waits to be executed, so that nothing of it is missed, and does not
-touch it: the kernel takes the samples, and the native sampler makes stacks of them.
+The process is forked without exec, as those of `runner` are. It gets the program's pid while that
+waits to be executed, so that nothing of it is missed, or those of processes that run, and does not
+touch them: the kernel takes the samples, and the native sampler makes stacks of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import resource
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,12 @@ class CpuSamples:
             finally:
                 far.close()
 
-    def start(self, folder: Path, program: int) -> Obstacle | None:
+    @property
+    def is_sampling(self) -> bool:
+        """Whether something is sampled, even if that is Python alone."""
+        return self._link is not None
+
+    def start(self, folder: Path, program: int, *, running: Sequence[int] = ()) -> Obstacle | None:
         """Let it wait for the program's exec; return what stands in the way of CPU samples.
 
         Samples of Python are taken nevertheless.
@@ -66,10 +71,12 @@ class CpuSamples:
         Args:
             folder: The session directory.
             program: The process that will execute the program.
+            running: Processes to sample at once instead, with all that they have started.
         """
         if self._link is None or self._sampling is None:
             return None
         setup = {"folder": os.fspath(folder.absolute()), "pid": program, **asdict(self._sampling)}
+        setup["running"] = [*running]
         try:
             self._link.send(json.dumps(setup).encode())
         except OSError:
@@ -80,6 +87,11 @@ class CpuSamples:
         if "cause" in answer:
             return Obstacle(answer["cause"], answer["cure"])
         return None if "ready" in answer else _crashed()
+
+    def release(self) -> socket.socket | None:
+        """Return the link, which others close; None if there is no process."""
+        link, self._link = self._link, None
+        return link
 
     def close(self) -> None:
         """Let it write what is left, and end; a second call does nothing."""
@@ -113,15 +125,16 @@ def _serve(link: socket.socket, library: Path) -> None:
     setup = json.loads(data)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # an event takes one for each CPU
-    folder, pid = Path(setup.pop("folder")), setup.pop("pid")
+    folder, pid, running = Path(setup.pop("folder")), setup.pop("pid"), setup.pop("running")
+    program = running or pid
     sampling = CpuSampling(**setup)
     sampler = PerfSampler(library)
-    obstacle = sampler.open(folder, pid, **asdict(sampling))
+    obstacle = sampler.open(folder, program, **asdict(sampling))
     answer: dict[str, Any] = {}
     if obstacle is not None:
         answer |= {"cause": obstacle.cause, "cure": obstacle.cure}
         if sampling.python:
-            obstacle = sampler.open(folder, pid, **asdict(sampling.without_perf()))
+            obstacle = sampler.open(folder, program, **asdict(sampling.without_perf()))
     if obstacle is None:
         answer["ready"] = True
         end_after(link, LAST_S)

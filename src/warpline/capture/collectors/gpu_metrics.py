@@ -97,6 +97,11 @@ class GpuMetrics:
         except OSError:
             self.close()
 
+    def release(self) -> socket.socket | None:
+        """Return the link, which others close; None if there is no process."""
+        link, self._link = self._link, None
+        return link
+
     def close(self) -> None:
         """Let the last samples be written, and end; a second call does nothing."""
         if self._link is None:

@@ -70,7 +70,13 @@ class Collectors:
             finally:
                 far.close()
 
-    def start(self, folder: Path, program: int, environment: Mapping[str, str]) -> None:
+    def start(
+        self,
+        folder: Path,
+        program: int,
+        environment: Mapping[str, str],
+        launcher: int | None = None,
+    ) -> None:
         """Begin to read.
 
         The files are made here: the directory may be deleted at any time, and a process that adds
@@ -80,13 +86,14 @@ class Collectors:
             folder: The session directory.
             program: The program's pid.
             environment: Its environment.
+            launcher: A process whose descendants the program's processes are; None for this one.
         """
         if self._link is None:
             return
         names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
         setup = {
             "folder": os.fspath(folder.absolute()),
-            "launcher": os.getpid(),
+            "launcher": launcher or os.getpid(),
             "program": program,
             "hz": self._hz,
             "environment": {name: environment[name] for name in names if name in environment},
@@ -102,6 +109,11 @@ class Collectors:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+
+    def release(self) -> socket.socket | None:
+        """Return the link, which others close; None if there is no process."""
+        link, self._link = self._link, None
+        return link
 
     def close(self) -> None:
         """Let the process read a last time and end, without waiting; a second call does nothing."""

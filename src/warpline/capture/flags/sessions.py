@@ -25,6 +25,10 @@ _OF_BOTH = frozenset(
         *("cuda_memory_usage", "cuda_um_cpu_page_faults", "cuda_um_gpu_page_faults"),
         *("cuda_trace_all_apis", "cuda_waits", "cuda_flush_interval", "cudabacktrace"),
         *("python_backtrace", "no_summary", "quiet", "debug", "command_file"),
+        # Observed from outside of the program.
+        *("sample", "sampling_frequency", "backtrace", "cpuctxsw", "python_sampling"),
+        *("python_sampling_frequency", "gpu_health", "gpu_metrics_devices", "gpu_metrics_set"),
+        "gpu_metrics_frequency",
     }
 )
 _OF_LAUNCH = _OF_BOTH | {
@@ -39,11 +43,8 @@ _OF_START = _OF_BOTH | {
 _WHY_NOT = "use warpline profile"
 _NOT_OF_SESSIONS = frozenset(
     {
-        *("sample", "sampling_frequency", "backtrace", "cpuctxsw", "python_sampling"),
-        *("python_sampling_frequency", "gpu_metrics_devices", "gpu_metrics_set"),
-        *("gpu_metrics_frequency", "gpu_health", "pytorch", "osrt_threshold"),
-        *("osrt_backtrace_threshold", "stop_on_exit", "kill", "stop_on_range_end"),
-        "cuda_detach",
+        *("pytorch", "osrt_threshold", "osrt_backtrace_threshold", "stop_on_exit", "kill"),
+        *("stop_on_range_end", "cuda_detach"),
     }
 )
 # Where the program goes on after the recording, these mean something else.
@@ -53,10 +54,8 @@ _MEANING_HERE = {
     "steps": "record N consecutive steps, then end the recording; with --every or --duty, N steps"
     " per sample",
 }
-# What the program must be started with, or is recorded from outside.
-_NOT_TRACED = frozenset(
-    {capabilities.OS_CALLS, capabilities.PYTHON_GIL, capabilities.MPI, capabilities.OPENMP}
-)
+# What the program must be started with.
+_NOT_TRACED = frozenset({capabilities.OS_CALLS, capabilities.MPI, capabilities.OPENMP})
 
 
 @dataclass
@@ -210,6 +209,11 @@ def _of_recording(settings: SessionSettings) -> SessionSettings:
 
 def _checked(settings: SessionSettings) -> SessionSettings:
     """Check the settings, and leave out what only ``warpline profile`` records."""
+    if settings.asks_for_lists:
+        raise UsageError(
+            "only warpline profile lists GPUs and sets of metrics",
+            hint="run warpline profile --gpu-metrics-devices=help --gpu-metrics-set=help",
+        )
     left_out = [word for word in settings.trace if word in _NOT_TRACED]
     if left_out:
         settings.trace = tuple(word for word in settings.trace if word not in _NOT_TRACED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
 import select
@@ -15,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpline.capture.attaching.group import Group
 from warpline.capture.attaching.injecting import Attacher, Injected
 from warpline.capture.attaching.targets import targets
+from warpline.capture.flags import capabilities
 from warpline.capture.flags.sessions import SessionSettings
 from warpline.capture.flags.settings import TargetProcesses
 from warpline.capture.launcher import launch
+from warpline.capture.launcher.beside import Beside
 from warpline.capture.launcher.desk import Written
 from warpline.capture.launcher.launch import Talk
 from warpline.capture.launcher.recorded import Recorded
@@ -27,7 +29,7 @@ from warpline.capture.launcher.steered import write_recording
 from warpline.capture.machine import processes
 from warpline.capture.machine.agent import agent_library
 from warpline.capture.session import named, names
-from warpline.capture.session.control import State
+from warpline.capture.session.control import RangeMode, State
 from warpline.capture.session.facts import StoppedBy, session_facts
 from warpline.capture.session.session import Session, create_session
 from warpline.capture.session.standing import StandingFile
@@ -35,14 +37,12 @@ from warpline.errors import CaptureError
 from warpline.redaction import Project, redact_command, redact_environment
 from warpline.units import plural
 
-_FUNCTION = "wl_agent_stand"
 _LOOK_S = 0.5
 _POLL_S = 0.02
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _LEAVE_S = 2.0
 _PATIENCE_S = 10.0  # for the first step
 _PIDS_SHOWN = 8
-_BUSY = "it records itself, or is recorded already"
 _NO_STEP = (
     "no step was found yet; name the range that starts one with --step-range, or record for a time"
     " with -d"
@@ -56,9 +56,9 @@ class Attachment:
     Attributes:
         output: The recording.
         finished: Its counts.
-        injected: How the agent came into each process.
-        has_ended: Whether all of these ended meanwhile.
-        steps: Steps that their processes began, if steps were to be recorded.
+        injected: How the agent came into each process; none if it was not needed.
+        has_ended: Whether all processes ended meanwhile.
+        steps: Steps that they began, if steps were to be recorded.
     """
 
     output: Path
@@ -74,99 +74,74 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     Raises:
         CaptureError: It cannot be attached to, or the recording cannot be written.
     """
-    attacher = Attacher()
     is_tree = settings.target_processes is TargetProcesses.ALL
-    group = _Group(attacher, targets(pid) if is_tree else [pid])
+    attacher = Attacher() if _needs_agent(settings) else None
+    group = Group(attacher, targets(pid) if is_tree else [pid])
     for text in settings.warnings:
         talk.warn(text)
+    settings.command = _command_of(pid)
+    environment = processes.environment_of(pid)
+    executable = Path(processes.executable_of(pid) or settings.command[0])
+    beside = Beside(settings, environment, executable, agent_library())
     stand = named.create_folder(None, f"attach-{pid}")
     page = StandingFile.create(stand)
     try:
-        session = _create(pid, group.able, settings, talk)
+        beside.check()
+        session = _create(pid, group.able, environment, settings, talk)
         try:
             group.inject(stand)
-            group.tell_refused(talk)
+            for error in group.refused.values():
+                talk.warn(f"{error.message}; it is not recorded")
             # Once all of them stand by: they begin together.
             page.announce(session.folder)
+            _observe(beside, pid, session, settings, talk)
         except BaseException:
             page.close()
             session.remove()
             raise
-        recorded = Recorded(pid, session, settings, processes_known=len(group.injected))
+        recorded = Recorded(pid, session, settings, processes_known=len(group.recorded))
         with _interrupts() as interrupted:
-            talk.note(_beginning(list(group.injected), settings))
-            _watch(list(group.injected), recorded, interrupted, talk)
+            talk.note(_beginning(group.recorded, settings))
+            _watch(group.recorded, recorded, interrupted, talk)
+        beside.close()
         _leave(page, recorded)
     finally:
+        beside.close()
         page.close()
         shutil.rmtree(stand, ignore_errors=True)
-    has_ended = not any(map(processes.is_alive, group.injected))
+    has_ended = not any(map(processes.is_alive, group.recorded))
     steps = recorded.control.counters().steps_begun
     program = {"pid": pid, "exit_status": None, "signal": None}
     sampled = recorded.close()
     with contextlib.suppress(OSError):  # a full disk: finishing uses the facts written earlier
-        session.end(program=program, **sampled, **recorded.stop_facts())
+        session.end(
+            program=program,
+            cpu_sampler=dict(beside.counts),
+            **sampled,
+            **recorded.stop_facts(),
+        )
     session.close()
     output = Path(session.facts["output"])
     finished = write_recording(Written(session.folder, output, ()), talk.progress)
     return Attachment(output, finished, group.injected, has_ended, steps)
 
 
-class _Group:
-    """The processes that are attached to.
+def _needs_agent(settings: SessionSettings) -> bool:
+    """Return whether something is recorded that cannot be observed from outside of the program."""
+    traced = set(capabilities.collected(settings.trace)) - {capabilities.PYTHON_GIL}
+    return bool(traced) or settings.mode is not RangeMode.NONE
 
-    Args:
-        attacher: The native library.
-        pids: The processes.
 
-    Attributes:
-        able: Those in which nothing is known to stand in the way.
-        injected: How the agent came into each of them.
-
-    Raises:
-        CaptureError: None of them can be attached to.
-    """
-
-    def __init__(self, attacher: Attacher, pids: Sequence[int]) -> None:
-        self._attacher = attacher
-        self._refused: dict[int, CaptureError] = {}
-        self.injected: dict[int, Injected] = {}
-        for pid in pids:
-            found = attacher.obstacle(pid)
-            if found is not None:
-                text = f"cannot attach to process {pid}: {found.cause}"
-                self._refused[pid] = CaptureError(text, hint=found.cure)
-        self.able = [pid for pid in pids if pid not in self._refused]
-        if not self.able:
-            raise self._refused[pids[0]]
-
-    def inject(self, stand: Path) -> None:
-        """Have the processes stand by, one at a time; those that cannot are left out.
-
-        Raises:
-            CaptureError: None of them can.
-        """
-        agent = agent_library()
-        for pid in self.able:
-            try:
-                self.injected[pid] = self._stand_by(pid, agent, stand)
-            except CaptureError as error:
-                self._refused[pid] = error
-        if not self.injected:
-            raise self._refused[self.able[0]]
-
-    def _stand_by(self, pid: int, agent: Path, stand: Path) -> Injected:
-        injected = self._attacher.inject(pid, agent, _FUNCTION, str(stand))
-        if injected.result:
-            is_busy = injected.result == errno.EBUSY
-            why = _BUSY if is_busy else os.strerror(injected.result)
-            raise CaptureError(f"the agent cannot record process {pid}: {why}")
-        return injected
-
-    def tell_refused(self, talk: Talk) -> None:
-        """Name the processes that are left out, one line each."""
-        for error in self._refused.values():
-            talk.warn(f"{error.message}; it is not recorded")
+def _observe(
+    beside: Beside, pid: int, session: Session, settings: SessionSettings, talk: Talk
+) -> None:
+    """Begin to sample the program, and to read the state of GPUs and machine."""
+    is_tree = settings.target_processes is TargetProcesses.ALL
+    pids = [pid, *(processes.descendants(pid, without={os.getpid()}) if is_tree else ())]
+    obstacle = beside.sample_running(session, pids, settings, talk.warn)
+    if obstacle is not None and not beside.is_sampling and not _needs_agent(settings):
+        raise CaptureError(f"cannot sample process {pid}: {obstacle.cause}", hint=obstacle.cure)
+    beside.read(session.folder, pid, pid)
 
 
 def _beginning(pids: Sequence[int], settings: SessionSettings) -> str:
@@ -182,8 +157,13 @@ def _beginning(pids: Sequence[int], settings: SessionSettings) -> str:
     return f"recording {which}; {until}"
 
 
-def _create(pid: int, pids: Sequence[int], settings: SessionSettings, talk: Talk) -> Session:
-    settings.command = _command_of(pid)
+def _create(
+    pid: int,
+    pids: Sequence[int],
+    environment: Mapping[str, str],
+    settings: SessionSettings,
+    talk: Talk,
+) -> Session:
     place = names.reserve(
         settings.output,
         os.environ,
@@ -196,7 +176,7 @@ def _create(pid: int, pids: Sequence[int], settings: SessionSettings, talk: Talk
         place.output.absolute(),
         command=redact_command(settings.command, Project(Path.cwd())),
         options=settings.plain(),
-        environment=redact_environment(_environment_of(pid), keep_all=False),
+        environment=redact_environment(environment, keep_all=False),
         collected=launch.collected_by(settings),
     )
     facts["program"] = {"pid": pid, "exit_status": None, "signal": None}
@@ -216,27 +196,13 @@ def _cupti_of(pids: Sequence[int], settings: SessionSettings) -> list[str]:
     found = [
         path
         for program, pid in by_program.items()
-        for path in launch.cupti_for(settings, _environment_of(pid), Path(program or "/"))
+        for path in launch.cupti_for(settings, processes.environment_of(pid), Path(program or "/"))
     ]
     return list(dict.fromkeys(found))
 
 
-def _environment_of(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with."""
-    pairs = (text.partition("=") for text in _words_of(pid, "environ"))
-    return {name: value for name, _, value in pairs}
-
-
 def _command_of(pid: int) -> tuple[str, ...]:
-    return _words_of(pid, "cmdline") or (processes.name_of(pid),)
-
-
-def _words_of(pid: int, file: str) -> tuple[str, ...]:
-    try:
-        content = Path(f"/proc/{pid}/{file}").read_bytes()
-    except OSError:
-        return ()
-    return tuple(os.fsdecode(word) for word in content.split(b"\0") if word)
+    return processes.command_of(pid) or (processes.name_of(pid),)
 
 
 @contextlib.contextmanager

@@ -14,18 +14,25 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from warpline.capture.flags.sessions import parse_start
+from warpline.capture.launcher.beside import Observers
 from warpline.capture.launcher.recorded import Recorded
 from warpline.capture.machine import processes
 from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.facts import StoppedBy, read_facts
-from warpline.capture.session.named import MOST_BYTES, Message, listening, parsed
+from warpline.capture.session.named import (
+    MOST_BYTES,
+    MOST_LINKS,
+    Message,
+    listening,
+    parsed,
+)
 from warpline.capture.session.session import Session
 from warpline.capture.session.standing import StandingFile
 from warpline.errors import WarplineError
@@ -65,6 +72,12 @@ class _Caller:
     link: socket.socket
     until: float
     received: bytes = b""
+    handles: list[int] = field(default_factory=list)  # that came with the request
+
+    def close_handles(self) -> None:
+        """Close what nobody has taken."""
+        while self.handles:
+            os.close(self.handles.pop())
 
 
 @dataclass
@@ -87,6 +100,7 @@ class Desk:
         words: The flags of the launch that hold for all its recordings.
         told: What those who start recordings have to know of the program, for "status"; its pid.
         write: Writes a recording that has stopped by itself.
+        own: Processes of Warpline's own, which may be children of this one.
 
     Attributes:
         end_program: Ends the program by a signal; set by who watches it.
@@ -100,6 +114,7 @@ class Desk:
         words: Sequence[str],
         told: Mapping[str, Any],
         write: Callable[[Written], None],
+        own: Collection[int | None] = (),
     ) -> None:
         self.name, self.folder = name, folder
         self.end_program: Callable[[int], None] = lambda _: None
@@ -108,12 +123,14 @@ class Desk:
         self._words = tuple(words)
         self._told = told
         self._write = write
+        self._own = frozenset(each for each in own if each is not None)
         self._page = StandingFile.create(folder)
         self._link = listening(folder)
         self._callers: list[_Caller] = []
         self._waiting: list[_Caller] = []  # for the end of the session
         self._recorded: Recorded | None = None
         self._recorded_words: tuple[str, ...] = ()
+        self._observers = Observers()  # of what is recorded
         self._began = 0.0
         self._stopping: _Stopping | None = None
         self._ends_by: int | None = None  # the signal, once nothing is recorded any more
@@ -125,6 +142,11 @@ class Desk:
     def current(self) -> Recorded | None:
         """The recording that is under way."""
         return self._recorded
+
+    @property
+    def own(self) -> Collection[int]:
+        """Processes that observe the program; children of the launcher if that is init."""
+        return self._observers.pids
 
     @property
     def descriptors(self) -> Sequence[int]:
@@ -159,6 +181,11 @@ class Desk:
         if self._stopping is not None:
             self._go_on(self._stopping)
 
+    def end_observers(self) -> Mapping[str, int]:
+        """End what observes the program, wait for it, and return what the samples' process did."""
+        self._observers.close()
+        return self._observers.counts
+
     def finish(self) -> Written | None:
         """End the session with the program. Return the recording that was under way, if any."""
         left = None
@@ -172,7 +199,9 @@ class Desk:
 
     def close(self) -> None:
         """Hang up: the session is over."""
+        self._observers.close()
         for caller in (*self._callers, *self._waiting):
+            caller.close_handles()
             caller.link.close()
         self._link.close()
         self._page.close()
@@ -183,7 +212,10 @@ class Desk:
         part = b""
         with contextlib.suppress(BlockingIOError):
             try:
-                part = caller.link.recv(1 << 16)
+                part, handles, _, _ = socket.recv_fds(
+                    caller.link, 1 << 16, MOST_LINKS, socket.MSG_CMSG_CLOEXEC
+                )
+                caller.handles += handles
             except ConnectionError:
                 part = b""
             if not part:
@@ -198,6 +230,7 @@ class Desk:
 
     def _hang_up(self, caller: _Caller) -> None:
         self._callers.remove(caller)
+        caller.close_handles()
         caller.link.close()
 
     def _answer(self, caller: _Caller) -> None:
@@ -220,6 +253,7 @@ class Desk:
             answer = {"error": error.message, "hint": error.hint}
         except (OSError, ValueError, TypeError, KeyError) as error:
             answer = {"error": f"not possible: {error}"}
+        caller.close_handles()
         if answer is not None:
             self._reply(caller, answer)
 
@@ -237,6 +271,7 @@ class Desk:
             "recordings": self._count,
             "unwritten": [each.plain() for each in self.unwritten],
             "processes": len(processes.descendants(self._pid)) + 1,
+            "pids": processes.descendants(os.getpid(), without={*self._own, *self.own}),
             "recording": None,
         }
         if recorded is not None:
@@ -252,16 +287,24 @@ class Desk:
             }
         return answer
 
-    def _start(self, _: _Caller, request: Message) -> Answer:
-        self.start(Path(request["folder"]), tuple(map(str, request["words"])))
+    def _start(self, caller: _Caller, request: Message) -> Answer:
+        links = [socket.socket(fileno=each) for each in caller.handles]
+        caller.handles.clear()
+        observers = Observers(links, request.get("own", ()))
+        try:
+            self.start(Path(request["folder"]), tuple(map(str, request["words"])), observers)
+        except BaseException:
+            observers.close()
+            raise
         return {"ok": True}
 
-    def start(self, folder: Path, words: tuple[str, ...]) -> None:
+    def start(self, folder: Path, words: tuple[str, ...], observers: Observers) -> None:
         """Start a recording.
 
         Args:
             folder: Its session's directory.
             words: The flags of its start.
+            observers: What observes the program meanwhile.
 
         Raises:
             WarplineError: One is under way, or the session ends.
@@ -275,6 +318,7 @@ class Desk:
         recorded = Recorded(self._pid, session, settings)
         self._page.announce(folder)
         self._recorded, self._recorded_words = recorded, words
+        self._observers = observers
         self._began = time.monotonic()
         self._count += 1
 
@@ -311,6 +355,7 @@ class Desk:
     ) -> None:
         assert self._recorded is not None  # it records
         self._recorded.control.ask_to_drain()
+        self._observers.end()
         until = time.monotonic() + (0 if is_cancelled else _DRAIN_S)
         self._stopping = _Stopping(caller, is_cancelled, is_deferred, until)
 
@@ -328,6 +373,8 @@ class Desk:
             self._page.withdraw()
         if now < stopping.until and any(map(processes.is_alive, control.traced_by_cuda())):
             return
+        if not self._observers.have_ended():
+            return
         self._recorded = self._stopping = None
         self._leave(recorded, stopping)
         if self._ends_by is not None:
@@ -339,7 +386,12 @@ class Desk:
         program = {"pid": self._pid, "exit_status": None, "signal": None}
         with contextlib.suppress(OSError):  # a full disk: finishing uses the facts written earlier
             session.add_software(loaded_versions(self._pid))
-            session.end(program=program, **sampled, **recorded.stop_facts())
+            session.end(
+                program=program,
+                cpu_sampler=dict(self.end_observers()),
+                **sampled,
+                **recorded.stop_facts(),
+            )
         written = self._written(session)
         if stopping.is_cancelled:
             session.remove()

@@ -17,14 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.collectors.cpu_samples import CpuSamples
-from warpline.capture.collectors.gpu_metrics import GpuMetrics
-from warpline.capture.collectors.runner import Collectors
 from warpline.capture.finishing.process import Progress, run_finishing
 from warpline.capture.finishing.raw_session import abandoned_in
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.launcher import counting_reasons, program, reasons
+from warpline.capture.launcher.beside import Beside
 from warpline.capture.launcher.ending import Ending
 from warpline.capture.launcher.recorded import Recorded
 from warpline.capture.launcher.signals import Signals
@@ -36,7 +34,6 @@ from warpline.capture.machine.agent import (
 )
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.obstacles import Obstacle
-from warpline.capture.machine.perf import sampler_library
 from warpline.capture.session import names
 from warpline.capture.session.agent_config import (
     AgentConfig,
@@ -113,16 +110,9 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     agent = agent_library()
     warn_before(settings, environment, agent, talk)
     signals = Signals()
-    # Counting delays launches, so the state of the GPUs is not that of the program alone.
-    collectors = Collectors(settings.gpu_health if settings.is_timeline else 0)
-    request = settings.gpu_metrics if settings.is_timeline else None
-    libraries = find_cupti(environment, path) if request is not None else []
-    metrics = GpuMetrics(request, environment, libraries)
-    samples = CpuSamples(
-        settings.cpu_sampling if settings.is_timeline else None, sampler_library(agent)
-    )
+    beside = Beside(settings, environment, path, agent)
     try:
-        metrics.check()
+        beside.check()
         program.adopt_orphans()
         child = program.Program(
             path,
@@ -130,26 +120,27 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             mask=signals.before,
             output=settings.output_file or (None if settings.show_output else Path(os.devnull)),
             has_input=settings.output_file is None,
-            reader=samples.pid,
+            reader=beside.reader,
         )
         session = _begin(settings, environment, child, path, talk)
         try:
-            _start_sampling(samples, session, settings, child.pid, talk)
+            obstacle = beside.sample(session.folder, child.pid)
+            if obstacle is not None:
+                _sample_within(session, settings, obstacle, talk)
             child.start({**environment, **session.variables(agent, environment)})
         except BaseException:
             session.remove()
             raise
-        collectors.start(session.folder, child.pid, environment)
-        metrics.start(session.folder)
+        beside.read(session.folder, child.pid, os.getpid())
         began = time.monotonic()
-        own = {signals.listener, collectors.pid, metrics.pid, samples.pid} - {None}
+        own = {signals.listener, *beside.pids}
         whole = WholeRun(Recorded(child.pid, session, settings))
         ending = Watch(child.pid, whole, settings, signals, talk.note, own=own).run()
-        _close(collectors, metrics, samples)
+        beside.close()
         seconds = time.monotonic() - began
-        end_session(session, child.pid, ending, samples.counts)
+        end_session(session, child.pid, ending, beside.counts)
     finally:
-        _close(collectors, metrics, samples)
+        beside.close()
         signals.give_back()
         program.adopt_orphans(is_wanted=False)  # the listener of the next launch must be init's
     counters = session.control.counters()
@@ -171,14 +162,6 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
     return Outcome(Path(session.facts["output"]), finished, ending, reason)
 
 
-def _start_sampling(
-    samples: CpuSamples, session: Session, settings: CaptureSettings, pid: int, talk: Talk
-) -> None:
-    obstacle = samples.start(session.folder, pid)
-    if obstacle is not None:
-        _sample_within(session, settings, obstacle, talk)
-
-
 def _sample_within(
     session: Session, settings: CaptureSettings, obstacle: Obstacle, talk: Talk
 ) -> None:
@@ -197,11 +180,6 @@ def _sample_within(
     session.write_facts(
         collected=[name for name in session.facts["collected"] if name not in left_out]
     )
-
-
-def _close(*beside: Collectors | GpuMetrics | CpuSamples) -> None:
-    for each in beside:
-        each.close()
 
 
 def environment_of(settings: CaptureSettings) -> dict[str, str]:

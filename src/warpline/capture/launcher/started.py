@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from warpline.capture.flags.sessions import SessionSettings
@@ -12,14 +13,13 @@ from warpline.capture.launcher import launch
 from warpline.capture.session import names
 from warpline.capture.session.control import State
 from warpline.capture.session.facts import session_facts
-from warpline.capture.session.names import Place
-from warpline.capture.session.session import create_session
+from warpline.capture.session.session import Session, create_session
 
 
 def make_session(
     settings: SessionSettings, told: Mapping[str, Any], warn: Callable[[str], None]
-) -> Place:
-    """Make the directory of a recording that is about to start. Return where it and its output are.
+) -> Session:
+    """Make the session of a recording that is about to start.
 
     Args:
         settings: The settings of the recording.
@@ -37,18 +37,19 @@ def make_session(
         warn=warn,
         exports=settings.export,
     )
-    place = Place(place.output.absolute(), place.folder.absolute())
+    folder = place.folder.absolute()
     try:
-        _create(place, settings, told)
+        return _create(folder, place.output.absolute(), settings, told)
     except BaseException:
-        shutil.rmtree(place.folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    return place
 
 
-def _create(place: Place, settings: SessionSettings, told: Mapping[str, Any]) -> None:
+def _create(
+    folder: Path, output: Path, settings: SessionSettings, told: Mapping[str, Any]
+) -> Session:
     facts = session_facts(
-        place.output,
+        output,
         command=told["command"],
         options=settings.plain(),
         environment=told["environment"],
@@ -57,11 +58,11 @@ def _create(place: Place, settings: SessionSettings, told: Mapping[str, Any]) ->
     facts["directory"] = told["directory"]
     facts["launcher_pid"] = told["launcher"]
     facts["program"] = {"pid": told["pid"], "exit_status": None, "signal": None}
-    create_session(
-        place.folder,
+    return create_session(
+        folder,
         launch.config_of(settings, told["cupti"], told["pid"]),
         facts,
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
-    ).close()
+    )

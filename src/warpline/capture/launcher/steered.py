@@ -14,6 +14,7 @@ from typing import Any
 from warpline.capture.finishing.process import run_finishing
 from warpline.capture.flags.sessions import SessionSettings, flags_of_launch, parse_start
 from warpline.capture.launcher import launch, program
+from warpline.capture.launcher.beside import Beside, Observers
 from warpline.capture.launcher.desk import Desk, Written
 from warpline.capture.launcher.ending import Ending
 from warpline.capture.launcher.launch import Talk
@@ -60,17 +61,23 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
     launch.warn_before(settings, environment, agent, talk)
     command, kept = launch.told_of(settings, environment)
     of_all, of_first = flags_of_launch(words)
+    first = parse_start((*of_all, *of_first)) if settings.start else None
+    # Before this process has threads, and adopts what others leave.
+    beside = None if first is None else Beside(first, environment, path, agent)
     folder = named.create_folder(settings.session, path.name)
     signals = Signals()
     writer = _Writer(talk)
     desk = None
     try:
+        if beside is not None:
+            beside.check()
         program.adopt_orphans()
         child = program.Program(
             path,
             settings.command,
             mask=signals.before,
             output=None if settings.show_output else Path(os.devnull),
+            reader=None if beside is None else beside.reader,
         )
         told = {
             "command": list(command),
@@ -81,30 +88,29 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
             "launcher": os.getpid(),
         }
         try:
-            desk = Desk(folder.name, folder, of_all, told, writer.write_aside)
-            output = _start(desk, of_all, of_first, told, talk) if settings.start else None
+            own = {signals.listener}
+            desk = Desk(folder.name, folder, of_all, told, writer.write_aside, own)
+            output = None
+            if first is not None and beside is not None:
+                output = _start(desk, first, of_first, told, beside, talk)
         except BaseException:
             child.abandon()
             raise
         child.start({**environment, **_variables(agent, folder)})
-        if output is None:
-            talk.note(f"session {folder.name}: warpline start --session={folder.name} records it")
-        else:
-            talk.note(
-                f"recording session {folder.name} to {_short(output)};"
-                f" warpline stop --session={folder.name} ends it"
-            )
-        watch = Watch(child.pid, desk, settings, signals, talk.note, own={signals.listener})
+        talk.note(_beginning(folder.name, output))
+        watch = Watch(child.pid, desk, settings, signals, talk.note, own=own)
         desk.end_program = watch.end_program
         ending = watch.run()
         recorded = desk.current
         if recorded is not None:
-            launch.end_session(recorded.session, child.pid, ending, {})
+            launch.end_session(recorded.session, child.pid, ending, desk.end_observers())
         left = desk.finish()
         unwritten = desk.unwritten
     finally:
         if desk is not None:
             desk.close()
+        if beside is not None:
+            beside.close()
         shutil.rmtree(folder, ignore_errors=True)
         signals.give_back()
         program.adopt_orphans(is_wanted=False)
@@ -117,22 +123,33 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
 
 def _start(
     desk: Desk,
-    of_all: Sequence[str],
-    of_first: Sequence[str],
+    first: SessionSettings,
+    words: Sequence[str],
     told: Mapping[str, Any],
+    beside: Beside,
     talk: Talk,
 ) -> Path:
     """Start the recording of a program that is about to start. Return the path it will have."""
-    first = parse_start((*of_all, *of_first))
     for text in first.warnings:
         talk.warn(text)
-    place = make_session(first, told, talk.warn)
+    session = make_session(first, told, talk.warn)
     try:
-        desk.start(place.folder, tuple(of_first))
+        beside.sample_running(session, [told["pid"]], first, talk.warn)
+        beside.read(session.folder, told["pid"], told["launcher"])
+        pids = beside.pids
+        desk.start(session.folder, tuple(words), Observers(beside.release(), pids))
     except BaseException:
-        shutil.rmtree(place.folder, ignore_errors=True)
+        session.remove()
         raise
-    return place.output
+    session.close()
+    return Path(session.facts["output"])
+
+
+def _beginning(name: str, output: Path | None) -> str:
+    """Return a line about a session that has begun, and its recording, if any."""
+    if output is None:
+        return f"session {name}: warpline start --session={name} records it"
+    return f"recording session {name} to {_short(output)}; warpline stop --session={name} ends it"
 
 
 def _variables(agent: Path, folder: Path) -> dict[str, str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.flags.sessions import parse_start
+from warpline.capture.flags.sessions import SessionSettings, parse_start
+from warpline.capture.launcher.beside import Beside
 from warpline.capture.launcher.desk import Written
 from warpline.capture.launcher.started import make_session
 from warpline.capture.launcher.steered import write_recording
+from warpline.capture.machine import processes
+from warpline.capture.machine.agent import agent_library
 from warpline.capture.session import named
 from warpline.errors import CaptureError, UsageError
 
@@ -45,13 +47,43 @@ def start(name: str, words: Sequence[str], warn: Say) -> Path:
     settings = parse_start((*told["words"], *words))
     for text in settings.warnings:
         warn(text)
-    place = make_session(settings, told, warn)
+    pid = told["pid"]
+    environment = processes.environment_of(pid) or told["environment"]
+    executable = Path(processes.executable_of(pid) or told["command"][0])
+    beside = Beside(settings, environment, executable, agent_library())
     try:
-        named.ask(name, {"do": "start", "folder": str(place.folder), "words": list(words)})
+        beside.check()
+        return _start(name, words, settings, told, beside, warn)
+    finally:
+        beside.close()
+
+
+def _start(
+    name: str,
+    words: Sequence[str],
+    settings: SessionSettings,
+    told: Mapping[str, Any],
+    beside: Beside,
+    warn: Say,
+) -> Path:
+    session = make_session(settings, told, warn)
+    folder = session.folder
+    try:
+        beside.sample_running(session, told["pids"] or [told["pid"]], settings, warn)
+        beside.read(folder, told["pid"], told["launcher"])
+        own = sorted(beside.pids)
+        request = {"do": "start", "folder": str(folder), "words": list(words), "own": own}
+        links = beside.release()
+        try:
+            named.ask(name, request, links=links)
+        finally:
+            for link in links:
+                link.close()
     except BaseException:
-        shutil.rmtree(place.folder, ignore_errors=True)
+        session.remove()
         raise
-    return place.output
+    session.close()
+    return Path(session.facts["output"])
 
 
 def stop(name: str, *, is_deferred: bool = False) -> Written:

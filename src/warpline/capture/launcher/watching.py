@@ -57,6 +57,10 @@ class Recordings(Protocol):
         """The directory in the program's environment, by which its processes find the session."""
 
     @property
+    def own(self) -> Collection[int]:
+        """Processes of Warpline's own that have been started since."""
+
+    @property
     def descriptors(self) -> Sequence[int]:
         """Descriptors that become readable when `serve` has something to do."""
 
@@ -81,6 +85,7 @@ class WholeRun:
     """
 
     descriptors: Sequence[int] = ()
+    own: Collection[int] = ()
 
     def __init__(self, recorded: Recorded) -> None:
         self.current = recorded
@@ -321,10 +326,15 @@ class Watch:
 
     def _has_children_to_wait_for(self) -> bool:
         children = {*processes.children(os.getpid())}
-        return not children or not children <= self._own  # where /proc lists none, there are some
+        return (
+            not children or not children <= self._all_own()
+        )  # where /proc lists none, there are some
 
     def _descendants(self) -> list[int]:
-        return processes.descendants(os.getpid(), without=self._own)
+        return processes.descendants(os.getpid(), without=self._all_own())
+
+    def _all_own(self) -> frozenset[int]:
+        return self._own | frozenset(self._recordings.own)
 
     def _look(self) -> None:
         """Do periodic work: inspect processes and ranges, draw the status line."""

@@ -14,11 +14,24 @@ from warpline.errors import AgentMissingError
 
 SAMPLER_NAME = "libwarpline_sampler.so"
 
-_ABI_VERSION = 3
+_ABI_VERSION = 4
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _MOST_PARANOID = 2  # the highest level at which users may sample their own processes
 _PYTHON = {"samples": 1, "gil": 2}
 _BACKTRACES = {"none": 0, "fp": 1, "dwarf": 2}
+_NO_EVENTS = ("the kernel has no perf events", "sample on another machine")
+_NO_FILES = (
+    "too many open files: perf events need one per CPU, and for each running thread one more",
+    "raise ulimit -n",
+)
+_OF_ERROR = {
+    errno.ENOSYS: _NO_EVENTS,
+    errno.ENOENT: _NO_EVENTS,
+    errno.EOPNOTSUPP: _NO_EVENTS,
+    errno.EMFILE: _NO_FILES,
+    errno.ENFILE: _NO_FILES,
+    errno.ESRCH: ("the program has ended", "start it again"),
+}
 
 
 class _Options(ctypes.Structure):
@@ -30,6 +43,9 @@ class _Options(ctypes.Structure):
         ("has_switches", ctypes.c_int32),
         ("python", ctypes.c_int32),
         ("python_period_ns", ctypes.c_int64),
+        ("running", ctypes.POINTER(ctypes.c_int32)),
+        ("running_count", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
     )
 
 
@@ -112,13 +128,13 @@ class PerfSampler:
 
     def obstacle(self, period_ns: int = 1_000_000) -> Obstacle | None:
         """Return why processes cannot be sampled; None if they can. Samples nothing."""
-        options = _Options(None, os.getpid(), _BACKTRACES["dwarf"], period_ns, 1, 0, 0)
+        options = _Options(None, os.getpid(), _BACKTRACES["dwarf"], period_ns, 1)
         return _obstacle(self._library.wl_sampler_try(ctypes.byref(options)))
 
     def open(
         self,
         folder: Path,
-        pid: int,
+        program: int | Sequence[int],
         *,
         period_ns: int,
         backtrace: str,
@@ -126,11 +142,13 @@ class PerfSampler:
         python_period_ns: int = 0,
         python: Sequence[str] = (),
     ) -> Obstacle | None:
-        """Prepare to sample a process from its next exec on, its threads and its children.
+        """Prepare to sample a process from its next exec on, or begin to sample those that run.
+
+        Their threads and children are sampled, too.
 
         Args:
             folder: The session directory.
-            pid: The process.
+            program: The process that will execute the program, or processes that run.
             period_ns: CPU time between samples; 0 for no samples.
             backtrace: dwarf, fp or none.
             has_switches: Whether context switches are recorded.
@@ -140,14 +158,17 @@ class PerfSampler:
         Returns:
             What stands in the way; None if nothing does.
         """
+        running = () if isinstance(program, int) else tuple(program)
         options = _Options(
             os.fsencode(folder),
-            pid,
+            program if isinstance(program, int) else 0,
             _BACKTRACES[backtrace],
             period_ns,
             int(has_switches),
             sum(_PYTHON[name] for name in python),
             python_period_ns,
+            (ctypes.c_int32 * len(running))(*running),
+            len(running),
         )
         return _obstacle(self._library.wl_sampler_open(ctypes.byref(options)))
 
@@ -206,10 +227,8 @@ def _obstacle(number: int) -> Obstacle | None:
             " --security-opt seccomp=unconfined",
             is_about_rights=True,
         )
-    if number in {errno.ENOSYS, errno.ENOENT, errno.EOPNOTSUPP}:
-        return Obstacle("the kernel has no perf events", "sample on another machine")
-    if number == errno.EMFILE:
-        return Obstacle("too many open files: perf events need one per CPU", "raise ulimit -n")
+    if number in _OF_ERROR:
+        return Obstacle(*_OF_ERROR[number])
     return Obstacle(f"perf events failed: {os.strerror(number)}", "run warpline doctor")
 
 

@@ -74,6 +74,20 @@ def executable_of(pid: int) -> str:
     return ""
 
 
+def command_of(pid: int) -> tuple[str, ...]:
+    """Return the command line of a process; empty if it may not be read."""
+    with contextlib.suppress(OSError):
+        words = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+        return tuple(os.fsdecode(word) for word in words if word)
+    return ()
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if it may not be read."""
+    pairs = (os.fsdecode(pair).partition("=") for pair in (_environment(pid) or b"").split(b"\0"))
+    return {name: value for name, _, value in pairs if name}
+
+
 def variable_of(pid: int, name: str) -> str | None:
     """Return a variable from the initial environment of a process.
 

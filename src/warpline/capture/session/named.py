@@ -17,7 +17,7 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from warpline.errors import CaptureError, UsageError
 
 SOCKET_NAME = "socket"
 MOST_BYTES = 1 << 20  # of a request or an answer
+MOST_LINKS = 4  # with a request
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ANSWER_S = 5.0
 _SET_UP_S = 60.0
@@ -106,13 +107,20 @@ def choose(name: str | None) -> str:
     return name or names[0]
 
 
-def ask(name: str, request: Message, *, seconds: float | None = _ANSWER_S) -> dict[str, Any]:
+def ask(
+    name: str,
+    request: Message,
+    *,
+    seconds: float | None = _ANSWER_S,
+    links: Sequence[socket.socket] = (),
+) -> dict[str, Any]:
     """Send a request to the launcher of a session and return its answer.
 
     Args:
         name: The session.
         request: What to do, under "do", and its arguments.
         seconds: How long to wait for the answer; None for as long as it takes.
+        links: Sockets that the launcher gets with it, at most `MOST_LINKS`.
 
     Raises:
         SessionGoneError: The launcher ended meanwhile.
@@ -121,7 +129,9 @@ def ask(name: str, request: Message, *, seconds: float | None = _ANSWER_S) -> di
     try:
         with connected(_root() / name) as link:
             link.settimeout(seconds)
-            link.sendall(json.dumps(request).encode() + b"\n")
+            line = json.dumps(request).encode() + b"\n"
+            socket.send_fds(link, [line[:1]], [each.fileno() for each in links])
+            link.sendall(line[1:])
             answer = read_line(link)
     except TimeoutError:
         raise CaptureError(
