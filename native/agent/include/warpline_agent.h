@@ -47,6 +47,10 @@ int32_t wl_agent_cuda_attach(void);
 // it before wl_agent_detach, not from within a CUDA callback. Any thread.
 void wl_agent_cuda_detach(void);
 
+// Bind the NVTX instances of the libraries that are loaded now to the agent, also those that have looked for a
+// tool and found none. Those of another tool are left alone. Waits for the lock of the loader. Any thread.
+void wl_agent_nvtx_attach(void);
+
 // Number of NVTX instances (one per library with NVTX) bound to the agent in this process.
 uint64_t wl_agent_nvtx_bound(void);
 

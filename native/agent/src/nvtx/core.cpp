@@ -6,6 +6,7 @@
 
 #include "cupti/tracing.h"
 #include "nvtx/abi.h"
+#include "nvtx/binding.h"
 #include "nvtx/events.h"
 #include "nvtx/names.h"
 #include "nvtx/range_filter.h"
@@ -622,17 +623,25 @@ Place place_object_w(unsigned int at) {
 }
 
 template <std::size_t kCount>
-bool fill(const CallbackExport& callbacks, Module module, const Place (&places)[kCount]) {
+bool write(const Tables& tables, Module module, const Place (&places)[kCount]) noexcept {
   FunctionTable table = nullptr;
   unsigned int size = 0;
-  if (callbacks.get_table(module, &table, &size) == 0 || table == nullptr) return false;
+  if (!tables.find(tables.context, module, table, size) || table == nullptr) return false;
   for (const Place& place : places) {
-    if (place.at < size && table[place.at] != nullptr) *table[place.at] = place.function;
+    if (place.at >= size || table[place.at] == nullptr) continue;
+    __atomic_store_n(table[place.at], place.function, __ATOMIC_RELEASE);
   }
   return true;
 }
 
-bool fill_core(const CallbackExport& callbacks) {
+bool write_ends(const Tables& tables) noexcept {
+  const Place core[] = {place(kRangeEnd, end), place(kRangePop, pop)};
+  const Place core2[] = {place(kDomainRangeEnd, domain_end), place(kDomainRangePop, domain_pop)};
+  const bool has_core = write(tables, kModuleCore, core);
+  return write(tables, kModuleCore2, core2) && has_core;
+}
+
+void write_core(const Tables& tables) noexcept {
   const Place core[] = {
       place(kMarkEx, mark_ex),
       place(kMarkA, mark_a),
@@ -640,11 +649,9 @@ bool fill_core(const CallbackExport& callbacks) {
       place(kRangeStartEx, start_ex),
       place(kRangeStartA, start_a),
       place(kRangeStartW, start_w),
-      place(kRangeEnd, end),
       place(kRangePushEx, push_ex),
       place(kRangePushA, push_a),
       place(kRangePushW, push_w),
-      place(kRangePop, pop),
       place(kNameCategoryA, name_category_a),
       place(kNameCategoryW, name_category_w),
       place(kNameOsThreadA, name_thread_a),
@@ -653,9 +660,7 @@ bool fill_core(const CallbackExport& callbacks) {
   const Place core2[] = {
       place(kDomainMarkEx, domain_mark_ex),
       place(kDomainRangeStartEx, domain_start_ex),
-      place(kDomainRangeEnd, domain_end),
       place(kDomainRangePushEx, domain_push_ex),
-      place(kDomainRangePop, domain_pop),
       place(kDomainResourceCreate, resource_create),
       place(kDomainResourceDestroy, resource_destroy),
       place(kDomainNameCategoryA, domain_name_category_a),
@@ -667,11 +672,11 @@ bool fill_core(const CallbackExport& callbacks) {
       place(kDomainDestroy, domain_destroy),
       place(kInitialize, initialize),
   };
-  const bool has_core = fill(callbacks, kModuleCore, core);
-  return fill(callbacks, kModuleCore2, core2) && has_core;
+  write(tables, kModuleCore, core);
+  write(tables, kModuleCore2, core2);
 }
 
-void fill_cuda(const CallbackExport& callbacks) {
+void write_cuda(const Tables& tables) noexcept {
   constexpr std::uint32_t kDriver = kGroupCudaDriver;
   constexpr std::uint32_t kRuntime = kGroupCudaRuntime;
   const Place driver[] = {
@@ -692,8 +697,8 @@ void fill_cuda(const CallbackExport& callbacks) {
       place_object<resource_type(kRuntime, 2)>(kNameCudaEventA),
       place_object_w<resource_type(kRuntime, 2)>(kNameCudaEventW),
   };
-  fill(callbacks, kModuleCuda, driver);
-  fill(callbacks, kModuleCudaRt, runtime);
+  write(tables, kModuleCuda, driver);
+  write(tables, kModuleCudaRt, runtime);
 }
 
 void tell_version(GetExportTable get_table) {
@@ -704,6 +709,11 @@ void tell_version(GetExportTable get_table) {
   }
 }
 
+// Of an instance that has called us.
+bool find_exported(const void* callbacks, Module module, FunctionTable& table, unsigned& size) noexcept {
+  return static_cast<const CallbackExport*>(callbacks)->get_table(module, &table, &size) != 0;
+}
+
 const char* file_of(GetExportTable get_table) {
   Dl_info where;
   const bool is_found = dladdr(reinterpret_cast<const void*>(get_table), &where) != 0;
@@ -711,6 +721,14 @@ const char* file_of(GetExportTable get_table) {
 }
 
 }  // namespace
+
+bool write_functions(const Tables& tables) noexcept {
+  if (!write_ends(tables)) return false;
+  write_core(tables);
+  write_cuda(tables);
+  return true;
+}
+
 }  // namespace warpline::agent::nvtx
 
 // Called once by every instance of NVTX. Returning 0 makes its functions do nothing from then on.
@@ -721,8 +739,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
   const auto* callbacks =
       static_cast<const nvtx::CallbackExport*>(get_table(nvtx::kExportCallbacks));
   if (callbacks == nullptr || callbacks->bytes < sizeof *callbacks) return 0;
-  if (!nvtx::fill_core(*callbacks)) return 0;
-  nvtx::fill_cuda(*callbacks);
+  if (!nvtx::write_functions({callbacks, nvtx::find_exported})) return 0;
   nvtx::tell_version(get_table);
   note_nvtx_bound(nvtx::file_of(get_table));
   return 1;
