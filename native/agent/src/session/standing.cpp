@@ -201,6 +201,7 @@ void follow_by_thread(bool is_cuda_traced) noexcept {
 extern "C" __attribute__((visibility("default"))) int32_t wl_agent_stand(const char* folder) {
   using namespace warpline::agent;
   wait_for_last_thread();
+  follow_if_announced();  // a fork of a process that was attached to leaves that session
   const int error = stand_by(folder);
   if (error != 0) return error;
   g_is_late.store(true);

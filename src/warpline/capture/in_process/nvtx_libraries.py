@@ -1,8 +1,8 @@
 """The nvtx package, which may have found no profiler before there was one, and does not look again.
 
-Other libraries are no concern: the agent binds their NVTX wherever it is. But in this package, from
-version 0.2.12 on, a domain that was made without a profiler does nothing for good, and its NVTX
-tells that all later ones are such domains.
+Other libraries are no concern: the agent binds their NVTX wherever it is. But this package, from
+version 0.2.12 on, asks an extension of NVTX whether there is a profiler. The answer is that of the
+first time, and domains that were made without a profiler do nothing.
 """
 
 from __future__ import annotations
