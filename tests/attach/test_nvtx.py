@@ -152,9 +152,7 @@ def test_libraries_are_bound_whatever_they_have_done_before(
     assert [name for name in recorded if name != "unheard"] == ["one0", "one1", "later", "heard"]
 
 
-def test_what_was_registered_before_has_no_name(
-    shell: Shell, build: Build, tmp_path: Path
-) -> None:
+def test_what_was_registered_before_has_no_name(shell: Shell, build: Build, tmp_path: Path) -> None:
     library = build("nvtx_user.c", "libin_c.so", *SHARED)
     copy = build("nvtx_user.c", "libcopy.so", *SHARED)
     shell.tell("load", 0, library)
@@ -195,9 +193,7 @@ def test_ranges_that_are_open_at_either_end(shell: Shell, build: Build, tmp_path
         assert whole < inner < outer
 
 
-def test_another_tool_and_decoys_are_left_alone(
-    shell: Shell, build: Build, tmp_path: Path
-) -> None:
+def test_another_tool_and_decoys_are_left_alone(shell: Shell, build: Build, tmp_path: Path) -> None:
     shell.tell("load", 0, build("nvtx_user.c", "libin_c.so", *SHARED))
     shell.tell("load", 1, build("nvtx_user.c", "libother.so", *SHARED, "-DOTHER_TOOL"))
     shell.tell("load", 2, build("nvtx_decoys.c", "libdecoys.so", *SHARED))
@@ -311,5 +307,5 @@ def test_threads_that_call_meanwhile_lose_no_range(build: Build, tmp_path: Path)
         # A thread may be within its outer range when recording begins or ends.
         assert abs(len(inner) - outer) <= 4
         assert trace.meta.lost == {}
-    for thread, count in enumerate(counts):
-        assert next_of[f"t{thread}"] <= count
+    for number, count in enumerate(counts):
+        assert next_of[f"t{number}"] <= count
