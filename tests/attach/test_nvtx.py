@@ -307,5 +307,6 @@ def test_threads_that_call_meanwhile_lose_no_range(build: Build, tmp_path: Path)
         # A thread may be within its outer range when recording begins or ends.
         assert abs(len(inner) - outer) <= 4
         assert trace.meta.lost == {}
+        assert trace["diagnostic"]["text"].to_list() == [f"NVTX is recorded: {program}"]
     for number, count in enumerate(counts):
         assert next_of[f"t{number}"] <= count

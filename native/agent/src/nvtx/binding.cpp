@@ -1,6 +1,7 @@
 #include "nvtx/binding.h"
 
 #include <link.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -181,6 +182,16 @@ struct Visit {
   }
 };
 
+// The loader has no path of the program itself.
+template <std::size_t kBytes>
+void copy_path(const dl_phdr_info& module, char (&path)[kBytes]) noexcept {
+  const char* known = module.dlpi_name == nullptr ? "" : module.dlpi_name;
+  std::snprintf(path, kBytes, "%s", known);
+  if (*known != '\0') return;
+  const ssize_t bytes = readlink("/proc/self/exe", path, kBytes - 1);
+  path[bytes < 0 ? 0 : bytes] = '\0';
+}
+
 int find_agent(dl_phdr_info* module, std::size_t, void* agent) {
   if (!is_agent(*module)) return 0;
   static_cast<std::optional<ModuleMemory>*>(agent)->emplace(*module);
@@ -202,7 +213,7 @@ int look_at_next(dl_phdr_info* module, std::size_t, void* data) {
 int bind_in(dl_phdr_info* module, std::size_t, void* data) {
   auto& visit = *static_cast<Visit*>(data);
   if (key_of(*module) != visit.key) return 0;
-  std::snprintf(visit.path, sizeof visit.path, "%s", module->dlpi_name == nullptr ? "" : module->dlpi_name);
+  copy_path(*module, visit.path);
   const ModuleMemory memory(*module);
   for (std::size_t i = 0; i < visit.found.count; ++i) {
     const std::uintptr_t place = visit.found.places[i];

@@ -1,5 +1,6 @@
 #include "nvtx/instances.h"
 
+#include <fcntl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -12,9 +13,8 @@ namespace {
 constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 constexpr std::size_t kInstanceWords = sizeof(Instance) / kWordBytes;
 constexpr std::size_t kPartWords = 2048;  // read at a time
-constexpr std::uintptr_t kPage = 4096;
 
-static_assert(sizeof(Instance) % kWordBytes == 0 && kPartWords > 2 * kInstanceWords);
+static_assert(sizeof(Instance) % kWordBytes == 0);
 
 std::uintptr_t round_up(std::uintptr_t address) noexcept {
   return (address + kWordBytes - 1) & ~(kWordBytes - 1);
@@ -81,26 +81,70 @@ Match match(const std::uint64_t* words, std::uintptr_t place, const ModuleMemory
   return comparison.result();
 }
 
-void find_in(const ModuleMemory::Data& data, const ModuleMemory& module,
+// Which pages of this process it has touched so far. All, where the kernel does not tell.
+class TouchedPages {
+ public:
+  TouchedPages() noexcept : file_(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+  ~TouchedPages() {
+    if (file_ >= 0) close(file_);
+  }
+  TouchedPages(const TouchedPages&) = delete;
+  TouchedPages& operator=(const TouchedPages&) = delete;
+
+  bool has(std::uintptr_t page) noexcept {
+    if (page - first_ >= count_) read_from(page);
+    return page - first_ >= count_ || (entries_[page - first_] & kIsThere) != 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kIsThere = std::uint64_t{3} << 62;  // in memory, or swapped out
+  static constexpr std::size_t kMost = 64;
+
+  void read_from(std::uintptr_t page) noexcept {
+    first_ = page;
+    const ssize_t got = pread(file_, entries_, sizeof entries_, static_cast<off_t>(page * sizeof *entries_));
+    count_ = got < 0 ? 0 : static_cast<std::size_t>(got) / sizeof *entries_;
+  }
+
+  int file_;
+  std::uintptr_t first_ = 0;
+  std::size_t count_ = 0;
+  std::uint64_t entries_[kMost];
+};
+
+// Looks for instances that begin in a part of a module's data.
+void find_between(std::uintptr_t first, std::uintptr_t end, std::uintptr_t data_end,
+                  const ModuleMemory& module, FoundInstances& found) noexcept {
+  std::uint64_t words[kPartWords + kInstanceWords];
+  const std::uintptr_t wanted = std::min(data_end, end + sizeof(Instance)) - first;
+  const std::size_t count = copy_memory(first, words, std::min(wanted, sizeof words)) / kWordBytes;
+  const std::size_t places = std::min((end - first) / kWordBytes, count - std::min(count, kInstanceWords - 1));
+  for (std::size_t i = 0; i < places; ++i) {
+    const std::uintptr_t place = first + i * kWordBytes;
+    const Match matched = match(words + i, place, module);
+    if (matched == Match::kNotRelocated) found.is_relocated = false;
+    if (matched != Match::kYes || found.count == FoundInstances::kMost) continue;
+    found.places[found.count++] = place;
+  }
+}
+
+// Looks where the program has written, or the loader: pages that it has not touched stay on its disk.
+void find_in(const ModuleMemory::Data& data, const ModuleMemory& module, TouchedPages& touched,
              FoundInstances& found) noexcept {
-  std::uint64_t words[kPartWords];
+  const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   std::uintptr_t at = round_up(data.place.first);
-  while (at < data.file_end && data.file_end - at >= sizeof(Instance)) {
-    const std::uintptr_t left = data.file_end - at;
-    const std::size_t count = copy_memory(at, words, std::min(left, sizeof words)) / kWordBytes;
-    if (count < kInstanceWords) {  // what follows cannot be read
-      at = ((at + count * kWordBytes) & ~(kPage - 1)) + kPage;
+  while (at < data.file_end) {
+    const std::uintptr_t page_end = (at / page_bytes + 1) * page_bytes;
+    if (!touched.has(at / page_bytes)) {
+      at = page_end;
       continue;
     }
-    const std::size_t end = count - kInstanceWords + 1;
-    for (std::size_t i = 0; i < end; ++i) {
-      const std::uintptr_t place = at + i * kWordBytes;
-      const Match matched = match(words + i, place, module);
-      if (matched == Match::kNotRelocated) found.is_relocated = false;
-      if (matched != Match::kYes || found.count == FoundInstances::kMost) continue;
-      found.places[found.count++] = place;
+    std::uintptr_t end = std::min(at + kPartWords * kWordBytes, data.file_end);
+    for (std::uintptr_t page = page_end; page < end; page += page_bytes) {
+      if (!touched.has(page / page_bytes)) end = page;
     }
-    at += end * kWordBytes;
+    find_between(at, end, data.file_end, module, found);
+    at = round_up(end);
   }
 }
 
@@ -153,7 +197,8 @@ bool ModuleMemory::has_data(const void* first, std::size_t bytes) const noexcept
 }
 
 void find_instances(const ModuleMemory& module, FoundInstances& found) noexcept {
-  for (const ModuleMemory::Data& data : module) find_in(data, module, found);
+  TouchedPages touched;
+  for (const ModuleMemory::Data& data : module) find_in(data, module, touched, found);
 }
 
 bool is_instance(std::uintptr_t place, const ModuleMemory& module) noexcept {
