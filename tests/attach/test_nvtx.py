@@ -20,9 +20,11 @@ from attach.conftest import Compile
 import warpline
 from warpline.capture.attaching.injecting import Attacher
 from warpline.capture.session.control import ControlFile
+from warpline.capture.session.session import measure
 from warpline.trace import Trace
 
 ROUNDS = int(os.environ.get("WARPLINE_ATTACH_ROUNDS", "10"))
+EVENTS = 10_000
 WAIT_S = 60.0
 SHARED = ("-shared", "-fPIC")
 
@@ -72,7 +74,10 @@ def shell(build: Build) -> Iterator[Shell]:
     made = Shell(build("nvtx_shell.c", "nvtx_shell"))
     yield made
     made.process.kill()
-    made.process.communicate()
+    made.process.wait()
+    for pipe in (made.process.stdin, made.process.stdout, made.process.stderr):
+        assert pipe is not None
+        pipe.close()
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -282,8 +287,7 @@ def test_threads_that_call_meanwhile_lose_no_range(build: Build, tmp_path: Path)
         for number in range(ROUNDS):
             with attached(process.pid, tmp_path / f"run{number}.warpline"):
                 raw = tmp_path / f"run{number}.warpline.raw"
-                wait_until(lambda: len([*raw.glob("*.wlraw")]) >= 4)  # noqa: B023 - used at once
-                time.sleep(0.2)
+                wait_until(lambda: measure(raw).events > EVENTS)  # noqa: B023 - used at once
             wait_until(lambda: threads_of(process.pid) == 5)  # nothing of ours is left
         output, errors = process.communicate(timeout=WAIT_S)
     finally:
@@ -295,7 +299,6 @@ def test_threads_that_call_meanwhile_lose_no_range(build: Build, tmp_path: Path)
     for number in range(ROUNDS):
         trace = warpline.open(tmp_path / f"run{number}.warpline")
         found = numbers_of(trace)
-        assert {*found} == {f"{kind}{thread}" for kind in "ts" for thread in range(4)}
         for thread, numbers in found.items():
             # One after the other, none twice and none left out, all after the last recording.
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -308,5 +311,7 @@ def test_threads_that_call_meanwhile_lose_no_range(build: Build, tmp_path: Path)
         assert abs(len(inner) - outer) <= 4
         assert trace.meta.lost == {}
         assert trace["diagnostic"]["text"].to_list() == [f"NVTX is recorded: {program}"]
+    assert len(counts) == 4
     for number, count in enumerate(counts):
-        assert next_of[f"t{number}"] <= count
+        assert 0 < next_of[f"t{number}"] <= count
+        assert abs(next_of[f"t{number}"] - next_of[f"s{number}"]) <= 1

@@ -28,8 +28,9 @@ int32_t wl_agent_attach(const char* session_folder);
 int32_t wl_agent_detach(void);
 
 // Stand by for the sessions that the page in a directory announces, one after another: see StandingPage of
-// warpline_raw.h. It takes the place of the directory that this process stood by for before. Returns 0 or an
-// errno value; EBUSY while a session is attached. Any thread.
+// warpline_raw.h. It takes the place of the directory that this process stood by for before. While a session
+// records NVTX, instances are bound as by wl_agent_nvtx_attach, and released afterwards. Returns 0 or an errno
+// value; EBUSY while a session is attached. Any thread.
 int32_t wl_agent_stand(const char* folder);
 
 // Open and close a capture range of this process, as cudaProfilerStart and cudaProfilerStop do.
