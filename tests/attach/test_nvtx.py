@@ -19,7 +19,6 @@ from attach.conftest import Compile
 
 import warpline
 from warpline.capture.attaching.injecting import Attacher
-from warpline.capture.session.control import ControlFile
 from warpline.capture.session.session import measure
 from warpline.trace import Trace
 
@@ -87,14 +86,6 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def is_watched(session: Path) -> bool:
-    """Return whether the launcher has begun to look at the program: it takes Ctrl-C then."""
-    control = ControlFile.open(session)
-    heartbeat_ns = control.heartbeat_ns
-    control.close()
-    return heartbeat_ns > 0
-
-
 @contextlib.contextmanager
 def attached(pid: int, output: Path) -> Iterator[None]:
     """Record a process meanwhile; the block is to wait for what shows that it is recorded."""
@@ -102,7 +93,6 @@ def attached(pid: int, output: Path) -> Iterator[None]:
     attaching = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         yield
-        wait_until(lambda: is_watched(output.with_name(f"{output.name}.raw")))
         attaching.send_signal(signal.SIGINT)
         errors = attaching.communicate(timeout=WAIT_S)[1]
         assert attaching.returncode == 0, errors

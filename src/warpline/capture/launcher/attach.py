@@ -70,15 +70,15 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     page = StandingFile.create(stand)
     try:
         session = _create(pid, settings, talk)
-        try:
-            page.announce(session.folder)
-            injected = _inject(attacher, pid, stand)
-        except BaseException:
-            page.close()
-            session.remove()
-            raise
-        recorded = Recorded(pid, session, settings)
-        with _interrupts() as interrupted:
+        with _interrupts() as interrupted:  # the first event is recorded while this still attaches
+            try:
+                page.announce(session.folder)
+                injected = _inject(attacher, pid, stand)
+            except BaseException:
+                page.close()
+                session.remove()
+                raise
+            recorded = Recorded(pid, session, settings)
             _watch(pid, recorded, interrupted)
         _leave(page, recorded)
     finally:
