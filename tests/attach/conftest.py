@@ -43,7 +43,10 @@ def attacher() -> Attacher:
 
 @pytest.fixture(scope="session")
 def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Return a function that compiles a file of programs/ and returns the path of what it made."""
+    """Return a function that compiles a file of programs/ and returns the path of what it made.
+
+    WARPLINE_TEST_CFLAGS holds more options: -fsanitize=address for an agent that is built so.
+    """
     if shutil.which("cc") is None:
         pytest.skip("no compiler: cc")
     folder = tmp_path_factory.mktemp("programs")
@@ -52,6 +55,7 @@ def compile_program(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     def compiled(source: str, name: str, *options: str) -> Path:
         made = folder / name
         flags = ["-O1", "-Wall", "-Wextra", "-Werror"]
+        flags += os.environ.get("WARPLINE_TEST_CFLAGS", "").split()
         command = ["cc", *flags, *options, str(PROGRAMS / source), "-o", str(made)]
         done = subprocess.run(
             [*command, "-ldl", "-lpthread", "-lm"], check=False, capture_output=True, text=True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,10 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from agent.conftest import nvtx_include
 
 import warpline
 from warpline import native
 from warpline.capture.machine.agent import agent_library
+
+PROGRAMS = Path(__file__).parents[1] / "attach" / "programs"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -256,18 +260,29 @@ with warpline.profile("two"):
     assert names(tmp_path / "two.warpline", "mark") == ["late"]
 
 
-def test_torch_is_asked_once_and_named_when_it_does_not_hear(run, tmp_path):
+def test_libraries_that_looked_for_a_profiler_before_are_recorded(run, tmp_path):
+    include = nvtx_include()
+    if include is None or shutil.which("cc") is None:
+        pytest.skip("no compiler, or no headers of NVTX: pip install nvidia-nvtx")
+    source = str(PROGRAMS / "nvtx_user.c")
+    for name in ("early.so", "late.so"):
+        command = ["cc", "-shared", "-fPIC", f"-isystem{include}", source, "-o", name, "-ldl"]
+        subprocess.run(command, check=True, cwd=tmp_path)
     done = run("""
-import sys, types, warpline
-torch = types.ModuleType("torch")      # as torch is built: an extension with an NVTX of its own
-pops = []
-torch._C = types.SimpleNamespace(_nvtx=types.SimpleNamespace(rangePop=lambda: pops.append(1)))
-sys.modules["torch"] = torch
-with warpline.profile("run"): pass
-print(pops)
+import ctypes, warpline
+early = ctypes.CDLL("./early.so")
+early.use(b"before")
+for number in (1, 2):
+    with warpline.profile(f"run{number}"):
+        early.use(b"early")
+        late = ctypes.CDLL("./late.so")
+        late.use(b"late")
+    early.use(b"between")
+    late.use(b"between")
 """)
-    assert "torch.cuda.nvtx called NVTX before profiling started" in done.stderr
-    assert done.stdout == "[1]\n"
+    assert done.stderr == ""
+    for number in (1, 2):
+        assert names(tmp_path / f"run{number}.warpline") == ["early", "late"]
 
 
 @pytest.mark.parametrize(

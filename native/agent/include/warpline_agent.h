@@ -29,8 +29,9 @@ int32_t wl_agent_attach(const char* session_folder);
 int32_t wl_agent_detach(void);
 
 // Stand by for the sessions that the page in a directory announces, one after another: see StandingPage of
-// warpline_raw.h. It takes the place of the directory that this process stood by for before. Returns 0 or an
-// errno value; EBUSY while a session is attached. Any thread.
+// warpline_raw.h. It takes the place of the directory that this process stood by for before. While a session
+// records NVTX, instances are bound as by wl_agent_nvtx_attach, and released afterwards. Returns 0 or an errno
+// value; EBUSY while a session is attached. Any thread.
 int32_t wl_agent_stand(const char* folder);
 
 // Whether a session that was announced records this process, or is about to. Any thread.
@@ -50,6 +51,10 @@ int32_t wl_agent_cuda_attach(void);
 // Stop tracing CUDA and flush its records; another profiler may then use CUPTI. Call
 // it before wl_agent_detach, not from within a CUDA callback. Any thread.
 void wl_agent_cuda_detach(void);
+
+// Bind the NVTX instances of the libraries that are loaded now to the agent, also those that have looked for a
+// tool and found none. Those of another tool are left alone. Waits for the lock of the loader. Any thread.
+void wl_agent_nvtx_attach(void);
 
 // Number of NVTX instances (one per library with NVTX) bound to the agent in this process.
 uint64_t wl_agent_nvtx_bound(void);

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "cpu_sampling/sampling.h"
+#include "nvtx/binding.h"
 #include "session/collector.h"
 #include "session/process.h"
 #include "session/standing.h"
@@ -43,6 +44,9 @@ WL_EXPORT void wl_agent_thread_begin(void) {
   meet_thread();
   is_on_own_stack(0, 0);  // finds the stack, which needs memory, too
   sample_this_thread();
+}
+WL_EXPORT void wl_agent_nvtx_attach(void) {
+  if (prepare_process()) nvtx::bind_loaded();
 }
 WL_EXPORT uint64_t wl_agent_nvtx_bound(void) { return nvtx_bound(); }
 WL_EXPORT uint64_t wl_agent_records(void) { return recorded_events(); }

@@ -22,8 +22,8 @@ NAME = "attach"
 HELP = "record a program that is running already"
 
 _NOTHING = (
-    "nothing was recorded: the program made no CUDA call meanwhile; NVTX ranges are not recorded"
-    " where a library has used NVTX before"
+    "nothing was recorded: the program called neither CUDA nor NVTX meanwhile; the nvtx package for"
+    " Python stays silent if it was used before"
 )
 _NO_STEPS = (
     "nothing was recorded: no step was found; name the range that starts one with --step-range, or"
@@ -44,7 +44,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = (
         "Recording ends after --duration or --steps, with Ctrl-C, or with the program, which goes"
-        " on."
+        " on. NVTX ranges are recorded, too; domains and strings that the program registered"
+        " before are not known."
     )
     parser.add_argument("pid", nargs="?", metavar="PID", help=SUPPRESS)
     running.add_flags(parser, sessions.ATTACH.flags)

@@ -57,6 +57,27 @@ SAME(ours::kValueInt32, NVTX_PAYLOAD_TYPE_INT32);
 SAME(ours::kValueFloat, NVTX_PAYLOAD_TYPE_FLOAT);
 SAME(ours::kValuePayloads, NVTX_PAYLOAD_TYPE_EXT);
 
+// What an instance keeps, which nothing but its address tells.
+#define SAME_BEGIN(member, theirs) SAME(offsetof(ours::Instance, member), offsetof(nvtxGlobals_t, theirs))
+#define SAME_COUNT(module, table) \
+  SAME(ours::kFunctionCounts[module - 1] + 2, sizeof(nvtxGlobals_t::table) / sizeof(void*))
+SAME_SIZE(Instance, nvtxGlobals_t);
+SAME_BEGIN(state, initState);
+SAME_BEGIN(callbacks, etblCallbacks);
+SAME_BEGIN(version, etblVersionInfo);
+SAME_BEGIN(functions, nvtxMarkEx_impl_fnptr);
+SAME_BEGIN(tables, functionTable_CORE);
+SAME_COUNT(NVTX_CB_MODULE_CORE, functionTable_CORE);
+SAME_COUNT(NVTX_CB_MODULE_CUDA, functionTable_CUDA);
+SAME_COUNT(NVTX_CB_MODULE_OPENCL, functionTable_OPENCL);
+SAME_COUNT(NVTX_CB_MODULE_CUDART, functionTable_CUDART);
+SAME_COUNT(NVTX_CB_MODULE_CORE2, functionTable_CORE2);
+SAME_COUNT(NVTX_CB_MODULE_SYNC, functionTable_SYNC);
+SAME(ours::kModules, NVTX_CB_MODULE_SIZE - 1);
+SAME(ours::kFresh, NVTX_INIT_STATE_FRESH);
+SAME(ours::kStarted, NVTX_INIT_STATE_STARTED);
+SAME(ours::kComplete, NVTX_INIT_STATE_COMPLETE);
+
 SAME_SIZE(CallbackExport, NvtxExportTableCallbacks);
 SAME_PLACE(CallbackExport, get_table, NvtxExportTableCallbacks, GetModuleFunctionTable);
 SAME_SIZE(VersionExport, NvtxExportTableVersionInfo);

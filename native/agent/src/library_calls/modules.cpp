@@ -1,19 +1,15 @@
 #include "library_calls/modules.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
-#include <compare>
 #include <cstddef>
 #include <set>
-#include <string>
-#include <utility>
 #include <vector>
+
+#include "session/memory_map.h"
 
 namespace warpline::agent {
 namespace {
@@ -28,31 +24,13 @@ constexpr std::uint32_t kAddress = R_AARCH64_GLOB_DAT;
 constexpr std::uint32_t kPointer = R_AARCH64_ABS64;
 #endif
 
-struct Span {
-  std::uintptr_t first;
-  std::uintptr_t end;
-
-  bool has(std::uintptr_t address) const noexcept { return address >= first && address < end; }
-};
-
-struct Seen {
-  std::uintptr_t base;
-  const void* headers;
-
-  auto operator<=>(const Seen&) const = default;
-};
-
 // What was loaded when references were looked at last.
 struct Loaded {
-  std::uint64_t added = 0;
-  std::uint64_t removed = 0;
+  LoadCounts counts;
   bool is_complete = false;  // each of them had been filled in by the loader
-  std::set<Seen> done;
+  std::set<ModuleKey> done;
 };
 Loaded g_loaded;
-
-constexpr std::size_t kCountedBytes =
-    offsetof(dl_phdr_info, dlpi_subs) + sizeof(dl_phdr_info::dlpi_subs);
 
 // A walk over the modules, with the loader's lock held.
 struct Walk {
@@ -63,11 +41,6 @@ struct Walk {
   std::size_t failed = 0;
 };
 
-bool is_in(const std::vector<Span>& spans, std::uintptr_t address) noexcept {
-  return std::any_of(spans.begin(), spans.end(),
-                     [address](const Span& span) { return span.has(address); });
-}
-
 void add_code(const dl_phdr_info& module, std::vector<Span>& code) {
   for (std::size_t i = 0; i < module.dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = module.dlpi_phdr[i];
@@ -77,30 +50,9 @@ void add_code(const dl_phdr_info& module, std::vector<Span>& code) {
   }
 }
 
-// Reads which pages can be written. A module that is being loaded has all of them writable, and is not to be
-// protected before the loader does so.
-void read_writable(std::vector<Span>& writable) {
-  const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  std::string text;
-  char part[1 << 14];
-  ssize_t got = 0;
-  while ((got = read(file, part, sizeof part)) > 0) text.append(part, static_cast<std::size_t>(got));
-  close(file);
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    Span span{};
-    const auto first = std::from_chars(at, end, span.first, 16);
-    const auto last = std::from_chars(std::min(first.ptr + 1, end), end, span.end, 16);
-    if (last.ptr + 2 < end && last.ptr[2] == 'w') writable.push_back(span);
-    at = std::find(last.ptr, end, '\n') + 1;
-  }
-}
-
 // Stores a pointer. Where it is in a page that the loader has protected, the page is writable for that long.
 bool store(Walk& walk, void** place, void* value) {
-  if (walk.writable.empty()) read_writable(walk.writable);
+  if (walk.writable.empty()) walk.writable = writable_memory();
   if (walk.writable.empty()) return false;
   const auto address = reinterpret_cast<std::uintptr_t>(place);
   if (is_in(walk.writable, address)) {
@@ -210,24 +162,13 @@ bool replace_in(Walk& walk, const dl_phdr_info& module) {
   return is_done;
 }
 
-bool is_own(const dl_phdr_info& module) noexcept {
-  static const char here = 0;
-  const auto address = reinterpret_cast<std::uintptr_t>(&here);
-  for (std::size_t i = 0; i < module.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = module.dlpi_phdr[i];
-    const std::uintptr_t first = module.dlpi_addr + part.p_vaddr;
-    if (part.p_type == PT_LOAD && address >= first && address < first + part.p_memsz) return true;
-  }
-  return false;
-}
-
 int look_at_references(dl_phdr_info* module, std::size_t, void* data) {
   auto& walk = *static_cast<Walk*>(data);
-  const Seen seen{module->dlpi_addr, module->dlpi_phdr};
+  const ModuleKey seen = key_of(*module);
   try {
     if (g_loaded.done.contains(seen)) return 0;
     const std::string_view path = module->dlpi_name == nullptr ? "" : module->dlpi_name;
-    if (is_own(*module) || walk.replacing.leaves_out(path) || replace_in(walk, *module)) {
+    if (is_agent(*module) || walk.replacing.leaves_out(path) || replace_in(walk, *module)) {
       g_loaded.done.insert(seen);
     } else {
       walk.is_complete = false;
@@ -238,12 +179,6 @@ int look_at_references(dl_phdr_info* module, std::size_t, void* data) {
   return 0;
 }
 
-int read_counts(dl_phdr_info* module, std::size_t bytes, void* data) {
-  auto& counts = *static_cast<std::pair<std::uint64_t, std::uint64_t>*>(data);
-  if (bytes >= kCountedBytes) counts = {module->dlpi_adds, module->dlpi_subs};
-  return 1;
-}
-
 }  // namespace
 
 void forget_modules() noexcept {
@@ -252,16 +187,13 @@ void forget_modules() noexcept {
 }
 
 std::size_t replace_new_references(const Replacing& replacing) noexcept {
-  std::pair<std::uint64_t, std::uint64_t> counts{0, 0};
-  dl_iterate_phdr(read_counts, &counts);
-  const bool is_same = counts.first == g_loaded.added && counts.second == g_loaded.removed;
-  if (is_same && g_loaded.is_complete) return 0;
+  const LoadCounts counts = load_counts();
+  if (counts == g_loaded.counts && g_loaded.is_complete) return 0;
   // What was unloaded may have left its addresses to another module.
-  if (counts.second != g_loaded.removed) g_loaded.done.clear();
+  if (counts.removed != g_loaded.counts.removed) g_loaded.done.clear();
   Walk walk{.replacing = replacing, .code = {}, .writable = {}};
   dl_iterate_phdr(look_at_references, &walk);
-  g_loaded.added = counts.first;
-  g_loaded.removed = counts.second;
+  g_loaded.counts = counts;
   g_loaded.is_complete = walk.is_complete;
   return walk.failed;
 }

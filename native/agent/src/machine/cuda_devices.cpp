@@ -56,6 +56,4 @@ bool is_cuda_initialised() noexcept {
   return driver.call("cuDeviceGetCount", &count);
 }
 
-bool is_driver_loaded() noexcept { return Driver().is_loaded(); }
-
 }  // namespace warpline::agent

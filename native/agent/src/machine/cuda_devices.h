@@ -38,7 +38,4 @@ void wait_for_device_work() noexcept;
 // Whether the driver is loaded and initialized by the program.
 bool is_cuda_initialised() noexcept;
 
-// Whether it is loaded, used or not.
-bool is_driver_loaded() noexcept;
-
 }  // namespace warpline::agent

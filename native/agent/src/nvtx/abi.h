@@ -171,6 +171,34 @@ enum CudaRtFunction : unsigned int {
   kNameCudaEventW,
 };
 
+// --- What an instance keeps ----------------------------------------------------------------------
+
+// How far an instance has come: it looks for a tool at its first call, and never again.
+enum InstanceState : std::uint32_t { kFresh = 0, kStarted = 1, kComplete = 2 };
+
+// The modules' numbers of functions, in the order of their tables. Modules with no function of ours are 3
+// (OpenCL) and 6 (synchronization).
+inline constexpr unsigned kFunctionCounts[] = {15, 8, 14, 6, 15, 6};
+inline constexpr unsigned kModules = 6;  // numbered from 1
+inline constexpr unsigned kFunctions = 64;
+inline constexpr unsigned kTablePlaces = kFunctions + 2 * kModules;  // a null at both ends of each table
+
+// Version 2 is a library, in which one of these functions is missing. It has an array of its tables; all its
+// function pointers follow each other downwards, in an order of modules that is not that of their numbers.
+inline constexpr unsigned kLibraryCounts[] = {15, 8, 14, 6, 14, 6};
+inline constexpr unsigned kLibraryOrder[] = {0, 4, 5, 2, 1, 3};
+
+// The data of an instance, alike since the first release of NVTX 3: a function pointer for each function of the
+// API, and tables of their places.
+struct Instance {
+  std::uint32_t state;
+  std::uint32_t padding;
+  CallbackExport callbacks;
+  VersionExport version;
+  Function functions[kFunctions];
+  Function* tables[kTablePlaces];
+};
+
 // --- Extensions ----------------------------------------------------------------------------------
 
 struct ExtensionSegment {

@@ -200,6 +200,10 @@ void note_nvtx_bound(const char* library_file) noexcept {
   }
 }
 
+void note_nvtx_released(std::uint64_t count) noexcept {
+  g_nvtx_bound.fetch_sub(count, std::memory_order_relaxed);
+}
+
 void tell_nvtx_bound() noexcept {
   if (Session* session = g_session.load(std::memory_order_acquire)) {
     add(session->control->nvtx_bound, nvtx_bound());

@@ -66,6 +66,7 @@ struct ProcessState {
   std::atomic<bool> has_failed;  // and has told it
   std::atomic<bool> is_following;           // a thread joins or leaves what is announced: standing.h
   std::atomic<bool> is_followed_by_thread;  // one of the agent's own does it
+  std::atomic<bool> is_binding;  // a thread binds instances of NVTX: nvtx/binding.h
   raw::ControlSlot* slot;
   void* free_logs;
   void* all_logs;
@@ -127,6 +128,8 @@ void adopt_if_fork() noexcept;
 
 // A library's NVTX was bound to the agent; its file may be null.
 void note_nvtx_bound(const char* library_file) noexcept;
+// Of so many it is no more.
+void note_nvtx_released(std::uint64_t count) noexcept;
 std::uint64_t nvtx_bound() noexcept;
 // Tells a session that was attached later how many there are.
 void tell_nvtx_bound() noexcept;

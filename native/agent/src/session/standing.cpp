@@ -18,6 +18,7 @@
 
 #include "cupti/tracing.h"
 #include "machine/cuda_devices.h"
+#include "nvtx/binding.h"
 #include "session/collector.h"
 #include "session/own_thread.h"
 #include "session/process.h"
@@ -28,10 +29,11 @@ namespace warpline::agent {
 namespace {
 
 constexpr std::size_t kPagePathBytes = raw::kStandingFolderBytes + 16;
-// While a session waits for the program to initialize CUDA, how often that is looked at.
+// While a session waits for the program to initialize CUDA or to load libraries, how often that is looked at.
 constexpr long kLookNs = 100'000'000;
 
 std::atomic<std::uint32_t> g_cuda_of{0};   // the number for which CUDA is traced
+std::atomic<bool> g_is_late{false};  // the program may have looked for a tool before this library was there
 
 bool page_path_of(const char* folder, char (&path)[kPagePathBytes]) noexcept {
   const int length = std::snprintf(path, sizeof path, "%s/standing", folder);
@@ -72,6 +74,8 @@ void leave() noexcept {
   if (g_session.load(std::memory_order_acquire) == nullptr) return;
   end_collectors();  // what CUPTI still has belongs to this session
   if (detach() == 0) close_logs();
+  // Only a thread of our own may wait for the loader.
+  if (g_is_late.load() && g_process->is_followed_by_thread.load()) nvtx::release_loaded();
 }
 
 // Joins and leaves until the process is where the page says. With Following held.
@@ -96,22 +100,30 @@ void wait_for_change(raw::StandingPage& page, std::uint32_t number, bool is_to_l
   syscall(SYS_futex, &page.number, FUTEX_WAIT, number, is_to_look ? &a_while : nullptr, nullptr, 0);
 }
 
-// What the thread of a process with CUDA does next: joins, leaves, begins to trace CUDA. Returns whether there is
-// something to look for before the page changes.
-bool follow_with_cuda() noexcept {
+// Returns whether CUDA is still to be waited for.
+bool trace_cuda(const Session& session) noexcept {
+  if (!session.config.cuda.is_on) return false;
+  const std::uint32_t number = g_followed.load();
+  if (g_cuda_of.load() == number) return false;
+  if (!is_cuda_initialised()) return true;
+  g_cuda_of.store(number);
+  add(session.control->cuda_bound);
+  begin_cuda_tracing(true);
+  return false;
+}
+
+// What the agent's own thread does next: joins, leaves, binds NVTX, begins to trace CUDA. Returns whether there
+// is something to look for before the page changes.
+bool follow_in_thread() noexcept {
   const Following mine;
   if (!mine) return true;  // a call of NVTX that came first is at it
   follow();
   if (g_records_itself.load()) return true;  // until that ends
   const Session* session = g_session.load(std::memory_order_acquire);
-  if (session == nullptr || !session->config.cuda.is_on) return false;
-  const std::uint32_t number = g_followed.load();
-  if (g_cuda_of.load() == number) return false;
-  if (!is_cuda_initialised()) return true;
-  g_cuda_of.store(number);
-  add(session->control->cuda_bound);
-  begin_cuda_tracing(true);
-  return false;
+  if (session == nullptr) return false;
+  const bool is_to_bind = g_is_late.load() && (session->config.nvtx || ranges_watched() != 0);
+  if (is_to_bind) nvtx::bind_loaded();
+  return trace_cuda(*session) || is_to_bind;
 }
 
 void* follow_for_ever(void*) {
@@ -119,7 +131,7 @@ void* follow_for_ever(void*) {
   while (true) {
     raw::StandingPage& page = *g_standing.load(std::memory_order_acquire);
     const std::uint32_t seen = number_of(page);
-    const bool is_to_look = follow_with_cuda();
+    const bool is_to_look = follow_in_thread();
     if (g_followed.load() == raw::kStandingOver) break;
     wait_for_change(page, seen, is_to_look);
   }
@@ -167,6 +179,7 @@ int stand_by(const char* folder) noexcept {
   }
   g_followed.store(0);
   g_cuda_of.store(0);
+  g_is_late.store(false);
   g_standing.store(standing, std::memory_order_release);
   return 0;
 }
@@ -207,12 +220,11 @@ void follow_by_thread(bool is_cuda_traced) noexcept {
 extern "C" __attribute__((visibility("default"))) int32_t wl_agent_stand(const char* folder) {
   using namespace warpline::agent;
   wait_for_last_thread();
+  follow_if_announced();  // a fork of a process that was attached to leaves that session
   const int error = stand_by(folder);
   if (error != 0) return error;
-  if (is_driver_loaded()) {
-    follow_by_thread(false);
-  } else {
-    follow_announcement();
-  }
+  g_is_late.store(true);
+  follow_by_thread(false);
+  follow_announcement();  // if there is no thread for it
   return 0;
 }

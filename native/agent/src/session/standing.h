@@ -1,7 +1,8 @@
 // Standing by: this process is in no session until the page of its launcher announces one.
 //
 // While none is, nothing is recorded and nothing is looked at, but for one word at an NVTX call. A process
-// with CUDA has a thread that waits for the word to change, as no call of the program would show it.
+// with CUDA, or one that was attached to, has a thread that waits for the word to change, as no call of the
+// program would show it.
 #pragma once
 
 #include <atomic>

@@ -37,7 +37,7 @@ class Agent:
             version = library.wl_agent_abi_version()
             self._attach = library.wl_agent_attach
             self._detach = library.wl_agent_detach
-            self._bound = library.wl_agent_nvtx_bound
+            self._attach_nvtx = library.wl_agent_nvtx_attach
             self._attach_cuda = library.wl_agent_cuda_attach
             self._detach_cuda = library.wl_agent_cuda_detach
         except (OSError, AttributeError) as error:
@@ -48,14 +48,14 @@ class Agent:
                 hint="reinstall warpline",
             )
         self._attach.argtypes = (ctypes.c_char_p,)
-        self._bound.restype = ctypes.c_uint64
         self.path = path
 
     def attach(self, folder: Path) -> None:
-        """Join a session; CaptureError if that fails."""
+        """Join a session, with all NVTX of this process; CaptureError if that fails."""
         number = self._attach(os.fsencode(folder))
         if number:
             raise CaptureError(f"the agent cannot record to {folder}: {os.strerror(number)}")
+        self._attach_nvtx()
 
     def attach_cuda(self) -> None:
         """Start CUDA tracing if the session requests it; on failure, a diagnostic has the reason.
@@ -69,7 +69,3 @@ class Agent:
         """Leave the session, which completes its logs. Without a session, do nothing."""
         self._detach_cuda()
         self._detach()
-
-    def bound(self) -> int:
-        """Return the number of libraries in this process whose NVTX calls reach the agent."""
-        return int(self._bound())

@@ -1,10 +1,10 @@
 """``with warpline.profile("run.warpline"):`` records the current process.
 
 The agent is loaded into this process and joins a session, as in a program started by ``warpline
-profile``. Child processes started during the profile inherit it. One difference: a library that
-called NVTX before the profile started found no profiler then, and its later calls are never
-recorded. Such libraries are detected and named in a warning. ``warpline.annotate`` does not have
-this limit.
+profile``. Child processes started during the profile inherit it. One difference: NVTX domains and
+strings that a library registered before the profile started are not known. Ranges in such domains
+are in the default one; those that such strings name have no name. The nvtx package stays silent if
+it was used before: a warning says so. ``warpline.annotate`` alone has none of these limits.
 
 numpy and Polars are not imported here, and finishing runs in a separate process.
 """

@@ -17,7 +17,6 @@ from warpline.annotate.listener import LISTENER
 from warpline.capture.in_process.agent import Agent, is_attached_to
 from warpline.capture.in_process.nvtx_libraries import find_silent, introduce_others
 from warpline.capture.in_process.warning import warn
-from warpline.capture.machine.agent import INJECTION_VARIABLE
 from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import ControlFile, State
 from warpline.capture.session.facts import start_times
@@ -117,8 +116,7 @@ class Run:
         LISTENER.look_again()
 
     def _warn_of_silent_libraries(self) -> None:
-        had_agent = self._before[INJECTION_VARIABLE] == str(self._agent.path)
-        for name in find_silent(self._agent.bound, had_agent=had_agent):
+        for name in find_silent():
             text = _LATE.format(name)
             self._session.facts["notes"].append(text)
             warn(text)

@@ -88,19 +88,19 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     try:
         beside.check()
         session = _create(pid, group.able, environment, settings, talk)
-        try:
-            group.inject(stand)
-            for error in group.refused.values():
-                talk.warn(f"{error.message}; it is not recorded")
-            # Once all of them stand by: they begin together.
-            page.announce(session.folder)
-            _observe(beside, pid, session, settings, talk)
-        except BaseException:
-            page.close()
-            session.remove()
-            raise
-        recorded = Recorded(pid, session, settings, processes_known=len(group.recorded))
-        with _interrupts() as interrupted:
+        with _interrupts() as interrupted:  # the first event may be recorded while this attaches
+            try:
+                group.inject(stand)
+                for error in group.refused.values():
+                    talk.warn(f"{error.message}; it is not recorded")
+                # Once all of them stand by: they begin together.
+                page.announce(session.folder)
+                _observe(beside, pid, session, settings, talk)
+            except BaseException:
+                page.close()
+                session.remove()
+                raise
+            recorded = Recorded(pid, session, settings, processes_known=len(group.recorded))
             talk.note(_beginning(group.recorded, settings))
             _watch(group.recorded, recorded, interrupted, talk)
         beside.close()
