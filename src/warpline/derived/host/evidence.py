@@ -168,9 +168,6 @@ def _from_switches(trace: Trace, threads: range) -> Spans:
     state = np.where(events.is_running, _RUNNING, _BLOCKED).astype(np.int8)
     state[events.is_runnable] = _RUNNABLE
     begins = np.where(ends.begins_running, _RUNNING, _BLOCKED)
-    at_end = np.cumsum(counts) - 1
-    state[at_end] = np.where(ends.ends_running, _RUNNING, _BLOCKED)
-    events.is_uninterruptible[at_end], events.stack[at_end] = False, NO_STACK
     since = _with(is_first, events.time_ns, begin_ns)
     until = np.append(since[1:], 0)
     until[last] = end_ns

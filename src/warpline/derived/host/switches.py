@@ -44,7 +44,6 @@ class Ends(NamedTuple):
         first_ns: Shape (m,), int64.
         last_ns: Shape (m,), int64.
         begins_running: Shape (m,), bool, whether it was on the CPU before the first one.
-        ends_running: Shape (m,), bool, whether it was on the CPU after the last one.
         has_ended: Shape (m,), bool, whether the thread ended with the last one.
     """
 
@@ -52,7 +51,6 @@ class Ends(NamedTuple):
     first_ns: I64
     last_ns: I64
     begins_running: BoolArray
-    ends_running: BoolArray
     has_ended: BoolArray
 
 
@@ -110,7 +108,6 @@ def switch_ends(trace: Trace) -> Ends:
         first.time_ns,
         last.time_ns,
         ~first.is_running,
-        last.is_running,
         last.has_ended,
     )
 
