@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -150,3 +151,67 @@ def test_sections_expand_to_what_their_header_says() -> None:
     assert expanded(ZLIB, b"no stream", 9) is None
     assert expanded(ZSTD, b"no stream", 9) is None
     assert expanded(77, packed, len(content)) is None
+
+
+_INLINED = """
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+
+static volatile unsigned long sink;
+
+struct Mixer {
+  unsigned long state;
+  [[gnu::always_inline]] void mix() {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;  // mixed
+  }
+};
+
+template <class Work>
+[[gnu::always_inline]] inline void repeat(long turns, Work work) {
+  for (long i = 0; i < turns; ++i) work();  // turned
+}
+
+[[gnu::noinline]] void crunch(long turns) {
+  Mixer mixer{1};
+  repeat(turns, [&] { mixer.mix(); });  // repeated, called
+  sink = sink + mixer.state;
+}
+
+static double used_ms() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+int main(int, char **words) {
+  while (used_ms() < std::atof(words[1])) crunch(100000);
+  std::puts("worked");
+  return 3;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("-gdwarf-3",), ("-gdwarf-4",), ("-gdwarf-5",), ("-g", "-gz=zlib")],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("agent")
+def test_inlined_functions_have_frames(options: Sequence[str], tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    source, program = tmp_path / "inlined.cpp", tmp_path / "inlined"
+    source.write_text(_INLINED)
+    subprocess.run([compiler, "-O2", *options, str(source), "-o", str(program)], check=True)
+    line = {text: line_with(source, text) for text in ("// mixed", "// turned", "// repeated")}
+    lines = [line["// repeated"], line["// turned"], line["// repeated"], line["// mixed"]]
+    chains: Counter[int] = Counter()
+    for stack in lines_of_stacks(recorded(program, tmp_path)):
+        names = [name for name in stack if "crunch" in name or name.endswith(" (inlined)")]
+        if "crunch(long)" not in names:
+            continue
+        chains[len(names)] += 1
+        if len(names) == len(lines):
+            assert (names[0], names[3]) == ("crunch(long)", "Mixer::mix() (inlined)")
+            assert "repeat" in names[1]
+            assert [stack[name] for name in names] == [(line, str(source)) for line in lines]
+    # Other samples are of the loop itself, or of the function's beginning and end.
+    assert chains[len(lines)] > 0.5 * chains.total() > 10, chains

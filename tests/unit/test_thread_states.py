@@ -49,7 +49,11 @@ def tables(**more: dict[str, list[Any]]) -> Rows:
         depths.append(0 if parent is None else depths[parent] + 1)
     return {
         "process": {"pid": [7]},
-        "thread": {"process_id": [0, 0, 0], "tid": [7, 8, 9], "name": ["main", "worker", "idle"]},
+        "thread": {
+            "process_id": [0, 0, 0, 0],
+            "tid": [7, 8, 9, 10],
+            "name": ["main", "worker", "idle", "pool"],
+        },
         "frame": {
             "symbol": symbols,
             "module": modules,
@@ -172,7 +176,8 @@ def test_threads_that_end_and_threads_that_last():
                 sched_event=switches(
                     (0, 0, True, RUNNING, None),
                     (0, 1, True, RUNNING, None),
-                    (10, 2, False, RUNNING, None),  # it ran before
+                    (10, 2, False, RUNNING, None),  # it ran before, and is preempted
+                    (20, 3, False, BLOCKED, SLEEPS),
                     (100, 1, False, TERMINATED, None),
                     (200, 0, False, BLOCKED, None),
                     (300, 0, True, RUNNING, None),
@@ -183,11 +188,12 @@ def test_threads_that_end_and_threads_that_last():
         )
     )
     assert states(trace, 1) == [(0, 100, "RUNNING", "NONE", None)]
-    # It has not ended, so it is off the CPU until its process ends.
+    # These have not ended, so they stay as they stopped until their process ends.
     assert states(trace, 2) == [
         (4, 10, "RUNNING", "NONE", None),
-        (10, 400, "BLOCKED", "UNKNOWN", None),
+        (10, 400, "RUNNABLE", "NONE", None),
     ]
+    assert states(trace, 3) == [(20, 400, "BLOCKED", "SLEEP", "clock_nanosleep")]
 
 
 def test_outside_of_the_time_of_context_switches_nothing_is_known_but_calls():

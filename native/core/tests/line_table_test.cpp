@@ -1,5 +1,5 @@
-// Finds the lines of its own functions, then reads damaged copies of itself: under the sanitizers nothing
-// may be found.
+// Finds the lines of its own functions and what was inlined into them, then reads damaged copies of itself:
+// under the sanitizers nothing may be found.
 //
 //     line_table_test [COPIES [SEED]]
 #include <fcntl.h>
@@ -13,8 +13,10 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "elf/inlined.h"
 #include "elf/line_table.h"
 #include "raw/symbols.h"
 
@@ -33,6 +35,15 @@ MARKED(first);
 MARKED(second);
 
 MARKED(after_a_gap);
+
+// Functions that are inlined, each into the next, and the line of each call.
+#define INLINED [[gnu::always_inline]] inline
+constexpr uint32_t k_inner_line = __LINE__ + 1;
+INLINED void innermost() { g_calls = g_calls + 2; }
+constexpr uint32_t k_inner_call = __LINE__ + 1;
+INLINED void between() { innermost(); }
+constexpr uint32_t k_outer_call = __LINE__ + 1;
+[[gnu::noinline]] void holds_both() { between(); }
 
 struct Marked {
   void (*function)();
@@ -73,6 +84,34 @@ int check_own_lines(const std::string &path) {
   return failed;
 }
 
+std::string shown(const std::string &function, const std::string &file, uint32_t line) {
+  return function + " " + file.substr(file.rfind('/') + 1) + ":" + std::to_string(line) + ", ";
+}
+
+int check_own_inlined(const std::string &path) {
+  holds_both();
+  const auto found = warpline::code_names(path, ElfFile(path).build_id(), {place_of(holds_both)}, nullptr)[0];
+  std::string said;
+  std::string file = found.file;
+  uint32_t line = found.line;
+  for (const warpline::InlinedCall &call : found.inlined) {
+    said += shown(call.function, file, line);
+    file = call.call_file;
+    line = call.call_line;
+  }
+  said += shown(found.function, file, line);
+  const std::string source = " line_table_test.cpp:";
+  std::size_t at = 0;
+  for (const auto &[name, where] : {std::pair("innermost", k_inner_line), std::pair("between", k_inner_call),
+                                    std::pair("holds_both", k_outer_call)}) {
+    at = said.find(name, at);
+    if (at == std::string::npos) return fail("no function", name + (" in " + said));
+    at = said.find(source + std::to_string(where), at);
+    if (at == std::string::npos) return fail("not in its line", name + (" in " + said));
+  }
+  return 0;
+}
+
 // Any content but of the right size, or none.
 int32_t make_up(int32_t kind, const void *content, int64_t bytes, void *out, int64_t out_bytes) {
   for (int64_t i = 0; i < out_bytes; ++i) {
@@ -93,7 +132,8 @@ std::vector<uint64_t> some_places(std::mt19937_64 &chance) {
 // Where a damaged copy differs: in the tables, their names, or what says where these are.
 std::vector<std::pair<uint64_t, uint64_t>> weak_places(const ElfFile &file) {
   std::vector<std::pair<uint64_t, uint64_t>> found;
-  for (const char *name : {".debug_line", ".debug_line_str", ".debug_str"}) {
+  for (const char *name : {".debug_line", ".debug_line_str", ".debug_str", ".debug_info", ".debug_abbrev",
+                           ".debug_ranges", ".debug_rnglists", ".debug_info", ".debug_abbrev"}) {
     const Elf64_Shdr *section = file.section(name);
     if (section != nullptr) found.emplace_back(section->sh_offset, section->sh_size);
   }
@@ -112,6 +152,7 @@ int read_damaged(const std::string &path, int copies, uint64_t seed) {
   const int file = open(copy.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0 || write(file, bytes.data(), bytes.size()) < 0) return fail("cannot write", copy);
   std::size_t known = 0;
+  std::size_t inlined = 0;
   for (int number = 0; number < copies; ++number) {
     std::vector<uint64_t> changed;
     for (uint64_t count = chance() % 6; count > 0; --count) {
@@ -124,6 +165,9 @@ int read_damaged(const std::string &path, int copies, uint64_t seed) {
     for (const SourceLine &line : warpline::source_lines(ElfFile(copy), some_places(chance), make_up)) {
       known += line.line != 0;
     }
+    for (const auto &calls : warpline::inlined_calls(ElfFile(copy), some_places(chance), make_up)) {
+      inlined += calls.size();
+    }
     if (number % 16 == 15) {
       if (pwrite(file, bytes.data(), bytes.size(), 0) < 0) return 1;
     }
@@ -133,8 +177,8 @@ int read_damaged(const std::string &path, int copies, uint64_t seed) {
   }
   close(file);
   unlink(copy.c_str());
-  std::printf("%d copies, %zu lines\n", copies, known);
-  return known == 0 ? fail("no lines", "in any copy") : 0;
+  std::printf("%d copies, %zu lines, %zu inlined functions\n", copies, known, inlined);
+  return known == 0 || inlined == 0 ? fail("no lines or inlined functions", "in any copy") : 0;
 }
 
 }  // namespace
@@ -144,5 +188,5 @@ int main(int count, char **words) {
   if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) return 1;
   const int copies = count > 1 ? std::atoi(words[1]) : 400;
   const uint64_t seed = count > 2 ? std::strtoull(words[2], nullptr, 10) : 1;
-  return check_own_lines(path) + read_damaged(path, copies, seed);
+  return check_own_lines(path) + check_own_inlined(path) + read_damaged(path, copies, seed);
 }

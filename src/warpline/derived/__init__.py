@@ -37,6 +37,11 @@ def derived(
     return shared
 
 
+def is_computed(trace: Trace, function: Callable[[Trace], object]) -> bool:
+    """Return whether the result of a derived function without arguments is in the cache."""
+    return (getattr(function, "__wrapped__", function), None, (), ()) in trace.memo
+
+
 def forget(trace: Trace, *functions: Callable[..., object]) -> None:
     """Drop the results of derived functions from the cache of a trace, to free their memory.
 

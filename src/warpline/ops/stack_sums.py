@@ -95,7 +95,8 @@ class Forest:
         """Return the sums of each node and all nodes that it called, shape (nodes,)."""
         total = own.copy()
         for first, last in self.bounds()[:0:-1]:
-            np.add.at(total, self.parent[first:last], total[first:last])
+            called = total[first:last].copy()  # of a view, numpy would copy all of `total`
+            np.add.at(total, self.parent[first:last], called)
         return total
 
     def raised(self, own: I64, is_kept: BoolArray) -> I64:
@@ -124,9 +125,9 @@ class Forest:
             own: What `own` returned.
             is_outermost: What `is_outermost` returned for these keys.
         """
-        outer = np.flatnonzero(is_outermost)
         total = self.with_callees(own)
-        return FrameSums(group_sums(key, own, n_keys), group_sums(key[outer], total[outer], n_keys))
+        total *= is_outermost  # in place: nodes may be many more than rows
+        return FrameSums(group_sums(key, own, n_keys), group_sums(key, total, n_keys))
 
     def is_outermost(self, key: Integers) -> BoolArray:
         """Return which nodes have no caller, near or far, with the same key.

@@ -1,5 +1,6 @@
 #include "elf/line_files.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace warpline {
@@ -8,6 +9,9 @@ namespace {
 
 constexpr std::size_t kMostNames = 1U << 18;  // of a unit
 constexpr uint64_t kPath = 1, kDirectory = 2;
+constexpr uint64_t kLongUnit = 0xffffffff;
+constexpr uint64_t kLongestUnit = uint64_t{1} << 30;
+constexpr uint64_t kLeastUnit = 8;
 
 // How a number or a text is written (DW_FORM_*).
 enum : uint64_t {
@@ -147,6 +151,24 @@ class NameReader {
 };
 
 }  // namespace
+
+PlacedLineUnit line_unit_at(SectionContent &table, uint64_t place) {
+  if (place >= table.bytes()) return {};
+  const uint64_t left = table.bytes() - place;
+  const uint8_t *head = table.at(place, std::min<uint64_t>(left, 12));
+  if (head == nullptr) return {};
+  DwarfBytes length(head, head + std::min<uint64_t>(left, 12));
+  uint64_t bytes = length.read<uint32_t>();
+  const bool is_long = bytes == kLongUnit;
+  if (is_long) bytes = length.read<uint64_t>();
+  const uint64_t head_bytes = is_long ? 12 : 4;
+  const bool is_sound = length.is_sound() && bytes >= kLeastUnit && bytes <= kLongestUnit;
+  if (!is_sound) return {};
+  const uint64_t there = std::min(bytes, left - head_bytes);
+  const uint8_t *content = table.at(place + head_bytes, there);
+  if (content == nullptr) return {};
+  return {LineUnit::read(DwarfBytes(content, content + there), is_long), head_bytes + bytes};
+}
 
 std::vector<std::string> line_files(const LineUnit &unit, NameSections &sections) {
   NameReader names(unit, sections);

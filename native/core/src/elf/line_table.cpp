@@ -6,35 +6,13 @@
 #include <cstddef>
 #include <utility>
 
+#include "elf/code_ranges.h"
 #include "elf/line_files.h"
 #include "elf/line_program.h"
 
 namespace warpline {
 
 namespace {
-
-constexpr uint64_t kLongUnit = 0xffffffff;
-constexpr uint64_t kLongestUnit = uint64_t{1} << 30;
-constexpr uint64_t kLeastUnit = 8;
-
-// Where an ELF file has code. Of functions that the linker removed there are lines at address 0.
-class CodeRanges {
- public:
-  explicit CodeRanges(const ElfFile &file) {
-    for (const Elf64_Shdr &section : file.sections()) {
-      if ((section.sh_flags & SHF_EXECINSTR) == 0) continue;
-      ranges_.emplace_back(section.sh_addr, section.sh_addr + section.sh_size);
-    }
-  }
-  bool hold(uint64_t address) const {
-    return std::any_of(ranges_.begin(), ranges_.end(), [address](const auto &range) {
-      return range.first <= address && address < range.second;
-    });
-  }
-
- private:
-  std::vector<std::pair<uint64_t, uint64_t>> ranges_;
-};
 
 class LineSearch {
  public:
@@ -66,22 +44,9 @@ class LineSearch {
 
   // Returns the length of the unit; 0 if it has none.
   uint64_t search_unit(uint64_t place) {
-    const uint64_t left = table_.bytes() - place;
-    const uint8_t *head = table_.at(place, std::min<uint64_t>(left, 12));
-    if (head == nullptr) return 0;
-    DwarfBytes length(head, head + std::min<uint64_t>(left, 12));
-    uint64_t bytes = length.read<uint32_t>();
-    const bool is_long = bytes == kLongUnit;
-    if (is_long) bytes = length.read<uint64_t>();
-    const uint64_t head_bytes = is_long ? 12 : 4;
-    const bool is_sound = length.is_sound() && bytes >= kLeastUnit && bytes <= kLongestUnit;
-    if (!is_sound) return 0;
-    const uint64_t there = std::min(bytes, left - head_bytes);  // of a table that is cut, what there is
-    const uint8_t *content = table_.at(place + head_bytes, there);
-    if (content == nullptr) return 0;
-    const auto unit = LineUnit::read(DwarfBytes(content, content + there), is_long);
-    if (unit) search(*unit);
-    return head_bytes + bytes;
+    const PlacedLineUnit found = line_unit_at(table_, place);
+    if (found.unit) search(*found.unit);
+    return found.bytes;
   }
 
   void search(const LineUnit &unit) {

@@ -17,6 +17,7 @@ namespace warpline {
 namespace {
 
 constexpr std::string_view kKernel = "[kernel]";
+constexpr std::string_view kInlined = " (inlined)";  // as perf shows it
 constexpr std::size_t kMaxChains = 1U << 20;
 constexpr std::size_t kMaxFrames = 1024;
 constexpr std::size_t kMaxPythonFrames = 128;
@@ -157,11 +158,43 @@ class CodeNames {
     return name.starts_with("_PyEval_EvalFrameDefault") || name.starts_with("_TAIL_CALL_");
   }
 
-  // The frame of an instruction that was added, shown as `address` where it has no name.
-  CodeFrame frame(int32_t process, uint64_t instruction, uint64_t address, RawTexts &texts) {
+  // The frames of an instruction that was added, innermost first: of functions that were inlined, and of the
+  // function that it is in, shown as `address` where it has no name.
+  const std::vector<CodeFrame> &frames(int32_t process, uint64_t instruction, uint64_t address, RawTexts &texts) {
     const CodeModule *module = modules_.at(process, instruction);
-    const CodeName code = module == nullptr ? CodeName{} : names_[place_in(*module, instruction)];
-    const std::string &name = code.function;
+    const auto [known, is_new] = frames_.try_emplace({module, instruction, address});
+    if (is_new) {
+      const CodeName code = module == nullptr ? CodeName{} : names_[place_in(*module, instruction)];
+      known->second = made(module, code, address, texts);
+    }
+    return known->second;
+  }
+
+ private:
+  static std::vector<CodeFrame> made(const CodeModule *module, const CodeName &code, uint64_t address,
+                                     RawTexts &texts) {
+    std::vector<CodeFrame> frames;
+    CodeFrame function = frame(module, code.function, address, texts);
+    set_line(function, code.file, code.line, texts);
+    for (const InlinedCall &call : code.inlined) {
+      if (!call.function.empty()) {
+        CodeFrame inlined = function;
+        inlined.symbol = texts.intern(demangle_kernel(call.function).full + std::string(kInlined));
+        inlined.is_unresolved = false;
+        frames.push_back(inlined);
+      }
+      set_line(function, call.call_file, call.call_line, texts);  // of the caller
+    }
+    frames.push_back(function);
+    return frames;
+  }
+
+  static void set_line(CodeFrame &frame, const std::string &file, uint32_t line, RawTexts &texts) {
+    frame.line = line;
+    frame.file = line == 0 ? -1 : texts.intern(file);
+  }
+
+  static CodeFrame frame(const CodeModule *module, const std::string &name, uint64_t address, RawTexts &texts) {
     if (address == raw::kBrokenBacktrace) {
       const int32_t shown = texts.intern("[broken backtrace]");
       return {.symbol = shown, .module = texts.intern("[unknown]"), .is_unresolved = true};
@@ -175,15 +208,13 @@ class CodeNames {
     return {.symbol = texts.intern(shown),
             .module = texts.intern(path),
             .is_unresolved = name.empty(),
-            .address = address,
-            .line = code.line,
-            .file = code.line == 0 ? -1 : texts.intern(code.file)};
+            .address = address};
   }
 
- private:
   Modules modules_;
   Decompress decompress_;
   std::map<Place, CodeName> names_;
+  std::map<std::tuple<const CodeModule *, uint64_t, uint64_t>, std::vector<CodeFrame>> frames_;
 };
 
 CodeFrame python_frame(const CallChains &chains, int32_t process, const uint64_t *words,
@@ -221,8 +252,8 @@ class Merged {
       if (runs_python(chain.process, i, native[i].call)) {
         add_python(chain.process);
       } else {
-        frames_.push_back(
-            names_.frame(chain.process, native[i].call, native[i].shown, texts_));
+        const auto &own = names_.frames(chain.process, native[i].call, native[i].shown, texts_);
+        frames_.insert(frames_.end(), own.begin(), own.end());
       }
     }
     while (python_ != python_end_) add_python(chain.process);
@@ -356,7 +387,7 @@ std::vector<CodePlace> places_of(const CallChains &chains,
   names.name();
   std::vector<CodePlace> places;
   for (const auto &[process, instruction] : instructions) {
-    const CodeFrame frame = names.frame(process, instruction, instruction, texts);
+    const CodeFrame &frame = names.frames(process, instruction, instruction, texts).back();
     places.push_back({frame.symbol, frame.module});
   }
   return places;

@@ -186,6 +186,8 @@ std::vector<CodeName> names_in_file(const std::string &path, const BuildId &buil
     found[i].file = std::move(lines[i].file);
     found[i].line = lines[i].line;
   }
+  std::vector<std::vector<InlinedCall>> inlined = inlined_calls(*source, addresses, decompress);
+  for (std::size_t i = 0; i < inlined.size(); ++i) found[i].inlined = std::move(inlined[i]);
   return found;
 }
 

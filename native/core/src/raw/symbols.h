@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "elf/elf_file.h"
+#include "elf/inlined.h"
 
 namespace warpline {
 
@@ -13,6 +14,7 @@ struct CodeName {
   std::string function;  // mangled; empty where the file names none
   std::string file;      // of the source; empty where it is not known
   uint32_t line = 0;     // 0 where it is not known
+  std::vector<InlinedCall> inlined;  // functions that the line is of, the innermost first
 };
 
 // Returns what the code at each address is called. Addresses are the file's own, in ascending order. A file

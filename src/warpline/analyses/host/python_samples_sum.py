@@ -115,17 +115,24 @@ def _values(trace: Trace) -> Iterator[tuple[str, Integers]]:
     """Yield the time of samples, its parts that are known, and a count of 1."""
     yield _TIME, weights(trace, PYTHON_SAMPLES)
     for name in _PARTS:
-        part = _part(trace, name)
-        if part is not None:
-            yield name, part
+        if _is_known(trace, name):
+            yield name, _part(trace, name)
     yield _COUNT, repeated(np.ones(1, np.int64), trace.row_count(PYTHON_SAMPLES))
 
 
-def _part(trace: Trace, name: str) -> I64 | None:
-    """Return the time of samples in a state, 0 for others; None if no sample has a state."""
+def _is_known(trace: Trace, name: str) -> bool:
+    """Return whether any sample has the state."""
+    column, _ = _PARTS[name]
+    valid = trace.columns(PYTHON_SAMPLES, column)[column].valid
+    return valid is None or bool(valid.any())
+
+
+def _part(trace: Trace, name: str) -> I64:
+    """Return the time of samples in a state, 0 for others."""
     column, wanted = _PARTS[name]
     flag = trace.columns(PYTHON_SAMPLES, column)[column]
-    if not flag.is_valid().any():
-        return None
-    is_wanted = flag.is_valid() & ((flag.filled(0) != 0) == wanted)
-    return np.where(is_wanted, weights(trace, PYTHON_SAMPLES), 0)
+    is_wanted = (flag.values != 0) == wanted
+    if flag.valid is not None:
+        is_wanted &= flag.valid
+    time: I64 = weights(trace, PYTHON_SAMPLES) * is_wanted
+    return time

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from warpline.derived.host.blocking import REASON_TEXTS, Reason
 from warpline.derived.host.page_faults import fault_shares
 from warpline.derived.host.sample_rows import THREAD_FIELDS, thread_columns, thread_keys
-from warpline.derived.host.states import State, ThreadStates, thread_lives
-from warpline.derived.host.states import thread_states as states_of
+from warpline.derived.host.states import State, state_blocks, thread_lives
 from warpline.derived.texts import dimension_texts, labelled
 from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.group import group_sums
 from warpline.result import Arguments, Field, Numbers, Result, Values, analysis
 from warpline.trace import Trace
 from warpline.units import Unit
 
 NAME = "thread_states"
 TITLE = "States of CPU threads"
-_ROWS_PER_BLOCK = 2**16
 _SOURCES = ("samples, calls", "context switches")
 _REASONS = {
     Reason.GIL: ("gil", "GIL"),
@@ -98,8 +95,8 @@ def thread_states(trace: Trace, arguments: Arguments) -> Result:
         synchronization runs. See offcpu_sum:threads for the lines in which each thread was blocked.
     Source: Warpline; nsys shows the same states in its timeline.
     """
-    states, lives = states_of(trace), thread_lives(trace)
-    by_state, by_reason = (_time(lives.thread_id, states, kind) for kind in ("state", "reason"))
+    lives = thread_lives(trace)
+    by_state, by_reason = _times(trace, lives.thread_id)
     order = np.lexsort((*thread_keys(trace, lives.thread_id), -by_state[:, State.RUNNING]))
     thread, recorded = lives.thread_id[order], (lives.end_ns - lives.start_ns)[order]
     of_state, of_reason = by_state[order], by_reason[order]
@@ -133,16 +130,17 @@ def _in_faults(running: I64, share: F64, is_known: BoolArray) -> Numbers:
     return Numbers(ns, known & bool(ns.any()))
 
 
-def _time(thread: I64, states: ThreadStates, kind: Literal["state", "reason"]) -> I64:
-    """Return the time that threads were in each state, or blocked for each reason."""
-    numbers = {"state": len(State), "reason": len(Reason)}[kind]
-    sums = np.zeros((len(thread), numbers), np.int64)
-    for first in range(0, len(states.state), _ROWS_PER_BLOCK):
-        rows = slice(first, first + _ROWS_PER_BLOCK)
-        place = np.searchsorted(thread, states.thread_id[rows])
-        length = states.end_ns[rows] - states.start_ns[rows]
-        np.add.at(sums.reshape(-1), place * numbers + getattr(states, kind)[rows], length)
-    return sums
+def _times(trace: Trace, thread: I64) -> tuple[I64, I64]:
+    """Return the time that threads were in each state, and blocked for each reason."""
+    n_states, n_reasons = len(State), len(Reason)
+    by_state = np.zeros(len(thread) * n_states, np.int64)
+    by_reason = np.zeros(len(thread) * n_reasons, np.int64)
+    for states in state_blocks(trace):
+        length = states.end_ns - states.start_ns
+        place = np.searchsorted(thread, states.thread_id)
+        by_state += group_sums(place * n_states + states.state, length, len(by_state))
+        by_reason += group_sums(place * n_reasons + states.reason, length, len(by_reason))
+    return by_state.reshape(-1, n_states), by_reason.reshape(-1, n_reasons)
 
 
 def _if_any(values: I64) -> Numbers:

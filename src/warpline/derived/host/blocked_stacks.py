@@ -9,7 +9,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.host.blocking import Reason, plain_name, reason_of
 from warpline.derived.host.functions import PYTHON, functions, stacks
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, Integers
 from warpline.ops.stacks import with_callers
 from warpline.trace import Trace
 
@@ -68,7 +68,7 @@ def _of_stacks(trace: Trace) -> StackReasons:
     return StackReasons(np.append(reason, Reason.UNKNOWN), np.append(name, NO_NAME), names)
 
 
-def stack_reasons(trace: Trace, stack: I64) -> StackReasons:
+def stack_reasons(trace: Trace, stack: Integers) -> StackReasons:
     """Return what each stack says.
 
     The innermost native functions up to the first Python frame count: of these, waiting for the GIL

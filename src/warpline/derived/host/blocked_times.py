@@ -10,10 +10,10 @@ from warpline.derived import derived
 from warpline.derived.host.blocking import REASON_TEXTS, Reason
 from warpline.derived.host.lines import NO_FRAME, leaf_places, place_texts
 from warpline.derived.host.sample_rows import thread_keys
-from warpline.derived.host.states import State, thread_states
+from warpline.derived.host.states import State, ThreadStates, state_blocks
 from warpline.derived.texts import labelled
-from warpline.ops.arrays import I64, repeated
-from warpline.ops.group import distinct_values, factorize_rows, group_stats
+from warpline.ops.arrays import I8, I32, I64, repeated
+from warpline.ops.group import distinct_values, factorize_rows, group_stats, group_sums
 from warpline.result import Numbers, Texts, Values
 from warpline.trace import Trace
 
@@ -54,34 +54,59 @@ def blocked_times(trace: Trace, *, by_thread: bool) -> BlockedTimes:
         trace: The trace.
         by_thread: Whether each thread has rows of its own.
     """
-    states = thread_states(trace)
+    blocks = [(_of_block(trace, states), states.names) for states in state_blocks(trace)]
+    names = blocks[0][1]  # the same in all blocks
+    columns = zip(*(places for places, _ in blocks), strict=True)
+    places = _Places._make(np.concatenate(column) for column in columns)
+    of_thread = places.thread
+    if not by_thread:
+        of_thread = repeated(np.full(1, NO_THREAD, np.int32), len(places.thread))
+    groups = factorize_rows(of_thread, places.reason, places.name, places.frame)
+    first, count = groups.first, groups.n_groups
+    total, times = (group_sums(groups.codes, each, count) for each in (places.total, places.times))
+    longest = np.zeros(count, np.int64)
+    np.maximum.at(longest, groups.codes, places.longest)
+    n_threads = np.bincount(groups.codes, minlength=count)  # a place is of one thread
+    thread, reason, name, frame = (of_thread[first], *(column[first] for column in places[1:4]))
+    texts = _ranks([names[each] if each >= 0 else "" for each in name.tolist()])
+    lines = _ranks(place_texts(trace, frame))
+    order = np.lexsort((*thread_keys(trace, thread), lines, texts, reason, -total))
+    return BlockedTimes(
+        thread[order].astype(np.int64),
+        reason[order].astype(np.int64),
+        name[order].astype(np.int64),
+        names,
+        frame[order].astype(np.int64),
+        total[order],
+        times[order],
+        longest[order],
+        n_threads[order].astype(np.int64),
+    )
+
+
+class _Places(NamedTuple):
+    """Sums of blocked times by thread, reason, function and line, each of one thread."""
+
+    thread: I32
+    reason: I8
+    name: I32
+    frame: I32
+    total: I64
+    times: I64
+    longest: I64
+
+
+def _of_block(trace: Trace, states: ThreadStates) -> _Places:
+    """Return the sums of the blocked times of some threads."""
     rows = np.flatnonzero(states.state == State.BLOCKED)
     thread, reason, name = (
         column[rows] for column in (states.thread_id, states.reason, states.name)
     )
     frame = leaf_places(trace, states.stack_id[rows]).frame
-    of_thread = thread if by_thread else repeated(np.full(1, NO_THREAD, np.int32), len(rows))
-    groups = factorize_rows(of_thread, reason, name, frame)
+    groups = factorize_rows(thread, reason, name, frame)
     stats = group_stats(groups.codes, states.end_ns[rows] - states.start_ns[rows], groups.n_groups)
-    pairs = factorize_rows(groups.codes, thread)
-    n_threads = np.bincount(groups.codes[pairs.first], minlength=groups.n_groups)
-    first = groups.first
-    texts = _ranks([states.names[each] if each >= 0 else "" for each in name[first].tolist()])
-    lines = _ranks(place_texts(trace, frame[first]))
-    by_thread_ids = thread_keys(trace, of_thread[first])
-    order = np.lexsort((*by_thread_ids, lines, texts, reason[first], -stats.sum))
-    first = first[order]
-    return BlockedTimes(
-        of_thread[first].astype(np.int64),
-        reason[first].astype(np.int64),
-        name[first].astype(np.int64),
-        states.names,
-        frame[first].astype(np.int64),
-        stats.sum[order],
-        stats.count[order],
-        stats.max[order],
-        n_threads[order].astype(np.int64),
-    )
+    keys = (column[groups.first] for column in (thread, reason, name, frame))
+    return _Places._make((*keys, stats.sum, stats.count, stats.max))
 
 
 def _ranks(texts: list[str]) -> I64:

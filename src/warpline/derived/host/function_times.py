@@ -98,6 +98,7 @@ def function_times(
         whole[name] = int(column.sum())
         if chosen is None:
             chosen = _longest_lines(found, keys.codes, place, own)[shown]
+        del column, own  # before the next ones are made
     assert chosen is not None
     return FunctionTimes(
         of_frame[frame[first]].astype(np.int64),

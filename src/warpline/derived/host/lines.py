@@ -18,9 +18,8 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.host.functions import PYTHON, frame_files, functions, stacks
 from warpline.lazy import lazy_pattern
-from warpline.ops.arrays import I8, I32, I64, BoolArray, Integers
-from warpline.ops.group import distinct_values
-from warpline.ops.stacks import ancestors
+from warpline.ops.arrays import I8, I32, BoolArray, Integers
+from warpline.ops.stacks import with_callers
 from warpline.trace import Trace
 
 NO_FRAME = -1
@@ -35,7 +34,6 @@ _RUNTIME = lazy_pattern(
 )
 _PROCESS = lazy_pattern(r".*[/\\]multiprocessing[/\\]process\.py$")
 _PYTHON_RANK = 3
-_STACKS_PER_BLOCK = 2**16
 
 
 class LeafPlaces(NamedTuple):
@@ -82,48 +80,28 @@ def leaf_places(trace: Trace, stack_ids: Integers) -> LeafPlaces:
         trace: The trace.
         stack_ids: Shape (n,), rows of `stack`; negative for no stack.
     """
-    stack = np.asarray(stack_ids)
-    used = distinct_values(stack)
-    used = used[used >= 0]
-    frame = np.full(len(used) + 1, NO_FRAME, np.int32)  # the last is that of no stack
-    inner = np.zeros(len(used) + 1, np.bool_)
-    for begin in range(0, len(used), _STACKS_PER_BLOCK):
-        block = slice(begin, min(begin + _STACKS_PER_BLOCK, len(used)))
-        frame[block], inner[block] = _places(trace, used[block])
-    place = np.full(len(stacks(trace)) + 1, len(used), np.int32)  # the last is that of no stack
-    place[used] = np.arange(len(used))
-    of_row = place[np.maximum(stack, -1)]
-    return LeafPlaces(frame[of_row], inner[of_row])
+    known, row = _all_places(trace), np.maximum(np.asarray(stack_ids), -1)
+    return LeafPlaces(known.frame[row], known.is_innermost[row])
 
 
-def _places(trace: Trace, used: Integers) -> tuple[I32, BoolArray]:
-    """Return the frames of distinct stacks, and whether each is the innermost Python frame."""
+@derived
+def _all_places(trace: Trace) -> LeafPlaces:
+    """Return the frame of each row of `stack`; the last entry is that of no stack.
+
+    It is the innermost frame, unless one of the callers has a higher rank.
+    """
     tree = stacks(trace)
-    place, row = ancestors(tree, used)
-    frames = tree.frame[row]
-    rank = frame_ranks(trace)[frames].astype(np.int64)
-    rank[_is_of_parent(trace, place, frames)] = 0
-    # Of the frames of the highest rank, the innermost: rows are innermost first.
-    order = np.arange(len(rank))
-    first = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
-    score = rank * (len(rank) + 1) + (len(rank) - order)
-    best = np.maximum.reduceat(score, first)
-    chosen = len(rank) - best % (len(rank) + 1)
-    frame = np.where(rank[chosen] > 0, frames[chosen], NO_FRAME).astype(np.int32)
-    python_at = np.where(rank >= _PYTHON_RANK, order, len(rank))
-    innermost_python = np.minimum.reduceat(python_at, first)
-    return frame, (chosen == innermost_python) & (rank[chosen] > _PYTHON_RANK)
-
-
-def _is_of_parent(trace: Trace, place: I64, frames: Integers) -> BoolArray:
-    """Return which frames a process has from its parent, of stacks innermost first."""
-    is_of_parent = np.zeros(len(frames), np.bool_)
-    begins = np.flatnonzero(_begin_process(trace)[frames])
-    stack, first = np.unique(place[begins], return_index=True)
-    behind = np.searchsorted(place, stack, side="right")
-    for low, high in zip((begins[first] + 1).tolist(), behind.tolist(), strict=True):
-        is_of_parent[low:high] = True
-    return is_of_parent
+    rank = frame_ranks(trace)[tree.frame]
+    is_python, begins = rank >= _PYTHON_RANK, _begin_process(trace)[tree.frame]
+    frame = np.where(rank > 0, tree.frame, np.int32(NO_FRAME))
+    inner = rank > _PYTHON_RANK
+    for level in with_callers(tree, np.arange(len(tree)))[1:]:
+        rows = level[~begins[level]]  # callers of these are the parent's
+        rows = rows[rank[tree.parent[rows]] > rank[rows]]
+        caller = tree.parent[rows]
+        rank[rows], frame[rows] = rank[caller], frame[caller]
+        inner[rows] = inner[caller] & ~is_python[rows]
+    return LeafPlaces(np.append(frame, np.int32(NO_FRAME)), np.append(inner, False))
 
 
 @derived

@@ -12,7 +12,7 @@ import numpy as np
 from warpline.derived import derived
 from warpline.derived.host.switches import switched_times
 from warpline.derived.host.thread_rows import all_threads
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import I64, Integers
 from warpline.trace import Trace
 
 CPU_SAMPLES, PYTHON_SAMPLES = "cpu_sample", "python_sample"
@@ -46,7 +46,7 @@ def weights(trace: Trace, table: str) -> I64:
     return np.where(known, period.filled(0), estimated)
 
 
-def median_gap_ns(thread: I64, time: I64) -> I64:
+def median_gap_ns(thread: Integers, time: I64) -> I64:
     """Return the median time between samples of each thread, shape (threads,), int64.
 
     Args:

@@ -13,21 +13,22 @@ that it is in, else on what the functions of its stack say.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from warpline.derived import derived
+from warpline.derived import derived, is_computed
 from warpline.derived.host.blocked_stacks import stack_reasons
 from warpline.derived.host.blocking import Reason
-from warpline.derived.host.evidence import Spans, evidence
+from warpline.derived.host.evidence import Evidence, Spans, evidence, joined_spans, spans
 from warpline.derived.host.lives import WITNESSES, ThreadLives, thread_lives
 from warpline.derived.host.reasons import Waits, waits
 from warpline.derived.host.samples import PYTHON_SAMPLES, weights
 from warpline.derived.host.thread_rows import thread_blocks, thread_rows
 from warpline.ops.arrays import I8, I32, I64, BoolArray
-from warpline.ops.tiling import Grouped, by_group, cut, rest, tile
+from warpline.ops.tiling import Cuts, Grouped, by_group, cut, rest, tile
 from warpline.ops.tree import enclosing
 from warpline.trace import Trace
 
@@ -74,13 +75,29 @@ class ThreadStates(NamedTuple):
 def thread_states(trace: Trace) -> ThreadStates:
     """Return the states of all threads of which something is known."""
     parts: dict[str, list[Any]] = {name: [] for name in ThreadStates._fields}
-    for threads in thread_blocks(trace, (*WITNESSES, "api_call")):
-        for name, column in _of_threads(trace, threads)._asdict().items():
+    for block in _computed(trace):
+        for name, column in block._asdict().items():
             parts[name].append(column)
     names = parts.pop("names")[0]
     # The parts of a column are freed before the next one is joined.
     columns = {name: np.concatenate(parts.pop(name)) for name in tuple(parts)}
     return ThreadStates(**columns, names=names)
+
+
+def state_blocks(trace: Trace) -> Iterator[ThreadStates]:
+    """Yield the states of all threads, some threads at a time, in order.
+
+    Sums of states need less memory so, and no time to join the blocks.
+    """
+    if is_computed(trace, thread_states):
+        yield thread_states(trace)
+    else:
+        yield from _computed(trace)
+
+
+def _computed(trace: Trace) -> Iterator[ThreadStates]:
+    for threads in thread_blocks(trace, (*WITNESSES, "api_call")):
+        yield _of_threads(trace, threads)
 
 
 def _of_threads(trace: Trace, threads: range) -> ThreadStates:
@@ -89,126 +106,133 @@ def _of_threads(trace: Trace, threads: range) -> ThreadStates:
     own = slice(*np.searchsorted(lives.thread_id, (threads.start, threads.stop)).tolist())
     lives = ThreadLives._make(column[own] for column in lives)
     known = _filled(_tiled(evidence(trace, threads)), lives)
-    is_blocked = known.state == State.BLOCKED
-    blocked, waiting = known.taken(is_blocked), waits(trace, threads)
+    waiting = waits(trace, threads)
+    known, wait = _divided(known, waiting)
+    return _merged(known, _causes(trace, threads, known, wait, waiting))
+
+
+def _divided(known: Spans, waiting: Waits) -> tuple[Spans, I64]:
+    """Return the spans in order, and the wait of each one; NONE for none.
+
+    Those of blocked threads are divided where a wait begins or ends.
+    """
     if not len(waiting.reason):
-        wait = np.full(len(blocked.thread), NONE)
-        return _with_reasons(trace, threads, known.taken(~is_blocked), blocked, wait, waiting)
+        return known, np.full(len(known.thread), NONE)
+    is_blocked = known.state == State.BLOCKED
+    blocked, others = (known.taken(np.flatnonzero(rows)) for rows in (is_blocked, ~is_blocked))
     pieces = cut(blocked.grouped(), waiting.times)
     left = rest(blocked.grouped(), pieces)
-    place = np.concatenate((pieces.span, left.span))
-    wait = np.concatenate((pieces.row, np.full(len(left.span), NONE)))
-    blocked = blocked.taken(place)._replace(
+    divided = blocked.taken(np.concatenate((pieces.span, left.span)))._replace(
         start_ns=np.concatenate((pieces.start_ns, left.start_ns)),
         end_ns=np.concatenate((pieces.end_ns, left.end_ns)),
     )
-    return _with_reasons(trace, threads, known.taken(~is_blocked), blocked, wait, waiting)
+    every = joined_spans((others, divided))
+    wait = np.full(len(every.thread), NONE)
+    first = len(others.thread)
+    wait[first : first + len(pieces.row)] = pieces.row
+    order = np.lexsort((every.start_ns, every.thread))
+    return every.taken(order), wait[order]
 
 
-def _with_reasons(
-    trace: Trace, threads: range, others: Spans, blocked: Spans, wait: I64, waiting: Waits
-) -> ThreadStates:
-    """Return all states: those of blocked threads with the wait that each is in, or NONE."""
-    in_wait = wait != NONE
-    stack = _stacks(trace, threads, blocked)
-    # The stack of the call is whole; that of a switch has no frames of Python.
-    called = _picked(waiting.stack, wait)
-    stack = np.where(in_wait & (called != NONE), called, stack)
-    unclear = np.flatnonzero(~in_wait)
-    by_stack = stack_reasons(trace, stack[unclear])
-    reason = _picked(waiting.reason, wait)
-    reason[unclear] = np.where(
-        (by_stack.reason == Reason.UNKNOWN) & blocked.is_uninterruptible[unclear],
-        Reason.PAGE_FAULT,
-        by_stack.reason,
+class _Causes(NamedTuple):
+    """What the threads of spans were blocked on: columns of ThreadStates."""
+
+    reason: I8
+    name: I32
+    stack_id: I32
+    names: tuple[str, ...]
+
+
+def _causes(trace: Trace, threads: range, known: Spans, wait: I64, waiting: Waits) -> _Causes:
+    """Return the causes of spans, NONE for those in which a thread was not blocked."""
+    rows = np.flatnonzero(known.state == State.BLOCKED)
+    stack, in_wait = _stacks(trace, threads, known, rows), wait[rows]
+    waited = np.flatnonzero(in_wait != NONE)
+    if len(waited):  # the stack of the call is whole; that of a switch has no frames of Python
+        called = waiting.stack[in_wait[waited]]
+        stack[waited] = np.where(called != NONE, called, stack[waited])
+    by_stack = stack_reasons(trace, stack)
+    reason = by_stack.reason.astype(np.int8)
+    reason[(reason == Reason.UNKNOWN) & known.is_uninterruptible[rows]] = Reason.PAGE_FAULT
+    name = by_stack.name.astype(np.int32)
+    name[name >= 0] += len(waiting.names)
+    reason[waited] = waiting.reason[in_wait[waited]]
+    name[waited] = waiting.name[in_wait[waited]]
+    count = len(known.thread)
+    every = _Causes(
+        np.full(count, Reason.NONE, np.int8),
+        np.full(count, NONE, np.int32),
+        np.full(count, NONE, np.int32),
+        (*waiting.names, *by_stack.names),
     )
-    name = _picked(waiting.name, wait)
-    name[unclear] = np.where(by_stack.name < 0, NONE, by_stack.name + len(waiting.names))
-    rows = len(others.thread)
-    every = Spans(*(np.concatenate(pair) for pair in zip(others, blocked, strict=True)))
-    reason = np.concatenate((np.full(rows, Reason.NONE), reason))
-    name = np.concatenate((np.full(rows, NONE), name))
-    stack = np.concatenate((np.full(rows, NONE), stack))
-    return _merged(every, reason, name, stack, (*waiting.names, *by_stack.names))
+    every.reason[rows], every.name[rows], every.stack_id[rows] = reason, name, stack
+    return every
 
 
-def _picked(values: I64, rows: I64) -> I64:
-    """Return the value of each row, NONE for no row."""
-    return np.append(values, NONE)[rows]
-
-
-def _tiled(known: Spans) -> Spans:
-    """Return the evidence with the lowest level at each time of a thread, by thread and start."""
-    parts = [known.taken(known.level == 0)]
-    weaker = known.taken(known.level > 0)
+def _tiled(known: Evidence) -> Spans:
+    """Return the evidence that is trusted most at each time of a thread, by thread and start."""
+    weaker, parts = known.weaker.in_order(), [known.switched]
+    if weaker.are_disjoint():
+        parts.append(weaker.kept(weaker.end_ns > weaker.start_ns))
+        return joined_spans(parts).in_order()
+    weaker = known.weaker
     for rows in by_group(weaker.thread):
-        tiles = tile(weaker.start_ns[rows], weaker.end_ns[rows], weaker.level[rows])
+        tiles = tile(weaker.start_ns[rows], weaker.end_ns[rows], known.level[rows])
         owner = weaker.taken(rows[tiles.owner])
         parts.append(owner._replace(start_ns=tiles.start_ns, end_ns=tiles.end_ns))
-    joined = Spans(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    return joined.taken(np.lexsort((joined.start_ns, joined.thread)))
+    return joined_spans(parts).in_order()
 
 
 def _filled(known: Spans, lives: ThreadLives) -> Spans:
     """Return the spans within the lives of threads, and what is not recorded between them."""
-    life = Grouped(lives.start_ns, lives.end_ns, lives.thread_id)
-    pieces = cut(life, known.grouped())
-    left = rest(life, pieces)
-    inside = known.taken(pieces.row)._replace(start_ns=pieces.start_ns, end_ns=pieces.end_ns)
-    none = np.zeros(len(left.span), np.int64)
-    unknown = Spans(
-        left.start_ns,
-        left.end_ns,
-        lives.thread_id[left.span],
-        none + State.NOT_RECORDED,
-        none,
-        none > 0,
-        none + NONE,
-    )
-    return Spans(*(np.concatenate(pair) for pair in zip(inside, unknown, strict=True)))
+    life = np.searchsorted(lives.thread_id, known.thread)
+    start = np.maximum(known.start_ns, lives.start_ns[life])
+    end = np.minimum(known.end_ns, lives.end_ns[life])
+    lasting = end > start
+    inside = known._replace(start_ns=start, end_ns=end).kept(lasting)
+    if not lasting.all():
+        life = life[lasting]
+    cuts = Cuts(life, life, inside.start_ns, inside.end_ns)
+    left = rest(Grouped(lives.start_ns, lives.end_ns, lives.thread_id), cuts)
+    thread = lives.thread_id[left.span].astype(np.int32)
+    unknown = spans(left.start_ns, left.end_ns, thread, int(State.NOT_RECORDED))
+    return joined_spans((inside, unknown)).in_order()
 
 
-def _stacks(trace: Trace, threads: range, blocked: Spans) -> I64:
+def _stacks(trace: Trace, threads: range, known: Spans, blocked: I64) -> I32:
     """Return the stack of each blocked time: where it began, else a sample of it."""
-    stack = blocked.stack.copy()
+    stack = known.stack[blocked]
     missing = np.flatnonzero(stack == NONE)
     rows = thread_rows(trace, PYTHON_SAMPLES).of(threads)
     if not len(missing) or not len(rows):
         return stack
-    columns = trace.columns(PYTHON_SAMPLES, "time_ns", "thread_id", "stack_id")
+    columns = trace.columns(PYTHON_SAMPLES, "time_ns", "stack_id")
     start = columns["time_ns"].values[rows]
-    middle = (blocked.start_ns + (blocked.end_ns - blocked.start_ns) // 2)[missing]
+    asked = blocked[missing]
     around = enclosing(
-        middle,
+        known.start_ns[asked] + (known.end_ns[asked] - known.start_ns[asked]) // 2,
         start,
         start + weights(trace, PYTHON_SAMPLES)[rows],
-        point_group=blocked.thread[missing],
-        group=columns["thread_id"].values[rows].astype(np.int64),
+        point_group=known.thread[asked].astype(np.int64),
+        group=thread_rows(trace, PYTHON_SAMPLES).threads_of(threads).astype(np.int64),
     )
     sampled = columns["stack_id"].take(rows).filled(NONE)[around.row]
     stack[missing] = np.where(around.found, sampled, NONE)
     return stack
 
 
-def _merged(
-    spans: Spans, reason: I64, name: I64, stack: I64, names: tuple[str, ...]
-) -> ThreadStates:
-    """Return the states in order, adjacent equal ones as one."""
-    order = np.lexsort((spans.start_ns, spans.thread))
-    thread, state = spans.thread[order], spans.state[order]
-    columns = (thread, state, reason[order], name[order], stack[order])
-    opens: BoolArray = np.append(True, np.zeros(max(len(order) - 1, 0), np.bool_))[: len(order)]
+def _merged(known: Spans, causes: _Causes) -> ThreadStates:
+    """Return the states, adjacent equal ones as one."""
+    columns = (known.thread, known.state, *causes[:3])
+    opens: BoolArray = np.zeros(len(known.thread), np.bool_)
+    opens[:1] = True
     for column in columns:
         opens[1:] |= column[1:] != column[:-1]
-    first = np.flatnonzero(opens)
-    last = np.append(first[1:], len(order))[: len(first)] - 1
-    return ThreadStates(
-        thread[first].astype(np.int32),
-        spans.start_ns[order][first],
-        spans.end_ns[order][last],
-        state[first].astype(np.int8),
-        columns[2][first].astype(np.int8),
-        columns[3][first].astype(np.int32),
-        columns[4][first].astype(np.int32),
-        names,
-    )
+    ends = np.append(opens[1:], True)[: len(opens)]
+    thread, state, reason, name, stack = (_kept(column, opens) for column in columns)
+    start, end = _kept(known.start_ns, opens), _kept(known.end_ns, ends)
+    return ThreadStates(thread, start, end, state, reason, name, stack, causes.names)
+
+
+def _kept(values: Any, is_kept: BoolArray) -> Any:
+    return values if is_kept.all() else values[is_kept]

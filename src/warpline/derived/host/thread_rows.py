@@ -32,9 +32,18 @@ class ThreadRows(NamedTuple):
     row: I32
     first: I64
 
-    def of(self, threads: range) -> I32:
+    def of(self, threads: range) -> I64:
         """Return the rows of consecutive threads."""
-        return self.row[self.first[threads.start] : self.first[threads.stop]]
+        return self.row[self.first[threads.start] : self.first[threads.stop]].astype(np.int64)
+
+    def threads_of(self, threads: range) -> I32:
+        """Return the thread of each row that `of` returns."""
+        counts = self.counts()[threads.start : threads.stop]
+        return np.repeat(np.arange(threads.start, threads.stop, dtype=np.int32), counts)
+
+    def counts(self) -> I64:
+        """Return the number of rows of each thread, shape (threads,)."""
+        return np.diff(self.first)
 
 
 def all_threads(trace: Trace) -> range:
@@ -63,7 +72,7 @@ def thread_blocks(trace: Trace, tables: Sequence[str]) -> list[range]:
     """Return all threads in blocks of about as many rows in these tables, a thread at least."""
     rows = np.zeros(len(all_threads(trace)), np.int64)
     for table in tables:
-        rows += np.diff(thread_rows(trace, table).first)
+        rows += thread_rows(trace, table).counts()
     block = (np.cumsum(rows) - rows) // _ROWS_PER_BLOCK
     later = (np.flatnonzero(block[1:] != block[:-1]) + 1).tolist()
     return [range(*pair) for pair in pairwise((0, *later, len(rows)))]
