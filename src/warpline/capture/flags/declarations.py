@@ -39,6 +39,7 @@ from warpline.capture.flags.settings import (
 )
 from warpline.capture.flags.values import split
 from warpline.capture.session.agent_config import GraphTrace, WaitSource
+from warpline.capture.session.keeping import KeepLast
 from warpline.counters import sampled_sets
 from warpline.errors import UsageError
 
@@ -70,6 +71,11 @@ def _seconds(settings: CaptureSettings, flag: Given) -> None:
     if not 0 <= seconds <= 1e9 or (is_duration and seconds == 0):
         raise flag.bad(f"a number of seconds{' above 0' if is_duration else ', 0 or more'}")
     setattr(settings, flag.attribute, seconds)
+
+
+def _keep_last(settings: CaptureSettings, flag: Given) -> None:
+    KeepLast.of(flag.value)  # checks it
+    settings.keep_last = flag.value.strip()
 
 
 def _trace(settings: CaptureSettings, flag: Given) -> None:
@@ -259,6 +265,8 @@ FLAGS = (
          " --every; without --steps, Warpline also chooses the steps per sample", values.share),
     Flag(("--step-range",), "RANGE[@DOMAIN]", "NVTX range that starts a step; accepts * and ?"
          " (default: names such as step_12, train_step, iteration 7)", values.range_and_domain),
+    Flag(("--keep-last",), "TIME", "keep only the last TIME of the recording, such as 30s or 5m, in"
+         " bounded memory and disk; warpline dump writes it while the program goes on", _keep_last),
     Flag(("--nvtx-domain-include",), "LIST", 'record only these NVTX domains; "default" is the'
          " unnamed domain", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "exclude these NVTX domains", _domains),

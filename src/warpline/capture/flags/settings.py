@@ -20,6 +20,7 @@ from warpline.capture.session.agent_config import (
     WaitSource,
 )
 from warpline.capture.session.control import RangeMode
+from warpline.capture.session.keeping import KeepLast
 from warpline.capture.session.preload import LOADER, SHIM
 from warpline.capture.session.sampling import Sampling
 from warpline.counters import sampled_sets
@@ -123,6 +124,7 @@ class CaptureSettings:
     every: int | None = None
     duty: float | None = None
     step_range: tuple[str, str | None] | None = None
+    keep_last: str | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: GraphTrace = GraphTrace.NODE
@@ -212,6 +214,11 @@ class CaptureSettings:
             step_range=self.step_range,
             by_calls=self.capture_range is CaptureRange.CUDA_PROFILER_API,
         )
+
+    @property
+    def kept(self) -> KeepLast | None:
+        """What is kept of the recording; None for all of it."""
+        return None if self.keep_last is None else KeepLast.of(self.keep_last)
 
     @property
     def is_timeline(self) -> bool:

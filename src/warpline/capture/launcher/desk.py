@@ -209,6 +209,7 @@ class Desk:
             "start": self._start,
             "stop": self._ask_stop,
             "cancel": self._ask_stop,
+            "hold": self._hold,
             "shutdown": self._shutdown,
             "written": self._forget,
         }
@@ -281,6 +282,17 @@ class Desk:
         is_cancelled = request.get("do") == "cancel"
         self._stop(caller, is_cancelled=is_cancelled, is_deferred=bool(request.get("defer")))
         return None  # once it has stopped
+
+    def _hold(self, _: _Caller, request: Message) -> Answer:
+        """Leave the logs as they are, or trim them again: somebody copies what is kept."""
+        recorded = self._recorded
+        if recorded is None or recorded.keeper is None:
+            raise _refused(
+                f"session {self.name} keeps no last seconds",
+                "run warpline start --keep-last=30s first",
+            )
+        recorded.keeper.hold(is_wanted=bool(request.get("wanted")))
+        return self._written(recorded.session).plain()
 
     def _shutdown(self, caller: _Caller, request: Message) -> Answer | None:
         number = request.get("signal")

@@ -13,6 +13,7 @@ from typing import Any
 
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.launcher.attached import Attached
+from warpline.capture.launcher.keeper import Keeper
 from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
 from warpline.capture.machine.loaded import loaded_versions
@@ -40,6 +41,7 @@ class Recorded:
         has_stopped: Whether recording has stopped.
         stopped_ns: When it stopped, in monotonic ns, if that was before the program's end.
         stopped_by: The reason.
+        keeper: Removes what is old; None if everything is kept.
     """
 
     def __init__(self, pid: int, session: Session, settings: CaptureSettings) -> None:
@@ -57,6 +59,8 @@ class Recorded:
         self._sampling = (
             TimeSampling(self.control, sampling, is_steps_only=is_counting) if sampling else None
         )
+        keep = settings.kept
+        self.keeper = None if keep is None else Keeper(session.folder, keep)
         self._is_recording = self.control.state is State.RECORDING
         self._looks: dict[int, int] = {}
         self._miscounts = 0
@@ -67,7 +71,7 @@ class Recorded:
         settings = self.settings
         if settings.windows_wanted and not self.has_stopped:
             return [now + _POLL_S]
-        times = []
+        times = [] if self.keeper is None or self.has_stopped else [self.keeper.next()]
         if self._sampling is not None and self._is_recording:
             times.append(now + self._sampling.next())
         if not self._is_recording:
@@ -90,6 +94,8 @@ class Recorded:
             self._sampling.look()
         if self.has_stopped:
             return None
+        if self.keeper is not None and not is_over:
+            self.keeper.look()
         why = None
         is_at_end = self.control.state is State.STOPPED
         if settings.duration is not None and passed >= settings.delay + settings.duration:
@@ -140,12 +146,15 @@ class Recorded:
             self._close_windows_of_the_dead()
 
     def close(self) -> dict[str, Any]:
-        """Take a last look at the processes. Return the facts about time windows."""
+        """Take a last look at the processes. Return the facts about what of the time is recorded."""
         self.attached.close()
-        if self._sampling is None:
-            return {}
-        self._sampling.end()
-        return self._sampling.facts()
+        facts = {}
+        if self._sampling is not None:
+            self._sampling.end()
+            facts = self._sampling.facts()
+        if self.keeper is not None:
+            facts |= self.keeper.end(self.stopped_ns or time.monotonic_ns())
+        return facts
 
     def doing(self) -> str:
         """Return what the session does, for a line of status."""
@@ -155,6 +164,8 @@ class Recorded:
         if state is State.STOPPED:
             return "recording has stopped"
         counters = self.control.counters()
+        if self.settings.keep_last:
+            return f"keeping the last {self.settings.keep_last}"
         if self._sampling is not None:
             if state is State.TIME_WINDOW:
                 return "recording a time window, no step yet"

@@ -29,6 +29,7 @@ class StoppedBy(enum.StrEnum):
     CAPTURE_RANGE = "capture range"
     LAUNCH_COUNT = "launch count"
     COMMAND = "warpline stop"
+    DUMP = "warpline dump"
 
 
 def session_facts(

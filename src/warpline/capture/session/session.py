@@ -11,7 +11,6 @@ import ctypes
 import errno
 import os
 import shutil
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +42,6 @@ NCCL_VARIABLE = "NCCL_PROFILER_PLUGIN"
 _MOST_NCCL_PATH = 254  # bytes: NCCL cuts longer names
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
-_LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
 _ATTEMPTS = 1000
 _LOG_HEAD_BYTES = 4096
 _PUNCH_HOLE = 0x3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
@@ -252,19 +250,29 @@ def free_space(folder: Path) -> None:
     with it the space of a deleted file.
     """
     with contextlib.suppress(OSError, AttributeError), os.scandir(folder) as entries:
-        fallocate = ctypes.CDLL(None).fallocate
         for entry in entries:
             if not entry.name.endswith(LOG_ENDING):
                 continue
             with contextlib.suppress(OSError), Path(entry.path).open("r+b", buffering=0) as file:
                 begin, size = _LOG_HEAD_BYTES, entry.stat().st_size
                 if size > begin:
-                    fallocate(
-                        file.fileno(),
-                        _PUNCH_HOLE,
-                        ctypes.c_int64(begin),
-                        ctypes.c_int64(size - begin),
-                    )
+                    punch_hole(file.fileno(), begin, size - begin)
+
+
+def punch_hole(file: int, begin: int, size: int) -> None:
+    """Give back the space of a part of a file, which then reads as zeros.
+
+    Args:
+        file: Its descriptor.
+        begin: Where the part begins, in bytes.
+        size: Its length.
+
+    Raises:
+        OSError: The file system cannot do that.
+    """
+    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+    if fallocate(file, _PUNCH_HOLE, ctypes.c_int64(begin), ctypes.c_int64(size)) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def measure(folder: Path) -> Volume:
@@ -275,11 +283,11 @@ def measure(folder: Path) -> Volume:
             if not entry.name.endswith(LOG_ENDING):
                 continue
             with contextlib.suppress(OSError), Path(entry.path).open("rb", buffering=0) as file:
-                head = file.read(_LOG_RECORDS_AT + 16)
+                head = file.read(ctypes.sizeof(LogHeader))
                 size += entry.stat().st_blocks * 512
                 logs += 1
-                if len(head) == _LOG_RECORDS_AT + 16 and head.startswith(_LOG_MAGIC):
-                    records, lost = struct.unpack_from("<QQ", head, _LOG_RECORDS_AT)
-                    events += records
-                    dropped += lost
+                if len(head) == ctypes.sizeof(LogHeader) and head.startswith(_LOG_MAGIC):
+                    header = LogHeader.from_buffer_copy(head)
+                    events += max(header.records - header.trimmed_records, 0)
+                    dropped += header.dropped_records
     return Volume(events, dropped, size, logs)
