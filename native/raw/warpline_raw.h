@@ -91,6 +91,7 @@ struct ControlPage {
   // Monotonic ns of the launcher's last look at the processes in the slots: all of them ran then,
   // except those with a noted end. 0: no launcher.
   std::int64_t heartbeat_ns;
+  std::int64_t step_ns;  // kSteps: when the last of steps_begun began, monotonic
 };
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(sizeof(ControlPage) <= kControlBytes);

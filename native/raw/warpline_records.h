@@ -287,8 +287,8 @@ constexpr std::uint64_t bits_of(std::uint64_t word, unsigned shift) {
 // What takes the place of a record that lasts: see `lasts` in records.toml.
 enum class Lasting : std::uint8_t { kNever, kByAux, kByAuxAndWord, kByWord, kByContent, kLatest };
 
-// What is the same for all records of a kind. time_word: the word with the time at which they
-// were complete, 0: none.
+// What is the same for all records of a kind. time_word: the word with the time at
+// which they were complete, 0: none.
 struct KindFacts {
   bool is_known = false;
   Lasting lasting = Lasting::kNever;

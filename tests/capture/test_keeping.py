@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import tarfile
@@ -16,15 +15,23 @@ from capture.raw_writer import ORIGIN_NS, Log, write_session
 import warpline
 from warpline.capture.finishing.finish import finish
 from warpline.capture.session.facts import read_facts, write_facts
-from warpline.capture.session.keeping import KeepLast, copy_session, logs_of, trim
-from warpline.capture.session.session import measure
-from warpline.errors import UsageError
+from warpline.capture.session.keeping import logs_of, trim
 from warpline.trace import Trace
 
 DATA = Path(__file__).parents[1] / "data" / "raw"
 NAMES = ("pageable_h2d.bad", "tiny_kernels.graph", "tiny_kernels.node")
 # Ids of rows depend on which rows there are; nesting is that of the rows that are there.
-LEFT_OUT = {"device_id", "context_id", "stream_id", "process_id", "thread_id", "stack_id", "range_id", "end_thread_id", "source_id"}
+LEFT_OUT = {
+    "device_id",
+    "context_id",
+    "stream_id",
+    "process_id",
+    "thread_id",
+    "stack_id",
+    "range_id",
+    "end_thread_id",
+    "source_id",
+}
 LATER_NS = 1 << 60
 
 

@@ -115,8 +115,8 @@ _LASTING = {
 def _facts(records: tuple[Record, ...]) -> Iterator[str]:
     yield "// What takes the place of a record that lasts: see `lasts` in records.toml."
     yield f"enum class Lasting : std::uint8_t {{ {', '.join(_LASTING.values())} }};\n"
-    yield "// What is the same for all records of a kind. time_word: the word with the time at which they"
-    yield "// were complete, 0: none."
+    yield "// What is the same for all records of a kind. time_word: the word with the time at"
+    yield "// which they were complete, 0: none."
     yield "struct KindFacts {"
     yield "  bool is_known = false;"
     yield "  Lasting lasting = Lasting::kNever;"

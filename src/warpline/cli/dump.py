@@ -9,10 +9,11 @@ from warpline.cli import running, session_option, talk
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
-    from warpline.capture.launcher import dumping
+    from warpline.capture.launcher import dumping, kept
     from warpline.cli import recorded_output
 else:
     dumping = lazy("warpline.capture.launcher.dumping")
+    kept = lazy("warpline.capture.launcher.kept")
     recorded_output = lazy("warpline.cli.recorded_output")
 
 NAME = "dump"
@@ -37,6 +38,6 @@ def run(args: Namespace) -> int:
     """Write what is kept, and print its summary."""
     name = session_option.chosen(args)
     found = dumping.dump(name, args.output, overwrite=args.force_overwrite, warn=talk.warning)
-    finished = dumping.write(found, running.progress_of(found.settings))
-    recorded_output.conclude(found.settings, found.output, finished, session_option.NOTHING)
+    finished = kept.write(found.place, running.progress_of(found.settings))
+    recorded_output.conclude(found.settings, found.place.output, finished, session_option.NOTHING)
     return 0

@@ -225,6 +225,7 @@ void count_step(StepCount& steps, const Session& session, std::uint64_t to,
   raw::ControlPage& page = *session.control;
   steps.begun += to;
   const std::uint64_t step = steps.begun - 1;
+  __atomic_store_n(&page.step_ns, now_ns(), __ATOMIC_RELAXED);
   add(page.steps_begun, passed);
   const OwnSteps before = steps.own.load(std::memory_order_relaxed);
   if (before == OwnSteps::kNone) {

@@ -23,6 +23,7 @@ from warpline.capture.session.control import RangeMode
 from warpline.capture.session.keeping import KeepLast
 from warpline.capture.session.preload import LOADER, SHIM
 from warpline.capture.session.sampling import Sampling
+from warpline.capture.session.triggers import Triggers
 from warpline.counters import sampled_sets
 
 
@@ -125,6 +126,7 @@ class CaptureSettings:
     duty: float | None = None
     step_range: tuple[str, str | None] | None = None
     keep_last: str | None = None
+    when: str | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: GraphTrace = GraphTrace.NODE
@@ -205,6 +207,10 @@ class CaptureSettings:
     @property
     def sampling(self) -> Sampling | None:
         """Which steps to record; None for all."""
+        if self.kept is not None and (self.kept.steps or self.triggers.needs_steps):
+            return Sampling.of(
+                1, 1, None, step_range=self.step_range, by_calls=False
+            )  # they are found
         if self.steps is None and self.every is None and self.duty is None:
             return None
         return Sampling.of(
@@ -219,6 +225,11 @@ class CaptureSettings:
     def kept(self) -> KeepLast | None:
         """What is kept of the recording; None for all of it."""
         return None if self.keep_last is None else KeepLast.of(self.keep_last)
+
+    @property
+    def triggers(self) -> Triggers:
+        """When what is kept is written."""
+        return Triggers() if self.when is None else Triggers.of(self.when)
 
     @property
     def is_timeline(self) -> bool:

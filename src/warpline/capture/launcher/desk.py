@@ -292,7 +292,10 @@ class Desk:
                 "run warpline start --keep-last=30s first",
             )
         recorded.keeper.hold(is_wanted=bool(request.get("wanted")))
-        return self._written(recorded.session).plain()
+        now_ns = time.monotonic_ns()
+        kept_from_ns = recorded.keeper.kept_from_ns(now_ns)
+        told = self._written(recorded.session).plain()
+        return {**told, "kept_from_ns": kept_from_ns, "now_ns": now_ns}
 
     def _shutdown(self, caller: _Caller, request: Message) -> Answer | None:
         number = request.get("signal")

@@ -143,7 +143,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         metrics.start(session.folder)
         began = time.monotonic()
         own = {signals.listener, collectors.pid, metrics.pid, samples.pid} - {None}
-        whole = WholeRun(Recorded(child.pid, session, settings))
+        whole = WholeRun(Recorded(child.pid, session, settings, talk.note))
         ending = Watch(child.pid, whole, settings, signals, talk.note, own=own).run()
         _close(collectors, metrics, samples)
         seconds = time.monotonic() - began

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from warpline.capture.flags.settings import CaptureSettings
+from warpline.capture.launcher import kept
 from warpline.capture.launcher.attached import Attached
 from warpline.capture.launcher.keeper import Keeper
 from warpline.capture.launcher.time_windows import TimeSampling
@@ -20,6 +22,7 @@ from warpline.capture.machine.loaded import loaded_versions
 from warpline.capture.session.control import RangeMode, State
 from warpline.capture.session.facts import StoppedBy
 from warpline.capture.session.session import Session, measure
+from warpline.errors import WarplineError
 from warpline.units import format_bytes
 
 # Frameworks are loaded in the first seconds, a few of them later. Reading what a process has mapped
@@ -35,6 +38,7 @@ class Recorded:
         pid: The program.
         session: The session.
         settings: The settings of the recording.
+        say: Prints a note for the user.
 
     Attributes:
         session, settings: As given.
@@ -44,7 +48,14 @@ class Recorded:
         keeper: Removes what is old; None if everything is kept.
     """
 
-    def __init__(self, pid: int, session: Session, settings: CaptureSettings) -> None:
+    def __init__(
+        self,
+        pid: int,
+        session: Session,
+        settings: CaptureSettings,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._say = say
         self.session = session
         self.control = session.control
         self.attached = Attached(session.folder, session.control, pid)
@@ -60,7 +71,11 @@ class Recorded:
             TimeSampling(self.control, sampling, is_steps_only=is_counting) if sampling else None
         )
         keep = settings.kept
-        self.keeper = None if keep is None else Keeper(session.folder, keep)
+        self.keeper = None
+        if keep is not None:
+            self.keeper = Keeper(
+                session.folder, session.control, keep, settings.triggers, self._write_kept
+            )
         self._is_recording = self.control.state is State.RECORDING
         self._looks: dict[int, int] = {}
         self._miscounts = 0
@@ -146,14 +161,14 @@ class Recorded:
             self._close_windows_of_the_dead()
 
     def close(self) -> dict[str, Any]:
-        """Take a last look at the processes. Return the facts about what of the time is recorded."""
+        """Take a last look at the processes. Return the facts about which times are recorded."""
         self.attached.close()
         facts = {}
         if self._sampling is not None:
             self._sampling.end()
             facts = self._sampling.facts()
         if self.keeper is not None:
-            facts |= self.keeper.end(self.stopped_ns or time.monotonic_ns())
+            facts |= self.keeper.end(self.stopped_ns)
         return facts
 
     def doing(self) -> str:
@@ -179,6 +194,25 @@ class Recorded:
         volume = measure(self.session.folder)
         dropped = f"{volume.dropped:,} dropped" if volume.dropped else ""
         return f"{volume.events:,} events", format_bytes(volume.bytes), dropped
+
+    def _write_kept(self, ended_ns: int, reason: str) -> None:
+        """Write what is kept, in a thread of its own, because a condition holds."""
+        keeper, whole = self.keeper, Path(self.session.facts["output"])
+        assert keeper is not None  # it calls this
+        from_ns = keeper.kept_from_ns(ended_ns)
+        keeper.hold(is_wanted=True)
+        try:
+            place = kept.reserve(kept.name_of(whole), overwrite=False, warn=self._say)
+            kept.copy(self.session.folder, place, self.settings.cuda_flush_interval)
+            keeper.hold(is_wanted=False)
+            kept.settle(place, from_ns, ended_ns)
+            kept.write(place, lambda _: None)
+        except (WarplineError, OSError) as error:
+            self._say(f"{reason}; what was kept of it could not be written: {error}")
+        else:
+            self._say(f"{reason}: wrote {place.output.name}")
+        finally:
+            keeper.hold(is_wanted=False)
 
     def _begin(self) -> None:
         """Start recording after the delay."""

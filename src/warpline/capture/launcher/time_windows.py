@@ -40,6 +40,7 @@ class TimeSampling:
         self._control = control
         self._is_steps_only = is_steps_only
         self._period = WINDOW_S / sampling.duty
+        self._rests = sampling.duty < 1
         self._now = now
         self._first: float | None = None  # when the first window starts, once known
         self._steps = 0
@@ -97,6 +98,8 @@ class TimeSampling:
             if self._is_stalled and self._control.state is State.WAITING:
                 self._control.resume(State.RECORDING)
             self._is_stalled = False
+        elif not self._rests:
+            return
         elif now - self._step_at > _STALLED_S and self._control.state is State.RECORDING:
             self._is_stalled = True
             self._control.state = State.WAITING

@@ -1,8 +1,8 @@
-"""Recordings that keep the last seconds only: the logs of their session are trimmed while it goes on.
+"""Recordings that keep their last seconds only: the logs of the session are trimmed as they grow.
 
-The native core removes what is old (``native/core/src/raw/trim.h``) and leaves holes in the logs, so
-the session needs about as much disk as the kept time, however long it lasts. The agents take no part
-in it.
+The native core removes what is old (``native/core/src/raw/trim.h``) and leaves holes in the logs,
+so the session needs about as much disk as the kept time, however long it lasts. The agents take no
+part in it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from warpline.errors import AgentMissingError, CaptureError, UsageError
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TEXT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]*)")
 _LONGEST_S = 86_400.0
+_LONGEST_STEPS_S = 600.0
+_MOST_STEPS = 100_000
 _MESSAGE_BYTES = 256
 _COPY_BYTES = 16 << 20
 _ATTEMPTS = 5
@@ -35,10 +37,12 @@ class KeepLast:
     """What ``--keep-last`` asks for.
 
     Attributes:
-        seconds: The time to keep.
+        seconds: The time to keep; if steps are, the most that they may take.
+        steps: How many steps to keep, and the one under way; 0: the time says it.
     """
 
     seconds: float
+    steps: int = 0
 
     @classmethod
     def of(cls, text: str) -> KeepLast:
@@ -48,13 +52,16 @@ class KeepLast:
             UsageError: It is malformed.
         """
         match = _TEXT.fullmatch(text.strip().lower())
-        unit = None if match is None else _UNITS.get(match["unit"])
-        seconds = float(match["number"]) * unit if match is not None and unit is not None else 0.0
-        if not 0 < seconds <= _LONGEST_S:
+        number = 0.0 if match is None else float(match["number"])
+        unit = "" if match is None else match["unit"]
+        if unit in {"step", "steps"} and number.is_integer() and 0 < number <= _MOST_STEPS:
+            return cls(_LONGEST_STEPS_S, int(number))
+        if unit not in _UNITS or not 0 < number * _UNITS[unit] <= _LONGEST_S:
             raise UsageError(
-                f"--keep-last {text!r}: expected a time, at most 24h", hint="use --keep-last=30s"
+                f"--keep-last {text!r}: expected a time of at most 24h, or a number of steps",
+                hint="use --keep-last=30s or --keep-last=20steps",
             )
-        return cls(seconds)
+        return cls(number * _UNITS[unit])
 
 
 def logs_of(folder: Path) -> list[Path]:
@@ -109,7 +116,7 @@ def check_holes(folder: Path) -> None:
         if error.errno not in {errno.EOPNOTSUPP, errno.ENOSYS}:
             return  # a full disk: it is told of when the recording is written
         raise CaptureError(
-            f"--keep-last does not work in {folder.parent}: its file system cannot free parts of files",
+            f"--keep-last: the file system of {folder.parent} cannot free parts of files",
             hint="use -o to record to another one, such as ext4, XFS, Btrfs or tmpfs",
         ) from error
     finally:

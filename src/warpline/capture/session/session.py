@@ -12,7 +12,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,9 +108,9 @@ class Session:
             self.write_facts(software=software)
 
     def end(self, **changes: Any) -> None:
-        """Stop recording permanently and store the time."""
+        """Stop recording permanently; store changes of facts, and the time if it is not in them."""
         self.control.state = State.STOPPED
-        self.write_facts(ended_monotonic_ns=time.monotonic_ns(), **changes)
+        self.write_facts(**{"ended_monotonic_ns": time.monotonic_ns(), **changes})
 
     def variables(
         self, agent: Path, environment: Mapping[str, str] | None = None
@@ -275,19 +275,30 @@ def punch_hole(file: int, begin: int, size: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
+def measure_recorded(folder: Path) -> int:
+    """Return how many events were recorded, also those that were removed again."""
+    return sum(header.records for header, _ in _headers(folder))
+
+
 def measure(folder: Path) -> Volume:
     """Return the current size of a session's logs; unreadable logs count as empty."""
     events = dropped = size = logs = 0
+    for header, file_bytes in _headers(folder):
+        logs += 1
+        size += file_bytes
+        events += max(header.records - header.trimmed_records, 0)
+        dropped += header.dropped_records
+    return Volume(events, dropped, size, logs)
+
+
+def _headers(folder: Path) -> Iterator[tuple[LogHeader, int]]:
+    """Yield the header of each log, zeros if it is not readable, and its disk space in bytes."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.endswith(LOG_ENDING):
                 continue
             with contextlib.suppress(OSError), Path(entry.path).open("rb", buffering=0) as file:
                 head = file.read(ctypes.sizeof(LogHeader))
-                size += entry.stat().st_blocks * 512
-                logs += 1
-                if len(head) == ctypes.sizeof(LogHeader) and head.startswith(_LOG_MAGIC):
-                    header = LogHeader.from_buffer_copy(head)
-                    events += max(header.records - header.trimmed_records, 0)
-                    dropped += header.dropped_records
-    return Volume(events, dropped, size, logs)
+                size = entry.stat().st_blocks * 512
+                is_log = len(head) == ctypes.sizeof(LogHeader) and head.startswith(_LOG_MAGIC)
+                yield LogHeader.from_buffer_copy(head) if is_log else LogHeader(), size
