@@ -46,7 +46,8 @@ def finished(session: Path, kept_from_ns: int = 0) -> Trace:
     if kept_from_ns:
         write_facts(session, {**read_facts(session), "kept_from_monotonic_ns": kept_from_ns})
     output = session.with_suffix(".warpline")
-    assert finish(session, output).damaged_logs == 0
+    done = finish(session, output)
+    assert (done.damaged_logs, done.lost) == (0, 0)
     return warpline.open(output)
 
 

@@ -8,7 +8,7 @@ using raw::Kind;
 
 namespace {
 
-void append(LogPast::Words &all, const LogPast::Words &some) {
+void append_words(LogPast::Words &all, const LogPast::Words &some) {
   all.insert(all.end(), some.begin(), some.end());
 }
 
@@ -151,9 +151,9 @@ int64_t LogPast::events_gone(const std::unordered_set<uint64_t> &over) const {
 
 LogPast::Words LogPast::records(const std::unordered_set<uint64_t> &over) const {
   Words all = thread_;
-  for (const Words &record : lasting_) append(all, record);
-  for (const Event *event : events(over)) append(all, event->words);
-  for (const auto &[slot, text] : slots_) append(all, text);
+  for (const Words &record : lasting_) append_words(all, record);
+  for (const Event *event : events(over)) append_words(all, event->words);
+  for (const auto &[slot, text] : slots_) append_words(all, text);
   return all;
 }
 

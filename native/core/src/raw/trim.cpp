@@ -23,7 +23,7 @@ using raw::Kind;
 
 namespace {
 
-constexpr int64_t kPage = 4096;
+constexpr int64_t kFilePage = 4096;
 
 // CUPTI's clock where it is not the host's: from the last pair that were read together.
 class ClockOffset {
@@ -43,6 +43,43 @@ class ClockOffset {
   uint64_t offset_ns_ = 0;
 };
 
+// Changes a log in its place; does nothing where it cannot be opened.
+class LogPatch {
+ public:
+  explicit LogPatch(const std::string &path) : file_(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)) {}
+  ~LogPatch() {
+    if (file_ >= 0) close(file_);
+  }
+  LogPatch(const LogPatch &) = delete;
+  LogPatch &operator=(const LogPatch &) = delete;
+
+  bool put(const void *data, int64_t bytes, int64_t at) const {
+    int64_t done = 0;
+    while (done < bytes) {
+      const ssize_t wrote = pwrite(file_, static_cast<const char *>(data) + done,
+                                   static_cast<std::size_t>(bytes - done), static_cast<off_t>(at + done));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) return false;
+      done += wrote;
+    }
+    return true;
+  }
+
+  bool put_word(int64_t at, uint64_t value) const { return put(&value, sizeof value, at); }
+
+  // Gives back the space of a part. Returns its bytes.
+  int64_t punch(int64_t from, int64_t until) const {
+    from = std::max<int64_t>(from, raw::kHeaderBytes);
+    const int mode = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE;
+    if (until <= from) return 0;
+    const int result = fallocate(file_, mode, static_cast<off_t>(from), static_cast<off_t>(until - from));
+    return result == 0 ? until - from : 0;
+  }
+
+ private:
+  int file_;
+};
+
 class TrimmedLog {
  public:
   // Reads what is old. Throws as RawLog does.
@@ -52,7 +89,7 @@ class TrimmedLog {
     process_ = {header.pid, header.incarnation};
     first_ = log.first();
     past_end_ = first_ + static_cast<int64_t>(std::min<uint64_t>(header.past_bytes, kFarNs));
-    trimmed_records_ = static_cast<int64_t>(header.trimmed_records);
+    trimmed_records_ = header.trimmed_records;
     read(log, period);
   }
 
@@ -63,49 +100,47 @@ class TrimmedLog {
 
   // Puts what stands for it in its place. Returns the bytes given back.
   int64_t write(const std::unordered_set<uint64_t> &over) {
-    const int file = open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) return 0;
+    const LogPatch file(path_);
     const LogPast::Words records = past_.records(over);
     const auto bytes = static_cast<int64_t>(records.size() * 8);
     const int64_t first = cut_ - bytes;
-    trimmed_records_ += past_.events_gone(over);
-    int64_t freed = 0;
-    if (put(file, records.data(), bytes, first) &&
-        put_word(file, offsetof(raw::LogHeader, past_bytes), bytes) &&
-        put_word(file, offsetof(raw::LogHeader, trimmed_records), trimmed_records_) &&
-        put_word(file, offsetof(raw::LogHeader, first_bytes), first)) {
-      freed = punch(file, first_ / kPage * kPage, first / kPage * kPage);
-      first_ = first;
-      past_end_ = cut_;
+    trimmed_records_ += static_cast<uint64_t>(past_.events_gone(over));
+    if (!file.put(records.data(), bytes, first) ||
+        !file.put_word(offsetof(raw::LogHeader, past_bytes), static_cast<uint64_t>(bytes)) ||
+        !file.put_word(offsetof(raw::LogHeader, trimmed_records), trimmed_records_) ||
+        !file.put_word(offsetof(raw::LogHeader, first_bytes), static_cast<uint64_t>(first))) {
+      return 0;
     }
-    close(file);
+    const int64_t freed = file.punch(first_ / kFilePage * kFilePage, first / kFilePage * kFilePage);
+    first_ = first;
+    past_end_ = cut_;
     return freed;
   }
 
   // Makes padding of old records that were not replaced: where too few are old, and behind the first new
-  // one, as CUPTI's are not in the order of time.
+  // one, as CUPTI's are not in the order of time. What is collected is so from then on: the work of
+  // earlier launches is not missed.
   void pad(const TrimPeriod &period, const std::unordered_set<uint64_t> &over) {
-    const int file = open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) return;
+    const LogPatch file(path_);
     RawLog log(path_);
     const std::unordered_set<int64_t> kept = past_.event_places(over);
-    int64_t gone = 0;
-    for (int64_t at = is_written_ ? cut_ : first_; const uint64_t *record = record_at(log, at);) {
+    for (int64_t at = first_; const uint64_t *record = record_at(log, at);) {
       const std::size_t words = raw::words_of(*record);
       const Kind kind = raw::kind_of(*record);
       const raw::KindFacts facts = raw::facts_of(kind);
       clock_.see(record, words);
-      const bool is_gone = is_event(kind, facts)
-                               ? time_of(record, words, facts) < period.from_ns
-                               : at < cut_ && is_nvtx_event(kind) && kept.count(at) == 0;
-      if (is_gone) {
-        put_word(file, at, static_cast<int64_t>(raw::header_word(Kind::kPad, 0, words, 0)));
-        gone += facts.is_counted;
+      const bool is_old = time_of(record, words, facts) < period.from_ns;
+      if (kind == Kind::kCollecting && is_old) {
+        file.put_word(at + facts.time_word * 8, static_cast<uint64_t>(period.from_ns));
+      }
+      const bool is_past = at < cut_ && !is_written_;
+      if (is_event(kind, facts) ? is_old : is_past && is_nvtx_event(kind) && kept.count(at) == 0) {
+        file.put_word(at, raw::header_word(Kind::kPad, 0, words, 0));
+        trimmed_records_ += facts.is_counted;
       }
       at += static_cast<int64_t>(words * 8);
     }
-    if (gone != 0) put_word(file, offsetof(raw::LogHeader, trimmed_records), trimmed_records_ + gone);
-    close(file);
+    file.put_word(offsetof(raw::LogHeader, trimmed_records), trimmed_records_);
   }
 
  private:
@@ -149,28 +184,6 @@ class TrimmedLog {
     return facts.lasting == raw::Lasting::kNever && time_ns >= period.from_ns && time_ns <= period.now_ns;
   }
 
-  static bool put(int file, const void *data, int64_t bytes, int64_t at) {
-    int64_t done = 0;
-    while (done < bytes) {
-      const ssize_t wrote = pwrite(file, static_cast<const char *>(data) + done,
-                                   static_cast<std::size_t>(bytes - done), static_cast<off_t>(at + done));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) return false;
-      done += wrote;
-    }
-    return true;
-  }
-
-  static bool put_word(int file, int64_t at, int64_t value) { return put(file, &value, sizeof value, at); }
-
-  static int64_t punch(int file, int64_t from, int64_t until) {
-    from = std::max<int64_t>(from, raw::kHeaderBytes);
-    if (until <= from) return 0;
-    const int mode = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE;
-    return fallocate(file, mode, static_cast<off_t>(from), static_cast<off_t>(until - from)) == 0 ? until - from
-                                                                                                : 0;
-  }
-
   std::string path_;
   std::pair<uint32_t, uint64_t> process_;
   LogPast past_;
@@ -178,7 +191,7 @@ class TrimmedLog {
   int64_t first_ = 0;
   int64_t past_end_ = 0;
   int64_t cut_ = 0;
-  int64_t trimmed_records_ = 0;
+  uint64_t trimmed_records_ = 0;
   bool is_written_ = false;
 };
 
@@ -219,7 +232,11 @@ int64_t trim_logs(const std::vector<std::string> &paths, const TrimPeriod &perio
     const std::unordered_set<uint64_t> over = ranges_over(of_process, period.is_last);
     for (TrimmedLog *log : of_process) {
       if (log->is_written()) freed += log->write(over);
-      if (period.is_last) log->pad(period, over);
+      try {
+        if (period.is_last) log->pad(period, over);
+      } catch (const Failure &) {
+        continue;  // it was deleted meanwhile
+      }
     }
   }
   return freed;

@@ -130,6 +130,7 @@ def _create(pid: int, settings: SessionSettings, talk: Talk) -> Session:
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
+        is_trimmed=settings.kept is not None,
     )
 
 

@@ -88,6 +88,7 @@ class Desk:
         words: The command line of the launch: flags that hold for all its recordings.
         told: What those who start recordings have to know of the program, for "status".
         write: Writes a recording that has stopped by itself.
+        say: Prints a note for the user.
 
     Attributes:
         end_program: Ends the program by a signal; set by who watches it.
@@ -102,6 +103,7 @@ class Desk:
         words: Sequence[str],
         told: Mapping[str, Any],
         write: Callable[[Written], None],
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.name, self.folder = name, folder
         self.end_program: Callable[[int], None] = lambda _: None
@@ -110,6 +112,7 @@ class Desk:
         self._words = tuple(words)
         self._told = told
         self._write = write
+        self._say = say
         self._page = StandingFile.create(folder)
         self._link = listening(folder)
         self._callers: list[_Caller] = []
@@ -266,7 +269,7 @@ class Desk:
             raise _refused(f"session {self.name} is ending", None)
         settings = parse_start((*self._words, *words))
         session = Session(folder, ControlFile.open(folder), read_facts(folder))
-        recorded = Recorded(self._pid, session, settings)
+        recorded = Recorded(self._pid, session, settings, self._say)
         self._page.announce(folder)
         self._recorded, self._recorded_words = recorded, words
         self._began = time.monotonic()

@@ -115,18 +115,19 @@ class Keeper:
     # --- Conditions -------------------------------------------------------------------------------
 
     def _slow_step(self) -> str | None:
-        took_ns = self._steps.look(self._control.counters())
-        if took_ns is None:
-            return None
-        median_ns, step = self._steps.median_ns, self._steps.last_step - 1
-        self._steps.add(took_ns)
+        reason = None
+        for step, took_ns in self._steps.look(self._control.counters()):
+            reason = self._slowness(step, took_ns) or reason
+            self._steps.add(took_ns)
+        return reason
+
+    def _slowness(self, step: int, took_ns: int) -> str | None:
+        median_ns = self._steps.median_ns
         ratio, limit_s = self._triggers.step_ratio, self._triggers.step_s
         took = f"step {step:,} took {format_ns(took_ns)}"
         if ratio is not None and median_ns is not None and took_ns > ratio * median_ns:
             return f"{took}, the median is {format_ns(round(median_ns))}"
-        if limit_s is not None and took_ns > limit_s * 1e9:
-            return took
-        return None
+        return took if limit_s is not None and took_ns > limit_s * 1e9 else None
 
     def _hang(self, now: float) -> str | None:
         limit_s = self._triggers.hang_s

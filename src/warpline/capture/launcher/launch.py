@@ -276,6 +276,7 @@ def _begin(
             state=State.WAITING if settings.delay else State.RECORDING,
             mode=settings.mode,
             windows_wanted=settings.windows_wanted,
+            is_trimmed=settings.kept is not None,
         )
     except BaseException:
         child.abandon()

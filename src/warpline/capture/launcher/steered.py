@@ -78,7 +78,7 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
         )
         try:
             flags = flags_of_launch(words)
-            desk = Desk(folder.name, folder, child.pid, flags, told, writer.write_aside)
+            desk = Desk(folder.name, folder, child.pid, flags, told, writer.write_aside, talk.note)
         except BaseException:
             child.abandon()
             raise

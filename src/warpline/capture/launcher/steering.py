@@ -86,6 +86,7 @@ def _create(folder: Path, output: Path, settings: SessionSettings, told: Mapping
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
+        is_trimmed=settings.kept is not None,
     ).close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from warpline.capture.session.control import Counters
+from warpline.capture.session.control import CONTROL_STEPS, Counters
 
 _MOST = 1000  # steps of which the median is taken
 _LEAST = 5  # before, there is no median: the first ones warm up
@@ -16,27 +16,36 @@ class StepClock:
 
     Args:
         kept: How many steps back a time may be asked for.
+
+    Attributes:
+        last: The number of the step under way, from 0; -1 before the first.
     """
 
     def __init__(self, kept: int) -> None:
         self._begins: deque[tuple[int, int]] = deque(maxlen=max(kept, 1) + 2)  # step and time
         self._durations: deque[int] = deque(maxlen=_MOST)
-        self.last_ns = 0
-        self.last_step = 0
+        self.last = -1
 
-    def look(self, counters: Counters) -> int | None:
-        """Take note of the counters. Return how long a step took that has just ended, in ns."""
+    def look(self, counters: Counters) -> list[tuple[int, int]]:
+        """Return the steps that have ended since the last look: number and duration in ns.
+
+        Where there were more than the page has, the first of them are one.
+        """
         ranks = max(counters.step_processes, 1)
-        step, began_ns = counters.steps_begun // ranks, counters.step_ns
-        if not counters.steps_begun or not self.last_step:
-            self._note(step, began_ns)
-            return None
-        passed = step - self.last_step
-        if passed <= 0 or began_ns <= self.last_ns:
-            return None
-        took = (began_ns - self.last_ns) // passed
-        self._note(step, began_ns)
-        return took
+        newest = (counters.steps_begun - 1) // ranks
+        oldest = (counters.steps_begun - CONTROL_STEPS) // ranks + 1
+        ended = []
+        for step in range(max(self.last + 1, oldest), newest + 1):
+            # The ranks begin it one after another: it begins with the first.
+            began_ns = counters.step_ns[step * ranks % CONTROL_STEPS]
+            before_ns = self._begins[-1][1] if self._begins else began_ns
+            if began_ns < before_ns or not began_ns:
+                break  # it is just being told
+            if self._begins:
+                ended.append((step - 1, began_ns - before_ns))
+            self.last = step
+            self._begins.append((step, began_ns))
+        return ended
 
     def add(self, took_ns: int) -> None:
         """Count a step's duration among those whose median is taken."""
@@ -48,17 +57,5 @@ class StepClock:
         return statistics.median(self._durations) if len(self._durations) >= _LEAST else None
 
     def began_ns(self, back: int) -> int | None:
-        """Return when the step so many before the one under way began; None: not seen.
-
-        Where several began between two looks, it is the time of an earlier one.
-        """
-        found = None
-        for step, time_ns in self._begins:
-            if step <= self.last_step - back:
-                found = time_ns
-        return found
-
-    def _note(self, step: int, began_ns: int) -> None:
-        if step:
-            self.last_step, self.last_ns = step, began_ns
-            self._begins.append((step, began_ns))
+        """Return when the step so many before the one under way began; None: not known."""
+        return next((ns for step, ns in reversed(self._begins) if step <= self.last - back), None)

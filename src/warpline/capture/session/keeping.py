@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import re
 import shutil
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from warpline import native
 from warpline.capture.session.raw_numbers import LogHeader
-from warpline.capture.session.session import LOG_ENDING, punch_hole
+from warpline.capture.session.session import LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError, UsageError
 
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -99,28 +98,6 @@ def trim(logs: Sequence[Path], from_ns: int, now_ns: int, *, is_last: bool = Fal
     if freed < 0:
         raise CaptureError(f"cannot trim the recording: {message.value.decode()}")
     return int(freed)
-
-
-def check_holes(folder: Path) -> None:
-    """Check that files in a directory can have holes.
-
-    Raises:
-        CaptureError: Its file system cannot give back a part of a file.
-    """
-    path = folder / "hole"
-    try:
-        with path.open("xb", buffering=0) as file:
-            file.write(bytes(4096))
-            punch_hole(file.fileno(), 0, 4096)
-    except OSError as error:
-        if error.errno not in {errno.EOPNOTSUPP, errno.ENOSYS}:
-            return  # a full disk: it is told of when the recording is written
-        raise CaptureError(
-            f"--keep-last: the file system of {folder.parent} cannot free parts of files",
-            hint="use -o to record to another one, such as ext4, XFS, Btrfs or tmpfs",
-        ) from error
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def copy_session(folder: Path, target: Path) -> None:

@@ -27,6 +27,7 @@ from warpline.capture.session.agent_config import (
 )
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.facts import Facts, write_facts
+from warpline.capture.session.holes import check_holes, punch_hole
 from warpline.capture.session.preload import LOADER, preload_variables
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.errors import CaptureError
@@ -44,7 +45,6 @@ _MOST_NCCL_PATH = 254  # bytes: NCCL cuts longer names
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _ATTEMPTS = 1000
 _LOG_HEAD_BYTES = 4096
-_PUNCH_HOLE = 0x3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,7 @@ def create_session(
     state: State = State.RECORDING,
     mode: RangeMode = RangeMode.NONE,
     windows_wanted: int = 0,
+    is_trimmed: bool = False,
 ) -> Session:
     """Create a session in an empty directory made by `reserve_folder`.
 
@@ -177,16 +178,22 @@ def create_session(
         state: Initial state of the agents.
         mode: What opens a capture range.
         windows_wanted: The agents stop after this many capture ranges; 0: no limit.
+        is_trimmed: Whether only the last of it is kept.
 
     Raises:
-        CaptureError: A file cannot be written.
+        CaptureError: A file cannot be written, or not be trimmed.
     """
     try:
+        if is_trimmed:
+            check_holes(folder)
         write_facts(folder, facts)
         if facts.get("pytorch"):
             (folder / pytorch.FOLDER).mkdir()
         (folder / CONFIG_NAME).write_text(config.text(), encoding="ascii")
         control = ControlFile.create(folder, state=state, mode=mode, windows_wanted=windows_wanted)
+    except CaptureError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise not_writable(folder, error) from error
@@ -257,22 +264,6 @@ def free_space(folder: Path) -> None:
                 begin, size = _LOG_HEAD_BYTES, entry.stat().st_size
                 if size > begin:
                     punch_hole(file.fileno(), begin, size - begin)
-
-
-def punch_hole(file: int, begin: int, size: int) -> None:
-    """Give back the space of a part of a file, which then reads as zeros.
-
-    Args:
-        file: Its descriptor.
-        begin: Where the part begins, in bytes.
-        size: Its length.
-
-    Raises:
-        OSError: The file system cannot do that.
-    """
-    fallocate = ctypes.CDLL(None, use_errno=True).fallocate
-    if fallocate(file, _PUNCH_HOLE, ctypes.c_int64(begin), ctypes.c_int64(size)) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def measure_recorded(folder: Path) -> int:
