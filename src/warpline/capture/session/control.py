@@ -128,7 +128,7 @@ class Counters:
     unlogged_events: int = 0
     steps_begun: int = 0
     step_processes: int = 0
-    step_ns: tuple[int, ...] = ()
+    step_ns: tuple[int, ...] = (0,) * CONTROL_STEPS
     plan: tuple[int, int] = (0, 0)
 
 
