@@ -56,6 +56,7 @@ struct ControlSlot {           // one per attached process
 };
 
 inline constexpr std::size_t kControlSlots = 256;
+inline constexpr std::size_t kControlSteps = 32;
 
 // Whether the records of a process's GPU work are in its logs. They stay in CUPTI until the work
 // is done and they are flushed, so the program must not be stopped before that.
@@ -91,6 +92,9 @@ struct ControlPage {
   // Monotonic ns of the launcher's last look at the processes in the slots: all of them ran then,
   // except those with a noted end. 0: no launcher.
   std::int64_t heartbeat_ns;
+  // kSteps: when the last of steps_begun began, monotonic: the one numbered n, counted from 0, is at n modulo
+  // their number.
+  std::int64_t step_ns[kControlSteps];
 };
 inline constexpr std::size_t kControlBytes = 4096;
 static_assert(sizeof(ControlPage) <= kControlBytes);

@@ -244,6 +244,12 @@ struct LogHeader {
   char executable[512];
   // zeros: the arguments of a process may hold secrets
   char reserved1[2056];
+  // where the first record is, 0: behind this page. Written by who trims the log, as
+  std::uint64_t first_bytes;
+  // of the records there that stand for what was removed, and
+  std::uint64_t past_bytes;
+  // of those counted above, how many were removed
+  std::uint64_t trimmed_records;
 };
 
 // The header word of a record: its words, itself included (16 bits) << 48 | flags (8) << 40 |
@@ -277,6 +283,86 @@ constexpr std::uint64_t bits_of(std::uint64_t word, unsigned shift) {
 
 // In the structs below `write` fills the words after the header. `read` returns false for a record
 // whose size is not what its flags imply; members whose flag is not set stay as they were.
+
+// What takes the place of a record that lasts: see `lasts` in records.toml.
+enum class Lasting : std::uint8_t { kNever, kByAux, kByAuxAndWord, kByWord, kByContent, kLatest };
+
+// What is the same for all records of a kind. time_word: the word with the time at
+// which they were complete, 0: none.
+struct KindFacts {
+  bool is_known = false;
+  Lasting lasting = Lasting::kNever;
+  std::uint8_t time_word = 0;
+  bool is_on_gpu_clock = false;
+  bool is_counted = false;
+};
+constexpr KindFacts facts_of(Kind kind) {
+  switch (kind) {
+    case Kind::kEnd: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kPad: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kThread: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kString: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kDomain: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kCategory: return {true, Lasting::kByAuxAndWord, 0, false, false};
+    case Kind::kThreadName: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kResourceName: return {true, Lasting::kByAuxAndWord, 0, false, false};
+    case Kind::kPush: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kPop: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kStart: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kStop: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kMark: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kPayload: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kSchema: return {true, Lasting::kByAuxAndWord, 0, false, false};
+    case Kind::kEnum: return {true, Lasting::kByAuxAndWord, 0, false, false};
+    case Kind::kWindow: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kDropped: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kClock: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kNote: return {true, Lasting::kByContent, 1, false, false};
+    case Kind::kThreadEnd: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kCallName: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kCudaName: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kCall: return {true, Lasting::kNever, 2, false, true};
+    case Kind::kKernel: return {true, Lasting::kNever, 2, true, true};
+    case Kind::kCopy: return {true, Lasting::kNever, 2, true, true};
+    case Kind::kFill: return {true, Lasting::kNever, 2, true, true};
+    case Kind::kGraph: return {true, Lasting::kNever, 2, true, true};
+    case Kind::kWait: return {true, Lasting::kNever, 2, true, false};
+    case Kind::kEvent: return {true, Lasting::kNever, 0, true, false};
+    case Kind::kMemory: return {true, Lasting::kNever, 1, true, false};
+    case Kind::kPool: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kOverhead: return {true, Lasting::kNever, 2, true, false};
+    case Kind::kDevice: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kContext: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kStream: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kGraphNode: return {true, Lasting::kByContent, 1, false, false};
+    case Kind::kLost: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kBuffer: return {true, Lasting::kNever, 1, false, false};
+    case Kind::kCudaClock: return {true, Lasting::kLatest, 0, false, false};
+    case Kind::kCollecting: return {true, Lasting::kLatest, 1, false, false};
+    case Kind::kChain: return {true, Lasting::kByWord, 0, false, false};
+    case Kind::kModule: return {true, Lasting::kByContent, 0, false, false};
+    case Kind::kPythonCode: return {true, Lasting::kByWord, 0, false, false};
+    case Kind::kPythonChain: return {true, Lasting::kByWord, 0, false, false};
+    case Kind::kCounterName: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kCountedKernel: return {true, Lasting::kNever, 2, false, true};
+    case Kind::kCounterValue: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kPassClock: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kDeviceAttribute: return {true, Lasting::kByContent, 0, false, false};
+    case Kind::kCpuFault: return {true, Lasting::kNever, 1, true, false};
+    case Kind::kGpuFault: return {true, Lasting::kNever, 2, true, false};
+    case Kind::kPcSample: return {true, Lasting::kNever, 0, false, true};
+    case Kind::kPcSampling: return {true, Lasting::kNever, 0, false, false};
+    case Kind::kCpuSample: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kSchedEvent: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kOsCallName: return {true, Lasting::kByAux, 0, false, false};
+    case Kind::kOsCall: return {true, Lasting::kNever, 2, false, true};
+    case Kind::kLibraryCall: return {true, Lasting::kNever, 2, false, true};
+    case Kind::kNcclOperation: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kPythonSample: return {true, Lasting::kNever, 1, false, true};
+    case Kind::kGilSpan: return {true, Lasting::kNever, 2, false, true};
+  }
+  return {};
+}
 
 // Records after it are this thread's. First in a log. The name is the kernel's, 16 bytes.
 struct Thread {

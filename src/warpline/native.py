@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.frozen import frozen
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 LIBRARY_NAME = "libwarpline_core.so"
 
 OK = 0
@@ -307,6 +307,7 @@ DECLARATIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "wl_raw_rows": (c_int64, (c_void_p, c_char_p)),
     "wl_raw_column": (c_int64, (c_void_p, c_char_p, c_int64, c_int64, c_void_p, c_void_p)),
     "wl_raw_intern": (c_int64, (c_void_p, c_char_p, c_int64)),
+    "wl_raw_trim": (c_int64, (c_void_p, c_int64, c_int64, c_int64, c_int32, *_MESSAGE)),
     "wl_json_open": (
         c_int32,
         (c_char_p, c_int64, c_int32, c_int64, c_int64, c_void_p, *_MESSAGE),
@@ -388,6 +389,7 @@ class Core:
     wl_raw_column: Callable[..., int]
     # session, text, bytes -> text id or -status
     wl_raw_intern: Callable[[c_void_p, bytes, int], int]
+    wl_raw_trim: Callable[..., int]
     wl_json_open: Callable[..., int]
     wl_json_close: Callable[[c_void_p], None]
     wl_json_feed: Callable[..., int]

@@ -49,7 +49,7 @@ def test_the_control_page_is_that_of_the_header():
     declared = re.findall(r"^  ([\w:]+) (\w+)(?:\[(\w+)\])?;", body[1], re.MULTILINE)
     sizes = {"std::uint32_t": 4, "std::uint64_t": 8, "std::int64_t": 8, "char": 1}
     sizes |= {"ControlSlot": 8, "DrainState": 4}
-    counts = {"kControlSlots": control.CONTROL_SLOTS}
+    counts = {"kControlSlots": control.CONTROL_SLOTS, "kControlSteps": control.CONTROL_STEPS}
     offset = 0
     for kind, name, count in declared:
         assert getattr(ControlPage, name).offset == offset

@@ -4,6 +4,7 @@
 #include "boundary.h"
 #include "raw/columns.h"
 #include "raw/session.h"
+#include "raw/trim.h"
 #include "sqlite/file.h"
 #include "sqlite/table.h"
 #include "warpline_core.h"
@@ -136,6 +137,16 @@ int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t first, 
   const warpline::RawPart part{first, count, session->session.origin_ns(), values, valid};
   const int64_t found = warpline::copy_raw_column(session->session.tables(), column, part);
   return found < 0 ? -WL_BAD_ARGUMENT : found;
+}
+
+int64_t wl_raw_trim(const char *const *paths, int64_t count, int64_t from_ns, int64_t now_ns, int32_t is_last,
+                    char *message, int64_t message_bytes) {
+  int64_t freed = 0;
+  const int32_t status = guarded(message, message_bytes, [&] {
+    require(count >= 0 && (paths != nullptr || count == 0));
+    freed = warpline::trim_logs({paths, paths + count}, {from_ns, now_ns, is_last != 0});
+  });
+  return status == WL_OK ? freed : -status;
 }
 
 int64_t wl_raw_intern(wl_raw *session, const char *text, int64_t bytes) {

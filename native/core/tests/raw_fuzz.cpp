@@ -432,6 +432,20 @@ std::vector<char> own_code() {
   return bytes;
 }
 
+// Removes what is old from all logs.
+void trim(Chance &chance, const std::string &folder, bool is_last) {
+  std::string paths[3];
+  const char *names[3];
+  for (uint32_t number = 0; number < 3; ++number) {
+    paths[number] = folder + "/" + std::to_string(number);
+    names[number] = paths[number].c_str();
+  }
+  const auto from_ns = chance.below(8) == 0 ? static_cast<int64_t>(chance.word())
+                                            : kOrigin + static_cast<int64_t>(chance.below(999));
+  const int64_t now_ns = chance.below(4) == 0 ? from_ns + 100 : INT64_MAX;
+  wl_raw_trim(names, 3, from_ns, now_ns, is_last ? 1 : 0, nullptr, 0);
+}
+
 int64_t try_session(Chance &chance, const std::string &folder) {
   char message[256];
   wl_raw *session = nullptr;
@@ -439,6 +453,10 @@ int64_t try_session(Chance &chance, const std::string &folder) {
   for (uint32_t number = 0; number < 3; ++number) {
     const std::string path = folder + "/" + std::to_string(number);
     write_log(chance, path, 1 + number % 2, folder + "/code");
+  }
+  for (uint64_t times = chance.below(4); times > 0; --times) trim(chance, folder, times == 1);
+  for (uint32_t number = 0; number < 3; ++number) {
+    const std::string path = folder + "/" + std::to_string(number);
     wl_raw_add_log(session, path.c_str(), 1, number == 2, message, sizeof message);
   }
   while (wl_raw_decode(session, static_cast<int64_t>(1 + chance.below(4000)), message,

@@ -60,7 +60,7 @@ def header_file(declared: Declarations) -> str:
     lines = [_BEGIN, *_kinds(declared.records)]
     for numbers in declared.numbers:
         lines += _numbers(numbers)
-    lines += [*_log_header(declared.header), _TOOLS]
+    lines += [*_log_header(declared.header), _TOOLS, *_facts(declared.records)]
     for record in declared.records:
         lines += _struct(record) if record.has_struct else _flags(record)
     return "\n".join([*lines, "}  // namespace warpline::raw", ""])
@@ -100,6 +100,41 @@ def _numbers(numbers: Numbers) -> Iterator[str]:
         yield from comment(value.doc, "  ")
         yield f"  {prefix}{value.name} = {value.number},"
     yield "};\n"
+
+
+_LASTING = {
+    "": "kNever",
+    "aux": "kByAux",
+    "aux, word": "kByAuxAndWord",
+    "word": "kByWord",
+    "content": "kByContent",
+    "latest": "kLatest",
+}
+
+
+def _facts(records: tuple[Record, ...]) -> Iterator[str]:
+    yield "// What takes the place of a record that lasts: see `lasts` in records.toml."
+    yield f"enum class Lasting : std::uint8_t {{ {', '.join(_LASTING.values())} }};\n"
+    yield "// What is the same for all records of a kind. time_word: the word with the time at"
+    yield "// which they were complete, 0: none."
+    yield "struct KindFacts {"
+    yield "  bool is_known = false;"
+    yield "  Lasting lasting = Lasting::kNever;"
+    yield "  std::uint8_t time_word = 0;"
+    yield "  bool is_on_gpu_clock = false;"
+    yield "  bool is_counted = false;"
+    yield "};"
+    yield "constexpr KindFacts facts_of(Kind kind) {"
+    yield "  switch (kind) {"
+    for record in records:
+        facts = (
+            f"Lasting::{_LASTING[record.lasts]}, {record.time_word}, "
+            f"{_flag(record.is_on_gpu_clock)}, {_flag(record.is_counted)}"
+        )
+        yield f"    case Kind::k{record.name}: return {{true, {facts}}};"
+    yield "  }"
+    yield "  return {};"
+    yield "}\n"
 
 
 def _log_header(fields: tuple[Field, ...]) -> Iterator[str]:

@@ -111,7 +111,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Record:
-    """A kind of record; `rest` is what follows the words, if that has no fixed place."""
+    """A kind of record.
+
+    `rest` is what follows the words, if that has no fixed place; `lasts` says what takes its place.
+    """
 
     number: int
     name: str
@@ -121,12 +124,24 @@ class Record:
     flags: tuple[Flag, ...]
     rest: str
     is_counted: bool
+    lasts: str = ""
     tables: tuple[Table, ...] = ()
 
     @property
     def parts(self) -> list[Part]:
         """The parts of the header and of the words that every record of this kind has."""
         return [*self.aux, *(part for word in self.words for part in word)]
+
+    @property
+    def time_word(self) -> int:
+        """The word with the time at which it was complete; 0 if it has none."""
+        times = {part.name: part.word for part in self.parts if part.kind == "time"}
+        return times.get("end_ns") or times.get("time_ns") or times.get("monotonic_ns") or 0
+
+    @property
+    def is_on_gpu_clock(self) -> bool:
+        """Whether that is a time of CUPTI's clock."""
+        return any(table.is_on_gpu_clock for table in self.tables)
 
     @property
     def has_struct(self) -> bool:
@@ -240,6 +255,7 @@ def _record(entry: dict[str, Any], flags: dict[str, Any]) -> Record:
         ),
         rest=f"[bytes][{text}]" if text else f"[{tail}...]" if tail else "",
         is_counted=entry.get("counted", False),
+        lasts=entry.get("lasts", ""),
     )
     tables = tuple(_table(record, table) for table in entry.get("table", ()))
     return replace(record, tables=tables)

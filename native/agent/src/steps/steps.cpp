@@ -220,6 +220,16 @@ bool may_begin_sample(const raw::ControlPage& page) noexcept {
   return state == raw::State::kRecording || state == raw::State::kTimeWindow;
 }
 
+// Tells the launcher of a step that begins, the last of as many as have passed.
+void tell_step(raw::ControlPage& page, std::uint64_t passed) noexcept {
+  const std::int64_t now = now_ns();
+  const std::uint64_t before = __atomic_fetch_add(&page.steps_begun, passed, __ATOMIC_RELAXED);
+  const std::uint64_t told = std::min<std::uint64_t>(passed, raw::kControlSteps);
+  for (std::uint64_t step = before + passed - told; step < before + passed; ++step) {
+    __atomic_store_n(&page.step_ns[step % raw::kControlSteps], now, __ATOMIC_RELAXED);
+  }
+}
+
 // Counts a step that begins, the `to`th after the last. Whoever calls has the Change.
 void count_step(StepCount& steps, const Session& session, std::uint64_t to,
                 std::uint64_t passed) noexcept {
@@ -228,7 +238,7 @@ void count_step(StepCount& steps, const Session& session, std::uint64_t to,
   if (session.config.sample.once && steps.begun == 0 && !may_begin_sample(page)) return;
   steps.begun += to;
   const std::uint64_t step = steps.begun - 1;
-  add(page.steps_begun, passed);
+  tell_step(page, passed);
   const OwnSteps before = steps.own.load(std::memory_order_relaxed);
   if (before == OwnSteps::kNone) {
     add(page.step_processes);

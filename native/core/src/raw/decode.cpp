@@ -42,6 +42,7 @@ bool text_at(const uint64_t *record, std::size_t words, std::size_t first, std::
 RawDecoder::RawDecoder(RawTables &tables, std::size_t log, bool is_alive)
     : tables_(tables), log_place_(log), log_(tables.logs[log].path) {
   const raw::LogHeader &header = log_.header();
+  at_ = log_.first();
   const uint64_t incarnation = tables.logs[log].incarnation;
   const auto [found, is_new] = tables.process_of.try_emplace(
       {header.pid, incarnation}, static_cast<int32_t>(tables.processes.size()));
@@ -484,7 +485,8 @@ void RawDecoder::damaged() {
   const bool is_sane = used < uint64_t{kFarNs} && static_cast<int64_t>(used) > at_;
   const int64_t until = is_sane ? std::min(static_cast<int64_t>(used), log_.size()) : log_.size();
   facts.unread_bytes = std::max<int64_t>(0, until - at_);
-  const int64_t promised = bounded(log_.header().records) - events_;
+  const int64_t left = bounded(log_.header().records) - bounded(log_.header().trimmed_records);
+  const int64_t promised = left - events_;
   const int64_t possible = is_sane ? (static_cast<int64_t>(used) - at_) / kMinEventBytes
                                    : facts.unread_bytes / kMinEventBytes;
   facts.unread_events = std::clamp<int64_t>(promised, 0, possible);

@@ -79,7 +79,7 @@ class RawDecoder {
   uint32_t thread_ = 0;
   bool has_thread_ = false;
   bool is_done_ = false;
-  int64_t at_ = raw::kHeaderBytes;
+  int64_t at_ = 0;
   int64_t events_ = 0;
   int64_t now_ns_ = 0;    // of the last record with a time
   int64_t event_ns_ = 0;  // of the last event

@@ -35,10 +35,16 @@ RawLog::RawLog(const std::string &path) {
   if (std::memcmp(header_.magic, raw::kMagic, sizeof raw::kMagic) != 0) wrong = "not a log";
   else if (header_.version != raw::kVersion) wrong = "unsupported log version";
   else if (header_.header_bytes != raw::kHeaderBytes) wrong = "damaged header";
+  else if (header_.first_bytes != 0 && !is_first_sound()) wrong = "damaged header";
   if (wrong != nullptr) {
     close(file_);
     throw Failure(WL_CORRUPT, wrong);
   }
+}
+
+bool RawLog::is_first_sound() const {
+  const uint64_t first = header_.first_bytes;
+  return first % 8 == 0 && first >= raw::kHeaderBytes && first <= static_cast<uint64_t>(size_);
 }
 
 RawLog::~RawLog() { close(file_); }

@@ -21,6 +21,10 @@ class RawLog {
   RawLog &operator=(const RawLog &) = delete;
 
   const raw::LogHeader &header() const { return header_; }
+  // Where the first record is.
+  int64_t first() const {
+    return header_.first_bytes == 0 ? int64_t{raw::kHeaderBytes} : static_cast<int64_t>(header_.first_bytes);
+  }
   // Its size when it was opened: what a living writer adds later is not looked at.
   int64_t size() const { return size_; }
   // Returns `count` words (at most 65,535) from a multiple of 8 bytes on, valid until the next
@@ -28,6 +32,7 @@ class RawLog {
   const uint64_t *words(int64_t offset, std::size_t count);
 
  private:
+  bool is_first_sound() const;
   std::size_t read_at(int64_t offset, void *room, std::size_t bytes) const;
 
   int file_ = -1;

@@ -17,7 +17,8 @@ class Clock:
     Attributes:
         origin_ns: The monotonic time that becomes 0.
         origin_utc_ns: The same time in UTC, if known.
-        begin_ns: The monotonic time when recording started; the origin without a delay.
+        begin_ns: The monotonic time when recording started, or from which it was kept; else the
+            origin.
         end_ns: The monotonic time when recording stopped, if known.
         last_ns: The monotonic time of the last event or process end; the origin if there is none.
     """
@@ -39,7 +40,8 @@ class Clock:
             origin = min(times, default=0)
             utc = next((origin + log.utc_offset_ns for log in logs if log.pid), None)
         end = time_of(facts, "stopped_monotonic_ns") or time_of(facts, "ended_monotonic_ns")
-        begin = max(time_of(facts, "recording_monotonic_ns") or origin, origin)
+        begins = (time_of(facts, f"{name}_monotonic_ns") for name in ("recording", "kept_from"))
+        begin = max(origin, *(ns or origin for ns in begins))
         lived = [life.until_ns for life in lives if life.until_ns is not None]
         last = max([*session.facts("process", "last_ns"), *lived], default=begin)
         return cls(origin, utc, begin, end if end is None else max(end, begin), max(last, begin))

@@ -34,6 +34,7 @@ from warpline.capture.session.control import ControlFile, Counters
 from warpline.capture.session.facts import FACTS_NAME, Facts, read_facts, texts_of, time_of
 from warpline.capture.session.session import is_full
 from warpline.errors import CaptureError
+from warpline.units import format_ns
 
 _DECODING = 0.6  # the share of decoding in the progress
 
@@ -126,6 +127,7 @@ def finish(
         pc_tables.tell_samples(told, session)
         cpu_tables.tell_cpu(told, session, facts)
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
+        _tell_kept(told, facts, clock)
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
         made = health_tables.make_health(folder, session, told, clock.origin_ns)
         made |= metric_tables.make_metrics(folder, session, told, clock.origin_ns)
@@ -165,6 +167,15 @@ def finish(
         unrecorded=tuple(cause.reason for cause in told.unrecorded),
         not_chosen=tuple(told.not_chosen),
     )
+
+
+def _tell_kept(told: Told, facts: Facts, clock: Clock) -> None:
+    """Add the sentence about what was removed while recording."""
+    kept_ns = time_of(facts, "kept_from_monotonic_ns")
+    if kept_ns is not None and kept_ns > clock.origin_ns:
+        begin_ns, end_ns = clock.span_ns
+        kept, whole = format_ns(end_ns - begin_ns), format_ns(end_ns)
+        told.warnings.insert(0, f"the last {kept} of {whole} are recorded (--keep-last)")
 
 
 def _tell_samples(

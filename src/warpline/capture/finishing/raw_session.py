@@ -44,6 +44,7 @@ class LogFile:
         utc_offset_ns: UTC minus monotonic clock when the log was created.
         host: The machine.
         is_from_outside: Whether the process that samples CPUs wrote it, and not the agent.
+        closed_ns: When its process ended normally, monotonic; 0: it runs, or was killed.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class LogFile:
     utc_offset_ns: int = 0
     host: str = ""
     is_from_outside: bool = False
+    closed_ns: int = 0
 
     @classmethod
     def read(cls, path: Path) -> LogFile:
@@ -76,7 +78,16 @@ class LogFile:
         offset_ns = header.anchor_utc_ns - header.anchor_monotonic_ns
         host = header.host.decode("utf-8", "replace")
         is_from_outside = header.writer == _OUTSIDE
-        return cls(path, size, header.pid, header.incarnation, offset_ns, host, is_from_outside)
+        return cls(
+            path,
+            size,
+            header.pid,
+            header.incarnation,
+            offset_ns,
+            host,
+            is_from_outside,
+            header.closed_ns,
+        )
 
 
 def log_files(folder: Path) -> list[LogFile]:

@@ -39,6 +39,8 @@ from warpline.capture.flags.settings import (
 )
 from warpline.capture.flags.values import split
 from warpline.capture.session.agent_config import GraphTrace, WaitSource
+from warpline.capture.session.keeping import KeepLast
+from warpline.capture.session.triggers import Triggers
 from warpline.counters import sampled_sets
 from warpline.errors import UsageError
 
@@ -70,6 +72,16 @@ def _seconds(settings: CaptureSettings, flag: Given) -> None:
     if not 0 <= seconds <= 1e9 or (is_duration and seconds == 0):
         raise flag.bad(f"a number of seconds{' above 0' if is_duration else ', 0 or more'}")
     setattr(settings, flag.attribute, seconds)
+
+
+def _keep_last(settings: CaptureSettings, flag: Given) -> None:
+    KeepLast.of(flag.value)  # checks it
+    settings.keep_last = flag.value.strip()
+
+
+def _when(settings: CaptureSettings, flag: Given) -> None:
+    Triggers.of(flag.value)  # checks it
+    settings.when = flag.value if settings.when is None else f"{settings.when},{flag.value}"
 
 
 def _trace(settings: CaptureSettings, flag: Given) -> None:
@@ -259,6 +271,11 @@ FLAGS = (
          " --every; without --steps, Warpline also chooses the steps per sample", values.share),
     Flag(("--step-range",), "RANGE[@DOMAIN]", "NVTX range that starts a step; accepts * and ?"
          " (default: names such as step_12, train_step, iteration 7)", values.range_and_domain),
+    Flag(("--keep-last",), "WHAT", "keep only the end of the recording, such as 30s, 5m or 20steps,"
+         " in bounded memory and disk; it is written when the program ends, by warpline dump, or by"
+         " --when", _keep_last),
+    Flag(("--when",), "CONDITION", "with --keep-last: write what is kept, and go on, when a step is"
+         ' slow ("step > 2 x median", "step > 500ms"), or nothing happens ("hang 30s")', _when),
     Flag(("--nvtx-domain-include",), "LIST", 'record only these NVTX domains; "default" is the'
          " unnamed domain", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "exclude these NVTX domains", _domains),

@@ -40,6 +40,7 @@ def check(settings: CaptureSettings) -> None:
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_sampling(settings)
+    _check_keeping(settings)
     _check_metrics(settings)
     _check_os_calls(settings)
     _check_library_calls(settings)
@@ -62,6 +63,33 @@ def check(settings: CaptureSettings) -> None:
         lacking = capabilities.lacking(settings.trace)
         if lacking:
             warn(f"-t {','.join(lacking)} is not recorded ({capabilities.WHY_NOT})")
+
+
+# What is written to other files than logs, which cannot be trimmed, or what selects otherwise.
+_NOT_KEPT = (
+    "steps",
+    "every",
+    "duty",
+    "capture_range",
+    "pytorch",
+    "gpu_health",
+    "gpu_metrics_devices",
+)
+
+
+def _check_keeping(settings: CaptureSettings) -> None:
+    """Reject flags that cannot be combined with --keep-last."""
+    if settings.keep_last is None:
+        if settings.when is not None:
+            raise UsageError("--when requires --keep-last", hint="use --keep-last=30s")
+        return
+    for attribute in _NOT_KEPT:
+        if attribute in settings.given:
+            raise UsageError(
+                f"--{attribute.replace('_', '-')} and --keep-last cannot be combined",
+                hint="omit one of them",
+            )
+    settings.gpu_health = 0.0
 
 
 def _check_metrics(settings: CaptureSettings) -> None:
@@ -97,7 +125,7 @@ def _check_sampling(settings: CaptureSettings) -> None:
     """Reject incomplete or conflicting flags for step sampling."""
     steps, every, duty = settings.steps, settings.every, settings.duty
     if steps is None and every is None and duty is None:
-        if settings.step_range is not None:
+        if settings.step_range is not None and settings.sampling is None:
             settings.warnings.append("--step-range is ignored (it requires --steps or --duty)")
         if "cuda_detach" in settings.given:
             settings.warnings.append("--cuda-detach is ignored (it requires --steps or --duty)")

@@ -20,8 +20,10 @@ from warpline.capture.session.agent_config import (
     WaitSource,
 )
 from warpline.capture.session.control import RangeMode
+from warpline.capture.session.keeping import KeepLast
 from warpline.capture.session.preload import LOADER, SHIM
 from warpline.capture.session.sampling import Sampling
+from warpline.capture.session.triggers import Triggers
 from warpline.counters import sampled_sets
 
 
@@ -132,6 +134,8 @@ class CaptureSettings:
     every: int | None = None
     duty: float | None = None
     step_range: tuple[str, str | None] | None = None
+    keep_last: str | None = None
+    when: str | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: GraphTrace = GraphTrace.NODE
@@ -212,6 +216,9 @@ class CaptureSettings:
     @property
     def sampling(self) -> Sampling | None:
         """Which steps to record; None for all."""
+        if self.kept is not None and (self.kept.steps or self.triggers.needs_steps):
+            # All of them, so that they are found.
+            return Sampling.of(1, 1, None, step_range=self.step_range, by_calls=False)
         if self.steps is None and self.every is None and self.duty is None:
             return None
         return Sampling.of(
@@ -221,6 +228,16 @@ class CaptureSettings:
             step_range=self.step_range,
             by_calls=self.capture_range is CaptureRange.CUDA_PROFILER_API,
         )
+
+    @property
+    def kept(self) -> KeepLast | None:
+        """What is kept of the recording; None for all of it."""
+        return None if self.keep_last is None else KeepLast.of(self.keep_last)
+
+    @property
+    def triggers(self) -> Triggers:
+        """When what is kept is written."""
+        return Triggers() if self.when is None else Triggers.of(self.when)
 
     @property
     def is_timeline(self) -> bool:

@@ -100,7 +100,9 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
                 page.close()
                 session.remove()
                 raise
-            recorded = Recorded(pid, session, settings, processes_known=len(group.recorded))
+            recorded = Recorded(
+                pid, session, settings, talk.note, processes_known=len(group.recorded)
+            )
             talk.note(_beginning(group.recorded, settings))
             _watch(group.recorded, recorded, interrupted, talk)
         beside.close()
@@ -187,6 +189,7 @@ def _create(
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
+        is_trimmed=settings.kept is not None,
     )
 
 

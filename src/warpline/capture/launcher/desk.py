@@ -101,6 +101,7 @@ class Desk:
         told: What those who start recordings have to know of the program, for "status"; its pid.
         write: Writes a recording that has stopped by itself.
         own: Processes of Warpline's own, which may be children of this one.
+        say: Prints a note for the user.
 
     Attributes:
         end_program: Ends the program by a signal; set by who watches it.
@@ -115,6 +116,7 @@ class Desk:
         told: Mapping[str, Any],
         write: Callable[[Written], None],
         own: Collection[int | None] = (),
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.name, self.folder = name, folder
         self.end_program: Callable[[int], None] = lambda _: None
@@ -124,6 +126,7 @@ class Desk:
         self._told = told
         self._write = write
         self._own = frozenset(each for each in own if each is not None)
+        self._say = say
         self._page = StandingFile.create(folder)
         self._link = listening(folder)
         self._callers: list[_Caller] = []
@@ -240,6 +243,7 @@ class Desk:
             "start": self._start,
             "stop": self._ask_stop,
             "cancel": self._ask_stop,
+            "hold": self._hold,
             "shutdown": self._shutdown,
             "written": self._forget,
         }
@@ -315,7 +319,7 @@ class Desk:
             raise _refused(f"session {self.name} is ending", None)
         settings = parse_start((*self._words, *words))
         session = Session(folder, ControlFile.open(folder), read_facts(folder))
-        recorded = Recorded(self._pid, session, settings)
+        recorded = Recorded(self._pid, session, settings, self._say)
         self._page.announce(folder)
         self._recorded, self._recorded_words = recorded, words
         self._observers = observers
@@ -331,6 +335,20 @@ class Desk:
         is_cancelled = request.get("do") == "cancel"
         self._stop(caller, is_cancelled=is_cancelled, is_deferred=bool(request.get("defer")))
         return None  # once it has stopped
+
+    def _hold(self, _: _Caller, request: Message) -> Answer:
+        """Leave the logs as they are, or trim them again: somebody copies what is kept."""
+        recorded = self._recorded
+        if recorded is None or recorded.keeper is None:
+            raise _refused(
+                f"session {self.name} keeps no last seconds",
+                "run warpline start --keep-last=30s first",
+            )
+        recorded.keeper.hold(is_wanted=bool(request.get("wanted")))
+        now_ns = time.monotonic_ns()
+        kept_from_ns = recorded.keeper.kept_from_ns(now_ns)
+        told = self._written(recorded.session).plain()
+        return {**told, "kept_from_ns": kept_from_ns, "now_ns": now_ns}
 
     def _shutdown(self, caller: _Caller, request: Message) -> Answer | None:
         number = request.get("signal")

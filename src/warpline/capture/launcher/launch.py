@@ -134,7 +134,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
         beside.read(session.folder, child.pid, os.getpid())
         began = time.monotonic()
         own = {signals.listener, *beside.pids}
-        whole = WholeRun(Recorded(child.pid, session, settings))
+        whole = WholeRun(Recorded(child.pid, session, settings, talk.note))
         ending = Watch(child.pid, whole, settings, signals, talk.note, own=own).run()
         beside.close()
         seconds = time.monotonic() - began
@@ -254,6 +254,7 @@ def _begin(
             state=State.WAITING if settings.delay else State.RECORDING,
             mode=settings.mode,
             windows_wanted=settings.windows_wanted,
+            is_trimmed=settings.kept is not None,
         )
     except BaseException:
         child.abandon()

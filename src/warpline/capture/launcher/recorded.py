@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from warpline.capture.flags.settings import CaptureSettings
+from warpline.capture.launcher import kept
 from warpline.capture.launcher.attached import Attached
+from warpline.capture.launcher.keeper import Keeper
 from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
 from warpline.capture.machine.loaded import loaded_versions
-from warpline.capture.session.control import RangeMode, State
+from warpline.capture.session.control import Counters, RangeMode, State
 from warpline.capture.session.facts import StoppedBy
 from warpline.capture.session.session import Session, measure
+from warpline.errors import WarplineError
 from warpline.units import format_bytes
 
 # Frameworks are loaded in the first seconds, a few of them later. Reading what a process has mapped
@@ -35,17 +39,26 @@ class Recorded:
         session: The session.
         settings: The settings of the recording.
         processes_known: How many processes are recorded for sure.
+        say: Prints a note for the user.
 
     Attributes:
         session, settings: As given.
         has_stopped: Whether recording has stopped.
         stopped_ns: When it stopped, in monotonic ns, if that was before the program's end.
         stopped_by: The reason.
+        keeper: Removes what is old; None if everything is kept.
     """
 
     def __init__(
-        self, pid: int, session: Session, settings: CaptureSettings, *, processes_known: int = 1
+        self,
+        pid: int,
+        session: Session,
+        settings: CaptureSettings,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        processes_known: int = 1,
     ) -> None:
+        self._say = say
         self.session = session
         self.control = session.control
         self.attached = Attached(session.folder, session.control, pid)
@@ -66,6 +79,12 @@ class Recorded:
             if sampling
             else None
         )
+        keep = settings.kept
+        self.keeper = None
+        if keep is not None:
+            self.keeper = Keeper(
+                session.folder, session.control, keep, settings.triggers, self._write_kept
+            )
         self._is_recording = self.control.state is State.RECORDING
         self._looks: dict[int, int] = {}
         self._miscounts = 0
@@ -76,7 +95,7 @@ class Recorded:
         settings = self.settings
         if settings.windows_wanted and not self.has_stopped:
             return [now + _POLL_S]
-        times = []
+        times = [] if self.keeper is None or self.has_stopped else [self.keeper.next()]
         if self._sampling is not None and self._is_recording:
             times.append(now + self._sampling.next())
         if not self._is_recording:
@@ -99,6 +118,8 @@ class Recorded:
             self._sampling.look()
         if self.has_stopped:
             return None
+        if self.keeper is not None and not is_over:
+            self.keeper.look()
         why = None
         is_at_end = self.control.state is State.STOPPED
         if settings.duration is not None and passed >= settings.delay + settings.duration:
@@ -157,12 +178,15 @@ class Recorded:
             self._close_windows_of_the_dead()
 
     def close(self) -> dict[str, Any]:
-        """Take a last look at the processes. Return the facts about time windows."""
+        """Take a last look at the processes. Return the facts about which times are recorded."""
         self.attached.close()
-        if self._sampling is None:
-            return {}
-        self._sampling.end()
-        return self._sampling.facts()
+        facts = {}
+        if self._sampling is not None:
+            self._sampling.end()
+            facts = self._sampling.facts()
+        if self.keeper is not None:
+            facts |= self.keeper.end(self.stopped_ns)
+        return facts
 
     def doing(self) -> str:
         """Return what the session does, for a line of status."""
@@ -172,13 +196,10 @@ class Recorded:
         if state is State.STOPPED:
             return "recording has stopped"
         counters = self.control.counters()
+        if self.settings.keep_last:
+            return f"keeping the last {self.settings.keep_last}"
         if self._sampling is not None:
-            if state is State.TIME_WINDOW:
-                return "recording a time window, no step yet"
-            if not counters.step_processes:
-                return "waiting for the first step"
-            what = "recording" if counters.windows_open else "paused"
-            return f"{what}, {counters.steps_begun:,} steps"
+            return _doing_steps(state, counters)
         is_open = self.control.mode is RangeMode.NONE or counters.windows_open
         return "recording" if is_open else "waiting for the capture range"
 
@@ -187,6 +208,25 @@ class Recorded:
         volume = measure(self.session.folder)
         dropped = f"{volume.dropped:,} dropped" if volume.dropped else ""
         return f"{volume.events:,} events", format_bytes(volume.bytes), dropped
+
+    def _write_kept(self, ended_ns: int, reason: str) -> None:
+        """Write what is kept, in a thread of its own, because a condition holds."""
+        keeper, whole = self.keeper, Path(self.session.facts["output"])
+        assert keeper is not None  # it calls this
+        from_ns = keeper.kept_from_ns(ended_ns)
+        keeper.hold(is_wanted=True)
+        try:
+            place = kept.reserve(kept.name_of(whole), overwrite=False, warn=self._say)
+            kept.copy(self.session.folder, place, self.settings.cuda_flush_interval)
+            keeper.hold(is_wanted=False)
+            kept.settle(place, from_ns, ended_ns)
+            kept.write(place, lambda _: None)
+        except (WarplineError, OSError) as error:
+            self._say(f"{reason}; what was kept of it could not be written: {error}")
+        else:
+            self._say(f"{reason}: wrote {place.output.name}")
+        finally:
+            keeper.hold(is_wanted=False)
 
     def _begin(self) -> None:
         """Start recording after the delay."""
@@ -203,3 +243,13 @@ class Recorded:
         self._miscounts = 0 if self.control.is_counted_right() else self._miscounts + 1
         if self._miscounts > 1:
             self.control.recount()
+
+
+def _doing_steps(state: State, counters: Counters) -> str:
+    """Return what a session does that samples steps."""
+    if state is State.TIME_WINDOW:
+        return "recording a time window, no step yet"
+    if not counters.step_processes:
+        return "waiting for the first step"
+    what = "recording" if counters.windows_open else "paused"
+    return f"{what}, {counters.steps_begun:,} steps"

@@ -65,4 +65,5 @@ def _create(
         state=State.WAITING if settings.delay else State.RECORDING,
         mode=settings.mode,
         windows_wanted=settings.windows_wanted,
+        is_trimmed=settings.kept is not None,
     )

@@ -89,7 +89,7 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
         }
         try:
             own = {signals.listener}
-            desk = Desk(folder.name, folder, of_all, told, writer.write_aside, own)
+            desk = Desk(folder.name, folder, of_all, told, writer.write_aside, own, talk.note)
             output = None
             if first is not None and beside is not None:
                 output = _start(desk, first, of_first, told, beside, talk)

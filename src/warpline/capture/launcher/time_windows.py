@@ -51,6 +51,7 @@ class TimeSampling:
         self._processes = processes
         self.is_steps_only = is_steps_only or sampling.is_once
         self._period = WINDOW_S / sampling.duty
+        self._rests = sampling.duty < 1
         self._now = now
         self._began = now()
         self._ended: float | None = None  # when the last process ended the only sample
@@ -129,6 +130,8 @@ class TimeSampling:
             if self._is_stalled and self._control.state is State.WAITING:
                 self._control.resume(State.RECORDING)
             self._is_stalled = False
+        elif not self._rests:
+            return
         elif now - self._step_at > _STALLED_S and self._control.state is State.RECORDING:
             self._is_stalled = True
             self._control.state = State.WAITING

@@ -22,6 +22,7 @@ CONTROL_BYTES = 4096
 CONTROL_MAGIC = 0x4C4E4C57
 CONTROL_VERSION = 1
 CONTROL_SLOTS = 256
+CONTROL_STEPS = 32
 
 
 class State(enum.IntEnum):
@@ -83,6 +84,7 @@ class ControlPage(ctypes.LittleEndianStructure):
         ("drain_wanted", ctypes.c_uint64),
         ("drains", ctypes.c_uint32 * CONTROL_SLOTS),
         ("heartbeat_ns", ctypes.c_int64),
+        ("step_ns", ctypes.c_int64 * CONTROL_STEPS),
     )
 
 
@@ -110,6 +112,7 @@ class Counters:
         unlogged_events: Events dropped because a log could not be created.
         steps_begun: Steps started by all processes, with step sampling.
         step_processes: Processes that have started a step.
+        step_ns: When the last of them began, monotonic, by number modulo `CONTROL_STEPS`.
         plan: Steps per sample and from sample to sample; (0, 0) until chosen.
     """
 
@@ -125,6 +128,7 @@ class Counters:
     unlogged_events: int = 0
     steps_begun: int = 0
     step_processes: int = 0
+    step_ns: tuple[int, ...] = (0,) * CONTROL_STEPS
     plan: tuple[int, int] = (0, 0)
 
 
@@ -222,6 +226,7 @@ class ControlFile:
             unlogged_events=page.unlogged_events,
             steps_begun=page.steps_begun,
             step_processes=page.step_processes,
+            step_ns=tuple(page.step_ns),
             plan=(page.sample_plan & 0xFFFF, page.sample_plan >> 32),
         )
 

@@ -30,6 +30,7 @@ class StoppedBy(enum.StrEnum):
     STEPS = "steps"
     LAUNCH_COUNT = "launch count"
     COMMAND = "warpline stop"
+    DUMP = "warpline dump"
 
 
 def session_facts(

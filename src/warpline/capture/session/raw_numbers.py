@@ -137,6 +137,9 @@ class LogHeader(ctypes.LittleEndianStructure):
         ("host", ctypes.c_char * 64),
         ("executable", ctypes.c_char * 512),
         ("reserved1", ctypes.c_char * 2056),
+        ("first_bytes", ctypes.c_uint64),
+        ("past_bytes", ctypes.c_uint64),
+        ("trimmed_records", ctypes.c_uint64),
     )
 
 

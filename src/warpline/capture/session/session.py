@@ -11,9 +11,8 @@ import ctypes
 import errno
 import os
 import shutil
-import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from warpline.capture.session.agent_config import (
 )
 from warpline.capture.session.control import ControlFile, RangeMode, State
 from warpline.capture.session.facts import Facts, write_facts
+from warpline.capture.session.holes import check_holes, punch_hole
 from warpline.capture.session.preload import LOADER, preload_variables
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.errors import CaptureError
@@ -43,10 +43,8 @@ NCCL_VARIABLE = "NCCL_PROFILER_PLUGIN"
 _MOST_NCCL_PATH = 254  # bytes: NCCL cuts longer names
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
-_LOG_RECORDS_AT = LogHeader.records.offset  # and dropped_records after it
 _ATTEMPTS = 1000
 _LOG_HEAD_BYTES = 4096
-_PUNCH_HOLE = 0x3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,9 @@ class Session:
             self.write_facts(software=software)
 
     def end(self, **changes: Any) -> None:
-        """Stop recording permanently and store the time."""
+        """Stop recording permanently; store changes of facts, and the time if it is not in them."""
         self.control.state = State.STOPPED
-        self.write_facts(ended_monotonic_ns=time.monotonic_ns(), **changes)
+        self.write_facts(**{"ended_monotonic_ns": time.monotonic_ns(), **changes})
 
     def variables(
         self, agent: Path, environment: Mapping[str, str] | None = None
@@ -169,6 +167,7 @@ def create_session(
     state: State = State.RECORDING,
     mode: RangeMode = RangeMode.NONE,
     windows_wanted: int = 0,
+    is_trimmed: bool = False,
 ) -> Session:
     """Create a session in an empty directory made by `reserve_folder`.
 
@@ -179,16 +178,22 @@ def create_session(
         state: Initial state of the agents.
         mode: What opens a capture range.
         windows_wanted: The agents stop after this many capture ranges; 0: no limit.
+        is_trimmed: Whether only the last of it is kept.
 
     Raises:
-        CaptureError: A file cannot be written.
+        CaptureError: A file cannot be written, or not be trimmed.
     """
     try:
+        if is_trimmed:
+            check_holes(folder)
         write_facts(folder, facts)
         if facts.get("pytorch"):
             (folder / pytorch.FOLDER).mkdir()
         (folder / CONFIG_NAME).write_text(config.text(), encoding="ascii")
         control = ControlFile.create(folder, state=state, mode=mode, windows_wanted=windows_wanted)
+    except CaptureError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise not_writable(folder, error) from error
@@ -252,34 +257,39 @@ def free_space(folder: Path) -> None:
     with it the space of a deleted file.
     """
     with contextlib.suppress(OSError, AttributeError), os.scandir(folder) as entries:
-        fallocate = ctypes.CDLL(None).fallocate
         for entry in entries:
             if not entry.name.endswith(LOG_ENDING):
                 continue
             with contextlib.suppress(OSError), Path(entry.path).open("r+b", buffering=0) as file:
                 begin, size = _LOG_HEAD_BYTES, entry.stat().st_size
                 if size > begin:
-                    fallocate(
-                        file.fileno(),
-                        _PUNCH_HOLE,
-                        ctypes.c_int64(begin),
-                        ctypes.c_int64(size - begin),
-                    )
+                    punch_hole(file.fileno(), begin, size - begin)
+
+
+def measure_recorded(folder: Path) -> int:
+    """Return how many events were recorded, also those that were removed again."""
+    return sum(header.records for header, _ in _headers(folder))
 
 
 def measure(folder: Path) -> Volume:
     """Return the current size of a session's logs; unreadable logs count as empty."""
     events = dropped = size = logs = 0
+    for header, file_bytes in _headers(folder):
+        logs += 1
+        size += file_bytes
+        events += max(header.records - header.trimmed_records, 0)
+        dropped += header.dropped_records
+    return Volume(events, dropped, size, logs)
+
+
+def _headers(folder: Path) -> Iterator[tuple[LogHeader, int]]:
+    """Yield the header of each log, zeros if it is not readable, and its disk space in bytes."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.endswith(LOG_ENDING):
                 continue
             with contextlib.suppress(OSError), Path(entry.path).open("rb", buffering=0) as file:
-                head = file.read(_LOG_RECORDS_AT + 16)
-                size += entry.stat().st_blocks * 512
-                logs += 1
-                if len(head) == _LOG_RECORDS_AT + 16 and head.startswith(_LOG_MAGIC):
-                    records, lost = struct.unpack_from("<QQ", head, _LOG_RECORDS_AT)
-                    events += records
-                    dropped += lost
-    return Volume(events, dropped, size, logs)
+                head = file.read(ctypes.sizeof(LogHeader))
+                size = entry.stat().st_blocks * 512
+                is_log = len(head) == ctypes.sizeof(LogHeader) and head.startswith(_LOG_MAGIC)
+                yield LogHeader.from_buffer_copy(head) if is_log else LogHeader(), size

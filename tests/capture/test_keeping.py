@@ -1,0 +1,125 @@
+"""Sessions that keep the last seconds only: what trimming leaves of them, against the whole."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tarfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from capture.raw_writer import ORIGIN_NS, Log, write_session
+
+import warpline
+from warpline.capture.finishing.finish import finish
+from warpline.capture.session.facts import read_facts, write_facts
+from warpline.capture.session.keeping import logs_of, trim
+from warpline.trace import Trace
+
+DATA = Path(__file__).parents[1] / "data" / "raw"
+NAMES = ("pageable_h2d.bad", "tiny_kernels.graph", "tiny_kernels.node")
+# Ids of rows depend on which rows there are; nesting is that of the rows that are there.
+LEFT_OUT = {
+    "device_id",
+    "context_id",
+    "stream_id",
+    "process_id",
+    "thread_id",
+    "stack_id",
+    "range_id",
+    "end_thread_id",
+    "source_id",
+}
+LATER_NS = 1 << 60
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    (found,) = folder.iterdir()
+    return found
+
+
+def finished(session: Path, kept_from_ns: int = 0) -> Trace:
+    if kept_from_ns:
+        write_facts(session, {**read_facts(session), "kept_from_monotonic_ns": kept_from_ns})
+    output = session.with_suffix(".warpline")
+    done = finish(session, output)
+    assert (done.damaged_logs, done.lost) == (0, 0)
+    return warpline.open(output)
+
+
+def contents(trace: Trace, table: str, from_ns: int) -> Counter[tuple[object, ...]]:
+    """Return the rows of a table that end after a time, without ids."""
+    frame = trace[table]
+    end = "end_ns" if "end_ns" in frame.columns else "time_ns"
+    names = [name for name in frame.columns if name not in LEFT_OUT]
+    return Counter(frame.filter(frame[end] >= from_ns).select(names).rows())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_kept_of_a_real_session_is_what_the_whole_has(name: str, tmp_path: Path) -> None:
+    session = unpacked(name, tmp_path / "whole")
+    whole = finished(session)
+    origin_ns = read_facts(session)["started_monotonic_ns"]
+    ends = np.sort(whole.columns("api_call", "end_ns")["end_ns"].values)
+    for part in (0.3, 0.6, 0.9):
+        kept = tmp_path / f"kept{part}" / "run.raw"
+        shutil.copytree(session, kept)
+        cut = int(ends[int(part * len(ends))])
+        for quarter in range(1, 5):  # as it grows older; the last time is the one that counts
+            from_ns = origin_ns + cut * quarter // 4
+            trim(logs_of(kept), from_ns, LATER_NS, is_last=quarter == 4)
+        found = finished(kept, origin_ns + cut)
+        for table in ("kernel", "memcpy", "memset", "api_call", "graph_launch", "mark"):
+            assert contents(found, table, cut) == contents(whole, table, cut), table
+            assert len(found[table]) == sum(contents(found, table, cut).values())
+        ranges = contents(found, "range", cut)
+        assert ranges == contents(whole, "range", cut)
+
+
+def write_random(folder: Path, draw: random.Random) -> Path:
+    """Write a session of three threads with ranges, also ones that other threads end."""
+    logs = [Log(tid=number, number=number) for number in range(3)]
+    open_pushes: list[list[int]] = [[], [], []]
+    ids: list[int] = []
+    number = 0
+    for time in range(10, 900):
+        place = draw.randrange(3)
+        log = logs[place]
+        what = draw.random()
+        if what < 0.3 and len(open_pushes[place]) < 5:
+            domain = draw.randrange(2)
+            if domain:
+                log.domain(1, "other")
+            log.push(time, f"push {draw.randrange(40)}", domain=domain)
+            open_pushes[place].append(domain)
+        elif what < 0.6 and open_pushes[place]:
+            log.pop(time, open_pushes[place].pop())
+        elif what < 0.75:
+            number += 1
+            log.start(time, number, f"start {draw.randrange(40)}")
+            ids.append(number)
+        elif what < 0.9 and ids:
+            log.stop(time, ids.pop(draw.randrange(len(ids))))
+        else:
+            log.mark(time, f"mark {draw.randrange(40)}")
+    return write_session(folder, *logs)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ranges_of_several_threads_stay_whole(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    session = write_random(tmp_path / "whole.raw", draw)
+    whole = finished(session)
+    kept = tmp_path / "kept.raw"
+    shutil.copytree(session, kept)
+    cut = draw.randrange(100, 900)
+    for time in sorted(draw.sample(range(50, cut), 5)):
+        trim(logs_of(kept), ORIGIN_NS + time, LATER_NS)
+    trim(logs_of(kept), ORIGIN_NS + cut, LATER_NS, is_last=True)
+    found = finished(kept)
+    assert contents(found, "range", cut) == contents(whole, "range", cut)
+    assert contents(found, "mark", cut) == contents(whole, "mark", cut)
