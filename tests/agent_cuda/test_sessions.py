@@ -168,7 +168,7 @@ ranks = [subprocess.Popen(sys.argv[1:]) for _ in range({ranks})]
     pids = using_cuda(process.pid)
     try:
         said = shell.do("attach", "--steps", "5", "-o", "run", str(process.pid))
-        assert f"recording 2 processes: {pids[0]}, {pids[1]}; 5 steps (press Ctrl-C" in said
+        assert f"recording 2 processes ({pids[0]}, {pids[1]}); 5 steps (press Ctrl-C" in said
         assert "5 steps were recorded in each of 2 processes" in said
         trace = shell.recorded("run")
         assert sorted(trace["process"]["pid"].to_list()) == sorted(pids)

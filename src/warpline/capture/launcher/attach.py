@@ -164,22 +164,29 @@ class _Group:
         return injected
 
     def tell_refused(self, talk: Talk) -> None:
-        """Name the processes that are left out, one line each."""
-        for error in self._refused.values():
-            talk.warn(f"{error.message}; it is not recorded")
+        """Name the processes that are left out, in one line for each cause."""
+        by_cause: dict[str, list[int]] = {}
+        for pid, error in self._refused.items():
+            by_cause.setdefault(error.message.partition(": ")[2], []).append(pid)
+        for cause, pids in by_cause.items():
+            talk.warn(f"not recorded: {_named(pids)}: {cause}")
 
 
 def _beginning(pids: Sequence[int], settings: SessionSettings) -> str:
     """Return a line about a recording that has begun."""
-    shown = ", ".join(map(str, pids[:_PIDS_SHOWN]))
-    more = f" and {len(pids) - _PIDS_SHOWN} more" if len(pids) > _PIDS_SHOWN else ""
-    which = f"process {shown}" if len(pids) == 1 else f"{len(pids)} processes: {shown}{more}"
     until = "press Ctrl-C to stop"
     if settings.duration is not None:
         until = f"for {settings.duration:g} s"
     elif settings.sampling is not None and settings.sampling.is_once:
         until = f"{plural(settings.sampling.steps, 'step')} ({until})"
-    return f"recording {which}; {until}"
+    return f"recording {_named(pids)}; {until}"
+
+
+def _named(pids: Sequence[int]) -> str:
+    """Return how processes are named in a line."""
+    shown = ", ".join(map(str, pids[:_PIDS_SHOWN]))
+    more = f" and {len(pids) - _PIDS_SHOWN} more" if len(pids) > _PIDS_SHOWN else ""
+    return f"process {shown}" if len(pids) == 1 else f"{len(pids)} processes ({shown}{more})"
 
 
 def _create(pid: int, pids: Sequence[int], settings: SessionSettings, talk: Talk) -> Session:
