@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_cuda import cuda_logs as logs
 
 import warpline
 from warpline.capture.attaching.injecting import Attacher
 from warpline.capture.machine.agent import AGENT_NAME
-from warpline.capture.session.session import measure
+from warpline.capture.session.session import Session, measure
 from warpline.errors import WarplineError
 from warpline.trace import Trace
 
@@ -112,6 +113,27 @@ def test_each_recording_of_a_launch_has_kernels(shell: Shell) -> None:
     assert process.wait(WAIT_S) == 0  # as it was asked to end it
 
 
+def test_a_recording_that_is_started_waits_for_that_of_the_program_itself(
+    shell: Shell, cuda: Any, session: Callable[..., Session]
+) -> None:
+    own = session(cuda=1, cupti_path=[str(cuda.cupti13)])
+    words = ("attach", own.folder, cuda.agent, "repeat", 2000, "k1x20,k2,u1000", "detach")
+    program = cuda.command("init", *words, *FOR_EVER[1:], cupti=cuda.cupti13)
+    process = shell.start(
+        [sys.executable, "-m", "warpline", "launch", "-t", "cuda", "--", *program]
+    )
+    wait_until(lambda: measure(own.folder).events > 100)
+    shell.do("start", "-o", "outer")
+    wait_until(lambda: events_of(shell.do("status")) > 100)
+    shell.do("stop")
+    shell.do("shutdown", "--kill=sigkill")
+    process.wait(WAIT_S)
+    assert len(logs.found(own.folder, logs.KERNEL)) == 2000 * 21  # all of its own
+    trace = shell.recorded("outer")
+    assert len(trace["kernel"]) > 20
+    assert trace.meta.lost == {}
+
+
 def skip_unless_possible(pid: int) -> None:
     try:
         obstacle = Attacher().obstacle(pid)
@@ -146,7 +168,7 @@ ranks = [subprocess.Popen(sys.argv[1:]) for _ in range({ranks})]
     pids = using_cuda(process.pid)
     try:
         said = shell.do("attach", "--steps", "5", "-o", "run", str(process.pid))
-        assert f"recording 2 processes: {pids[0]}, {pids[1]}; 5 steps (press Ctrl-C" in said
+        assert f"recording 2 processes ({pids[0]}, {pids[1]}); 5 steps (press Ctrl-C" in said
         assert "5 steps were recorded in each of 2 processes" in said
         trace = shell.recorded("run")
         assert sorted(trace["process"]["pid"].to_list()) == sorted(pids)

@@ -115,10 +115,8 @@ def test_all_processes_of_a_program_are_recorded(tree: Tree) -> None:
     attaching = tree.attach("-o", "run", str(process.pid))
     refused, recording = said_until(attaching, "note: recording ")
     static = (tree.folder / "static").read_text()
-    assert refused.startswith(
-        f"warning: cannot attach to process {static}: it is statically linked"
-    )
-    assert recording.startswith("note: recording 6 processes: ")
+    assert refused.startswith(f"warning: not recorded: process {static}: it is statically linked")
+    assert recording.startswith("note: recording 6 processes (")
     tree.touch("go")
     wait_until(lambda: all((tree.folder / f"{name}.done").exists() for name in names))
     attaching.send_signal(signal.SIGINT)
@@ -139,7 +137,7 @@ def test_all_processes_of_a_program_are_recorded(tree: Tree) -> None:
 def test_so_many_steps_of_each_process_end_the_recording(tree: Tree) -> None:
     process = tree.start("stepper", [f"worker{number}" for number in range(4)])
     attaching = tree.attach("-o", "run", "--steps", "5", str(process.pid))
-    said_until(attaching, "note: recording 5 processes: ")
+    said_until(attaching, "note: recording 5 processes (")
     tree.touch("go")
     said = attaching.communicate(None, WAIT_S)[1]
     assert attaching.returncode == 0

@@ -334,6 +334,24 @@ def test_a_launcher_that_was_killed_leaves_a_name_that_can_be_used(steered):
     assert steered.end().status == 7
 
 
+def test_a_session_that_is_being_set_up_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    folder = named.create_folder("s1", "program")
+    seen = []
+    listen = socket.socket.listen
+
+    def listen_later(link: socket.socket, count: int) -> None:
+        seen.append((named.all_names(), folder.is_dir()))
+        listen(link, count)
+
+    monkeypatch.setattr(socket.socket, "listen", listen_later)
+    with named.listening(folder):
+        assert seen == [([], True)]
+        assert named.all_names() == ["s1"]
+    assert named.all_names() == []
+    assert not folder.exists()  # its launcher is gone
+
+
 def test_others_cannot_have_the_directory(steered):
     (steered.folder / "runtime" / "warpline").mkdir(mode=0o777)
     (steered.folder / "runtime" / "warpline").chmod(0o777)

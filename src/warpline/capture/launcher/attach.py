@@ -91,8 +91,7 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
         with _interrupts() as interrupted:  # the first event may be recorded while this attaches
             try:
                 group.inject(stand)
-                for error in group.refused.values():
-                    talk.warn(f"{error.message}; it is not recorded")
+                _tell_refused(group, talk)
                 # Once all of them stand by: they begin together.
                 page.announce(session.folder)
                 _observe(beside, pid, session, settings, talk)
@@ -148,15 +147,28 @@ def _observe(
 
 def _beginning(pids: Sequence[int], settings: SessionSettings) -> str:
     """Return a line about a recording that has begun."""
-    shown = ", ".join(map(str, pids[:_PIDS_SHOWN]))
-    more = f" and {len(pids) - _PIDS_SHOWN} more" if len(pids) > _PIDS_SHOWN else ""
-    which = f"process {shown}" if len(pids) == 1 else f"{len(pids)} processes: {shown}{more}"
     until = "press Ctrl-C to stop"
     if settings.duration is not None:
         until = f"for {settings.duration:g} s"
     elif settings.sampling is not None and settings.sampling.is_once:
         until = f"{plural(settings.sampling.steps, 'step')} ({until})"
-    return f"recording {which}; {until}"
+    return f"recording {_named(pids)}; {until}"
+
+
+def _tell_refused(group: Group, talk: Talk) -> None:
+    """Name the processes that are left out, in one line for each cause."""
+    by_cause: dict[str, list[int]] = {}
+    for pid, error in group.refused.items():
+        by_cause.setdefault(error.message.partition(": ")[2], []).append(pid)
+    for cause, pids in by_cause.items():
+        talk.warn(f"not recorded: {_named(pids)}: {cause}")
+
+
+def _named(pids: Sequence[int]) -> str:
+    """Return how processes are named in a line."""
+    shown = ", ".join(map(str, pids[:_PIDS_SHOWN]))
+    more = f" and {len(pids) - _PIDS_SHOWN} more" if len(pids) > _PIDS_SHOWN else ""
+    return f"process {shown}" if len(pids) == 1 else f"{len(pids)} processes ({shown}{more})"
 
 
 def _create(

@@ -23,7 +23,7 @@ from typing import Any
 
 from warpline.errors import CaptureError, UsageError
 
-SOCKET_NAME = "socket"
+SOCKET_NAME, _NEW_NAME = "socket", "new"
 MOST_BYTES = 1 << 20  # of a request or an answer
 MOST_LINKS = 4  # with a request
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -167,11 +167,15 @@ def parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def listening(folder: Path) -> socket.socket:
-    """Return a socket that listens in the directory of a session."""
+    """Return a socket that listens in the directory of a session.
+
+    It gets its name when it listens: before, it refuses connections, as that of a dead launcher.
+    """
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     with _short(folder) as path:
-        link.bind(f"{path}/{SOCKET_NAME}")
+        link.bind(f"{path}/{_NEW_NAME}")
     link.listen(16)
+    (folder / _NEW_NAME).rename(folder / SOCKET_NAME)
     link.settimeout(0)
     return link
 
