@@ -301,11 +301,10 @@ class Desk:
         settings = parse_start((*self._words, *words))
         session = Session(folder, ControlFile.open(folder), read_facts(folder))
         recorded = Recorded(self._pid, session, settings)
+        observers = _observers_of(caller, request)
         self._page.announce(folder)
         self._recorded, self._recorded_words = recorded, words
-        links = [socket.socket(fileno=each) for each in caller.handles]
-        self._observers = Observers(links, request.get("own", ()))
-        caller.handles.clear()
+        self._observers = observers
         self._began = time.monotonic()
         self._count += 1
         return {"ok": True}
@@ -399,6 +398,17 @@ class Desk:
     def _end(self) -> None:
         if self._ends_by is not None:
             self.end_program(self._ends_by)
+
+
+def _observers_of(caller: _Caller, request: Message) -> Observers:
+    """Return what observes the program, by the links that came with the request."""
+    own = request.get("own")
+    pids = [pid for pid in own if isinstance(pid, int)] if isinstance(own, list) else []
+    links = []
+    while caller.handles:
+        links.append(socket.socket(fileno=caller.handles[0]))
+        del caller.handles[0]
+    return Observers(links, pids)
 
 
 def _is_of_this_user(link: socket.socket) -> bool:
