@@ -18,6 +18,7 @@ def numbered(folder: str) -> None:
     """Do as many numbered ranges as the file `wanted` says, and say so; its absence is the end."""
     wanted, done = Path(folder) / "wanted", Path(folder) / "done"
     number = 0
+    done.write_text("0")  # before anybody looks
     tell("ready")
     while wanted.exists():
         text = wanted.read_text()

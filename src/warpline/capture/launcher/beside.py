@@ -8,12 +8,10 @@ and may not fork.
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from warpline.capture.collectors.cpu_samples import CpuSamples
 from warpline.capture.collectors.gpu_metrics import GpuMetrics
@@ -24,6 +22,7 @@ from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.machine.cupti import find_cupti
 from warpline.capture.machine.obstacles import Obstacle
 from warpline.capture.machine.perf import sampler_library
+from warpline.capture.session.named import parsed
 from warpline.capture.session.session import Session
 
 _MOST_BYTES = 1 << 16
@@ -196,11 +195,14 @@ class Observers:
 
     def _has_ended(self, link: socket.socket) -> bool:
         try:
-            data = link.recv(_MOST_BYTES)
-            answer: dict[str, Any] = json.loads(data) if data else {"ended": True}
+            answer = parsed(link.recv(_MOST_BYTES))
         except BlockingIOError:
             return False
-        except (OSError, ValueError):
+        except OSError:
             return True
-        self.counts.update(answer.get("counts", {}))
+        if answer is None:  # its end, or nonsense
+            return True
+        counts = answer.get("counts")
+        if isinstance(counts, dict):
+            self.counts.update(counts)
         return "ended" in answer

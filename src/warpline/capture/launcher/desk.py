@@ -292,9 +292,8 @@ class Desk:
         return answer
 
     def _start(self, caller: _Caller, request: Message) -> Answer:
-        links = [socket.socket(fileno=each) for each in caller.handles]
-        caller.handles.clear()
-        observers = Observers(links, request.get("own", ()))
+        self._check_idle()
+        observers = _observers_of(caller, request)
         try:
             self.start(Path(request["folder"]), tuple(map(str, request["words"])), observers)
         except BaseException:
@@ -313,10 +312,7 @@ class Desk:
         Raises:
             WarplineError: One is under way, or the session ends.
         """
-        if self._recorded is not None:
-            raise _refused(f"session {self.name} is recording already", "run warpline stop first")
-        if self._ends_by is not None:
-            raise _refused(f"session {self.name} is ending", None)
+        self._check_idle()
         settings = parse_start((*self._words, *words))
         session = Session(folder, ControlFile.open(folder), read_facts(folder))
         recorded = Recorded(self._pid, session, settings, self._say)
@@ -325,6 +321,12 @@ class Desk:
         self._observers = observers
         self._began = time.monotonic()
         self._count += 1
+
+    def _check_idle(self) -> None:
+        if self._recorded is not None:
+            raise _refused(f"session {self.name} is recording already", "run warpline stop first")
+        if self._ends_by is not None:
+            raise _refused(f"session {self.name} is ending", None)
 
     def _ask_stop(self, caller: _Caller, request: Message) -> Answer | None:
         if self._recorded is None:
@@ -429,6 +431,17 @@ class Desk:
     def _end(self) -> None:
         if self._ends_by is not None:
             self.end_program(self._ends_by)
+
+
+def _observers_of(caller: _Caller, request: Message) -> Observers:
+    """Return what observes the program, by the links that came with the request."""
+    own = request.get("own")
+    pids = [pid for pid in own if isinstance(pid, int)] if isinstance(own, list) else []
+    links = []
+    while caller.handles:
+        links.append(socket.socket(fileno=caller.handles[0]))
+        del caller.handles[0]
+    return Observers(links, pids)
 
 
 def _is_of_this_user(link: socket.socket) -> bool:
