@@ -137,6 +137,14 @@ def test_what_threads_did_reads_back_the_same(tmp_path):
         assert again.meta.unread == {}
 
 
+def test_waits_for_the_gil_alone_read_back(tmp_path):
+    waits = {column: values[:1] for column, values in HOST_TABLES["gil_span"].items()}
+    tables = {name: HOST_TABLES[name] for name in ("process", "thread")}
+    trace = Trace(MemorySource({**tables, "gil_span": waits}))
+    again = warpline.open(warpline.export(trace, tmp_path / "a.sqlite", "sqlite"))
+    assert again["gil_span"].rows() == trace["gil_span"].rows()
+
+
 def test_columns_that_say_no_more_than_those_of_nsys_are_not_written(tmp_path):
     bare = {
         name: {column: values for column, values in rows.items() if column != "period_ns"}

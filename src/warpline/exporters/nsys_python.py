@@ -48,14 +48,18 @@ def twin_rows(trace: Trace, table: str) -> I64:
     return np.flatnonzero(domain.is_valid() & (domain.values == name))
 
 
-def gil_names(trace: Trace) -> I32:
-    """Return the name of each span's event, shape (rows,), int32, rows of the string pool."""
+def gil_names(trace: Trace) -> tuple[I32, I64]:
+    """Return the name of each span's event, and all names: rows of the string pool.
+
+    All of them are written: whoever reads the export knows by them that the GIL was recorded.
+    """
     state = trace.columns("gil_span", "state")["state"].filled(0)
     texts = [_GIL_TEXTS.get(label, f"GIL {label}") for label in GIL_STATES.values()]
     names = [trace.strings.intern_text(text) for text in texts]
     name_of = dict(zip(GIL_STATES, names, strict=True))
     known = np.array([name_of.get(value, names[0]) for value in range(max(name_of) + 1)], np.int32)
-    return known[np.where((state >= 0) & (state < len(known)), state, 0)]
+    is_known = (state >= 0) & (state < len(known))
+    return known[np.where(is_known, state, 0)], np.array(names, np.int64)
 
 
 def sample_columns(trace: Trace) -> tuple[dict[str, Sequence[Any]], I64]:

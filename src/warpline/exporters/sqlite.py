@@ -291,8 +291,8 @@ class _Filling:
             more, used = sample_columns(self._trace)
             columns |= more
         else:
-            used = gil_names(self._trace).astype(np.int64)
-            columns |= {"end": self._values(table, "end_ns", count), "textId": used.tolist()}
+            names, used = gil_names(self._trace)
+            columns |= {"end": self._values(table, "end_ns", count), "textId": names.tolist()}
         self._use(used)
         return columns
 
