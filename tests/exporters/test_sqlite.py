@@ -23,7 +23,6 @@ _NOT_KEPT = re.compile(
 )
 LEFT_OUT = {
     *("stack", "frame", "counter", "metric", "range_payload", "collective"),
-    *("python_sample", "gil_span"),
 }
 
 
@@ -53,6 +52,114 @@ def test_backtraces_read_back_the_same(capture, tmp_path, name):
     for table in ("api_call", "os_call", "cpu_sample"):
         if trace.has(table):
             assert backtraces(again, table) == backtraces(trace, table)
+
+
+HOST_TABLES: dict[str, dict[str, list[Any]]] = {
+    "process": {"pid": [5]},
+    "thread": {"process_id": [0, 0], "tid": [5, 6], "name": ["main", "worker"]},
+    "frame": {
+        "symbol": ["main", "step", "load", "__poll"],
+        "module": ["/bin/python3", "/app/train.py", "/app/data.py", "libc.so.6"],
+        "file": ["main.c", None, None, None],
+        "line": [7, 12, 41, None],
+        "kind": [1, 3, 3, 1],
+        "is_unresolved": [False] * 4,
+        "address": [16, None, None, 32],
+    },
+    "stack": {
+        "parent_id": [None, 0, 1, 2, None, 4],
+        "frame_id": [0, 1, 2, 3, 1, 2],
+        "depth": [0, 1, 2, 3, 0, 1],
+    },
+    "cpu_sample": {
+        "time_ns": [10, 20, 30],
+        "thread_id": [0, 1, 0],
+        "cycles": [1, 1, 1],
+        "period_ns": [999, 1001, None],
+        "stack_id": [2, None, 1],
+    },
+    "sched_event": {
+        "time_ns": [5, 15, 35],
+        "thread_id": [0, 0, 1],
+        "cpu": [0, 0, 1],
+        "is_sched_in": [True, False, False],
+        "state": [1, 2, None],
+        "stack_id": [None, 3, None],
+    },
+    "python_sample": {
+        "time_ns": [10, 11, 20, 30],
+        "thread_id": [0, 1, 0, 1],
+        "period_ns": [10, 500, 7, 1],
+        "is_running": [True, False, None, True],
+        "has_gil": [True, False, None, False],
+        "stack_id": [5, 4, 5, None],
+    },
+    "gil_span": {
+        "start_ns": [1, 4, 9],
+        "end_ns": [4, 9, 12],
+        "process_id": [0, 0, 0],
+        "thread_id": [0, 1, 0],
+        "state": [2, 1, 1],
+    },
+    "os_call": {
+        "start_ns": [15],
+        "end_ns": [34],
+        "process_id": [0],
+        "thread_id": [0],
+        "name": ["poll"],
+        "stack_id": [3],
+    },
+    "range": {
+        "start_ns": [0],
+        "end_ns": [40],
+        "process_id": [0],
+        "thread_id": [0],
+        "name": ["GIL Trace"],
+        "source_id": [3],
+    },
+}
+
+
+def test_what_threads_did_reads_back_the_same(tmp_path):
+    trace = Trace(MemorySource(HOST_TABLES))
+    again = trace
+    for name in ("once.sqlite", "twice.sqlite"):
+        again = warpline.open(warpline.export(again, tmp_path / name, "sqlite"))
+        for table in ("cpu_sample", "sched_event", "python_sample", "gil_span", "os_call"):
+            rows, expected = again[table].drop("stack_id", strict=False), trace[table]
+            assert rows.rows() == expected.drop("stack_id", strict=False).rows(), table
+            if table != "gil_span":
+                assert backtraces(again, table) == backtraces(trace, table), table
+        # As in nsys's own exports, the GIL's times are ranges, too.
+        names = again["range"]["name"].to_list()
+        assert sorted(names) == ["GIL Trace", "Holding GIL", "Holding GIL", "Waiting for GIL"]
+        assert again.row_count("mark") == 4
+        assert again.meta.unread == {}
+
+
+def test_waits_for_the_gil_alone_read_back(tmp_path):
+    waits = {column: values[:1] for column, values in HOST_TABLES["gil_span"].items()}
+    tables = {name: HOST_TABLES[name] for name in ("process", "thread")}
+    trace = Trace(MemorySource({**tables, "gil_span": waits}))
+    again = warpline.open(warpline.export(trace, tmp_path / "a.sqlite", "sqlite"))
+    assert again["gil_span"].rows() == trace["gil_span"].rows()
+
+
+def test_columns_that_say_no_more_than_those_of_nsys_are_not_written(tmp_path):
+    bare = {
+        name: {column: values for column, values in rows.items() if column != "period_ns"}
+        for name, rows in HOST_TABLES.items()
+        if name in ("process", "thread", "cpu_sample", "stack", "frame")
+    }
+    frame = {**bare["frame"], "kind": [1, 2, 2, 1], "line": [None] * 4, "file": [None] * 4}
+    path = warpline.export(
+        Trace(MemorySource({**bare, "frame": frame})), tmp_path / "a.sqlite", "sqlite"
+    )
+    base = sqlite3.connect(path)
+    (declared,) = base.execute("SELECT group_concat(sql) FROM sqlite_master").fetchone()
+    base.close()
+    assert "SAMPLING_CALLCHAINS" in declared
+    assert "warpline" not in declared.lower()
 
 
 def test_backtraces_are_rows_of_frames_as_in_nsys(capture, tmp_path):

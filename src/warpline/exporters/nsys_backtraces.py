@@ -17,15 +17,18 @@ CHAIN_TABLES: Mapping[str, str] = {
     "api_call": "CUDA_CALLCHAINS",
     "os_call": "OSRT_CALLCHAINS",
     "cpu_sample": "SAMPLING_CALLCHAINS",
+    "sched_event": "WARPLINE_SCHED_CALLCHAINS",  # nsys does not record where a thread stopped
 }
-_KERNEL = 2  # of schema.labels.CODE_KINDS
+_NATIVE, _KERNEL = 1, 2  # of schema.labels.CODE_KINDS
 _MAX_FRAMES = 2**27  # some 8 GB of SQLite
 
 
 def frame_columns(trace: Trace, table: str) -> dict[str, ColumnData]:
     """Return the columns of the export with all frames of a table's backtraces.
 
-    symbol and module are rows of the string pool. Raises InputError if there are too many frames.
+    symbol, module and warplineFile are rows of the string pool. Columns that nsys does not have
+    begin with "warpline", and are left out if they say no more than its own. Raises InputError if
+    there are too many frames.
     """
     ids, stack = _backtraces(trace, table)
     tree = trace.columns("stack", "parent_id", "depth", "frame_id")
@@ -38,9 +41,18 @@ def frame_columns(trace: Trace, table: str) -> dict[str, ColumnData]:
         )
     place, row = ancestors(stacks, stack)
     frames = stacks.frame[row].astype(np.int64)
-    names = ("symbol_id", "module_id", "is_unresolved", "address", "kind")
+    names = ("symbol_id", "module_id", "is_unresolved", "address", "kind", "line", "file_id")
     frame = {name: data.take(frames) for name, data in trace.columns("frame", *names).items()}
-    return {
+    more = {
+        "warplineKind": ColumnData(frame["kind"].values.astype(np.int64)),
+        "warplineLine": frame["line"],
+        "warplineFile": frame["file_id"],
+    }
+    kind_is_known = np.isin(frame["kind"].values, (_NATIVE, _KERNEL)).all()
+    if kind_is_known:
+        del more["warplineKind"]
+    more = {name: data for name, data in more.items() if bool(data.is_valid().any())}
+    return more | {
         "id": ColumnData(ids[place]),
         "symbol": frame["symbol_id"],
         "module": frame["module_id"],

@@ -37,12 +37,19 @@ class Inline:
 
 
 @dataclass(frozen=True)
+class Extra:
+    """A column of the trace that nsys does not have; it is left out if all of it is null."""
+
+    column: str
+
+
+@dataclass(frozen=True)
 class RowNumber:
     """The number of the row, counted from 1."""
 
 
 # A column of the trace, with references replaced by native ids; or a constant for all rows.
-Source = str | int | Filled | Inline | RowNumber
+Source = str | int | Filled | Inline | Extra | RowNumber
 
 
 @dataclass(frozen=True)
@@ -216,6 +223,7 @@ SQL_TABLES: tuple[SqlTable, ...] = (
             "isSchedIn": "is_sched_in",
             "globalTid": "thread_id",
             "threadState": "state",
+            "warplineCallchainId": Extra("stack_id"),
         },
     ),
     SqlTable(
@@ -228,6 +236,7 @@ SQL_TABLES: tuple[SqlTable, ...] = (
             "threadState": "state",
             "globalTid": "thread_id",
             "cpuCycles": "cycles",
+            "warplinePeriodNs": Extra("period_ns"),
         },
     ),
     SqlTable(
@@ -269,6 +278,8 @@ SOURCES: tuple[tuple[str, str], ...] = (
     (GRAPHS, "graph_launch"),
     (NVTX, "range"),
     (NVTX, "mark"),
+    (NVTX, "python_sample"),
+    (NVTX, "gil_span"),
     *((name, table) for table, name in CHAIN_TABLES.items()),
 )
 

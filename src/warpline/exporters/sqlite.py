@@ -22,12 +22,22 @@ import numpy.typing as npt
 from warpline.errors import InputError
 from warpline.exporters import EXPORTERS, Exporter
 from warpline.exporters.nsys_backtraces import CHAIN_TABLES, frame_columns
+from warpline.exporters.nsys_python import (
+    COLUMNS,
+    DOMAINS,
+    TWINS,
+    WAS_SAMPLED,
+    gil_names,
+    sample_columns,
+    twin_rows,
+)
 from warpline.exporters.nsys_tables import (
     ENUMERATIONS,
     GRAPHS,
     NVTX,
     SCHEMA_VERSION,
     SQL_TABLES,
+    Extra,
     Filled,
     Inline,
     RowNumber,
@@ -82,7 +92,10 @@ _STREAM: Mapping[str, Source] = {
     "priority": "priority",
     "flag": "kind",
 }
-_TEXT_COLUMNS = {"text", "value", "name", "label", "uuid", "busLocation", "chipName"}
+_TYPES = {
+    **dict.fromkeys(("text", "value", "name", "label", "uuid", "busLocation", "chipName"), "TEXT"),
+    "binaryData": "BLOB",
+}
 _GRAPH_COLUMNS = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _CAPTURED = {"Cuda": "kernel", "NvtxEvents": "range", "OSRuntime": "os_call"}
 
@@ -137,11 +150,12 @@ class _Filling:
                 columns = {
                     name: self._values(item.table, source, count)
                     for name, source in item.columns.items()
+                    if not isinstance(source, Extra) or self._is_known(item.table, source)
                 }
                 self._insert(item.name, columns)
         if "graph_launch" in self._tables:
             self._graph_launches()
-        if self._tables & {"range", "mark"}:
+        if self._tables & {"range", "mark", *DOMAINS}:
             self._nvtx()
         for table in CHAIN_TABLES.keys() & self._tables:
             self._backtraces(table)
@@ -151,6 +165,10 @@ class _Filling:
         self._insert("StringIds", {"id": rows.tolist(), "value": self._texts(rows)}, "id")
 
     # --- values ---
+
+    def _is_known(self, table: str, source: Extra) -> bool:
+        valid = self._trace.columns(table, source.column)[source.column].valid
+        return valid is None or bool(valid.any())
 
     def _values(self, table: str, source: Source, count: int) -> Sequence[Any]:
         if isinstance(source, int):
@@ -234,18 +252,49 @@ class _Filling:
         columns = frame_columns(self._trace, table)
         self._use(columns["symbol"].values)
         self._use(columns["module"].values)
+        if "warplineFile" in columns:
+            file = columns["warplineFile"]
+            self._use(file.values[file.is_valid()])
         values = {name: data.to_list() for name, data in columns.items()}
         self._insert(CHAIN_TABLES[table], values)
 
     def _nvtx(self) -> None:
         names: dict[tuple[int, ...], Mapping[str, Any]] = {}
-        for table in ("range", "mark"):
+        more = COLUMNS if "python_sample" in self._tables else ()
+        # What nsys recorded of the GIL is among the ranges.
+        gil_is_written = "range" in self._tables and len(twin_rows(self._trace, "range")) > 0
+        left = () if gil_is_written else ("gil_span",)
+        for table in ("range", "mark", "python_sample", *left):
             if table in self._tables:
-                columns = self._events(table)
+                columns = self._events(table) if table in TWINS else self._python_events(table)
+                count = len(columns["start"])
+                columns |= {name: [None] * count for name in more if name not in columns}
                 self._insert(NVTX, columns)
-                self._collect_names(table, columns, names)
+                self._collect_names(columns, names)
         rows = [*names.values()]
-        self._insert(NVTX, {name: [row.get(name) for row in rows] for name in _NVTX})
+        self._insert(NVTX, {name: [row.get(name) for row in rows] for name in (*_NVTX, *more)})
+
+    def _python_events(self, table: str) -> dict[str, Sequence[Any]]:
+        """Return the events of Python samples or of the GIL."""
+        self._trace.columns("thread", "name_id")  # the file's own texts come before new ones
+        count = self._trace.row_count(table)
+        columns: dict[str, Sequence[Any]] = {name: [None] * count for name in _NVTX}
+        is_sample = table == "python_sample"
+        columns |= {
+            "start": self._values(table, "time_ns" if is_sample else "start_ns", count),
+            "eventType": [_MARK if is_sample else int(_RANGE_TYPES[0])] * count,
+            "globalTid": self._values(table, "thread_id", count),
+            "category": [0] * count,
+            "domainId": [self._trace.strings.intern_text(DOMAINS[table]) + 1] * count,
+        }
+        if is_sample:
+            more, used = sample_columns(self._trace)
+            columns |= more
+        else:
+            names, used = gil_names(self._trace)
+            columns |= {"end": self._values(table, "end_ns", count), "textId": names.tolist()}
+        self._use(used)
+        return columns
 
     def _events(self, table: str) -> dict[str, Sequence[Any]]:
         count = self._trace.row_count(table)
@@ -268,6 +317,14 @@ class _Filling:
         else:
             columns |= self._range_columns(columns["end"])
         columns["text"] = [None] * count
+        columns |= self._numbered(table)
+        if table != "mark" or "python_sample" not in self._tables:
+            return columns
+        rows = np.delete(np.arange(count), twin_rows(self._trace, table)).tolist()
+        return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+    def _numbered(self, table: str) -> dict[str, Sequence[Any]]:
+        columns = {}
         # A domain or category id is the number of its string plus 1; 0 is the default.
         for name, source in (("domainId", "domain_id"), ("category", "category_id")):
             ids = self._trace.columns(table, source)[source]
@@ -287,12 +344,13 @@ class _Filling:
         return columns
 
     def _collect_names(
-        self, table: str, columns: Columns, names: dict[tuple[int, ...], Mapping[str, Any]]
+        self, columns: Columns, names: dict[tuple[int, ...], Mapping[str, Any]]
     ) -> None:
         """Add the rows with the names of each process's domains and categories."""
-        process = self._trace.columns(table, "process_id")["process_id"].values
-        domain, category = (np.array(columns[c], np.int64) for c in ("domainId", "category"))
-        groups = factorize_rows(process.astype(np.int64), domain, category)
+        parts = (columns[name] for name in ("globalTid", "domainId", "category"))
+        thread, domain, category = (np.array(part, np.int64) for part in parts)
+        process = thread >> _PID_BITS
+        groups = factorize_rows(process, domain, category)
         for first in groups.first.tolist():
             row = {name: columns[name][first] for name in ("start", "globalTid", "domainId")}
             key: tuple[int, ...] = (int(process[first]), int(domain[first]))
@@ -360,6 +418,7 @@ class _Filling:
         self._insert("META_DATA_EXPORT", {"name": [*exported], "value": [*exported.values()]})
         captured = [kind for kind, table in _CAPTURED.items() if table in self._tables]
         settings = [("CAPTURE_EVENT_TYPE", kind) for kind in captured]
+        settings += [WAS_SAMPLED] if "python_sample" in self._tables else []
         if meta.command is not None:
             keys = ("PROCESS_0:COMMAND", reservations.COMMAND)
             settings += [(key, meta.command) for key in keys]
@@ -388,7 +447,7 @@ class _Filling:
         named = [name for name in columns if name != "rowid"]
         is_text = table != "CUPTI_ACTIVITY_KIND_MEMSET"  # its value is a number
         declared = ", ".join(
-            f'"{name}" {"TEXT" if name in _TEXT_COLUMNS and is_text else "INTEGER"}'
+            f'"{name}" {_TYPES.get(name, "INTEGER") if is_text else "INTEGER"}'
             + (" PRIMARY KEY" if name == key else "")
             for name in named
         )

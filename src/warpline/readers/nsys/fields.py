@@ -21,14 +21,16 @@ from warpline.readers.nsys.metrics import Metrics, unsigned
 from warpline.readers.nsys.names import NO_NAME, Names
 from warpline.readers.nsys.networks import NETWORK_TABLES
 from warpline.schema import Column
+from warpline.schema.labels import CODE_KINDS
 from warpline.trace.backtraces import Backtraces
 from warpline.trace.column import ColumnData, make_column, null_column
 from warpline.trace.source import ROWS_PER_BLOCK
 
-CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS = CHAIN_TABLES = (
+CUDA_CHAINS, OS_CHAINS, SAMPLE_CHAINS, SWITCH_CHAINS = CHAIN_TABLES = (
     "CUDA_CALLCHAINS",
     "OSRT_CALLCHAINS",
     "SAMPLING_CALLCHAINS",
+    "WARPLINE_SCHED_CALLCHAINS",  # of our own exports
 )
 _NATIVE, _KERNEL = 1, 2  # of schema.labels.CODE_KINDS
 
@@ -293,13 +295,30 @@ def stack(source: str, chains: str) -> Field:
     return Field(load, {source: Kind.INT64})
 
 
-def code_kind(source: str) -> Field:
-    """Return whether a frame is in the kernel; native code is all else that nsys writes here."""
+def code_kind(source: str, ours: str) -> Field:
+    """Return whether a frame is in the kernel; native code is all else that nsys writes here.
+
+    Exports of Warpline say more in the column `ours`.
+    """
 
     def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
-        return make_column(spec, np.where(table.ints(source).filled(0) != 0, _KERNEL, _NATIVE))
+        kind = np.where(table.ints(source).filled(0) != 0, _KERNEL, _NATIVE)
+        known = table.ints(ours)
+        is_known = known.is_valid() & np.isin(known.values, [*CODE_KINDS])
+        return make_column(spec, np.where(is_known, known.values, kind))
 
-    return Field(load, {source: Kind.INT64})
+    return Field(load, dict.fromkeys((source, ours), Kind.INT64))
+
+
+def noted(ours: str, field: Field) -> Field:
+    """Return a number of a column that exports of Warpline have, else what `field` returns."""
+
+    def load(reading: Reading, table: SourceTable, spec: Column) -> ColumnData:
+        if not table.has(ours):
+            return field.load(reading, table, spec)
+        return make_column(spec, *table.ints(ours))
+
+    return Field(load, {**field.kinds, ours: Kind.INT64})
 
 
 def sampling_period() -> Field:

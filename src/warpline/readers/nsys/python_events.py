@@ -2,7 +2,8 @@
 
 A sample is a mark in a domain of its own, whose binary payload has the state of the thread and its
 frames, innermost first: function and file as ids of StringIds, and the line. Times of the GIL are
-ranges in another domain. Exports omit binary payloads unless they are asked for: samples then have
+ranges in another domain. Exports of Warpline have the time that a sample stands for, and who held
+the GIL, as well. Exports omit binary payloads unless they are asked for: samples then have
 neither state nor stack.
 """
 
@@ -27,7 +28,7 @@ from warpline.readers.nsys.ranges import EVENTS, NvtxEvents, event_name
 from warpline.schema import TABLES
 from warpline.schema.labels import CODE_KINDS, GIL_STATES, THREAD_STATES
 from warpline.trace.backtraces import FrameRows
-from warpline.trace.column import ColumnData, make_column, null_column
+from warpline.trace.column import Array, ColumnData, make_column
 
 SAMPLING, GIL = b"Python Periodic Sampling", b"GIL Trace"
 _HOLDING = b"Holding GIL"
@@ -109,20 +110,25 @@ class PythonSamples:
     def _column(self, name: str) -> ColumnData:
         spec = TABLES["python_sample"].column(name)
         table = SourceTable(self._reading.export, EVENTS, self._rows)
-        if name == "time_ns":
-            return required("start").load(self._reading, table, spec)
-        if name == "thread_id":
-            return thread().load(self._reading, table, spec)
-        if name == "period_ns":
-            return make_column(spec, self._periods_ns)
+        fields = {"time_ns": required("start"), "thread_id": thread()}
+        if name in fields:
+            return fields[name].load(self._reading, table, spec)
         if name == "stack_id":
             code = self._stacks.code
             chains = ColumnData(np.maximum(code, 0), code >= 0)
             return self._reading.backtraces.stack_of(self._chains, chains)
-        if name == "is_running":
-            state = np.append(self._stacks.state, _UNKNOWN)[self._stacks.code]
-            return make_column(spec, state == _RUNNING, state != _UNKNOWN)
-        return null_column(spec, len(self))
+        return make_column(spec, *self._values(name, table))
+
+    def _values(self, name: str, table: SourceTable) -> tuple[Array, BoolArray | None]:
+        """Return the values of period_ns, is_running or has_gil, and which are known."""
+        if name == "period_ns":
+            noted = table.ints("warplinePeriodNs")
+            return np.where(noted.is_valid(), noted.values, self._periods_ns), None
+        if name == "has_gil":
+            held = table.ints("warplineHasGil")
+            return held.values != 0, held.is_valid()
+        state = np.append(self._stacks.state, _UNKNOWN)[self._stacks.code]
+        return state == _RUNNING, state != _UNKNOWN
 
     @cached_property
     def _rows(self) -> I64:
