@@ -45,7 +45,7 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
-            " completion, demo, doctor, explain, export, finalize, flame, gate, graphcheck,"
+            " completion, demo, doctor, dump, explain, export, finalize, flame, gate, graphcheck,"
             " import, kernels, launch, list, memory, merge, profile, query, recover, report,"
             " sessions, shutdown, start, stats, status, stop, summary, sweep, trend, view"
         ),
