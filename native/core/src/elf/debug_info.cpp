@@ -288,11 +288,13 @@ const Abbreviations *DebugInfo::abbreviations(uint64_t at) {
 
 void DebugInfo::complete(InfoUnit &unit, const Entry &first) const {
   const auto part = [&unit](const Value &value) {
-    return value.kind == ValueKind::kOffset || value.kind == ValueKind::kNumber ? value.number : head_bytes(unit.is_long);
+    const bool is_said = value.kind == ValueKind::kOffset || value.kind == ValueKind::kNumber;
+    return is_said ? value.number : head_bytes(unit.is_long);
   };
   unit.text_offsets = part(first.text_offsets);
   unit.addresses = part(first.addresses);
-  unit.range_lists = first.range_lists.kind == ValueKind::kNone ? (unit.is_long ? 20 : 12) : first.range_lists.number;
+  const uint64_t behind_head = unit.is_long ? 20 : 12;
+  unit.range_lists = first.range_lists.kind == ValueKind::kNone ? behind_head : first.range_lists.number;
 }
 
 const InfoUnit *DebugInfo::unit_at(uint64_t place) const {
