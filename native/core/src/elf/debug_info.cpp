@@ -12,7 +12,7 @@ constexpr uint64_t kLongestInfo = uint64_t{1} << 28;  // of a unit; longer ones 
 constexpr std::size_t kMostUnits = 1U << 20;
 constexpr std::size_t kMostAbbreviations = 1U << 16;  // of a table
 constexpr std::size_t kMostAttributes = 1U << 19;     // of a table
-constexpr std::size_t kMostTables = 64;               // that are kept
+constexpr uint64_t kMostKept = 1U << 20;              // attributes and abbreviations of tables that are kept
 constexpr std::size_t kMostRanges = 1U << 14;         // of an entry
 constexpr uint64_t kLongestEntry = 32;                // of a list of ranges
 constexpr int kMostIndirections = 4;
@@ -274,19 +274,27 @@ const Abbreviations *DebugInfo::abbreviations(uint64_t at) {
   const uint64_t count = std::min(abbreviations_.bytes() - at, kLongestTable);
   const uint8_t *content = abbreviations_.at(at, count);
   if (content == nullptr) return nullptr;
-  if (known_.size() >= kMostTables) known_.clear();
+  if (kept_ >= kMostKept) {
+    known_.clear();
+    kept_ = 0;
+  }
   Abbreviations &read = known_[at] = read_abbreviations(DwarfBytes(content, content + count));
-  for (const auto &[number, one] : read) steps_.take(8 + 8 * one.attributes.size());
+  uint64_t size = 1;
+  for (const auto &[number, one] : read) size += 1 + one.attributes.size();
+  kept_ += size;
+  steps_.take(size);
   return &read;
 }
 
 void DebugInfo::complete(InfoUnit &unit, const Entry &first) const {
   const auto part = [&unit](const Value &value) {
-    return value.kind == ValueKind::kOffset || value.kind == ValueKind::kNumber ? value.number : head_bytes(unit.is_long);
+    const bool is_said = value.kind == ValueKind::kOffset || value.kind == ValueKind::kNumber;
+    return is_said ? value.number : head_bytes(unit.is_long);
   };
   unit.text_offsets = part(first.text_offsets);
   unit.addresses = part(first.addresses);
-  unit.range_lists = first.range_lists.kind == ValueKind::kNone ? (unit.is_long ? 20 : 12) : first.range_lists.number;
+  const uint64_t behind_head = unit.is_long ? 20 : 12;
+  unit.range_lists = first.range_lists.kind == ValueKind::kNone ? behind_head : first.range_lists.number;
 }
 
 const InfoUnit *DebugInfo::unit_at(uint64_t place) const {

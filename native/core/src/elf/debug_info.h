@@ -186,6 +186,7 @@ class DebugInfo {
   Steps steps_;
   std::vector<InfoUnit> units_;
   std::map<uint64_t, Abbreviations> known_;  // by place
+  uint64_t kept_ = 0;                        // what they hold
 };
 
 }  // namespace warpline::dwarf

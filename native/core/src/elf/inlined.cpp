@@ -85,7 +85,8 @@ class InlineSearch {
       meet(*entry, ranges);
       // What was inlined into a function lies within it.
       const bool is_other = entry->tag == kTagFunction && !ranges.empty() && !is_wanted(ranges);
-      if (is_other && entry->has_children && entry->sibling.kind == ValueKind::kEntry) reader.skip_to(entry->sibling.number);
+      const bool has_end = entry->has_children && entry->sibling.kind == ValueKind::kEntry;
+      if (is_other && has_end) reader.skip_to(entry->sibling.number);
     }
   }
 
@@ -99,7 +100,8 @@ class InlineSearch {
         if (unit_of_[i] == 0) unit_of_[i] = unit_;
         if (unit_of_[i] != unit_ || !is_call || depths_[i] >= kDeepest) continue;
         ++depths_[i];
-        met_.push_back({i, entry.origin.number, entry.call_file.number, static_cast<uint32_t>(entry.call_line.number)});
+        const auto line = static_cast<uint32_t>(entry.call_line.number);
+        met_.push_back({i, entry.origin.number, entry.call_file.number, line});
       }
     }
   }
@@ -126,7 +128,8 @@ class InlineSearch {
     });
   }
   std::size_t first_from(uint64_t low) const {
-    return static_cast<std::size_t>(std::lower_bound(addresses_.begin(), addresses_.end(), low) - addresses_.begin());
+    const auto found = std::lower_bound(addresses_.begin(), addresses_.end(), low);
+    return static_cast<std::size_t>(found - addresses_.begin());
   }
 
   // The name may be that of another entry: of the declaration, or of what an entry stands for.
@@ -163,8 +166,8 @@ class InlineSearch {
 
   // Numbers of texts have a meaning only by what the unit's first entry says.
   void complete(InfoUnit &unit, const Entry &entry) {
-    const bool is_needed = entry.linkage_name.kind == ValueKind::kTextNumber || entry.name.kind == ValueKind::kTextNumber;
-    if (is_needed) info_.complete(unit, entry_at(unit, unit.first));
+    const auto is_number = [](const Value &value) { return value.kind == ValueKind::kTextNumber; };
+    if (is_number(entry.linkage_name) || is_number(entry.name)) info_.complete(unit, entry_at(unit, unit.first));
   }
 
   const std::vector<uint64_t> &addresses_;
