@@ -40,7 +40,7 @@ class StepClock:
             began_ns = counters.step_ns[step * ranks % CONTROL_STEPS]
             before_ns = self._begins[-1][1] if self._begins else began_ns
             if began_ns < before_ns or not began_ns:
-                break  # it is just being told
+                break  # its time is not there yet
             if self._begins:
                 ended.append((step - 1, began_ns - before_ns))
             self.last = step

@@ -41,7 +41,7 @@ def check_holes(folder: Path) -> None:
             punch_hole(file.fileno(), 0, 4096)
     except OSError as error:
         if error.errno not in {errno.EOPNOTSUPP, errno.ENOSYS}:
-            return  # a full disk: it is told of when the recording is written
+            return  # a full disk: that is reported when the recording is written
         raise CaptureError(
             f"--keep-last: the file system of {folder.parent} cannot free parts of files",
             hint="use -o to record to another one, such as ext4, XFS, Btrfs or tmpfs",
