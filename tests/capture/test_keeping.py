@@ -15,7 +15,7 @@ from capture.raw_writer import ORIGIN_NS, Log, write_session
 import warpline
 from warpline.capture.finishing.finish import finish
 from warpline.capture.session.facts import read_facts, write_facts
-from warpline.capture.session.keeping import logs_of, trim
+from warpline.capture.session.keeping import copy_session, logs_of, trim
 from warpline.trace import Trace
 
 DATA = Path(__file__).parents[1] / "data" / "raw"
@@ -78,6 +78,31 @@ def test_what_is_kept_of_a_real_session_is_what_the_whole_has(name: str, tmp_pat
             assert len(found[table]) == sum(contents(found, table, cut).values())
         ranges = contents(found, "range", cut)
         assert ranges == contents(whole, "range", cut)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_later_than_the_end_of_a_copy_is_not_in_it(name: str, tmp_path: Path) -> None:
+    session = unpacked(name, tmp_path / "whole")
+    whole = finished(session)
+    origin_ns = read_facts(session)["started_monotonic_ns"]
+    ends = np.sort(whole.columns("api_call", "end_ns")["end_ns"].values)
+    begin, end = int(ends[len(ends) // 4]), int(ends[len(ends) // 2])
+    copy = tmp_path / "copy.raw"
+    copy.mkdir()
+    copy_session(session, copy)
+    trim(logs_of(copy), origin_ns + begin, origin_ns + end, is_last=True)
+    assert finish(copy, copy.with_suffix(".warpline")).damaged_logs == 0
+    found = warpline.open(copy.with_suffix(".warpline"))
+    for table, until in (("api_call", "end_ns"), ("kernel", "start_ns"), ("memcpy", "start_ns")):
+        rows = whole[table].filter((whole[table]["end_ns"] >= begin) & (whole[table][until] <= end))
+        names = [each for each in rows.columns if each not in LEFT_OUT]
+        assert Counter(found[table].select(names).rows()) == Counter(rows.select(names).rows())
+    ranges = found["range"]
+    assert len(ranges.filter(ranges["start_ns"] > end)) == 0
+    closed = whole["range"].filter(
+        (whole["range"]["end_ns"] >= begin) & (whole["range"]["end_ns"] <= end)
+    )
+    assert set(closed["start_ns"]) <= set(ranges["start_ns"])
 
 
 def write_random(folder: Path, draw: random.Random) -> Path:

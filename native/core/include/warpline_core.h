@@ -443,10 +443,11 @@ WL_API int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t 
                              int64_t count, void *values, uint8_t *valid);
 
 /* Removes from the logs of a session that goes on what was complete before `from_ns`, monotonic ns,
- * and gives back its space; what later records refer to stays. Records with times after `now_ns` are
- * not believed. `is_last`: the session is over, or a copy; nothing that is older stays then. Logs that
- * cannot be read or written stay as they are. Returns the bytes given back, or a negated wl_status. */
-WL_API int64_t wl_raw_trim(const char *const *paths, int64_t count, int64_t from_ns, int64_t now_ns,
+ * and gives back its space; what later records refer to stays. Records with times after `until_ns` are
+ * not believed. `is_last`: the session is over, or a copy; nothing that is older than the one or later than
+ * the other stays then. Logs that cannot be read or written stay as they are. Returns the bytes given back,
+ * or a negated wl_status. */
+WL_API int64_t wl_raw_trim(const char *const *paths, int64_t count, int64_t from_ns, int64_t until_ns,
                            int32_t is_last, char *message, int64_t message_bytes);
 
 /* Returns the number of a text, which is added if it is new, or a negated wl_status. */

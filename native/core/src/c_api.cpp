@@ -139,12 +139,12 @@ int64_t wl_raw_column(const wl_raw *session, const char *column, int64_t first, 
   return found < 0 ? -WL_BAD_ARGUMENT : found;
 }
 
-int64_t wl_raw_trim(const char *const *paths, int64_t count, int64_t from_ns, int64_t now_ns, int32_t is_last,
+int64_t wl_raw_trim(const char *const *paths, int64_t count, int64_t from_ns, int64_t until_ns, int32_t is_last,
                     char *message, int64_t message_bytes) {
   int64_t freed = 0;
   const int32_t status = guarded(message, message_bytes, [&] {
     require(count >= 0 && (paths != nullptr || count == 0));
-    freed = warpline::trim_logs({paths, paths + count}, {from_ns, now_ns, is_last != 0});
+    freed = warpline::trim_logs({paths, paths + count}, {from_ns, until_ns, is_last != 0});
   });
   return status == WL_OK ? freed : -status;
 }

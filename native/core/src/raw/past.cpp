@@ -30,6 +30,10 @@ bool LogPast::add(const uint64_t *record, std::size_t words, int64_t place) {
     last(record, words, facts);
     return true;
   }
+  if (kind == Kind::kString) {
+    slots_[raw::aux_of(*record)].assign(record, record + words);
+    return true;
+  }
   owner_ = nullptr;
   return add_event(record, words, place);
 }
@@ -39,9 +43,6 @@ bool LogPast::add_event(const uint64_t *record, std::size_t words, int64_t place
     case Kind::kThread:
       thread_.assign(record, record + words);
       open_.clear();
-      return true;
-    case Kind::kString:
-      slots_[raw::aux_of(*record)].assign(record, record + words);
       return true;
     case Kind::kPush:
       return on_push(record, words, place);

@@ -118,23 +118,31 @@ class TrimmedLog {
   }
 
   // Makes padding of old records that were not replaced: where too few are old, and behind the first new
-  // one, as CUPTI's are not in the order of time. What is collected is so from then on: the work of
+  // one, as CUPTI's are not in the order of time; and of those that are later than what is kept. What is
+  // collected is so from then on: the work of
   // earlier launches is not missed.
   void pad(const TrimPeriod &period, const std::unordered_set<uint64_t> &over) {
     const LogPatch file(path_);
     RawLog log(path_);
     const std::unordered_set<int64_t> kept = past_.event_places(over);
+    bool is_owner_gone = false;  // the event that payloads belong to
     for (int64_t at = first_; const uint64_t *record = record_at(log, at);) {
       const std::size_t words = raw::words_of(*record);
       const Kind kind = raw::kind_of(*record);
       const raw::KindFacts facts = raw::facts_of(kind);
       clock_.see(record, words);
-      const bool is_old = time_of(record, words, facts) < period.from_ns;
-      if (kind == Kind::kCollecting && is_old) {
+      const int64_t time_ns = time_of(record, words, facts);
+      if (kind == Kind::kCollecting && time_ns < period.from_ns) {
         file.put_word(at + facts.time_word * 8, static_cast<uint64_t>(period.from_ns));
       }
-      const bool is_past = at < cut_ && !is_written_;
-      if (is_event(kind, facts) ? is_old : is_past && is_nvtx_event(kind) && kept.count(at) == 0) {
+      // Of GPU work the begin: what was launched by then may end later.
+      const bool is_late = begin_of(record, words, facts) > period.until_ns;
+      if (is_nvtx_event(kind) && kind != Kind::kPayload) {
+        const bool is_past = at < cut_ && !is_written_ && kept.count(at) == 0;
+        is_owner_gone = is_late || is_past;
+      }
+      const bool is_old = time_ns < period.from_ns;
+      if (is_event(kind, facts) ? is_old || is_late : is_nvtx_event(kind) && is_owner_gone) {
         file.put_word(at, raw::header_word(Kind::kPad, 0, words, 0));
         trimmed_records_ += facts.is_counted;
       }
@@ -178,10 +186,17 @@ class TrimmedLog {
     return clock_.host_ns(record[facts.time_word], facts.is_on_gpu_clock);
   }
 
+  // The first word of work on a GPU is its begin.
+  int64_t begin_of(const uint64_t *record, std::size_t words, const raw::KindFacts &facts) const {
+    const bool is_work = facts.is_on_gpu_clock && facts.time_word > 1;
+    return is_work && words > 1 ? clock_.host_ns(record[1], true) : time_of(record, words, facts);
+  }
+
   bool is_new(const uint64_t *record, std::size_t words, const TrimPeriod &period) const {
     const raw::KindFacts facts = raw::facts_of(raw::kind_of(*record));
     const int64_t time_ns = time_of(record, words, facts);
-    return facts.lasting == raw::Lasting::kNever && time_ns >= period.from_ns && time_ns <= period.now_ns;
+    const bool is_believed = time_ns <= period.until_ns || period.is_last;
+    return facts.lasting == raw::Lasting::kNever && time_ns >= period.from_ns && is_believed;
   }
 
   std::string path_;

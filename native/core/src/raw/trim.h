@@ -15,9 +15,9 @@
 namespace warpline {
 
 struct TrimPeriod {
-  int64_t from_ns;  // what was complete before is old
-  int64_t now_ns;   // a record that claims to be later says nothing
-  bool is_last;     // the program's logs end: what is old beyond the first new record becomes padding, too
+  int64_t from_ns;   // what was complete before is old
+  int64_t until_ns;  // a record that claims to be later says nothing of what is old
+  bool is_last;      // these logs end: what is old beyond the first new record becomes padding, and what is later
 };
 
 // Trims the logs of a session's processes; those that cannot be read or written stay as they are. Returns how

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,18 @@ _ADDED = (
 
 Progress = Callable[[float], None]
 
+_starting = threading.Lock()
+_running: set[int] = set()
+
+
+def running() -> frozenset[int]:
+    """Return the processes of this one that are finishing sessions, for who watches its children.
+
+    A process that was listed before the call is among them.
+    """
+    with _starting:
+        return frozenset(_running)
+
 
 def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str, Any]:
     """Finish a session in a separate process and return the counts.
@@ -40,15 +54,7 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
     words = [sys.executable, "-P", "-m", _MODULE, str(folder), "--output", str(output)]
     finished: Mapping[str, Any] | None = None
     said: list[str] = []
-    with subprocess.Popen(
-        [*words, "--progress"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=own_environment(),
-        encoding="utf-8",
-        errors="replace",
-    ) as process:
+    with _process([*words, "--progress"], stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None  # it is a pipe
         for line in process.stdout:
             message = _message(line)
@@ -74,13 +80,13 @@ def run_finishing(folder: Path, output: Path, progress: Progress) -> Mapping[str
 
 
 def _add(
-    module: str, words: str, folder: Path, output: Path, finished: Mapping[str, Any]
+    module: str, subject: str, folder: Path, output: Path, finished: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Add rows to the recording of a session, in a process of its own.
 
     Args:
         module: The module that does it.
-        words: Subject and verb of the warning if that fails.
+        subject: Subject and verb of the warning if that fails.
         folder: The session directory.
         output: The recording.
         finished: The counts of finishing.
@@ -88,25 +94,40 @@ def _add(
     Returns:
         The counts, with a warning and one more damaged log if that failed: the session is kept.
     """
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", module, str(folder), str(output)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=own_environment(),
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
-    if done.returncode == 0:
+    words = [sys.executable, "-P", "-m", module, str(folder), str(output)]
+    with _process(words, stderr=subprocess.PIPE) as process:
+        _, errors = process.communicate()
+    if process.returncode == 0:
         return {**finished, "is_empty": False}
-    said = done.stderr.strip().splitlines()
-    why = said[-1] if said else _how_it_ended(done.returncode)
+    said = errors.strip().splitlines()
+    why = said[-1] if said else _how_it_ended(process.returncode)
     return {
         **finished,
-        "warnings": (*finished.get("warnings", ()), f"{words} not added: {why}"),
+        "warnings": (*finished.get("warnings", ()), f"{subject} not added: {why}"),
         "damaged_logs": finished.get("damaged_logs", 0) + 1,
     }
+
+
+@contextmanager
+def _process(words: Sequence[str], *, stderr: int) -> Iterator[subprocess.Popen[str]]:
+    """Start a process of our own, and wait for it."""
+    with _starting:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=own_environment(),
+            encoding="utf-8",
+            errors="replace",
+        )
+        _running.add(process.pid)
+    try:
+        with process:
+            yield process
+    finally:
+        with _starting:
+            _running.discard(process.pid)
 
 
 def _how_it_ended(status: int) -> str:

@@ -110,7 +110,9 @@ class Keeper:
         for thread in (*self._dumps, *([] if self._work is None else [self._work])):
             thread.join()
         ended_ns = stopped_ns or _end_of(self._folder)
-        return keep_from(self._folder, self.kept_from_ns(ended_ns), ended_ns)
+        # GPU work that was under way is in the logs, too.
+        until_ns = time.monotonic_ns()
+        return keep_between(self._folder, self.kept_from_ns(ended_ns), until_ns, ended_ns)
 
     # --- Conditions -------------------------------------------------------------------------------
 
@@ -178,14 +180,14 @@ def _end_of(folder: Path) -> int:
     return max(closed) if closed and all(closed) else time.monotonic_ns()
 
 
-def keep_from(folder: Path, from_ns: int, ended_ns: int) -> dict[str, Any]:
-    """Leave only what is of a time and later in the logs of a session. Return facts of that.
+def keep_between(folder: Path, from_ns: int, until_ns: int, ended_ns: int) -> dict[str, Any]:
+    """Leave only what is between two times in the logs of a session. Return facts of that.
 
     Args:
         folder: The session's directory.
-        from_ns: The time, monotonic.
+        from_ns, until_ns: The times, monotonic.
         ended_ns: When recording ended, monotonic.
     """
     with contextlib.suppress(WarplineError):  # no memory: more is kept
-        trim(logs_of(folder), from_ns, time.monotonic_ns(), is_last=True)
+        trim(logs_of(folder), from_ns, until_ns, is_last=True)
     return {"kept_from_monotonic_ns": from_ns, "ended_monotonic_ns": ended_ns}

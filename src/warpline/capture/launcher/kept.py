@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpline.capture.finishing.process import run_finishing
-from warpline.capture.launcher.keeper import keep_from
+from warpline.capture.launcher.keeper import keep_between
 from warpline.capture.session import names
 from warpline.capture.session.facts import StoppedBy, read_facts, write_facts
 from warpline.capture.session.keeping import copy_session
@@ -54,7 +54,7 @@ def copy(folder: Path, place: names.Place, flush_ms: int) -> None:
 def settle(place: names.Place, from_ns: int, ended_ns: int) -> None:
     """Make a session of its own of a copy: from a time to a time, monotonic ns."""
     folder = place.folder
-    kept = keep_from(folder, from_ns, ended_ns)
+    kept = keep_between(folder, from_ns, ended_ns, ended_ns)
     stopped = {"stopped_monotonic_ns": ended_ns, "stopped_by": StoppedBy.DUMP}
     facts = {**read_facts(folder), **kept, **stopped, "output": str(place.output.absolute())}
     write_facts(folder, facts)

@@ -117,7 +117,7 @@ def launch_session(settings: SessionSettings, words: Sequence[str], talk: Talk) 
     writer.wait()
     for written in unwritten:
         writer.write(written)
-    finished = None if left is None else writer.write(left)
+    finished = None if left is None else writer.write(left, is_told=False)
     return Steered(ending, None if left is None or finished is None else (left, finished))
 
 
@@ -190,14 +190,15 @@ class _Writer:
         self._threads.append(thread)
         thread.start()
 
-    def write(self, written: Written) -> Mapping[str, Any] | None:
+    def write(self, written: Written, *, is_told: bool = True) -> Mapping[str, Any] | None:
         """Write a recording; None, and a warning, if it cannot be written."""
         try:
             finished = write_recording(written, lambda _: None)
         except CaptureError as error:
             self._talk.warn(f"{error.message}; {error.hint}" if error.hint else error.message)
             return None
-        self._talk.note(f"wrote {_short(written.output)}")
+        if is_told:
+            self._talk.note(f"wrote {_short(written.output)}")
         return finished
 
     def wait(self) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from warpline.capture.finishing.process import running
 from warpline.capture.flags.settings import CaptureSettings, Wait
 from warpline.capture.launcher.ending import Ending
 from warpline.capture.launcher.recorded import Recorded
@@ -331,10 +332,12 @@ class Watch:
         )  # where /proc lists none, there are some
 
     def _descendants(self) -> list[int]:
-        return processes.descendants(os.getpid(), without=self._all_own())
+        found = processes.descendants(os.getpid(), without=self._all_own())
+        own = self._all_own()  # again, with those that began meanwhile
+        return [pid for pid in found if pid not in own]
 
     def _all_own(self) -> frozenset[int]:
-        return self._own | frozenset(self._recordings.own)
+        return self._own | frozenset(self._recordings.own) | running()
 
     def _look(self) -> None:
         """Do periodic work: inspect processes and ranges, draw the status line."""

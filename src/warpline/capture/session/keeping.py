@@ -71,14 +71,14 @@ def logs_of(folder: Path) -> list[Path]:
         return []
 
 
-def trim(logs: Sequence[Path], from_ns: int, now_ns: int, *, is_last: bool = False) -> int:
+def trim(logs: Sequence[Path], from_ns: int, until_ns: int, *, is_last: bool = False) -> int:
     """Remove what was complete before a time from logs. Return the bytes given back.
 
     Args:
         logs: All logs of a session.
         from_ns: The time, monotonic.
-        now_ns: The present; later times are not believed.
-        is_last: Whether the session is over, so that nothing older may stay.
+        until_ns: The present; later times are not believed.
+        is_last: Whether the session is over: nothing stays that is older, or later than `until_ns`.
 
     Raises:
         AgentMissingError: The native core is missing.
@@ -93,7 +93,7 @@ def trim(logs: Sequence[Path], from_ns: int, now_ns: int, *, is_last: bool = Fal
     paths = (ctypes.c_char_p * len(logs))(*(os.fsencode(path) for path in logs))
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     freed = core.wl_raw_trim(
-        paths, len(logs), from_ns, now_ns, int(is_last), message, _MESSAGE_BYTES
+        paths, len(logs), from_ns, until_ns, int(is_last), message, _MESSAGE_BYTES
     )
     if freed < 0:
         raise CaptureError(f"cannot trim the recording: {message.value.decode()}")
