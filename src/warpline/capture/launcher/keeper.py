@@ -185,7 +185,8 @@ def keep_between(folder: Path, from_ns: int, until_ns: int, ended_ns: int) -> di
 
     Args:
         folder: The session's directory.
-        from_ns, until_ns: The times, monotonic.
+        from_ns: The one, monotonic.
+        until_ns: The other.
         ended_ns: When recording ended, monotonic.
     """
     with contextlib.suppress(WarplineError):  # no memory: more is kept
