@@ -90,7 +90,16 @@ std::string shown(const std::string &function, const std::string &file, uint32_t
 
 int check_own_inlined(const std::string &path) {
   holds_both();
-  const auto found = warpline::code_names(path, ElfFile(path).build_id(), {place_of(holds_both)}, nullptr)[0];
+  // Without optimization, and with sanitizers, a function begins with code of its own.
+  std::vector<uint64_t> places;
+  for (uint64_t byte = 0; byte < 128; ++byte) places.push_back(place_of(holds_both) + byte);
+  const auto all = warpline::code_names(path, ElfFile(path).build_id(), places, nullptr);
+  std::size_t deepest = 0;
+  for (std::size_t byte = 0; byte < all.size(); ++byte) {
+    const bool is_in_it = all[byte].function.find("holds_both") != std::string::npos;
+    if (is_in_it && all[byte].inlined.size() > all[deepest].inlined.size()) deepest = byte;
+  }
+  const auto &found = all[deepest];
   std::string said;
   std::string file = found.file;
   uint32_t line = found.line;
