@@ -117,7 +117,8 @@ def test_native_frames_lie_between_those_of_python(program, tmp_path, version):
         assert names[-1] == "_start"
         inner, outer = kinds.index("Python"), len(kinds) - 1 - kinds[::-1].index("Python")
         assert names[outer] == "<module>"
-        assert names[outer + 1].endswith("PyEval_EvalCode")
+        # Functions that were inlined into it come first.
+        assert any(name.endswith("PyEval_EvalCode") for name in names[outer + 1 : outer + 4])
         between |= {name for name, kind in frames[inner:outer] if kind == "Native"}
     assert any("Vectorcall" in name or "Call" in name for name in between)
 

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kKernel = "[kernel]";
 constexpr std::string_view kInlined = " (inlined)";  // as perf shows it
+// CPython's way into its interpreter, inlined wherever that is called: Python frames take its place.
+constexpr std::string_view kEntersPython = "_PyEval_EvalFrame";
 constexpr std::size_t kMaxChains = 1U << 20;
 constexpr std::size_t kMaxFrames = 1024;
 constexpr std::size_t kMaxPythonFrames = 128;
@@ -177,7 +179,7 @@ class CodeNames {
     CodeFrame function = frame(module, code.function, address, texts);
     set_line(function, code.file, code.line, texts);
     for (const InlinedCall &call : code.inlined) {
-      if (!call.function.empty()) {
+      if (!call.function.empty() && call.function != kEntersPython) {
         CodeFrame inlined = function;
         inlined.symbol = texts.intern(demangle_kernel(call.function).full + std::string(kInlined));
         inlined.is_unresolved = false;

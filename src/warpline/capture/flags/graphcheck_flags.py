@@ -24,7 +24,7 @@ _CHECK = "check"
 _RECORDINGS = (
     *(".warpline", ".nsys-rep", ".qdrep", ".sqlite", ".json", ".json.gz", ".pt.trace.json"),
 )
-_NOT_HERE = frozenset(("stats", "export", "no_summary"))
+_NOT_HERE = frozenset(("stats", "export", "no_summary", "keep_last", "when"))
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from warpline.capture.flags import declarations, parsing, sweep_flags, values
 from warpline.capture.flags.grammar import Flag, Given, Grammar
@@ -18,6 +18,7 @@ KIND = "program"
 _NOT_HERE = frozenset(
     {
         *("output", "duration", "stop_on_exit", "kill", "show_output", "stats", "export"),
+        *("keep_last", "when"),
         *("stop_on_range_end", "no_summary", "command_file"),
     }
 )
@@ -41,7 +42,7 @@ class ProgramSweepSettings(CaptureSettings, SweepOptions):
 
     def capture(self) -> CaptureSettings:
         """Return the settings of a recording, whose command line has parameters in braces."""
-        names = CaptureSettings.__dataclass_fields__
+        names = (field.name for field in fields(CaptureSettings))
         found = CaptureSettings(**{name: getattr(self, name) for name in names})
         if "cuda_memory_usage" not in self.given:
             found.cuda_memory_usage = "cuda" in self.trace
