@@ -41,6 +41,7 @@ _LOOK_S = 0.5
 _POLL_S = 0.02
 _DRAIN_S = 5.0  # the GPU may be waiting for an event that never happens
 _LEAVE_S = 2.0
+_JOIN_S = 5.0  # the agent's threads may wait for a processor
 _PATIENCE_S = 10.0  # for the first step
 _PIDS_SHOWN = 8
 _NO_STEP = (
@@ -94,6 +95,7 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
                 _tell_refused(group, talk)
                 # Once all of them stand by: they begin together.
                 page.announce(session.folder)
+                _wait_for_all(group, session)
                 _observe(beside, pid, session, settings, talk)
             except BaseException:
                 page.close()
@@ -125,6 +127,16 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     output = Path(session.facts["output"])
     finished = write_recording(Written(session.folder, output, ()), talk.progress)
     return Attachment(output, finished, group.injected, has_ended, steps)
+
+
+def _wait_for_all(group: Group, session: Session) -> None:
+    """Wait until all processes record: what they do from then on is in the recording."""
+
+    def have_joined() -> bool:
+        missing = set(group.injected) - session.control.attached_pids()
+        return not any(map(processes.is_alive, missing))
+
+    _wait(have_joined, _JOIN_S)
 
 
 def _needs_agent(settings: SessionSettings) -> bool:
