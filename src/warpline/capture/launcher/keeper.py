@@ -20,7 +20,7 @@ from warpline.units import format_ns
 
 _LEAST_S, _MOST_S = 0.5, 10.0
 _PARTS = 10  # of the kept time, what may be there beyond it
-_REST = 10  # at most 1/11 of a CPU, unless much is old after _MOST_S
+_REST = 10  # at most 1/11 of a CPU, unless much is old by then
 _HELD_S = 120.0  # who asked for it may have been killed
 _STEP_POLL_S = 0.02
 _HANG_POLL_S = 0.5
@@ -160,7 +160,8 @@ class Keeper:
             trim(logs, self.kept_from_ns(now_ns), now_ns)
         self._forget(logs, began)
         ended = self._now()
-        self._due = max(self._due, ended + min((ended - began) * _REST, _MOST_S))
+        rest = min((ended - began) * _REST, _MOST_S, self._keep.seconds)
+        self._due = max(self._due, ended + rest)
 
     def _forget(self, logs: list[Path], now: float) -> None:
         """Delete the logs of processes that ended before all that is kept."""
