@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import tarfile
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,11 @@ from capture.raw_writer import ORIGIN_NS, Log, write_session
 
 import warpline
 from warpline.capture.finishing.finish import finish
+from warpline.capture.launcher.keeper import Keeper
+from warpline.capture.session.control import ControlFile
 from warpline.capture.session.facts import read_facts, write_facts
-from warpline.capture.session.keeping import copy_session, logs_of, trim
+from warpline.capture.session.keeping import KeepLast, copy_session, logs_of, trim
+from warpline.capture.session.triggers import Triggers
 from warpline.trace import Trace
 
 DATA = Path(__file__).parents[1] / "data" / "raw"
@@ -132,6 +137,27 @@ def write_random(folder: Path, draw: random.Random) -> Path:
         else:
             log.mark(time, f"mark {draw.randrange(40)}")
     return write_session(folder, *logs)
+
+
+def test_what_led_to_a_hang_is_kept_however_long_it_lasts(tmp_path: Path) -> None:
+    log = Log(pid=os.getpid(), host=os.uname().nodename)
+    log.push(10, "before the hang")
+    log.pop(20)
+    session = write_session(tmp_path / "run.raw", log)
+    seconds = [ORIGIN_NS / 1e9]
+    written: list[str] = []
+    with closing(ControlFile.create(session)) as control:
+        keeper = Keeper(
+            *(session, control, KeepLast(10.0), Triggers(hang_s=60.0)),
+            lambda _, reason: written.append(reason),
+            now=lambda: seconds[0],
+        )
+        for passed in (1, 30, 59, 62, 200, 5000):
+            seconds[0] = ORIGIN_NS / 1e9 + passed
+            keeper.look()
+        keeper.end(ORIGIN_NS + 5000 * 10**9)
+    assert written == ["nothing was recorded for 61.0 s"]
+    assert finished(session)["range"]["name"].to_list() == ["before the hang"]
 
 
 @pytest.mark.parametrize("seed", range(12))

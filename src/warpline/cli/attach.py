@@ -22,16 +22,16 @@ NAME = "attach"
 HELP = "record a program that is running already"
 
 _NOTHING = (
-    "nothing was recorded: the program called neither CUDA nor NVTX meanwhile; the nvtx package for"
-    " Python stays silent if it was used before"
+    "nothing was recorded: the program called neither CUDA nor NVTX meanwhile; ranges of the nvtx"
+    " package for Python, 0.2.12 and later, cannot be recorded by attaching"
 )
 _NO_STEPS = (
     "nothing was recorded: no step was found; name the range that starts one with --step-range, or"
     " record for a time with -d"
 )
 _NOTHING_OUTSIDE = (
-    "nothing was recorded: with -t none, only samples are, and the program did not run meanwhile,"
-    " or -s process-tree is missing"
+    "nothing was recorded: -t none records samples only; add -s process-tree or"
+    " --python-sampling=true, or record for longer if the program was idle"
 )
 
 

@@ -58,13 +58,14 @@ class Keeper:
         self._due = now() + (_LEAST_S if keep.steps else keep.seconds)
         self._held_until = 0.0
         self._work: threading.Thread | None = None  # the launcher has others to look after
-        self._dead: dict[Path, float] = {}  # logs of processes that have ended, and since when
+        self._dead: dict[Path, int] = {}  # logs of processes that have ended, and since when, in ns
         self._steps = StepClock(keep.steps)
         self._has_steps = bool(keep.steps) or triggers.needs_steps
         self._quiet_until = 0.0  # a condition that goes on is one event
         self._dumps: list[threading.Thread] = []
-        self._recorded = -1
-        self._recorded_at = now()
+        self._recorded = 0  # events so far
+        self._recorded_at = now()  # when there were new ones, at the last look
+        self._written = -1  # events at the last dump, so that a hang is written once
 
     def next(self) -> float:
         """Return the monotonic time, in seconds, at which `look` is due."""
@@ -81,8 +82,10 @@ class Keeper:
         reason = self._slow_step() if self._has_steps else None
         reason = reason or self._hang(now)
         if reason is not None and now >= self._quiet_until and len(self._dumps) < _MOST_DUMPS:
-            self._quiet_until = now + self._keep.seconds
-            self._dump(reason)
+            now_ns = round(now * 1e9)
+            self._quiet_until = now + (now_ns - self.kept_from_ns(now_ns)) / 1e9
+            self._written = self._recorded
+            self._dump(reason, now_ns)
         if now < max(self._due, self._held_until):
             return
         self._due = now + self._period
@@ -95,8 +98,14 @@ class Keeper:
         self._held_until = self._now() + _HELD_S if is_wanted else 0.0
 
     def kept_from_ns(self, ended_ns: int) -> int:
-        """Return the time from which on everything is kept, if the end is at a time; monotonic."""
-        oldest_ns = ended_ns - round(self._keep.seconds * 1e9)
+        """Return the time from which on everything is kept, if the end is at a time; monotonic.
+
+        Where nothing has been recorded for a while, it is that before the last event: what led to a
+        hang is kept however long it lasts.
+        """
+        self._see()
+        last_ns = min(ended_ns, round(self._recorded_at * 1e9))
+        oldest_ns = last_ns - round(self._keep.seconds * 1e9)
         if not self._keep.steps:
             return oldest_ns
         return max(self._steps.began_ns(self._keep.steps) or 0, oldest_ns)
@@ -135,17 +144,18 @@ class Keeper:
         limit_s = self._triggers.hang_s
         if limit_s is None or now < self._recorded_at + min(limit_s, _HANG_POLL_S):
             return None
-        recorded = measure_recorded(self._folder)
-        if recorded != self._recorded or not recorded:
-            self._recorded, self._recorded_at = recorded, now
-        elif now - self._recorded_at >= limit_s:
-            passed = format_ns(round((now - self._recorded_at) * 1e9))
-            self._recorded = -1  # once per hang
-            return f"nothing was recorded for {passed}"
-        return None
+        self._see()
+        quiet_s = now - self._recorded_at
+        if not self._recorded or self._recorded == self._written or quiet_s < limit_s:
+            return None
+        return f"nothing was recorded for {format_ns(round(quiet_s * 1e9))}"
 
-    def _dump(self, reason: str) -> None:
-        ended_ns = round(self._now() * 1e9)
+    def _see(self) -> None:
+        recorded = measure_recorded(self._folder)
+        if recorded != self._recorded:
+            self._recorded, self._recorded_at = recorded, self._now()
+
+    def _dump(self, reason: str, ended_ns: int) -> None:
         thread = threading.Thread(target=self._write, args=(ended_ns, reason), daemon=True)
         self._dumps.append(thread)
         thread.start()
@@ -156,23 +166,25 @@ class Keeper:
         began = self._now()
         logs = logs_of(self._folder)
         now_ns = round(began * 1e9)
+        from_ns = self.kept_from_ns(now_ns)
         with contextlib.suppress(WarplineError):  # no memory: later
-            trim(logs, self.kept_from_ns(now_ns), now_ns)
-        self._forget(logs, began)
+            trim(logs, from_ns, now_ns)
+        self._forget(logs, now_ns, from_ns)
         ended = self._now()
         rest = min((ended - began) * _REST, _MOST_S, self._keep.seconds)
         self._due = max(self._due, ended + rest)
 
-    def _forget(self, logs: list[Path], now: float) -> None:
+    def _forget(self, logs: list[Path], now_ns: int, from_ns: int) -> None:
         """Delete the logs of processes that ended before all that is kept."""
         lives = {log.path: log for log in map(LogFile.read, logs)}
         alive = {log.pid for log in lives.values() if is_alive(log)}
         for path, log in lives.items():
             if log.pid in alive or log.pid == 0:
                 self._dead.pop(path, None)
-            elif now - self._dead.setdefault(path, now) > self._keep.seconds:
+            elif self._dead.setdefault(path, now_ns) < from_ns:
                 path.unlink(missing_ok=True)
                 self._dead.pop(path)
+                self._recorded = measure_recorded(self._folder)  # that is nothing new
 
 
 def _end_of(folder: Path) -> int:
