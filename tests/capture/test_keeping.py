@@ -8,7 +8,9 @@ import shutil
 import tarfile
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,8 +18,9 @@ from capture.raw_writer import ORIGIN_NS, Log, write_session
 
 import warpline
 from warpline.capture.finishing.finish import finish
+from warpline.capture.launcher import keeper as keeping_loop
 from warpline.capture.launcher.keeper import Keeper
-from warpline.capture.session.control import ControlFile
+from warpline.capture.session.control import CONTROL_STEPS, ControlFile, Counters
 from warpline.capture.session.facts import read_facts, write_facts
 from warpline.capture.session.keeping import KeepLast, copy_session, logs_of, trim
 from warpline.capture.session.triggers import Triggers
@@ -158,6 +161,49 @@ def test_what_led_to_a_hang_is_kept_however_long_it_lasts(tmp_path: Path) -> Non
         keeper.end(ORIGIN_NS + 5000 * 10**9)
     assert written == ["nothing was recorded for 61.0 s"]
     assert finished(session)["range"]["name"].to_list() == ["before the hang"]
+
+
+class Steps:
+    """A control page that only has steps."""
+
+    def __init__(self) -> None:
+        self.begins = [ORIGIN_NS]
+
+    def counters(self) -> Counters:
+        times = [0] * CONTROL_STEPS
+        for number, begin_ns in enumerate(self.begins):
+            times[number % CONTROL_STEPS] = begin_ns
+        return replace(
+            Counters(0, 0, 1, 0, 0, 0, False, 0, ""),
+            steps_begun=len(self.begins),
+            step_processes=1,
+            step_ns=tuple(times),
+        )
+
+
+def test_a_slow_step_soon_after_a_dump_is_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = write_session(tmp_path / "run.raw", Log())
+    steps, now = Steps(), [ORIGIN_NS / 1e9]
+    monkeypatch.setattr(keeping_loop, "measure_recorded", lambda _: len(steps.begins))
+    written: list[tuple[float, str]] = []
+    keeper = Keeper(
+        *(session, cast("ControlFile", steps), KeepLast(10.0), Triggers(step_ratio=2.0)),
+        lambda ended_ns, reason: written.append((ended_ns / 1e9 - ORIGIN_NS / 1e9, reason)),
+        now=lambda: now[0],
+    )
+    for step in range(60):
+        now[0] += 2.5 if step in {20, 24, 25} else 0.5
+        steps.begins.append(round(now[0] * 1e9))
+        keeper.look()
+    keeper.end(round(now[0] * 1e9))
+    assert [reason.split(",")[0] for _, reason in written] == [
+        "step 20 took 2.50 s",
+        "step 24 took 2.50 s",
+    ]
+    first, second = (when for when, _ in written)
+    assert second - first == pytest.approx(10, abs=0.6)  # it has the steps 24 and 25
 
 
 @pytest.mark.parametrize("seed", range(12))

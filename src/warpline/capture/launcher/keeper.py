@@ -61,6 +61,7 @@ class Keeper:
         self._dead: dict[Path, int] = {}  # logs of processes that have ended, and since when, in ns
         self._steps = StepClock(keep.steps)
         self._has_steps = bool(keep.steps) or triggers.needs_steps
+        self._reason: str | None = None  # why to write, at the next time that it may be
         self._quiet_until = 0.0  # a condition that goes on is one event
         self._dumps: list[threading.Thread] = []
         self._recorded = 0  # events so far
@@ -77,15 +78,15 @@ class Keeper:
         return due
 
     def look(self) -> None:
-        """See whether a condition holds, and begin to remove what is old if it is time for it."""
+        """See whether a condition holds, and begin to remove what is old if it is time for it.
+
+        What happens soon after a dump is in the next one, when the kept time has passed.
+        """
         now = self._now()
         reason = self._slow_step() if self._has_steps else None
-        reason = reason or self._hang(now)
-        if reason is not None and now >= self._quiet_until and len(self._dumps) < _MOST_DUMPS:
-            now_ns = round(now * 1e9)
-            self._quiet_until = now + (now_ns - self.kept_from_ns(now_ns)) / 1e9
-            self._written = self._recorded
-            self._dump(reason, now_ns)
+        self._reason = self._reason or reason or self._hang(now)
+        if self._reason is not None and now >= self._quiet_until:
+            self._dump(self._reason, now)
         if now < max(self._due, self._held_until):
             return
         self._due = now + self._period
@@ -133,8 +134,8 @@ class Keeper:
         return reason
 
     def _slowness(self, step: int, took_ns: int) -> str | None:
-        median_ns = self._steps.median_ns
         ratio, limit_s = self._triggers.step_ratio, self._triggers.step_s
+        median_ns = None if ratio is None else self._steps.median_ns
         took = f"step {step:,} took {format_ns(took_ns)}"
         if ratio is not None and median_ns is not None and took_ns > ratio * median_ns:
             return f"{took}, the median is {format_ns(round(median_ns))}"
@@ -155,8 +156,14 @@ class Keeper:
         if recorded != self._recorded:
             self._recorded, self._recorded_at = recorded, self._now()
 
-    def _dump(self, reason: str, ended_ns: int) -> None:
-        thread = threading.Thread(target=self._write, args=(ended_ns, reason), daemon=True)
+    def _dump(self, reason: str, now: float) -> None:
+        self._reason = None
+        if len(self._dumps) == _MOST_DUMPS:
+            return
+        now_ns = round(now * 1e9)
+        self._quiet_until = now + (now_ns - self.kept_from_ns(now_ns)) / 1e9
+        self._written = self._recorded
+        thread = threading.Thread(target=self._write, args=(now_ns, reason), daemon=True)
         self._dumps.append(thread)
         thread.start()
 

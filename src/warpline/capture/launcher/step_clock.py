@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+from bisect import bisect_left, insort
 from collections import deque
 
 from warpline.capture.session.control import CONTROL_STEPS, Counters
@@ -23,7 +23,8 @@ class StepClock:
 
     def __init__(self, kept: int) -> None:
         self._begins: deque[tuple[int, int]] = deque(maxlen=max(kept, 1) + 2)  # step and time
-        self._durations: deque[int] = deque(maxlen=_MOST)
+        self._durations: deque[int] = deque()
+        self._sorted: list[int] = []  # the same
         self.last = -1
 
     def look(self, counters: Counters) -> list[tuple[int, int]]:
@@ -50,11 +51,16 @@ class StepClock:
     def add(self, took_ns: int) -> None:
         """Count a step's duration among those whose median is taken."""
         self._durations.append(took_ns)
+        insort(self._sorted, took_ns)
+        if len(self._durations) > _MOST:
+            del self._sorted[bisect_left(self._sorted, self._durations.popleft())]
 
     @property
     def median_ns(self) -> float | None:
         """The median duration; None before there are enough steps."""
-        return statistics.median(self._durations) if len(self._durations) >= _LEAST else None
+        count = len(self._sorted)
+        middle = self._sorted[(count - 1) // 2] + self._sorted[count // 2] if count else 0
+        return middle / 2 if count >= _LEAST else None
 
     def began_ns(self, back: int) -> int | None:
         """Return when the step so many before the one under way began; None: not known."""
