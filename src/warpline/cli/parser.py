@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast, runtime_checkable
 
 from warpline import __version__
-from warpline.cli import bar, summary
+from warpline.cli import bar, copying, summary
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
 from warpline.lazy import lazy_pattern
@@ -64,6 +64,13 @@ class OwnGrammar(Protocol):
     def read(self, words: Sequence[str]) -> Namespace:
         """Return the parsed words, or raise UsageError."""
         ...
+
+
+@runtime_checkable
+class ReadsElsewhere(Protocol):
+    """A command that reads recordings where they are, also on other machines."""
+
+    OPENS_PLACES: bool
 
 
 @runtime_checkable
@@ -296,6 +303,8 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
 
 def _run(item: Command, args: Namespace) -> int:
     with bar.shown(args):
+        if not isinstance(item, ReadsElsewhere):
+            copying.copy_named(args)
         return item.run(args)
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from warpline.cli.arguments import STDOUT
 from warpline.cli.names import FORMAT_OF_SUFFIX, bare_name, default_name
+from warpline.cli.startup import lazy
 from warpline.errors import UsageError
 from warpline.files import is_special
+
+if TYPE_CHECKING:
+    from warpline.remote import copies
+else:
+    copies = lazy("warpline.remote.copies")
 
 _DERIVED = "."  # an output: files named after the recording
 _PIPE = "@"  # how nsys marks a command to pipe the output to
@@ -91,7 +97,7 @@ def _base(recordings: Sequence[str]) -> str:
     """Return the recording's path without its suffix; of several, what their names share."""
     first = Path(recordings[0])
     name = bare_name(recordings[0]) if len(recordings) == 1 else default_name(recordings, "")
-    return str(first.parent / name)
+    return str(Path() / name if copies.is_copy(first) else first.parent / name)
 
 
 def alone(args: Namespace, part: Part) -> Namespace:

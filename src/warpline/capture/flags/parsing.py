@@ -39,6 +39,7 @@ def check(settings: CaptureSettings) -> None:
         raise UsageError("-c nvtx requires -p", hint="use -c nvtx -p RANGE[@DOMAIN]")
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
+    _check_host(settings)
     _check_sampling(settings)
     _check_keeping(settings)
     _check_metrics(settings)
@@ -90,6 +91,21 @@ def _check_keeping(settings: CaptureSettings) -> None:
                 hint="omit one of them",
             )
     settings.gpu_health = 0.0
+
+
+def _check_host(settings: CaptureSettings) -> None:
+    """Reject flags that make no sense without --host, or with it."""
+    if settings.host is None:
+        for attribute in ("host_dir", "host_python"):
+            if attribute in settings.given:
+                raise UsageError(
+                    f"--{attribute.replace('_', '-')} requires --host",
+                    hint="use --host [USER@]HOST",
+                )
+    elif not settings.stop_on_exit:
+        raise UsageError(
+            "--host and -x false cannot be combined", hint="omit -x: nothing would read its output"
+        )
 
 
 def _check_metrics(settings: CaptureSettings) -> None:
