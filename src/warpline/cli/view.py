@@ -60,8 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-browser",
         action="store_true",
-        help="only print the URL; to open it from another machine, forward the port with"
-        " ssh -L PORT:127.0.0.1:PORT",
+        help="only print the URL",
     )
     parser.add_argument(
         "--host-python",

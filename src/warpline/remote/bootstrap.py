@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.machinery
 import json
 import os
 import shutil
@@ -121,6 +122,7 @@ def main() -> None:
     if folder is None:
         return None
     sys.path.insert(0, str(folder))
+    sys.meta_path.insert(0, importlib.machinery.PathFinder)  # before those of another Warpline
     from warpline.remote import there  # noqa: PLC0415 - it has only just arrived
 
     with contextlib.suppress(BrokenPipeError):

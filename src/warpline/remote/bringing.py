@@ -71,7 +71,8 @@ def bring_home(
     host = connection.host
     ending: Ending | None = None
     try:
-        with connection.request(is_batch=True, do="collect", folder=folder) as exchange:
+        request = {"do": "collect", "folder": folder}
+        with connection.request(request, is_batch=True) as exchange:
             said = exchange.hear()
             outcome = said["outcome"]
             if outcome is None:

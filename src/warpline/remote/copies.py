@@ -45,7 +45,7 @@ def copy_of(place: Place, connection: Connection) -> Copy:
         HostError: The machine cannot be reached, or the file cannot be read.
         InputError: It cannot be written here.
     """
-    with connection.request(do="look", path=encoded(place.path)) as exchange:
+    with connection.request({"do": "look", "path": encoded(place.path)}) as exchange:
         said = exchange.hear()
         size = int(said["size"])
         name = Path(decoded(str(said["path"]))).name

@@ -86,14 +86,15 @@ def _begin(
     connection: Connection, settings: CaptureSettings, words: Sequence[str], talk: Talk
 ) -> dict[str, Any]:
     needs = () if _NEEDS_ARRAYS.isdisjoint(settings.pytorch) else _ARRAYS
-    request: dict[str, Any] = {
+    request = {
+        "do": "begin",
         "machine": os.uname().machine,
         "needs": needs,
         "words": [job.encoded(word) for word in words_there(words, settings.command)],
         "directory": None if settings.host_dir is None else job.encoded(settings.host_dir),
         "variables": names.unset_variables(settings.output or "", {}),
     }
-    with connection.request(do="begin", **request) as exchange:
+    with connection.request(request) as exchange:
         begun = exchange.hear()
         if exchange.copied is not None:
             talk.note(f"copied Warpline to {connection.host} ({format_bytes(exchange.copied)})")
@@ -113,7 +114,7 @@ def _run(connection: Connection, words: Sequence[str], folder: str) -> None:
     def pass_on(number: int, _: FrameType | None) -> None:
         with contextlib.suppress(WarplineError):
             request = {"do": "interrupt", "folder": folder, "signal": number}
-            with connection.request(is_batch=True, **request) as exchange:
+            with connection.request(request, is_batch=True) as exchange:
                 exchange.hear()
 
     before = {number: signal.getsignal(number) for number in _PASSED_ON}

@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -114,12 +114,12 @@ class Connection:
         return [*self._ssh, *self._sharing, *_PLAIN, *options, "--", self.host, command]
 
     @contextlib.contextmanager
-    def request(self, *, is_batch: bool = False, **request: Any) -> Iterator[Exchange]:
+    def request(self, request: Mapping[str, Any], *, is_batch: bool = False) -> Iterator[Exchange]:
         """Send a request to `there`, and yield the exchange that follows.
 
         Args:
+            request: What `there.answer` takes.
             is_batch: Whether to fail rather than to ask for a password.
-            **request: The request.
 
         Raises:
             HostError: The machine cannot be reached, or lacks what it takes.
@@ -127,7 +127,7 @@ class Connection:
         options = ["-T", *(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"] if is_batch else [])]
         source = Path(bootstrap.__file__).read_bytes() + b"\nmain()\n"
         token = f"warpline-{secrets.token_hex(12)}"
-        header = {"token": token, "hash": self.bundle.hash, "request": request}
+        header = {"token": token, "hash": self.bundle.hash, "request": dict(request)}
         process = subprocess.Popen(
             self.words(self._finding(len(source)), *options),
             stdin=subprocess.PIPE,
@@ -140,18 +140,18 @@ class Connection:
         finally:
             exchange.close()
 
-    def forward(self, port: int) -> None:
-        """Connect a port of this machine's loopback interface to the same port there.
+    def forward(self, port: int, port_there: int) -> None:
+        """Let a port of this machine's loopback interface lead to one of the other's.
 
         Raises:
             HostError: It is taken.
         """
-        if self._control("forward", *_forward(port)) != 0:
-            raise HostError(f"cannot forward port {port}", hint="choose another one with --port")
+        if self._control("forward", *_forward(port, port_there)) != 0:
+            raise HostError(f"cannot listen on port {port}", hint="choose another one with --port")
 
-    def unforward(self, port: int) -> None:
+    def unforward(self, port: int, port_there: int) -> None:
         """Undo `forward`."""
-        self._control("cancel", *_forward(port))
+        self._control("cancel", *_forward(port, port_there))
 
     def _finding(self, size: int) -> str:
         """Return the command that starts a Python, which runs `size` bytes of its input."""
@@ -175,8 +175,8 @@ def _quoted(path: str) -> str:
     return shlex.quote(path)
 
 
-def _forward(port: int) -> tuple[str, str]:
-    return "-L", f"127.0.0.1:{port}:127.0.0.1:{port}"
+def _forward(port: int, port_there: int) -> tuple[str, str]:
+    return "-L", f"127.0.0.1:{port}:127.0.0.1:{port_there}"
 
 
 def _short_folder() -> str | None:

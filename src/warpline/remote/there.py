@@ -24,7 +24,11 @@ else:
 
 _BLOCK = 1 << 20
 _ARRAYS = ("numpy", "polars", "rich")  # what reading a recording takes
-_RUN = "import sys; sys.path.insert(0, {!r}); from warpline.{} import {} as main; main()"
+# As at the end of `bootstrap`.
+_RUN = (
+    "import sys, importlib.machinery as m; sys.path.insert(0, {!r});"
+    " sys.meta_path.insert(0, m.PathFinder); from warpline.{} import {} as main; main()"
+)
 
 
 def answer(request: Mapping[str, Any], speech: Speech) -> None:
@@ -133,7 +137,7 @@ def _view(request: Mapping[str, Any], speech: Speech) -> None:
     if lacking:
         speech.say(lacking=lacking, python=sys.executable)
         return
-    words = ["view", str(path), "--no-browser", "--quiet", "--port", str(request["port"])]
+    words = ["view", str(path), "--no-browser", "--quiet"]
     server = subprocess.Popen(
         python_words("__main__", "run", *words, *request["words"]),
         stdin=subprocess.DEVNULL,

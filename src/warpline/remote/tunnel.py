@@ -6,7 +6,6 @@ import contextlib
 import re
 import socket
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from warpline.errors import HostError
 from warpline.frozen import frozen
@@ -15,7 +14,7 @@ from warpline.remote.job import encoded
 from warpline.remote.ssh import Connection, Exchange
 
 _LOOPBACK = "127.0.0.1"
-_URL = re.compile(r"http://127\.0\.0\.1:(?P<port>[0-9]{1,5})/[A-Za-z0-9_-]{1,100}/")
+_URL = re.compile(r"http://127\.0\.0\.1:(?P<port>[0-9]{1,5})/(?P<secret>[A-Za-z0-9_-]{1,100})/")
 
 
 class NoReaderError(HostError):
@@ -48,29 +47,28 @@ def opened(
     Args:
         place: The recording.
         connection: The connection to its machine.
-        port: The port of the loopback interface, there and here; 0 for a free one.
+        port: The port of the loopback interface here; 0 for a free one.
         words: Further options of ``warpline view``.
 
     Raises:
         NoReaderError: Recordings cannot be read there.
         HostError: Nor can anything else be done there.
     """
-    # The server checks the port of requests, so it is the same on both machines.
-    chosen = port or _free_port()
-    request: dict[str, Any] = {"path": encoded(place.path), "port": chosen, "words": list(words)}
-    with connection.request(do="view", **request) as exchange:
+    request = {"do": "view", "path": encoded(place.path), "words": list(words)}
+    with connection.request(request) as exchange:
         said = exchange.hear()
         if "lacking" in said:
             lacking = ", ".join(said["lacking"])
             raise NoReaderError(f"{said['python']} on {place.host} lacks {lacking}")
         found = _URL.fullmatch(str(said.get("url")))
-        if found is None or int(found["port"]) != chosen:
+        if found is None:
             raise HostError(f"{place.host}: unexpected answer")
-        connection.forward(chosen)
+        ports = port or _free_port(), int(found["port"])
+        connection.forward(*ports)
         try:
-            yield Tunnel(found[0], exchange)
+            yield Tunnel(f"http://{_LOOPBACK}:{ports[0]}/{found['secret']}/", exchange)
         finally:
-            connection.unforward(chosen)
+            connection.unforward(*ports)
 
 
 def _free_port() -> int:
