@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ ENDING = ".warpline"
 NAME = "recording"  # of what is recorded, until it is brought home
 
 _JOB, _LAUNCHER, _OUTCOME = "job.json", "launcher.pid", "outcome.json"
+_STARTING_S, _POLL_S = 10.0, 0.02
 _FOLDERS = ("/var/tmp", tempfile.gettempdir())  # noqa: S108 - the first is rarely memory
 
 
@@ -161,7 +163,10 @@ def result_of(folder: Path) -> dict[str, Any]:
 
 
 def interrupt(folder: Path, number: int) -> None:
-    """Send a signal to the launcher of a job."""
+    """Send a signal to the launcher of a job, which may only be starting."""
+    due = time.monotonic() + _STARTING_S
+    while not (folder / _LAUNCHER).exists() and time.monotonic() < due:
+        time.sleep(_POLL_S)
     os.kill(int((folder / _LAUNCHER).read_text(encoding="utf-8")), number)
 
 

@@ -119,7 +119,7 @@ class Connection:
 
         Args:
             request: What `there.answer` takes.
-            is_batch: Whether to fail rather than to ask for a password.
+            is_batch: Whether to fail rather than to ask for a password, and to show no messages.
 
         Raises:
             HostError: The machine cannot be reached, or lacks what it takes.
@@ -132,6 +132,7 @@ class Connection:
             self.words(self._finding(len(source)), *options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if is_batch else None,
         )
         exchange = Exchange(self, process, token)
         try:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
 # Any port: that of a tunnel from another machine may differ from the server's.
-_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:[0-9]{1,5})?")
+_HOST = re.compile(r"(127\.0\.0\.1|localhost):[0-9]{1,5}")
 _SILENCE_S = 30  # idle connections are closed after this time
 _LONGEST_QUESTION = 4_000_000
 _LENGTH = re.compile(r"[0-9]{1,12}")
