@@ -8,12 +8,12 @@ from warpline.errors import UsageError
 from warpline.frozen import frozen
 from warpline.lazy import lazy_pattern
 
-# What a name, a user and a port need. Anything else could mean something to ssh, or to a command
+# What a name and a user need. Anything else could mean something to ssh, or to a command
 # that its configuration makes of a name, such as ProxyCommand.
 _USER = r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*@"
 _NAME = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\])"
-_HOST = lazy_pattern(rf"(?:ssh://(?:{_USER})?{_NAME}(?::[0-9]{{1,5}})?/?|(?:{_USER})?{_NAME})")
-_PLACE = lazy_pattern(rf"(?P<host>(?:{_USER})?{_NAME}):(?P<path>[^\0]+)")
+_HOST = lazy_pattern(rf"(?:{_USER})?{_NAME}")
+_PLACE = lazy_pattern(rf"(?P<host>(?:{_USER})?{_NAME}):(?P<path>(?!:|//)[^\0]+)")
 
 
 @frozen
@@ -64,4 +64,4 @@ def place_of(word: str) -> Place | None:
 
 def _bare(host: str) -> str:
     """Return a machine without the brackets that an address of IPv6 has where a path follows."""
-    return host if host.startswith("ssh://") else host.replace("[", "").replace("]", "")
+    return host.replace("[", "").replace("]", "")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,9 +119,7 @@ def other_machine(folder: Path) -> Iterator[Machine]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    values: Mapping[str, object] = {
-        **{"folder": folder, "home": home, "temporary": temporary, "port": port, "host": HOST}
-    }
+    values = dict(folder=folder, home=home, temporary=temporary, port=port, host=HOST)  # noqa: C408
     (folder / "sshd_config").write_text(_SERVER.format(**values))
     (folder / "ssh_config").write_text(_CLIENT.format(**values))
     words = [server, "-D", "-e", "-f", str(folder / "sshd_config")]

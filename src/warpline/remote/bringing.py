@@ -23,6 +23,8 @@ from warpline.files import complete_file
 from warpline.remote import job
 from warpline.remote.ssh import Connection, Exchange
 
+_ODD = (AttributeError, KeyError, TypeError, ValueError)  # what is not what this Warpline says
+
 
 def fetch(exchange: Exchange, number: int, output: Path, title: str) -> None:
     """Write a file that is sent on request.
@@ -38,7 +40,7 @@ def fetch(exchange: Exchange, number: int, output: Path, title: str) -> None:
         InputError: It cannot be written.
     """
     exchange.tell(send=number)
-    size = int(exchange.hear()["size"])
+    size = exchange.hear(size=int)["size"]
     total = hashlib.sha256()
     with (
         progress.task(title, size) as advance,
@@ -49,7 +51,7 @@ def fetch(exchange: Exchange, number: int, output: Path, title: str) -> None:
                 file.write(block)
                 total.update(block)
                 advance(len(block))
-        if exchange.hear().get("hash") != total.hexdigest():
+        if exchange.hear(hash=str)["hash"] != total.hexdigest():
             raise HostError(f"{output.name} did not arrive as it was sent", hint="try again")
 
 
@@ -81,8 +83,8 @@ def bring_home(
             if "finished" in outcome:
                 output = _bring_all(exchange, said["files"], outcome, settings, talk)
             _remove(exchange, host, talk)
-    except (WarplineError, OSError, KeyboardInterrupt) as error:
-        raise _unfinished(error, _scp(host, folder), ending) from error
+    except (WarplineError, OSError, *_ODD, KeyboardInterrupt) as error:
+        raise _unfinished(error, host, folder, ending) from error
     if "finished" not in outcome:
         raise _failed(outcome, host, ending)
     reason = outcome["reason"]
@@ -90,12 +92,16 @@ def bring_home(
     return Outcome(output, outcome["finished"], ending, why, outcome["pid"])
 
 
-def _unfinished(error: BaseException, copying: str, ending: Ending | None) -> UnfinishedError:
+def _unfinished(
+    error: BaseException, host: str, folder: str, ending: Ending | None
+) -> UnfinishedError:
     """Return the error about a recording that stays there; without an ending, nothing is known."""
     if isinstance(error, UnfinishedError):
         return error
     message = error.message if isinstance(error, WarplineError) else str(error)
-    hint = f"{copying} copies the recording"
+    if isinstance(error, _ODD):
+        message = f"{host}: unexpected answer"
+    hint = f"{_scp(host, folder)} copies the recording"
     if isinstance(error, KeyboardInterrupt):
         message = "interrupted; the recording is not here"
     elif ending is None:

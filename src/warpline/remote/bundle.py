@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import warpline
@@ -39,6 +39,12 @@ class Bundle:
     def compressed(self) -> bytes:
         """The files as they are sent."""
         return zlib.compress(self.content, 4)
+
+
+@cache
+def bundle() -> Bundle:
+    """Return the bundle of this process."""
+    return Bundle()
 
 
 def _files() -> Iterator[tuple[str, Path]]:

@@ -46,16 +46,16 @@ def copy_of(place: Place, connection: Connection) -> Copy:
         InputError: It cannot be written here.
     """
     with connection.request({"do": "look", "path": encoded(place.path)}) as exchange:
-        said = exchange.hear()
-        size = int(said["size"])
-        name = Path(decoded(str(said["path"]))).name
+        said = exchange.hear(path=str, size=int, mtime_ns=int)
+        size = said["size"]
+        name = Path(decoded(said["path"])).name
         if name in {"", ".", ".."}:
             raise HostError(f"{place} has no name")
-        what = "\0".join([place.host, str(said["path"]), str(size), str(said["mtime_ns"])])
+        what = "\0".join([place.host, said["path"], str(size), str(said["mtime_ns"])])
         key = hashlib.sha256(what.encode("utf-8", "surrogateescape")).hexdigest()[:32]
         output = _folder() / key / name
-        is_new = not output.exists()
         try:
+            is_new = not output.exists()
             output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.utime(output.parent)
         except OSError as error:

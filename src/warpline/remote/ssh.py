@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from warpline.errors import HostError, UsageError
 from warpline.remote import bootstrap
-from warpline.remote.bundle import Bundle
+from warpline.remote.bundle import bundle
 from warpline.units import format_bytes
 
 VARIABLE = "WARPLINE_SSH"
@@ -88,7 +88,6 @@ class Connection:
         self.host = host
         self.python = python
         self._ssh = words_of_ssh()
-        self.bundle = Bundle()
         self._folder: Path | None = None
         self._sharing: list[str] = []
 
@@ -127,7 +126,7 @@ class Connection:
         options = ["-T", *(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"] if is_batch else [])]
         source = Path(bootstrap.__file__).read_bytes() + b"\nmain()\n"
         token = f"warpline-{secrets.token_hex(12)}"
-        header = {"token": token, "hash": self.bundle.hash, "request": dict(request)}
+        header = {"token": token, "hash": bundle().hash, "request": dict(request)}
         process = subprocess.Popen(
             self.words(self._finding(len(source)), *options),
             stdin=subprocess.PIPE,
@@ -211,21 +210,30 @@ class Exchange:
         """Send facts."""
         self.write(json.dumps(facts).encode() + b"\n")
 
-    def hear(self) -> dict[str, Any]:
+    def hear(self, **kinds: type) -> dict[str, Any]:
         """Return the next facts.
+
+        Args:
+            **kinds: What these must be, of those that they must have; numbers are not negative.
 
         Raises:
             HostError: There are none, or they are an error.
         """
         facts = self._next()
         if facts.get("needs"):
-            content = self._connection.bundle.compressed
+            content = bundle().compressed
             self.copied = len(content)
             self.tell(size=len(content))
             self.write(content)
             facts = self._next()
         if "error" in facts:
-            raise HostError(f"{self._connection.host}: {facts['error']}", hint=facts.get("hint"))
+            hint = facts.get("hint")
+            message = f"{self._connection.host}: {facts['error']}"
+            raise HostError(message, hint=None if hint is None else str(hint))
+        for name, kind in kinds.items():
+            value = facts.get(name)
+            if not isinstance(value, kind) or (kind is int and value < 0):
+                raise self._broken()
         return facts
 
     def _next(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def opened(
     with connection.request(request) as exchange:
         said = exchange.hear()
         if "lacking" in said:
-            lacking = ", ".join(said["lacking"])
+            lacking = ", ".join(map(str, said["lacking"]))
             raise NoReaderError(f"{said['python']} on {place.host} lacks {lacking}")
         found = _URL.fullmatch(str(said.get("url")))
         if found is None:
