@@ -152,7 +152,9 @@ def test_a_terminal_here_is_one_there(machine):
         [sys.executable, "-c", code, *command, "-q", "-o", "tty", *words],
         cwd=machine.local,
         env=machine.variables(TERM="dumb"),
-        **dict.fromkeys(("stdin", "stdout", "stderr"), inner),
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
     )
     os.close(inner)
     until((machine.home / "my project/begun").exists)

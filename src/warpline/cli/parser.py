@@ -266,6 +266,7 @@ def overview() -> str:
     variables = {
         "NO_COLOR": "disable color",
         "FORCE_COLOR": "enable color on pipes",
+        "WARPLINE_SSH": "command line to use in place of ssh",
     }
     return "\n".join(
         [

@@ -17,7 +17,6 @@ from warpline.capture.launcher.ending import Ending
 from warpline.capture.launcher.launch import Outcome, Talk, UnfinishedError
 from warpline.capture.launcher.reasons import Reason
 from warpline.capture.session import names
-from warpline.capture.session.session import FOLDER_ENDING
 from warpline.errors import CaptureError, HostError, TargetFailedError, UsageError, WarplineError
 from warpline.files import complete_file
 from warpline.remote import job
@@ -120,10 +119,9 @@ def _without_outcome(host: str, said: Mapping[str, Any], folder: str) -> Unfinis
             hint=f"when it has ended, {_scp(host, folder)} copies the recording",
             ending=Ending(),
         )
-    recover = shlex.join([*said["recover"], f"{folder}/{job.NAME}{names.ENDING}{FOLDER_ENDING}"])
     return UnfinishedError(
         f"{host}: the process that records was killed",
-        hint=f"ssh {host} {shlex.quote(recover)} writes what there is;"
+        hint=f"ssh {host} sh {shlex.quote(f'{folder}/{job.RECOVER}')} writes what there is;"
         f" {_scp(host, folder)} copies it",
         ending=Ending(),
     )

@@ -32,6 +32,7 @@ else:
     launch = lazy("warpline.capture.launcher.launch")
 
 ENDING = ".warpline"
+RECOVER = "recover.sh"  # what a user may run if the launcher is killed
 NAME = "recording"  # of what is recorded, until it is brought home
 
 _JOB, _LAUNCHER, _OUTCOME = "job.json", "launcher.pid", "outcome.json"
@@ -168,6 +169,11 @@ def interrupt(folder: Path, number: int) -> None:
     while not (folder / _LAUNCHER).exists() and time.monotonic() < due:
         time.sleep(_POLL_S)
     os.kill(int((folder / _LAUNCHER).read_text(encoding="utf-8")), number)
+
+
+def unfinished_in(folder: Path) -> Path:
+    """Return the session of a job, until its recording is written."""
+    return folder / f"{NAME}{ENDING}.raw"
 
 
 def recordings_in(folder: Path) -> list[Path]:

@@ -219,7 +219,7 @@ class Exchange:
         Raises:
             HostError: There are none, or they are an error.
         """
-        facts = self._next()
+        facts: dict[str, Any] = self._next()
         if facts.get("needs"):
             content = bundle().compressed
             self.copied = len(content)
@@ -231,8 +231,9 @@ class Exchange:
             message = f"{self._connection.host}: {facts['error']}"
             raise HostError(message, hint=None if hint is None else str(hint))
         for name, kind in kinds.items():
-            value = facts.get(name)
-            if not isinstance(value, kind) or (kind is int and value < 0):
+            value: Any = facts.get(name)
+            is_kind = isinstance(value, kind)
+            if not is_kind or (kind is int and value < 0):
                 raise self._broken()
         return facts
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def answer(request: Mapping[str, Any], speech: Speech) -> None:
 def python_words(module: str, function: str, *words: str) -> list[str]:
     """Return the command line of a Python that calls a function of this copy.
 
-    No variable of the environment tells it where the copy is: programs would inherit that.
+    The copy is not named by a variable of the environment: programs would inherit that.
     """
     folder = str(Path(__file__).parents[2])
     return [sys.executable, "-I", "-c", _RUN.format(folder, module, function), *words]
@@ -67,6 +68,8 @@ def _begin(request: Mapping[str, Any], speech: Speech) -> None:
             hint="name a Python that has them with --host-python",
         )
     folder = job.prepare(request)
+    recover = shlex.join(python_words("__main__", "run", "recover", str(job.unfinished_in(folder))))
+    (folder / job.RECOVER).write_text(f"exec {recover}\n", encoding="utf-8")
     speech.say(folder=str(folder), run=python_words("cli.elsewhere", "main", str(folder)))
 
 
@@ -85,9 +88,8 @@ def _collect(request: Mapping[str, Any], speech: Speech) -> None:
     folder = Path(request["folder"])
     result = job.result_of(folder)
     files = job.recordings_in(folder) if result["outcome"] else []
-    recover = python_words("__main__", "run", "recover")
     sizes = [[path.name, path.stat().st_size] for path in files]
-    speech.say(**result, files=sizes, recover=recover)
+    speech.say(**result, files=sizes)
     while heard := speech.hear():
         if "send" in heard:
             _send(files[heard["send"]], speech)

@@ -18,7 +18,7 @@ HOST_FLAGS = (
     Flag(
         ("--host",),
         "[USER@]HOST",
-        "run and record the program on this machine, by ssh; the recording is brought here",
+        "run and record the program on this machine, by ssh; the recording is copied here",
         _host,
         group=_GROUP,
     ),
