@@ -116,6 +116,11 @@ def test_a_program_that_goes_on_needs_its_output_read():
         parsing.parse(["--host", "gpu1", "-d", "1", "-x", "false", "--", "true"])
 
 
+def test_lists_are_of_this_machine_only():
+    with pytest.raises(UsageError, match="--host has no lists"):
+        parsing.parse(["--host", "gpu1", "--gpu-metrics-devices=help"])
+
+
 def test_files_arrive_as_they_were(tmp_path):
     files = [("a/b.py", b"1\n\n2"), ("a/empty", b""), ("c", bytes(range(256)))]
     content = bootstrap.content_of(files)

@@ -32,12 +32,17 @@ def place_named(word: str) -> Place | None:
 
 
 def copy_named(args: Namespace) -> None:
-    """Copy the recordings of other machines that the arguments name, and name the copies."""
+    """Copy the recordings of other machines that the arguments name, and name the copies.
+
+    Where there are any, `args` has ``has_copies``.
+    """
     is_quiet = getattr(args, "quiet", False)
     for attribute in _LISTS:
         words = getattr(args, attribute, None)
         if isinstance(words, list) and any(":" in word for word in words):
-            setattr(args, attribute, [_local(word, is_quiet=is_quiet) for word in words])
+            found = [_local(word, is_quiet=is_quiet) for word in words]
+            args.has_copies = getattr(args, "has_copies", False) or found != words
+            setattr(args, attribute, found)
 
 
 def _local(word: str, *, is_quiet: bool) -> str:

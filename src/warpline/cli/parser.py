@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast, runtime_checkable
 
 from warpline import __version__
-from warpline.cli import bar, copying, summary
+from warpline.cli import bar, summary
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
 from warpline.lazy import lazy_pattern
@@ -27,16 +27,20 @@ if TYPE_CHECKING:
     import shlex
     import shutil
     import textwrap
+
+    from warpline.cli import copying
 else:
     difflib = lazy("difflib")
     pkgutil = lazy("pkgutil")
     shlex = lazy("shlex")
     shutil = lazy("shutil")
     textwrap = lazy("textwrap")
+    copying = lazy("warpline.cli.copying")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
+_RECORDINGS = ("recordings", "before", "after")  # attributes of arguments that name recordings
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
 
 
@@ -304,7 +308,9 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
 
 def _run(item: Command, args: Namespace) -> int:
     with bar.shown(args):
-        if not isinstance(item, ReadsElsewhere):
+        lists = (getattr(args, name, None) or () for name in _RECORDINGS)
+        has_places = any(":" in word for words in lists for word in words)
+        if has_places and not isinstance(item, ReadsElsewhere):
             copying.copy_named(args)
         return item.run(args)
 

@@ -85,7 +85,7 @@ def bring_home(
     except (WarplineError, OSError, *_ODD, KeyboardInterrupt) as error:
         raise _unfinished(error, host, folder, ending) from error
     if "finished" not in outcome:
-        raise _failed(outcome, host, ending)
+        raise _failed(outcome, host, folder, ending)
     reason = outcome["reason"]
     why = Reason(*reason) if reason else None
     return Outcome(output, outcome["finished"], ending, why, outcome["pid"])
@@ -121,18 +121,17 @@ def _without_outcome(host: str, said: Mapping[str, Any], folder: str) -> Unfinis
         )
     return UnfinishedError(
         f"{host}: the process that records was killed",
-        hint=f"ssh {host} sh {shlex.quote(f'{folder}/{job.RECOVER}')} writes what there is;"
-        f" {_scp(host, folder)} copies it",
+        hint=_recover(host, folder),
         ending=Ending(),
     )
 
 
-def _failed(outcome: Mapping[str, Any], host: str, ending: Ending) -> WarplineError:
+def _failed(outcome: Mapping[str, Any], host: str, folder: str, ending: Ending) -> WarplineError:
     """Return the error of the launcher there, as it would be raised here."""
     message, hint = outcome.get("error", "the launcher failed"), outcome.get("hint")
     status = outcome.get("status", 1)
     if outcome.get("ending"):
-        return UnfinishedError(f"{host}: {message}", hint=f"on {host}: {hint}", ending=ending)
+        return UnfinishedError(f"{host}: {message}", hint=_recover(host, folder), ending=ending)
     if status in {TargetFailedError.NOT_FOUND, TargetFailedError.NOT_RUNNABLE}:
         return TargetFailedError(f"{host}: {message}", exit_code=status, hint=hint)
     kind = UsageError if status == UsageError.exit_code else CaptureError
@@ -158,6 +157,8 @@ def _bring_all(
             if number and os.path.lexists(output) and not settings.force_overwrite:
                 raise UsageError(f"{output} already exists", hint="use --force-overwrite")
             fetch(exchange, number, output, f"Copying {output.name}")
+            if number:
+                talk.note(f"wrote {output.name}")
     finally:
         with contextlib.suppress(OSError):
             place.folder.rmdir()
@@ -194,3 +195,9 @@ def _remove(exchange: Exchange, host: str, talk: Talk) -> None:
 def _scp(host: str, folder: str) -> str:
     """Return the command that copies the recordings of a job."""
     return f"scp {shlex.quote(f'{host}:{folder}/*{names.ENDING}')} ."
+
+
+def _recover(host: str, folder: str) -> str:
+    """Return what to do about a recording that is unfinished there."""
+    script = shlex.quote(f"{folder}/{job.RECOVER}")
+    return f"ssh {host} sh {script} writes what there is; {_scp(host, folder)} copies it"

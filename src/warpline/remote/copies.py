@@ -66,11 +66,6 @@ def copy_of(place: Place, connection: Connection) -> Copy:
     return Copy(output, size, is_new)
 
 
-def is_copy(path: Path) -> bool:
-    """Return whether a file is a copy of another machine's."""
-    return path.parent.parent == _folder()
-
-
 def _folder() -> Path:
     return cache() / "copies"
 

@@ -24,6 +24,10 @@ def parse(words: Sequence[str]) -> CaptureSettings:
     settings.command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
     if not settings.asks_for_lists:
         check(settings)
+    elif settings.host is not None:
+        raise UsageError(
+            "--host has no lists", hint="run warpline profile --gpu-metrics-devices=help there"
+        )
     return settings
 
 
