@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.launching import needs_agent
 
 import warpline
 from warpline.capture.flags import parsing
-from warpline.errors import UsageError
+from warpline.errors import HostError, UsageError
 from warpline.hosts import checked_host, place_of
 from warpline.remote import bootstrap, job
 from warpline.remote.bundle import bundle
@@ -175,3 +176,23 @@ def test_the_command_line_of_ssh_can_be_chosen(monkeypatch):
         monkeypatch.setenv("WARPLINE_SSH", wrong)
         with pytest.raises(UsageError):
             words_of_ssh()
+
+
+REQUEST = {"machine": os.uname().machine, "directory": None, "words": [], "variables": []}
+
+
+def test_libraries_that_do_not_work_there_are_an_error_before_the_program(tmp_path, monkeypatch):
+    other = "aarch64" if os.uname().machine == "x86_64" else "x86_64"
+    with pytest.raises(HostError, match=f"this Warpline is built for {other}"):
+        job.prepare({**REQUEST, "machine": other})
+    library = tmp_path / "libwarpline_agent.so"
+    library.write_text("of another C library")
+    monkeypatch.setenv("WARPLINE_AGENT", str(library))
+    with pytest.raises(HostError, match="do not work there: cannot load"):
+        job.prepare(REQUEST)
+
+
+def test_a_directory_that_is_not_there_is_named(monkeypatch):
+    needs_agent()
+    with pytest.raises(HostError, match=r"/no/such: no such directory"):
+        job.prepare({**REQUEST, "directory": "/no/such"})
