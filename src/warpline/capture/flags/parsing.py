@@ -80,6 +80,7 @@ _NOT_KEPT = (
     "gpu_health",
     "gpu_metrics_devices",
 )
+_OFF = (None, (), 0.0, "none")
 
 
 def _check_keeping(settings: CaptureSettings) -> None:
@@ -89,7 +90,7 @@ def _check_keeping(settings: CaptureSettings) -> None:
             raise UsageError("--when requires --keep-last", hint="use --keep-last=30s")
         return
     for attribute in _NOT_KEPT:
-        if attribute in settings.given:
+        if attribute in settings.given and getattr(settings, attribute) not in _OFF:
             raise UsageError(
                 f"--{attribute.replace('_', '-')} and --keep-last cannot be combined",
                 hint="omit one of them",
