@@ -140,3 +140,22 @@ def test_an_odd_outcome_leaves_the_recording_there(far, tmp_path, monkeypatch, f
     assert caught.value.message.startswith("gpu1: unexpected answer")
     assert "scp 'gpu1:/tmp/job/*.warpline' . copies the recording" in (caught.value.hint or "")
     assert [p.name for p in tmp_path.iterdir() if p not in before] == ["far.py"]
+
+
+@pytest.mark.parametrize("pattern", ["in/%h", "in/%q{NAME}"])
+def test_parts_of_names_that_a_machine_chooses_lead_nowhere_else(
+    far, tmp_path, monkeypatch, pattern
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    settings = CaptureSettings(host="gpu1", output=pattern)
+    outcome = {"finished": {}, "pid": 1, "reason": None, "ending": {"status": 0}}
+    outcome |= {"host": "../x", "variables": {"NAME": "/../x"}}
+    digest = "03ac674216f3e15c761ee1a5e255f067953623c8b388b4459e13f978d7c846f4"
+    facts = {"outcome": outcome, "running": False, "files": [["recording.warpline", 4]]}
+    code = f"tell(**{facts!r})\nhear()\n{GOOD}tell(hash={digest!r})\nhear()\ntell(kept=None)"
+    with far(code) as connection:
+        found = bring_home(connection, "/tmp/job", settings, Talk(print, print, print))
+    assert found.output.parent == tmp_path / "in"
+    assert found.output.name.endswith(".._x.warpline")
+    assert found.output.read_bytes() == b"1234"

@@ -178,7 +178,12 @@ def test_the_command_line_of_ssh_can_be_chosen(monkeypatch):
             words_of_ssh()
 
 
-REQUEST = {"machine": os.uname().machine, "directory": None, "words": [], "variables": []}
+REQUEST: dict[str, object] = {
+    "machine": os.uname().machine,
+    "directory": None,
+    "words": [],
+    "variables": [],
+}
 
 
 def test_libraries_that_do_not_work_there_are_an_error_before_the_program(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
@@ -37,21 +38,23 @@ def copy_named(args: Namespace) -> None:
     Where there are any, `args` has ``has_copies``.
     """
     is_quiet = getattr(args, "quiet", False)
-    for attribute in _LISTS:
-        words = getattr(args, attribute, None)
-        if isinstance(words, list) and any(":" in word for word in words):
-            found = [_local(word, is_quiet=is_quiet) for word in words]
-            args.has_copies = getattr(args, "has_copies", False) or found != words
-            setattr(args, attribute, found)
+    connections: dict[str, ssh.Connection] = {}  # one for each machine: it may ask for a password
+    with contextlib.ExitStack() as stack:
+        for attribute in _LISTS:
+            words = getattr(args, attribute, None) or []
+            for index, word in enumerate(words):
+                place = place_named(word)
+                if place is None:
+                    continue
+                if place.host not in connections:
+                    connections[place.host] = stack.enter_context(ssh.Connection(place.host))
+                words[index] = copy(place, connections[place.host], is_quiet=is_quiet)
+                args.has_copies = True
 
 
-def _local(word: str, *, is_quiet: bool) -> str:
-    """Return the word, or the path of the copy of what it names on another machine."""
-    place = place_named(word)
-    if place is None:
-        return word
-    with ssh.Connection(place.host) as connection:
-        found = copies.copy_of(place, connection)
+def copy(place: Place, connection: ssh.Connection, *, is_quiet: bool) -> str:
+    """Return the path of the copy of a recording on another machine."""
+    found = copies.copy_of(place, connection)
     if found.is_new and not is_quiet:
         talk.note(f"copied {place} ({units.format_bytes(found.size)})")
     return str(found.path)

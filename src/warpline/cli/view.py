@@ -86,6 +86,7 @@ def run(args: Namespace) -> int:
                 return _show(args, there.url, there.wait, f"to this machine and {place.host} only")
         except tunnel.NoReaderError as error:
             talk.note(f"{error.message}: the recording is copied here, not shown through a tunnel")
+            args.recordings = [copying.copy(place, connection, is_quiet=args.quiet)]
     return _serve(args)
 
 

@@ -169,19 +169,25 @@ def _reserve(outcome: Mapping[str, Any], settings: CaptureSettings, talk: Talk) 
     """Choose the recording's path here; %h, %p and %q are of the machine where the program ran."""
     pattern = settings.output
     if pattern is not None:
-        host = str(outcome["host"]).replace("%", "")
+        host = _part(outcome["host"]).replace("%", "")
         pattern = "%%".join(part.replace("%h", host) for part in pattern.split("%%"))
-    variables = {name: text for name, text in outcome["variables"].items() if text is not None}
+    found = outcome["variables"].items()
+    variables = {name: _part(text) for name, text in found if text is not None}
     for name in names.unset_variables(pattern or "", variables):
         talk.warn(f"environment variable {name} is not set there; using an empty value")
     return names.reserve(
         pattern,
         variables,
-        pid=outcome["pid"],
+        pid=int(outcome["pid"]),
         overwrite=settings.force_overwrite,
         warn=talk.warn,
         exports=settings.export,
     )
+
+
+def _part(text: str) -> str:
+    """Return a part of a file name that another machine has chosen: it leads to no directory."""
+    return text.replace("/", "_").replace("\0", "_")
 
 
 def _remove(exchange: Exchange, host: str, talk: Talk) -> None:
