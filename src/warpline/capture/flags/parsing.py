@@ -77,7 +77,6 @@ _NOT_KEPT = (
     "duty",
     "capture_range",
     "pytorch",
-    "gpu_health",
     "gpu_metrics_devices",
 )
 _OFF = (None, (), 0.0, "none")
@@ -95,7 +94,8 @@ def _check_keeping(settings: CaptureSettings) -> None:
                 f"--{attribute.replace('_', '-')} and --keep-last cannot be combined",
                 hint="omit one of them",
             )
-    settings.gpu_health = 0.0
+    if "gpu_health" not in settings.given:
+        settings.gpu_health = 0.0
 
 
 def _check_host(settings: CaptureSettings) -> None:
