@@ -26,7 +26,7 @@ PidFile {folder}/pid
 UsePAM no
 StrictModes no
 PasswordAuthentication no
-SetEnv HOME={home} TMPDIR={temporary} XDG_CACHE_HOME={home}/.cache
+SetEnv HOME={home} TMPDIR={temporary} XDG_CACHE_HOME={home}/.cache PATH={path}
 """
 _CLIENT = """\
 Host {host}
@@ -119,7 +119,9 @@ def other_machine(folder: Path) -> Iterator[Machine]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    values = dict(folder=folder, home=home, temporary=temporary, port=port, host=HOST)  # noqa: C408
+    # The last one, for systems whose own Python is older than 3.11.
+    search = f"/usr/local/bin:/usr/bin:/bin:{Path(sys.executable).resolve().parent}"
+    values = dict(folder=folder, home=home, temporary=temporary, port=port, host=HOST, path=search)  # noqa: C408
     (folder / "sshd_config").write_text(_SERVER.format(**values))
     (folder / "ssh_config").write_text(_CLIENT.format(**values))
     words = [server, "-D", "-e", "-f", str(folder / "sshd_config")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -42,6 +43,7 @@ _NO_PYTHON = 97
 _OLDER = 96  # than 3.11
 _MOST_NOISE = 1 << 20
 _BLOCK = 1 << 20
+_SOCKETS = re.compile(r"[\w./-]{1,50}", re.ASCII)
 
 # A login shell may be any: it is only asked to run sh, without characters that some would change.
 _PYTHONS = (
@@ -53,7 +55,7 @@ _FIND = (
     'for p in {pythons}; do command -v "$p" >/dev/null 2>&1 || continue;'
     ' "$p" -I -c "import sys; sys.version_info < (3, 11) and sys.exit({other});'
     ' exec(sys.stdin.buffer.read({size}))" && exit 0; s=$?;'
-    " case $s in {other}|127) ;; *) exit $s;; esac; done; exit {none}"
+    " case $s in 2|{other}|127) ;; *) exit $s;; esac; done; exit {none}"
 )
 
 
@@ -77,7 +79,7 @@ class Connection:
     """A connection to a machine, which is made by the first request and closed with the block.
 
     Args:
-        host: The machine, as ssh takes it; see `targets`.
+        host: The machine, as ssh takes it; see `hosts`.
         python: The Python to use there; None for the first that is recent enough.
 
     Raises:
@@ -180,9 +182,9 @@ def _forward(port: int, port_there: int) -> tuple[str, str]:
 
 
 def _short_folder() -> str | None:
-    """Return a directory for a socket, whose path has at most about 100 bytes."""
+    """Return a directory for a socket, whose path is short and without characters of a meaning."""
     folder = tempfile.gettempdir()
-    return folder if len(os.fsencode(folder)) < 50 else "/tmp"  # noqa: S108 - mkdtemp makes it private
+    return folder if _SOCKETS.fullmatch(folder) else "/tmp"  # noqa: S108 - mkdtemp makes it private
 
 
 class Exchange:
