@@ -11,6 +11,7 @@
         TargetFailedError          exit 126 or 127: the program to record cannot be started
       CounterError                 exit 1   hardware counters cannot be planned
       BenchmarkError               exit 1   a benchmark can measure nothing
+      HostError                    exit 1   another machine cannot be reached or used
       MissingTableError            exit 1   the requested events were never recorded
       SchemaError                  exit 1   a bug: a reader or analysis violates its declaration
       PluginError                  exit 1   an installed extension cannot be used
@@ -95,6 +96,10 @@ class CounterError(WarplineError):
 
 class BenchmarkError(WarplineError):
     """A benchmark of a GPU can measure nothing: there is no GPU, driver or library that works."""
+
+
+class HostError(WarplineError):
+    """Another machine cannot be reached or used: by ssh, or for lack of what it takes there."""
 
 
 class MissingTableError(WarplineError):

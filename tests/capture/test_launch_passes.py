@@ -24,7 +24,7 @@ def outcome(reason: str | None = None, **ending: object) -> Outcome:
     made = Ending()
     for name, value in ending.items():
         setattr(made, name, value)
-    return Outcome(OUTPUT, {}, made, None if reason is None else Reason(reason, None))
+    return Outcome(OUTPUT, {}, made, None if reason is None else Reason(reason, None), 1)
 
 
 def unfinished() -> UnfinishedError:

@@ -23,7 +23,8 @@ usage: warpline summary RECORDING... [OPTIONS]
 Summarize on one screen: GPU utilization, top kernels, copies and ranges.
 
 arguments:
-  RECORDING                     recording to read; several, such as one per rank, are merged
+  RECORDING                     recording to read, also HOST:PATH; several, such as one per rank,
+                                are merged
 
 options:
   -h, --help                    show this help

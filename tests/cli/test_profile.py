@@ -75,6 +75,16 @@ def test_no_summary_leaves_the_name(tmp_path, program):
     assert found.err == "note: wrote report1.warpline\n"
 
 
+@pytest.mark.parametrize("more", [[], ["-s", "process-tree", "--python-sampling=true"]])
+def test_recording_needs_the_standard_library_only(tmp_path, program, more):
+    for name in ("numpy", "polars", "rich"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError")
+    path = f"{SOURCE}:{tmp_path}"  # before all installed packages
+    found = profile(tmp_path, "--no-summary", *more, "-t", "cuda,nvtx", *program, PYTHONPATH=path)
+    assert (found.status, found.out) == (0, "the program's own\n")
+    assert names(tmp_path / "report1.warpline") == ["step", "inner"] * 3
+
+
 def test_quiet_says_nothing(tmp_path, program):
     assert profile(tmp_path, "-q", "-s", "cpu", *program).err == ""
 

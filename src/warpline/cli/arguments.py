@@ -49,7 +49,7 @@ def add_recordings(parser: ArgumentParser) -> None:
         "recordings",
         nargs="*",
         metavar="RECORDING",
-        help="recording to read; several, such as one per rank, are merged",
+        help="recording to read, also HOST:PATH; several, such as one per rank, are merged",
     )
     parser.usage = f"{parser.prog} RECORDING... [OPTIONS]"
 

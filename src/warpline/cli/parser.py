@@ -27,16 +27,20 @@ if TYPE_CHECKING:
     import shlex
     import shutil
     import textwrap
+
+    from warpline.cli import copying
 else:
     difflib = lazy("difflib")
     pkgutil = lazy("pkgutil")
     shlex = lazy("shlex")
     shutil = lazy("shutil")
     textwrap = lazy("textwrap")
+    copying = lazy("warpline.cli.copying")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
+_RECORDINGS = ("recordings", "before", "after")  # attributes of arguments that name recordings
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
 
 
@@ -64,6 +68,13 @@ class OwnGrammar(Protocol):
     def read(self, words: Sequence[str]) -> Namespace:
         """Return the parsed words, or raise UsageError."""
         ...
+
+
+@runtime_checkable
+class ReadsElsewhere(Protocol):
+    """A command that reads recordings where they are, also on other machines."""
+
+    OPENS_PLACES: bool
 
 
 @runtime_checkable
@@ -259,6 +270,7 @@ def overview() -> str:
     variables = {
         "NO_COLOR": "disable color",
         "FORCE_COLOR": "enable color on pipes",
+        "WARPLINE_SSH": "command line to use in place of ssh",
     }
     return "\n".join(
         [
@@ -296,6 +308,10 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
 
 def _run(item: Command, args: Namespace) -> int:
     with bar.shown(args):
+        lists = (getattr(args, name, None) or () for name in _RECORDINGS)
+        has_places = any(":" in word for words in lists for word in words)
+        if has_places and not isinstance(item, ReadsElsewhere):
+            copying.copy_named(args)
         return item.run(args)
 
 

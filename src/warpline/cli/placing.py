@@ -80,18 +80,22 @@ def _part(args: Namespace, table: str, format: str | None, output: str) -> Part:
     path = Path(output)
     if output != _DERIVED and (path.suffix or is_special(path)):
         return Part(output, format, is_derived=False, places=[])
-    base = _base(args.recordings) if output == _DERIVED else output
+    base = _base(args) if output == _DERIVED else output
     kind = format or "csv"
     name = table.replace(":", "_").replace("=", "_").replace("/", "_")
     suffix = _SUFFIX_OF_FORMAT.get("text" if kind == "column" else kind, f".{kind}")
     return Part(f"{base}_{name}{suffix}", kind, is_derived=True, places=[])
 
 
-def _base(recordings: Sequence[str]) -> str:
-    """Return the recording's path without its suffix; of several, what their names share."""
-    first = Path(recordings[0])
-    name = bare_name(recordings[0]) if len(recordings) == 1 else default_name(recordings, "")
-    return str(first.parent / name)
+def _base(args: Namespace) -> str:
+    """Return the recording's path without its suffix; of several, what their names share.
+
+    Of a recording on another machine, it is the name only: its copy is no place for results.
+    """
+    first = Path(args.recordings[0])
+    one = len(args.recordings) == 1
+    name = bare_name(args.recordings[0]) if one else default_name(args.recordings, "")
+    return name if getattr(args, "has_copies", False) else str(first.parent / name)
 
 
 def alone(args: Namespace, part: Part) -> Namespace:

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from warpline.capture.collectors.metrics_request import HELP as LISTS
 from warpline.capture.flags import capabilities, parsing
-from warpline.capture.flags.declarations import FLAGS, GRAMMAR
+from warpline.capture.flags.declarations import GRAMMAR
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.cli import running, stdout, talk
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
+    from warpline.capture.launcher import launch
     from warpline.capture.launcher.launch import Outcome
     from warpline.cli import recorded_output, sampling_lists
+    from warpline.remote import recording
 else:
+    launch = lazy("warpline.capture.launcher.launch")
     recorded_output = lazy("warpline.cli.recorded_output")
     sampling_lists = lazy("warpline.cli.sampling_lists")
+    recording = lazy("warpline.remote.recording")
 
 NAME = "profile"
 HELP = "run a program and record it; accepts nsys profile options"
@@ -40,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.description = "Run a program and record it. Accepts nsys profile options."
     parser.epilog = _PATTERNS
     parser.add_argument("program", nargs="*", metavar="PROGRAM", help=SUPPRESS)
-    running.add_flags(parser, FLAGS)
+    running.add_flags(parser, GRAMMAR.flags)
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
@@ -50,7 +55,7 @@ def asks_for_help(words: Sequence[str]) -> bool:
 
 def read(words: Sequence[str]) -> Namespace:
     """Parse the command line."""
-    return Namespace(options=parsing.parse(words))
+    return Namespace(options=parsing.parse(words), words=words)
 
 
 def run(args: Namespace) -> int:
@@ -58,7 +63,9 @@ def run(args: Namespace) -> int:
     chosen: CaptureSettings = args.options
     if chosen.asks_for_lists:
         return stdout.write_text("\n".join(_lists(chosen)))
-    return running.run_program(chosen, lambda outcome: _afterwards(chosen, outcome))
+    is_here = chosen.host is None
+    start = launch.launch if is_here else partial(recording.launch, words=args.words)
+    return running.run_program(chosen, lambda outcome: _afterwards(chosen, outcome), start)
 
 
 def _lists(chosen: CaptureSettings) -> Iterator[str]:

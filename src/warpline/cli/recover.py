@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from warpline.capture.finishing import finish, raw_session
     from warpline.capture.finishing.finish import Finished
     from warpline.capture.session import facts as session_facts
+    from warpline.capture.session import memory, operators
     from warpline.documents import session_memory, session_operators
 else:
     finish = lazy("warpline.capture.finishing.finish")
     raw_session = lazy("warpline.capture.finishing.raw_session")
     session_facts = lazy("warpline.capture.session.facts")
+    memory = lazy("warpline.capture.session.memory")
+    operators = lazy("warpline.capture.session.operators")
     session_memory = lazy("warpline.documents.session_memory")
     session_operators = lazy("warpline.documents.session_operators")
 
@@ -69,8 +72,10 @@ def run(args: Namespace) -> int:
     output = _output(folder, args.output)
     check_output(output, overwrite=args.force)
     finished = finish.finish(folder, output)
-    session_operators.add(output, folder)
-    session_memory.add(output, folder)
+    if operators.has_operators(folder):  # what adds them imports numpy
+        session_operators.add(output, folder)
+    if memory.has_memory(folder):
+        session_memory.add(output, folder)
     _tell(finished)
     _leave(folder, finished, keep=args.keep)
     return write_text(str(output))

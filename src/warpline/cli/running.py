@@ -43,15 +43,20 @@ def add_flags(parser: ArgumentParser, flags: Iterable[Flag]) -> None:
             group.add_argument(*flag.names, action="store_true", help=text)
 
 
-def run_program(settings: CaptureSettings, afterwards: Callable[[Outcome], None]) -> int:
+def run_program(
+    settings: CaptureSettings,
+    afterwards: Callable[[Outcome], None],
+    start: Callable[[CaptureSettings, launch.Talk], Outcome] | None = None,
+) -> int:
     """Run and record a program, and return its exit status, or end by the signal that ended it.
 
     Args:
         settings: The settings of the recording.
         afterwards: Prints the result. Its errors do not change the exit status.
+        start: Runs it; None for `launch.launch`.
     """
     try:
-        outcome = launch.launch(settings, talk_of(settings))
+        outcome = (start or launch.launch)(settings, talk_of(settings))
     except launch.UnfinishedError as error:
         return _unfinished(settings, error)
     hide_progress(is_quiet=settings.quiet)

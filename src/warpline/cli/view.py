@@ -7,15 +7,16 @@ import html
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli import talk
+from warpline.cli import copying, talk
 from warpline.cli.arguments import (
     add_filters,
     add_recordings,
     add_steps,
+    filters_in_words,
     open_trace,
     warn_if_all_excluded,
 )
@@ -25,17 +26,23 @@ from warpline.cli.stdout import write_text
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
+    import shlex
     import tempfile
     import webbrowser
 
     from warpline import api
+    from warpline.remote import ssh, tunnel
 else:
+    shlex = lazy("shlex")
     tempfile = lazy("tempfile")
     webbrowser = lazy("webbrowser")
     api = lazy("warpline.api")
+    ssh = lazy("warpline.remote.ssh")
+    tunnel = lazy("warpline.remote.tunnel")
 
 NAME = "view"
 HELP = "open the timeline, or profiled kernels, in a local browser"
+OPENS_PLACES = True
 
 _PORTS = 65535
 
@@ -53,9 +60,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-browser",
         action="store_true",
-        help="only print the URL; to open it from another machine, forward the port with"
-        " ssh -L PORT:127.0.0.1:PORT",
+        help="only print the URL",
     )
+    parser.add_argument(
+        "--host-python",
+        metavar="PATH",
+        help="of HOST:PATH: the Python there that has numpy, polars and rich",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the URL and errors")
     add_page(parser)
     add_steps(parser)
     add_filters(parser)
@@ -65,19 +77,54 @@ def run(args: Namespace) -> int:
     """Serve the report until interrupted."""
     if not 0 <= args.port <= _PORTS:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
+    place = copying.place_named(args.recordings[0]) if len(args.recordings) == 1 else None
+    if place is None or args.ceilings:
+        return _serve(args)
+    with ssh.Connection(place.host, args.host_python) as connection:
+        try:
+            with tunnel.opened(place, connection, args.port, _words(args)) as there:
+                return _show(args, there.url, there.wait, f"to this machine and {place.host} only")
+        except tunnel.NoReaderError as error:
+            talk.note(f"{error.message}: the recording is copied here, not shown through a tunnel")
+            args.recordings = [copying.copy(place, connection, is_quiet=args.quiet)]
+    return _serve(args)
+
+
+def _words(args: Namespace) -> list[str]:
+    """Return the options that say what is shown, as words."""
+    words = shlex.split(filters_in_words(args))
+    words += [] if args.steps is None else [f"--steps-from={args.steps}"]
+    return words + ([] if args.page is None else ["--page", args.page])
+
+
+def _serve(args: Namespace) -> int:
+    """Serve recordings, those of other machines as copies."""
+    copying.copy_named(args)
     trace = open_trace(args)
     warn_if_all_excluded(trace, args)
     measured = measured_ceilings(trace, args)
+    tell = _nothing if args.quiet else talk.note
     server = api.serve(
-        trace, steps=args.steps, port=args.port, tell=talk.note, page=args.page, measured=measured
+        trace, steps=args.steps, port=args.port, tell=tell, page=args.page, measured=measured
     )
-    with contextlib.closing(server.socket), _opened(server.url, is_wanted=not args.no_browser):
-        write_text(server.url)
+    with contextlib.closing(server.socket):
+        return _show(args, server.url, server.serve_forever, "to this machine only")
+
+
+def _show(args: Namespace, url: str, wait: Callable[[], None], to_whom: str) -> int:
+    """Open a URL, and serve until interrupted."""
+    with _opened(url, is_wanted=not args.no_browser):
+        write_text(url)
         sys.stdout.flush()
-        talk.note("serving to this machine only; press Ctrl+C to stop")
+        if not args.quiet:
+            talk.note(f"serving {to_whom}; press Ctrl+C to stop")
         with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()
+            wait()
     return 0
+
+
+def _nothing(_: str) -> None:
+    """Say nothing, with --quiet."""
 
 
 @contextlib.contextmanager

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
-_HOSTS = (LOOPBACK, "localhost")
+# Any port: that of a tunnel from another machine may differ from the server's.
+_HOST = re.compile(r"(127\.0\.0\.1|localhost):[0-9]{1,5}")
 _SILENCE_S = 30  # idle connections are closed after this time
 _LONGEST_QUESTION = 4_000_000
 _LENGTH = re.compile(r"[0-9]{1,12}")
@@ -123,7 +124,7 @@ class PageServer(ThreadingHTTPServer):
 
     def _name(self, host: str | None, target: str) -> str | None:
         """Return an address relative to the page; None for a wrong secret or host."""
-        if host not in {f"{name}:{self.server_port}" for name in _HOSTS}:
+        if not _HOST.fullmatch(host or ""):
             return None
         secret, _, name = urlsplit(target).path.removeprefix("/").partition("/")
         is_right = hmac.compare_digest(secret.encode(), self._secret.encode())

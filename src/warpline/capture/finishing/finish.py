@@ -129,7 +129,8 @@ def finish(
         told.warnings[:0] = [*complaints, *texts_of(facts.get("notes"))]
         _tell_kept(told, facts, clock)
         told.windows = _tell_samples(told, session, facts, clock, counters, lives)
-        made = health_tables.make_health(folder, session, told, clock.origin_ns)
+        kept_ns = time_of(facts, "kept_from_monotonic_ns")
+        made = health_tables.make_health(folder, session, told, clock.origin_ns, kept_ns or 0)
         made |= metric_tables.make_metrics(folder, session, told, clock.origin_ns)
         made |= pytorch_tables.make_pytorch(folder, session, facts, told)
         made |= code_tables.make_code(folder, session, facts, told.warnings)

@@ -47,11 +47,13 @@ _OF_DEVICES = (
 _MEASURED = [name for name in COLUMNS["gpu_health"] if name not in {"gpu", "is_recording"}][2:]
 
 
-def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -> dict[str, Made]:
+def make_health(
+    folder: Path, session: RawSession, told: Told, origin_ns: int, kept_ns: int = 0
+) -> dict[str, Made]:
     """Return the tables, and columns of devices, that the readings of a sealed session give.
 
     A table without a file was not recorded. Damage is a warning in `told`. Times are relative to
-    `origin_ns`, a monotonic time.
+    `origin_ns`, a monotonic time. Nothing counts as recorded before `kept_ns`, another one.
     """
     made: dict[str, Made] = {}
     gpus = _read(folder, "gpu_health", told)
@@ -65,17 +67,18 @@ def make_health(folder: Path, session: RawSession, told: Told, origin_ns: int) -
         if devices:
             _tell_lost(gpus, devices, told, origin_ns)
             times = ("start_ns", "end_ns")
-            kept = _kept_gpus(gpus, devices)
+            kept = _kept_gpus(gpus, devices, kept_ns)
             made["gpu_health"] = _table("gpu_health", gpus, kept, times, origin_ns, devices)
     if errors is not None:
         devices = device_of(_gpus(errors.facts), numbers)
         if devices:
             sound = _sound(errors, ("time_ns",), devices)
-            known = map(UNKNOWN.__ne__, errors.columns["xid"])
+            rows = zip(errors.columns["xid"], errors.columns["time_ns"], strict=True)
+            known = (xid != UNKNOWN and ns >= kept_ns for xid, ns in rows)
             kept = [*map(bool.__and__, sound, known)]
             made["gpu_error"] = _table("gpu_error", errors, kept, ("time_ns",), origin_ns, devices)
     if host is not None:
-        made["host_health"] = _host(host, session, origin_ns)
+        made["host_health"] = _host(host, session, origin_ns, kept_ns)
     return made
 
 
@@ -160,16 +163,16 @@ def _sound(
     ]
 
 
-def _kept_gpus(readings: Readings, devices: Mapping[int, int]) -> list[bool]:
+def _kept_gpus(readings: Readings, devices: Mapping[int, int], kept_ns: int) -> list[bool]:
     sound = _sound(readings, ("start_ns", "end_ns"), devices)
     measured = [readings.columns[name] for name in _MEASURED]
     # Energy is read rarely: its readings before and after recorded times say what these used.
-    around = _near(readings, sound, "meters_period_ns")
+    around = _near(readings, sound, kept_ns, "meters_period_ns")
     has_energy = (value != UNKNOWN for value in readings.columns["energy_mj"])
     near = [
         is_near or (is_around and has_one)
         for is_near, is_around, has_one in zip(
-            _near(readings, sound), around, has_energy, strict=True
+            _near(readings, sound, kept_ns), around, has_energy, strict=True
         )
     ]
     return [
@@ -178,8 +181,13 @@ def _kept_gpus(readings: Readings, devices: Mapping[int, int]) -> list[bool]:
     ]
 
 
-def _near(readings: Readings, sound: Sequence[bool], fact: str = "period_ns") -> list[bool]:
-    """Return which sound rows were read while recording was on, or a period before or after."""
+def _near(
+    readings: Readings, sound: Sequence[bool], kept_ns: int, fact: str = "period_ns"
+) -> list[bool]:
+    """Return which sound rows were read while recording was on, or a period before or after.
+
+    What was recorded before `kept_ns`, a monotonic time, was not kept.
+    """
     period = readings.facts.get(fact)
     near_ns = int(min(max(period, 0), _FAR_NS) * _NEAR) if type(period) is int else 0
     starts, flags = readings.columns["start_ns"], readings.columns["is_recording"]
@@ -188,7 +196,7 @@ def _near(readings: Readings, sound: Sequence[bool], fact: str = "period_ns") ->
     for rows, is_on in ((forth, {IsRecording.YES}), (back, {IsRecording.YES, IsRecording.WAS})):
         last: int | None = None
         for row in compress(rows, map(sound.__getitem__, rows)):
-            if flags[row] in is_on:
+            if flags[row] in is_on and starts[row] >= kept_ns:
                 last = starts[row]
             if last is not None and abs(starts[row] - last) <= near_ns:
                 kept[row] = True
@@ -208,10 +216,10 @@ def _tell_lost(readings: Readings, devices: Mapping[int, int], told: Told, origi
             )
 
 
-def _host(readings: Readings, session: RawSession, origin_ns: int) -> Made:
+def _host(readings: Readings, session: RawSession, origin_ns: int, kept_ns: int) -> Made:
     times = ("start_ns", "end_ns")
     processes = Processes(session)
-    near = _near(readings, _sound(readings, times, None))
+    near = _near(readings, _sound(readings, times, None), kept_ns)
     pairs = zip(readings.columns["pid"], readings.columns["start_ns"], strict=True)
     rows = [processes.row(pid, ns) if pid else UNKNOWN for pid, ns in pairs]
     kept = [is_near and row is not None for is_near, row in zip(near, rows, strict=True)]

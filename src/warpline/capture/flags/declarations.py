@@ -26,6 +26,7 @@ from warpline.capture.collectors.metrics_request import (
 from warpline.capture.flags import capabilities, values
 from warpline.capture.flags.call_chains import parse_call_chains, parse_python_chains
 from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar, Set
+from warpline.capture.flags.hosting import HOST_FLAGS
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
 from warpline.capture.flags.pytorch import parse_pytorch
 from warpline.capture.flags.settings import (
@@ -364,4 +365,4 @@ FLAGS = (
     Flag(("--command-file",), "FILE", "read flags from FILE", values.nothing,
          expand=_command_file),
 )  # fmt: skip
-GRAMMAR = Grammar("warpline profile", FLAGS, FOREIGN_FLAGS)
+GRAMMAR = Grammar("warpline profile", (*FLAGS, *HOST_FLAGS), FOREIGN_FLAGS)

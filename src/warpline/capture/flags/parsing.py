@@ -24,6 +24,10 @@ def parse(words: Sequence[str]) -> CaptureSettings:
     settings.command = tuple(rest[1:] if rest[:1] == ["--"] else rest)
     if not settings.asks_for_lists:
         check(settings)
+    elif settings.host is not None:
+        raise UsageError(
+            "--host has no lists", hint="run warpline profile --gpu-metrics-devices=help there"
+        )
     return settings
 
 
@@ -39,6 +43,7 @@ def check(settings: CaptureSettings) -> None:
         raise UsageError("-c nvtx requires -p", hint="use -c nvtx -p RANGE[@DOMAIN]")
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
+    _check_host(settings)
     _check_sampling(settings)
     _check_keeping(settings)
     _check_metrics(settings)
@@ -72,9 +77,9 @@ _NOT_KEPT = (
     "duty",
     "capture_range",
     "pytorch",
-    "gpu_health",
     "gpu_metrics_devices",
 )
+_OFF = (None, (), 0.0, "none")
 
 
 def _check_keeping(settings: CaptureSettings) -> None:
@@ -84,12 +89,28 @@ def _check_keeping(settings: CaptureSettings) -> None:
             raise UsageError("--when requires --keep-last", hint="use --keep-last=30s")
         return
     for attribute in _NOT_KEPT:
-        if attribute in settings.given:
+        if attribute in settings.given and getattr(settings, attribute) not in _OFF:
             raise UsageError(
                 f"--{attribute.replace('_', '-')} and --keep-last cannot be combined",
                 hint="omit one of them",
             )
-    settings.gpu_health = 0.0
+    if "gpu_health" not in settings.given:
+        settings.gpu_health = 0.0
+
+
+def _check_host(settings: CaptureSettings) -> None:
+    """Reject flags that make no sense without --host, or with it."""
+    if settings.host is None:
+        for attribute in ("host_dir", "host_python"):
+            if attribute in settings.given:
+                raise UsageError(
+                    f"--{attribute.replace('_', '-')} requires --host",
+                    hint="use --host [USER@]HOST",
+                )
+    elif not settings.stop_on_exit:
+        raise UsageError(
+            "--host and -x false cannot be combined", hint="omit -x: nothing would read its output"
+        )
 
 
 def _check_metrics(settings: CaptureSettings) -> None:

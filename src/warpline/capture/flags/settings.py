@@ -136,6 +136,9 @@ class CaptureSettings:
     step_range: tuple[str, str | None] | None = None
     keep_last: str | None = None
     when: str | None = None
+    host: str | None = None
+    host_dir: str | None = None
+    host_python: str | None = None
     nvtx_domain_include: tuple[str, ...] = ()
     nvtx_domain_exclude: tuple[str, ...] = ()
     cuda_graph_trace: GraphTrace = GraphTrace.NODE

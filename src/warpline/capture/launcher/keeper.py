@@ -13,6 +13,7 @@ from warpline.capture.finishing.raw_session import LogFile, is_alive
 from warpline.capture.launcher.step_clock import StepClock
 from warpline.capture.session.control import ControlFile
 from warpline.capture.session.keeping import KeepLast, logs_of, trim
+from warpline.capture.session.readings import trim_readings
 from warpline.capture.session.session import measure_recorded
 from warpline.capture.session.triggers import Triggers
 from warpline.errors import WarplineError
@@ -176,6 +177,7 @@ class Keeper:
         from_ns = self.kept_from_ns(now_ns)
         with contextlib.suppress(WarplineError):  # no memory: later
             trim(logs, from_ns, now_ns)
+        trim_readings(self._folder, from_ns)
         self._forget(logs, now_ns, from_ns)
         ended = self._now()
         rest = min((ended - began) * _REST, _MOST_S, self._keep.seconds)

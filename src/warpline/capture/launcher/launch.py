@@ -76,12 +76,14 @@ class Outcome:
         finished: Counts from finishing.
         ending: How the program ended.
         reason: Why nothing was recorded, or counted; None if something was.
+        pid: The program.
     """
 
     output: Path
     finished: Mapping[str, Any]
     ending: Ending
     reason: reasons.Reason | None
+    pid: int
 
 
 class UnfinishedError(CaptureError):
@@ -159,7 +161,7 @@ def launch(settings: CaptureSettings, talk: Talk) -> Outcome:
             reason = counting_reasons.why_no_samples(evidence)
     elif finished["is_empty"]:
         reason = reasons.why_nothing(evidence)
-    return Outcome(Path(session.facts["output"]), finished, ending, reason)
+    return Outcome(Path(session.facts["output"]), finished, ending, reason, child.pid)
 
 
 def _sample_within(

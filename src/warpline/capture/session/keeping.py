@@ -11,12 +11,12 @@ import contextlib
 import ctypes
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from warpline import native
+from warpline.capture.session import sparse
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.capture.session.session import LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError, UsageError
@@ -115,7 +115,8 @@ def copy_session(folder: Path, target: Path) -> None:
             with contextlib.suppress(FileNotFoundError):  # of a process that ended long ago
                 _copy_log(path, target / path.name)
         elif path.is_file():
-            shutil.copyfile(path, target / path.name)
+            with path.open("rb", buffering=0) as file, (target / path.name).open("xb") as made:
+                sparse.copy(file.fileno(), made.fileno())
 
 
 def _copy_log(path: Path, target: Path) -> None:

@@ -7,14 +7,18 @@ multiple of 8 bytes, so that columns can be taken from the mapped rows.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import os
 import struct
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from warpline.capture.session.sparse import data_from, give_back
 
 ENDING = ".readings"
 UNKNOWN = -(2**63)  # a value that could not be read
@@ -22,6 +26,7 @@ UNKNOWN = -(2**63)  # a value that could not be read
 _VERSION = 1
 _WORD = 8
 _MOST_HEAD = 1 << 20
+_MARGIN = 2  # periods: readings before the kept time are used, to know what changed since then
 
 # Table -> columns of its file. What is a real number in the recording is whole here, in the smaller
 # unit that the name says. Rows of GPUs begin with a number in the line's list of them, those of
@@ -146,6 +151,60 @@ def path_of(folder: Path, table: str) -> Path:
     return folder / f"{table}{ENDING}"
 
 
+def trim_readings(folder: Path, from_ns: int) -> None:
+    """Remove rows that were read long before a time, and give their space back.
+
+    Rows that are needed to know what was used within the kept time stay; see `_MARGIN`.
+
+    Args:
+        folder: The session's directory.
+        from_ns: The time, monotonic.
+    """
+    for table in COLUMNS:
+        with contextlib.suppress(OSError):  # it is gone, or was never made
+            _trim(folder, table, from_ns)
+
+
+def _trim(folder: Path, table: str, from_ns: int) -> None:
+    with path_of(folder, table).open("r+b", buffering=0) as file:
+        layout = _layout_of(os.pread(file.fileno(), _MOST_HEAD, 0), table)
+        if layout is None:
+            return
+        facts, names, start = layout
+        width = _WORD * len(names)
+        time = names.index("time_ns" if "time_ns" in COLUMNS[table] else "start_ns")
+        oldest_ns = from_ns - _margin_ns(facts)
+        first = _first_row(file.fileno(), start, width)
+        for row in range(first, (os.fstat(file.fileno()).st_size - start) // width):
+            read = os.pread(file.fileno(), _WORD, start + row * width + time * _WORD)
+            if int.from_bytes(read, sys.byteorder, signed=True) >= oldest_ns:
+                give_back(file.fileno(), start, start + row * width)
+                return
+
+
+def _margin_ns(facts: Mapping[str, Any]) -> int:
+    periods = [facts.get(name) for name in ("period_ns", "meters_period_ns")]
+    return _MARGIN * max((each for each in periods if type(each) is int), default=0)
+
+
+def _first_row(descriptor: int, start: int, width: int) -> int:
+    """Return the first row that is whole behind the hole of a trimmed file; 0 without one."""
+    return -(-(data_from(descriptor, start) - start) // width)
+
+
+def _layout_of(data: bytes, table: str) -> tuple[dict[str, Any], list[str], int] | None:
+    """Return the facts of a file, its columns, and where its rows begin; None if it is damaged."""
+    head, line_end, _ = data[:_MOST_HEAD].partition(b"\n")
+    try:
+        facts = json.loads(head)
+        names = facts["columns"]
+        is_right = facts["version"] == _VERSION and isinstance(names, list) and bool(line_end)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    columns = [str(name) for name in names] if is_right else []
+    return (facts, columns, len(head) + 1) if {*COLUMNS[table]} <= {*columns} else None
+
+
 def read_readings(folder: Path, table: str) -> Readings | None:
     """Return the rows of a file; None if there is no file, or nothing was written.
 
@@ -153,24 +212,23 @@ def read_readings(folder: Path, table: str) -> Readings | None:
         ReadingsError: The file cannot be read, or is not of this table.
     """
     path = path_of(folder, table)
+    if not path.is_file():
+        return None
     try:
-        data = path.read_bytes() if path.is_file() else b""
+        with path.open("rb", buffering=0) as file:
+            layout = _layout_of(os.pread(file.fileno(), _MOST_HEAD, 0), table)
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                return None
+            if layout is None:
+                raise ReadingsError("its first line is damaged")
+            facts, names, start = layout
+            width = _WORD * len(names)
+            file.seek(start + _first_row(file.fileno(), start, width) * width)
+            data = file.read()
     except OSError as error:
         raise ReadingsError(error.strerror) from error
-    if not data:
-        return None
-    head, line_end, _ = data[:_MOST_HEAD].partition(b"\n")
-    try:
-        facts = json.loads(head)
-        names = facts["columns"]
-        is_right = facts["version"] == _VERSION and isinstance(names, list)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        is_right = False
-    if not is_right or not line_end or not {*COLUMNS[table]} <= {*map(str, names)}:
-        raise ReadingsError("its first line is damaged")
-    start, width = len(head) + 1, len(names)
-    rows = (len(data) - start) // (_WORD * width)
-    end = start + rows * _WORD * width
-    words = memoryview(data)[start:end].cast("q")
-    columns = {str(name): words[place::width] for place, name in enumerate(names)}
-    return Readings(facts, rows, columns, is_cut=end != len(data))
+    rows = len(data) // width
+    words = memoryview(data)[: rows * width].cast("q")
+    columns = {name: words[place :: len(names)] for place, name in enumerate(names)}
+    return Readings(facts, rows, columns, is_cut=rows * width != len(data))
