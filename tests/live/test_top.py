@@ -1,0 +1,68 @@
+"""``warpline top`` of programs with the fake CUDA: its numbers are those of the recording."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+from live.conftest import WAIT_S, Shell
+from support.json_schema import violations
+
+import warpline
+from warpline.live import measure
+from warpline.live.answers import plain
+from warpline.live.watch import Second, StepTimes, Times, Update
+
+# Steps of 21 kernels, a copy back and a wait, with pauses; a range around each.
+STEPS = ("repeat", 100_000_000, "k1x20,k2,u20000")
+ROOT = Path(__file__).parents[2]
+
+
+def updates_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_numbers_are_those_of_the_same_part_of_the_recording(shell: Shell) -> None:
+    program = shell.start("profile", "-t", "cuda,nvtx", "-o", "run", "--", *shell.program(*STEPS))
+    shell.wait_for_kernels("run.warpline")
+    done = shell.do("top", "run", "--format", "json", "-n", 3, "--window", 2)
+    assert done.returncode == 0, done.stderr
+    program.send_signal(signal.SIGINT)
+    program.wait(WAIT_S)
+    trace = warpline.open(shell.folder / "run.warpline")
+    lines = updates_of(done.stdout)
+    assert len(lines) == 3
+    schema = json.loads((ROOT / "docs" / "top.schema.json").read_text())
+    settled = 0
+    for line in lines:
+        assert violations(line, schema) == []
+        again = recorded_again(trace, line)
+        for name in ("second", "times", "steps"):
+            settled += line[name]["is_settled"]
+            if line[name]["is_settled"]:
+                assert again[name] == line[name], (name, lines.index(line), line["now_ns"])
+    assert settled >= 3
+    ends = [line["second"]["end_ns"] for line in lines]
+    assert [late - early for early, late in itertools.pairwise(ends)] == [10**9] * 2
+    assert lines[-1]["steps"]["ranks"][0]["count"] > 5
+    assert lines[-1]["times"]["ranks"][0]["parts_ns"]["launch-bound"] > 10**9
+
+
+def recorded_again(trace: warpline.Trace, line: dict[str, Any]) -> dict[str, Any]:
+    """Return the update that the recording gives for the times of one."""
+    second, times, steps = (line[name] for name in ("second", "times", "steps"))
+    update = Update(
+        str(line["name"]),
+        second=Second(*_span(second), True, measure.activity(trace.window(*_span(second)))),
+        times=Times(*_span(times), True, measure.rank_times(trace.window(*_span(times)))),
+        steps=StepTimes(*_span(steps), True, measure.rank_steps(trace.window(*_span(steps)))),
+    )
+    return plain(update)
+
+
+def _span(part: object) -> tuple[int, int]:
+    assert isinstance(part, dict)
+    return part["start_ns"], part["end_ns"]
