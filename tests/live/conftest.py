@@ -17,6 +17,9 @@ import pytest
 from agent_cuda.conftest import cuda
 
 import warpline
+from warpline.live import measure
+from warpline.live.answers import plain
+from warpline.live.watch import Second, StepTimes, Times, Update
 
 __all__ = ["cuda"]
 
@@ -86,3 +89,22 @@ def shell(tmp_path: Path, cuda: Any) -> Iterator[Shell]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def recorded_again(trace: warpline.Trace, line: dict[str, Any]) -> dict[str, Any]:
+    """Return the update that the recording gives for the times of one."""
+    second, times, steps = (line[name] for name in ("second", "times", "steps"))
+    update = Update(
+        str(line["name"]),
+        second=Second(*_span(second), True, measure.activity(trace.window(*_span(second)))),
+        times=Times(*_span(times), True, measure.rank_times(trace.window(*_span(times)))),
+        steps=StepTimes(*_span(steps), True, measure.rank_steps(trace.window(*_span(steps)))),
+    )
+    return plain(update)
+
+
+def _span(part: object) -> tuple[int, int]:
+    assert isinstance(part, dict)
+    return part["start_ns"], part["end_ns"]

@@ -81,7 +81,7 @@ def trace_of(session: RawSession, origin_ns: int) -> Trace:
     rows = rows_of(session)
     there = recorded_tables(session, {"collected": ["cuda", "nvtx"]}, rows)
     known = {name: count for name, count in rows.items() if name in there}
-    return Trace(LiveSource(session, known, empty_meta(Path("x"))))
+    return Trace(LiveSource(session, known, empty_meta("x")))
 
 
 def contents(logs: list[LogFile], origin_ns: int, from_ns: int) -> dict[str, Counter[object]]:

@@ -8,13 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from live.conftest import WAIT_S, Shell
+from live.conftest import WAIT_S, Shell, recorded_again
 from support.json_schema import violations
 
 import warpline
-from warpline.live import measure
-from warpline.live.answers import plain
-from warpline.live.watch import Second, StepTimes, Times, Update
 
 # Steps of 21 kernels, a copy back and a wait, with pauses; a range around each.
 STEPS = ("repeat", 100_000_000, "k1x20,k2,u20000")
@@ -49,20 +46,3 @@ def test_numbers_are_those_of_the_same_part_of_the_recording(shell: Shell) -> No
     assert [late - early for early, late in itertools.pairwise(ends)] == [10**9] * 2
     assert lines[-1]["steps"]["ranks"][0]["count"] > 5
     assert lines[-1]["times"]["ranks"][0]["parts_ns"]["launch-bound"] > 10**9
-
-
-def recorded_again(trace: warpline.Trace, line: dict[str, Any]) -> dict[str, Any]:
-    """Return the update that the recording gives for the times of one."""
-    second, times, steps = (line[name] for name in ("second", "times", "steps"))
-    update = Update(
-        str(line["name"]),
-        second=Second(*_span(second), True, measure.activity(trace.window(*_span(second)))),
-        times=Times(*_span(times), True, measure.rank_times(trace.window(*_span(times)))),
-        steps=StepTimes(*_span(steps), True, measure.rank_steps(trace.window(*_span(steps)))),
-    )
-    return plain(update)
-
-
-def _span(part: object) -> tuple[int, int]:
-    assert isinstance(part, dict)
-    return part["start_ns"], part["end_ns"]

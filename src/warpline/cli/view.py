@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli import talk
+from warpline.cli import talk, top
 from warpline.cli.arguments import (
     add_filters,
     add_recordings,
@@ -29,10 +29,15 @@ if TYPE_CHECKING:
     import webbrowser
 
     from warpline import api
+    from warpline.live import finding, site, watch
+    from warpline.viewer.server import PageServer
 else:
     tempfile = lazy("tempfile")
     webbrowser = lazy("webbrowser")
     api = lazy("warpline.api")
+    finding = lazy("warpline.live.finding")
+    site = lazy("warpline.live.site")
+    watch = lazy("warpline.live.watch")
 
 NAME = "view"
 HELP = "open the timeline, or profiled kernels, in a local browser"
@@ -43,6 +48,16 @@ _PORTS = 65535
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
     add_recordings(parser)
+    parser.usage = (
+        f"{parser.prog} RECORDING... [OPTIONS]\n       {parser.prog} --live [SESSION] [OPTIONS]"
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="show a recording in progress: of a session, by the name of its file, or of a process"
+        " (default: the only one)",
+    )
+    top.add_window(parser)
     parser.add_argument(
         "--port",
         type=int,
@@ -65,19 +80,35 @@ def run(args: Namespace) -> int:
     """Serve the report until interrupted."""
     if not 0 <= args.port <= _PORTS:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
+    if args.live:
+        return _follow(args)
     trace = open_trace(args)
     warn_if_all_excluded(trace, args)
     measured = measured_ceilings(trace, args)
     server = api.serve(
         trace, steps=args.steps, port=args.port, tell=talk.note, page=args.page, measured=measured
     )
+    _serve(server, args)
+    return 0
+
+
+def _follow(args: Namespace) -> int:
+    """Serve the page of a recording in progress until interrupted."""
+    if len(args.recordings) > 1:
+        raise UsageError("--live shows one recording", hint="name one session, file or process")
+    found = finding.find(*args.recordings or (None,))
+    with contextlib.closing(watch.Watcher(found, args.window, share=site.SHARE)) as watched:
+        _serve(site.live_server(watched, found.name, args.port), args)
+    return 0
+
+
+def _serve(server: PageServer, args: Namespace) -> None:
     with contextlib.closing(server.socket), _opened(server.url, is_wanted=not args.no_browser):
         write_text(server.url)
         sys.stdout.flush()
         talk.note("serving to this machine only; press Ctrl+C to stop")
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
-    return 0
 
 
 @contextlib.contextmanager

@@ -57,9 +57,9 @@ class LiveSource:
         return ColumnData(values.view(spec.dtype.value), valid)
 
 
-def empty_meta(folder: Path) -> TraceMeta:
-    """Return the facts of a session of which nothing else is known."""
-    return TraceMeta((folder,), SOURCE_FORMAT)
+def empty_meta(name: str) -> TraceMeta:
+    """Return the facts of a recording in progress of which nothing but the name is known."""
+    return TraceMeta((Path(name),), SOURCE_FORMAT)
 
 
 def _at(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:

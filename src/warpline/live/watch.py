@@ -30,8 +30,9 @@ SECOND_NS = 1_000_000_000
 _MARGIN_NS = 300_000_000  # records that CUPTI returns are decoded meanwhile
 _FLUSH_MS = 1000  # how often CUPTI is asked for its records, unless the user said otherwise
 _EARLIER_S = 2.0  # launches come before their work
-_SHARE = 0.01  # of a CPU, for all of it
-_LEAST_SHARE = 0.003  # for what the window takes
+SHARE = 0.01  # of a CPU, for all of it
+_LEAST_SHARE = 0.002  # for what the window takes
+_WEIGHT = 0.2  # of a look, in the mean of what is spent
 _LATE_NS = SECOND_NS // 4  # a look may be
 
 
@@ -126,51 +127,60 @@ class Watcher:
     Args:
         found: The recording.
         window_s: The length of the window.
+        share: Of a CPU, for all of it.
         clock: The monotonic clock, in seconds.
+
+    Attributes:
+        last: The last update.
 
     Raises:
         CaptureError: The native core is missing.
     """
 
     def __init__(
-        self, found: Found, window_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        found: Found,
+        window_s: float,
+        *,
+        share: float = SHARE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._found, self._clock = found, clock
+        self._found, self._share, self._clock = found, share, clock
         self.lag_ns = _MARGIN_NS + _flush_ms(found) * 1_000_000
         lag_s = self.lag_ns / SECOND_NS
         self._window_ns = round(window_s * SECOND_NS)
         self._newest = Follower(found.folder, found.facts, 1.0 + lag_s + 2 * _LATE_NS / SECOND_NS)
         self._window = Follower(found.folder, found.facts, window_s + lag_s + _EARLIER_S)
         self._end_ns = -SECOND_NS  # of the newest second
+        self._of_windows_s = 0.0  # CPU time since the last look
         self._of_causes, self._of_steps = _Pace(), _Pace()
-        self._look_s = 0.0  # what a look at the newest second takes
-        self._last = Update(found.name)
+        # What all else takes, of a CPU: the newest second, and whoever shows it.
+        self._others, self._cpu_s, self._at = 0.0, time.process_time(), clock()
+        self.last = Update(found.name)
 
     def close(self) -> None:
         """Free the memory."""
         self._newest.close()
         self._window.close()
 
-    def update(self, look: Callable[[Trace, Second], None] | None = None) -> Update:
+    def update(self, look: Callable[[Trace, Times], None] | None = None) -> Update:
         """Return what is there now; when recording has ended, what was there last.
 
         Args:
-            look: Called with the trace of the last seconds and the newest one.
+            look: Called with a window and its times, where these are new.
         """
         if not self._goes_on():
-            return replace(self._last, is_recording=False)
-        began, began_cpu = self._clock(), time.process_time()
+            return replace(self.last, is_recording=False)
+        began = self._clock()
+        self._account(began)
         with self._newest.look() as seen:
             second = self._second(seen)
-            if look is not None and second is not None:
-                look(seen.trace, second)
-        self._look_s = time.process_time() - began_cpu
-        times, steps = self._last.times, self._last.steps
+        times, steps = self.last.times, self.last.steps
         if second is not None and self._of_causes.is_due(began):
-            times, steps = self._survey(began, second.end_ns, steps)
+            times, steps = self._survey(began, second.end_ns, look)
         else:
             self._window.keep_up()
-        self._last = Update(
+        self.last = Update(
             self._found.name,
             seen.now_ns,
             second=second,
@@ -178,7 +188,7 @@ class Watcher:
             steps=steps,
             lost=seen.lost,
         )
-        return self._last
+        return self.last
 
     def _second(self, seen: Seen) -> Second | None:
         newest = seen.now_ns - self.lag_ns
@@ -197,24 +207,36 @@ class Watcher:
         )
 
     def _survey(
-        self, began: float, end_ns: int, steps: StepTimes | None
+        self, began: float, end_ns: int, look: Callable[[Trace, Times], None] | None
     ) -> tuple[Times | None, StepTimes | None]:
-        began_cpu = time.process_time()
+        began_cpu = first_cpu = time.thread_time()
+        steps = self.last.steps
         with self._window.look() as seen:
             start_ns = max(end_ns - self._window_ns, seen.known_from_ns)
             if start_ns >= end_ns:
-                return self._last.times, steps
+                return self.last.times, steps
             part = seen.trace.window(start_ns, end_ns)
             ranks = rank_times(part)
             settled = is_settled(part, end_ns, seen.missing_from_ns)
             times = Times(start_ns, end_ns, settled, ranks)
-            share = min(max(_SHARE - self._look_s, _LEAST_SHARE), _SHARE)
-            self._of_causes.took(began, time.process_time() - began_cpu, share)
+            if look is not None:
+                look(part, times)
+            share = max(self._share - self._others, _LEAST_SHARE)
+            self._of_causes.took(began, time.thread_time() - began_cpu, share)
             if self._of_steps.is_due(began):
-                began_cpu = time.process_time()
+                began_cpu = time.thread_time()
                 steps = StepTimes(start_ns, end_ns, settled, rank_steps(part))
-                self._of_steps.took(began, time.process_time() - began_cpu, share)
+                self._of_steps.took(began, time.thread_time() - began_cpu, share)
+        self._of_windows_s += time.thread_time() - first_cpu
         return times, steps
+
+    def _account(self, now: float) -> None:
+        """Note what was spent since the last look, beside what windows took."""
+        cpu_s, elapsed = time.process_time(), now - self._at
+        if elapsed > 0:
+            spent = (cpu_s - self._cpu_s - self._of_windows_s) / elapsed
+            self._others += (min(spent, self._share) - self._others) * _WEIGHT
+        self._cpu_s, self._at, self._of_windows_s = cpu_s, now, 0.0
 
     def _goes_on(self) -> bool:
         try:

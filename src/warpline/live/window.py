@@ -80,7 +80,7 @@ class Follower:
         rows = rows_of(session)
         there = recorded_tables(session, self._facts, rows)
         meta = replace(
-            empty_meta(self._folder),
+            empty_meta(Path(_text(self._facts, "output") or self._folder).name),
             span_ns=(0, at_ns),
             windows_ns=self._samples(session, at_ns),
             host=_text(self._facts, "host"),
