@@ -16,6 +16,7 @@ from live.conftest import WAIT_S, Shell
 from warpline.derived.time_parts import TimePart
 from warpline.live.measure import GpuActivity, Rank, RankSteps, RankTime, StepNumbers
 from warpline.live.screen import screen, text
+from warpline.live.terminal import drawn
 from warpline.live.watch import Second, StepTimes, Times, Update
 
 FOR_EVER = ("repeat", 100_000_000, "k1x20,k2,u20000")
@@ -76,6 +77,20 @@ def test_the_end_of_a_recording_leaves_its_last_numbers() -> None:
     shown = screen(update(is_recording=False), 10)
     assert shown.title == "s1: recording has ended; this is its last screen"
     assert len(shown.rows) == 1
+
+
+def test_a_small_terminal_shows_what_fits() -> None:
+    gpus = tuple(GpuActivity(number, "H100 \x1b[2J", 0, 0) for number in range(20))
+    shown = screen(Update("x", S, second=Second(0, S, True, gpus)), 10)
+    text = drawn(shown, 40, 10).replace("\x1b[K", "")
+    rows = text.removeprefix("\x1b[H").removesuffix("\x1b[J").split("\r\n")
+    plain = [
+        row.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "") for row in rows
+    ]
+    assert len(plain) == 9
+    assert max(map(len, plain)) == 40
+    assert plain[-2] == "and 16 more (--format json has all)"
+    assert "\x1b" not in "".join(plain)  # what a program chose is no command to the terminal
 
 
 def on_terminal(shell: Shell, *words: str) -> tuple[subprocess.Popen[bytes], int]:

@@ -14,7 +14,7 @@ from warpline.derived.breakdown.partition import partition
 from warpline.derived.idle.host_calls import working_threads
 from warpline.derived.steps.times import Steps, Windows, steps
 from warpline.derived.time_parts import TimePart
-from warpline.derived.work.busy import device_busy_ns, device_work
+from warpline.derived.work.busy import device_work
 from warpline.derived.work.operations import operations
 from warpline.derived.work.owners import owner_of
 from warpline.ops.arrays import I64
@@ -119,8 +119,9 @@ def activity(trace: Trace) -> tuple[GpuActivity, ...]:
     """Return how busy each GPU was in a part of a recording, by GPU."""
     if not trace.has("device"):
         return ()
-    busy_ns = device_busy_ns(trace).tolist()
-    counts = np.bincount(device_work(trace, clipped=False).device_id, minlength=len(busy_ns))
+    work, count = device_work(trace), trace.row_count("device")
+    busy_ns = work.busy_ns(work.device_id, count).tolist()
+    counts = np.bincount(work.device_id, minlength=count)
     columns = trace.columns("device", "gpu_index", "name_id")
     names = columns["name_id"].to_list()
     return tuple(

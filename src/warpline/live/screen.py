@@ -47,10 +47,15 @@ def screen(update: Update, window_s: float) -> Screen:
 
 def text(shown: Screen) -> str:
     """Return a screen as lines of text."""
-    table = [shown.header, *shown.rows]
-    widths = [max(len(row[place]) for row in table) for place in range(len(shown.header))]
-    lines = [_line(shown.header, row, widths) for row in table] if shown.rows else []
-    return "\n".join([shown.title, *lines, shown.foot])
+    title, table, foot = lines(shown)
+    return "\n".join([title, *table, foot])
+
+
+def lines(shown: Screen) -> tuple[str, list[str], str]:
+    """Return the title, the lines of the table, of which the first is its header, and the foot."""
+    table = [shown.header, *shown.rows] if shown.rows else []
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    return shown.title, [_line(shown.header, row, widths) for row in table], shown.foot
 
 
 def is_number(column: str) -> bool:

@@ -1,4 +1,7 @@
-"""The screen of ``warpline top``: redrawn once per second, on the terminal's other screen."""
+"""The screen of ``warpline top``: redrawn once per second, on the terminal's other screen.
+
+Lines are written as they are: laying out a table with rich each second takes as long as all else.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,17 @@ import time
 import tty
 from collections.abc import Iterator
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-from warpline.live.screen import Screen, is_number, screen
+from warpline.live.screen import Screen, lines, screen
 from warpline.live.watch import Watcher
 
 _PERIOD_S = 1.0
-_AROUND = 4  # lines beside the rows
 _QUIT = (b"q", b"Q", b"\x03")
+_ENTER, _LEAVE = (
+    "\x1b[?1049h\x1b[?25l",
+    "\x1b[?25h\x1b[?1049l",
+)  # the other screen, without a cursor
+_HOME, _CLEAR_LINE, _CLEAR_REST = "\x1b[H", "\x1b[K", "\x1b[J"
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def is_possible() -> bool:
@@ -38,14 +41,13 @@ def run(watched: Watcher, most: int | None, window_s: float) -> Screen | None:
         most: The number of updates; None for as many as there are.
         window_s: The length of the window.
     """
-    console = Console()
     shown = None
-    with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+    with _keys() as keys, _other_screen():
         due, done = time.monotonic(), 0
         while most is None or done < most:
             update = watched.update()
             shown = screen(update, window_s)
-            live.update(_drawn(shown, console.height), refresh=True)
+            _draw(shown)
             done += 1
             if not update.is_recording:
                 break
@@ -55,23 +57,41 @@ def run(watched: Watcher, most: int | None, window_s: float) -> Screen | None:
     return shown
 
 
-def _drawn(shown: Screen, height: int) -> Group:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for name in shown.header:
-        is_text = name in {"name", "process"} or name.startswith("idle")
-        table.add_column(
-            name,
-            justify="right" if is_number(name) else "left",
-            no_wrap=True,
-            min_width=None if is_text else len(name),
-        )
-    most = max(height - _AROUND, 1)
-    for row in shown.rows[:most]:
-        table.add_row(*map(Text, row))
-    left = len(shown.rows) - most
-    more = [Text(f"and {left:,} more (--format json has all)")] if left > 0 else []
-    foot = Text(f"{shown.foot}; q quits", style="dim")
-    return Group(Text(shown.title, style="bold"), Text(), table, *more, foot)
+def drawn(shown: Screen, columns: int, rows: int) -> str:
+    """Return what draws a screen on a terminal of that size, line by line over what was there."""
+    title, table, foot = lines(shown)
+    most = max(rows - 4, 1)  # rows of the table with its header
+    left = max(len(table) - most, 0)
+    kept = table[: most - (left > 0)]
+    more = [f"and {left + 1:,} more (--format json has all)"] if left else []
+    head = [f"{_BOLD}{_cut(line, columns)}{_PLAIN}" for line in (title, "", *kept[:1])]
+    tail = [f"{_DIM}{_cut(line, columns)}{_PLAIN}" for line in (*more, f"{foot}; q quits")]
+    body = [_cut(line, columns) for line in kept[1:]]
+    text = f"{_CLEAR_LINE}\r\n".join([*head, *body, *tail])
+    return f"{_HOME}{text}{_CLEAR_LINE}{_CLEAR_REST}"
+
+
+def _cut(line: str, columns: int) -> str:
+    clean = "".join(char if char.isprintable() else "?" for char in line)
+    return clean if len(clean) <= columns else f"{clean[: columns - 1]}…"
+
+
+def _draw(shown: Screen) -> None:
+    size = os.get_terminal_size(sys.stdout.fileno())
+    text = drawn(shown, max(size.columns, 2), size.lines)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _other_screen() -> Iterator[None]:
+    sys.stdout.write(_ENTER)
+    try:
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
 
 
 @contextlib.contextmanager
