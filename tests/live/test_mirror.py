@@ -119,7 +119,7 @@ def test_a_mirror_of_a_growing_session_has_what_the_session_has(
     seconds = (newest_ns(log_files(whole)) - origin_ns) / 8e9
     now_ns = origin_ns
     seen = 0
-    with closing(Mirror(folder, seconds, lambda: now_ns)) as mirror:
+    with closing(Mirror(folder, seconds, clock=lambda: now_ns)) as mirror:
         for step in range(1, 13):
             playback.grow(step / 12, more_bytes=8 * draw.randrange(4))
             now_ns = newest_ns(log_files(folder))
@@ -136,7 +136,7 @@ def test_a_mirror_of_a_growing_session_has_what_the_session_has(
         assert most < whole_bytes * 0.8  # what is old is gone
     assert seen > 1000
     before = {path.name: path.read_bytes() for path in logs_of(folder)}
-    with closing(Mirror(folder, seconds, lambda: now_ns)) as late:
+    with closing(Mirror(folder, seconds, clock=lambda: now_ns)) as late:
         late.read()
     assert {path.name: path.read_bytes() for path in logs_of(folder)} == before
 
@@ -146,7 +146,7 @@ def test_a_session_that_is_gone_leaves_the_copies(tmp_path: Path) -> None:
         archive.extractall(tmp_path, filter="data")
     (whole,) = tmp_path.iterdir()
     now_ns = newest_ns(log_files(whole))
-    with closing(Mirror(whole, 1.0, lambda: now_ns)) as mirror:
+    with closing(Mirror(whole, 1.0, clock=lambda: now_ns)) as mirror:
         before = [log.path.read_bytes() for log in mirror.read()]
         shutil.rmtree(whole)
         assert [log.path.read_bytes() for log in mirror.read()] == before

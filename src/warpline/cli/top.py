@@ -29,7 +29,7 @@ HELP = "show what a recording in progress has of the last seconds"
 
 _PERIOD_S = 1.0
 _LEAST_S, _MOST_S = 1.0, 60.0
-_SOON_S = 0.1
+_SOON_S = 0.25
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -99,7 +99,7 @@ def updates(watched: Watcher, most: int | None) -> Iterator[Update]:
     due, done = time.monotonic(), 0
     while most is None or done < most:
         update = watched.update()
-        if update.second is None and update.is_recording:
+        if update.times is None and update.is_recording:
             time.sleep(_SOON_S)
             due = time.monotonic()
             continue

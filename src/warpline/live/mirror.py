@@ -35,6 +35,7 @@ class MirroredLog:
 
     Args:
         log: The original.
+        others_keep_ns: How much of it stays if others remove what is old.
 
     Attributes:
         log: The original.
@@ -45,8 +46,9 @@ class MirroredLog:
         OSError: There are no more file descriptors, or no memory.
     """
 
-    def __init__(self, log: LogFile) -> None:
+    def __init__(self, log: LogFile, others_keep_ns: int) -> None:
         self.log = log
+        self._others_keep_ns = others_keep_ns
         self.changed_ns = 0
         self.known_from_ns = 0
         self._copy = os.memfd_create(log.path.name[:200], os.MFD_CLOEXEC)
@@ -103,7 +105,7 @@ class MirroredLog:
                 self._put_header(header, end, is_anew=is_anew)
                 self._end, self.changed_ns = end, now_ns
                 if is_anew and header.first_bytes:
-                    self.known_from_ns = now_ns
+                    self.known_from_ns = now_ns - self._others_keep_ns
                 return bool(end < used)
             header, self._end = again, 0  # it was trimmed while it was read
         return False
@@ -135,12 +137,19 @@ class Mirror:
     Args:
         folder: The session's directory.
         seconds: What they have of it: the time before each `read`, and a little more.
+        others_keep_s: How much of it stays if others remove what is old, as with ``--keep-last``.
         clock: The monotonic clock, in ns.
     """
 
     def __init__(
-        self, folder: Path, seconds: float, clock: Callable[[], int] = time.monotonic_ns
+        self,
+        folder: Path,
+        seconds: float,
+        *,
+        others_keep_s: float = 0.0,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
+        self._others_keep_ns = round(others_keep_s * 1e9)
         self._folder, self._kept_ns = folder, round(seconds * 1e9)
         self._clock = clock
         self._kept_from_ns = 0
@@ -199,7 +208,7 @@ class Mirror:
         wanted = [log for log in found if log.path.name not in self._over]
         mirrored = {}
         for log in wanted:
-            each = known.pop(log.path.name, None) or MirroredLog(log)
+            each = known.pop(log.path.name, None) or MirroredLog(log, self._others_keep_ns)
             each.log = log
             mirrored[log.path.name] = each
         self._mirrored = {**known, **mirrored}  # the files of the first are deleted

@@ -80,14 +80,14 @@ def _foot(update: Update) -> str:
     if second is None:
         return "nothing yet: GPU work is shown about a second after it ran"
     behind = format_ns(update.now_ns - second.end_ns)
-    parts = [
-        f"busy: a second, {behind} ago" + ("" if second.is_settled else " (not all known yet)")
-    ]
+    open_ones = "" if second.is_settled else " (not all known yet)"
+    parts = [f"busy: a second, {behind} ago{open_ones}"] if second.gpus else []
     if times is not None:
         length = format_ns(times.end_ns - times.start_ns)
         age_ns = update.now_ns - times.end_ns
         known = "" if times.is_settled else " (the newest gaps may change)"
-        parts.append(f"idle causes: {length}, {format_ns(age_ns)} ago{known}")
+        what = "idle causes" if second.gpus else "steps"
+        parts.append(f"{what}: {length}, {format_ns(age_ns)} ago{known}")
     steps = update.steps
     if steps is not None and steps.ranks and times is not None and steps.end_ns != times.end_ns:
         parts.append(f"steps: {format_ns(update.now_ns - steps.end_ns)} ago")

@@ -31,7 +31,9 @@ _MARGIN_NS = 300_000_000  # records that CUPTI returns are decoded meanwhile
 _FLUSH_MS = 1000  # how often CUPTI is asked for its records, unless the user said otherwise
 _EARLIER_S = 2.0  # launches come before their work
 SHARE = 0.01  # of a CPU, for all of it
-_LEAST_SHARE = 0.002  # for what the window takes
+_LEAST_SHARE = 0.003  # for what the window takes
+_OF_CAUSES, _OF_STEPS = 0.6, 0.4  # of that
+_EARLY_S = 0.2
 _WEIGHT = 0.2  # of a look, in the mean of what is spent
 _LATE_NS = SECOND_NS // 4  # a look may be
 
@@ -111,8 +113,8 @@ class _Pace:
         self._is_warm = False  # at first, modules and rules are loaded
 
     def is_due(self, now: float) -> bool:
-        """Return whether it is; half a second counts for little."""
-        return now >= self._due - 0.5
+        """Return whether it is; updates are not on the dot."""
+        return now >= self._due - _EARLY_S
 
     def took(self, began: float, cost_s: float, share: float) -> None:
         """Note what it took."""
@@ -222,11 +224,11 @@ class Watcher:
             if look is not None:
                 look(part, times)
             share = max(self._share - self._others, _LEAST_SHARE)
-            self._of_causes.took(began, time.thread_time() - began_cpu, share)
+            self._of_causes.took(began, time.thread_time() - began_cpu, share * _OF_CAUSES)
             if self._of_steps.is_due(began):
                 began_cpu = time.thread_time()
                 steps = StepTimes(start_ns, end_ns, settled, rank_steps(part))
-                self._of_steps.took(began, time.thread_time() - began_cpu, share)
+                self._of_steps.took(began, time.thread_time() - began_cpu, share * _OF_STEPS)
         self._of_windows_s += time.thread_time() - first_cpu
         return times, steps
 

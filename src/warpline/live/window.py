@@ -13,6 +13,8 @@ from warpline.capture.finishing.draft import recorded_tables, rows_of
 from warpline.capture.finishing.raw_session import RawSession
 from warpline.capture.finishing.samples import find_samples
 from warpline.capture.session.facts import Facts, time_of
+from warpline.capture.session.keeping import KeepLast
+from warpline.errors import UsageError
 from warpline.live.mirror import Mirror
 from warpline.live.source import LiveSource, empty_meta
 from warpline.trace import Trace
@@ -49,7 +51,7 @@ class Follower:
 
     def __init__(self, folder: Path, facts: Facts, seconds: float) -> None:
         self._folder, self._facts = folder, facts
-        self._mirror = Mirror(folder, seconds)
+        self._mirror = Mirror(folder, seconds, others_keep_s=_kept_s(facts))
         self.origin_ns = time_of(facts, "started_monotonic_ns") or 0
 
     @contextmanager
@@ -102,6 +104,19 @@ class Follower:
             session, self._facts, None, origin_ns=self.origin_ns, span_ns=(0, at_ns)
         )
         return None if found is None else found.windows
+
+
+def _kept_s(facts: Facts) -> float:
+    """Return how many seconds of its end a recording keeps; 0 if a number of steps says it."""
+    options = facts.get("options")
+    text = options.get("keep_last") if isinstance(options, dict) else None
+    if not isinstance(text, str):
+        return 0.0
+    try:
+        kept = KeepLast.of(text)
+    except UsageError:
+        return 0.0
+    return 0.0 if kept.steps else kept.seconds
 
 
 def _silent(_: float) -> None:
