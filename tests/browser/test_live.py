@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from live.conftest import WAIT_S, Shell, cuda, recorded_again, shell
 
 import warpline
@@ -162,11 +161,3 @@ def test_the_server_of_a_live_page_is_as_closed_as_any(open_viewer: Any, shell: 
     assert viewer.page.goto(f"{root}/live").status == 404
     assert viewer.page.goto(f"{address}live?known=0").status == 200
     assert viewer.page.goto(f"{address}other").status == 404
-
-
-@pytest.mark.parametrize("words", [("a", "b"), ("nothing",)])
-def test_what_cannot_be_followed_is_said(words: tuple[str, ...], shell: Shell) -> None:
-    done = shell.do("view", "--live", "--no-browser", *words)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import pytest
 from live.conftest import WAIT_S, Shell
 
+from warpline.cli import main
 from warpline.derived.time_parts import TimePart
 from warpline.live.measure import GpuActivity, Rank, RankSteps, RankTime, StepNumbers
 from warpline.live.screen import screen, text
@@ -157,8 +159,16 @@ def test_keys_and_the_end_on_a_terminal(shell: Shell) -> None:
     ],
 )
 def test_what_cannot_be_shown_is_said_in_a_line(
-    words: tuple[str, ...], status: int, message: str, shell: Shell
+    words: tuple[str, ...],
+    status: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = shell.do("top", *words)
-    assert (done.returncode, done.stderr.splitlines()[0]) == (status, f"error: {message}")
-    assert done.stdout == ""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert main(["top", *words]) == status
+    told = capsys.readouterr()
+    assert told.err.splitlines()[0] == f"error: {message}"
+    assert told.out == ""
