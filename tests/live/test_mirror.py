@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,3 +152,39 @@ def test_a_session_that_is_gone_leaves_the_copies(tmp_path: Path) -> None:
         shutil.rmtree(whole)
         assert [log.path.read_bytes() for log in mirror.read()] == before
         assert np.prod([len(data) > 4096 for data in before])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("used_bytes", 1 << 62),
+        ("used_bytes", 0),
+        ("first_bytes", 1 << 62),
+        ("first_bytes", 4097),
+        ("header_bytes", 7),
+        ("past_bytes", 1 << 63),
+        ("magic", b"none"),
+    ],
+)
+def test_a_log_with_a_false_header_harms_nothing_else(
+    field: str, value: Any, tmp_path: Path
+) -> None:
+    with tarfile.open(DATA / "tiny_kernels.node.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (whole,) = tmp_path.iterdir()
+    now_ns = newest_ns(log_files(whole))
+    with closing(Mirror(whole, 1.0, clock=lambda: now_ns)) as mirror:
+        count = len(mirror.read())
+        largest = max(logs_of(whole), key=lambda path: path.stat().st_size)
+        header = LogHeader.from_buffer_copy(largest.read_bytes())
+        setattr(header, field, value)
+        with largest.open("r+b") as file:
+            file.write(bytes(header))
+        with RawSession([*mirror.read()]) as session:
+            assert session.rows("log") == count
+    with (
+        closing(Mirror(whole, 1.0, clock=lambda: now_ns)) as late,
+        RawSession([*late.read()]) as of,
+    ):
+        of.decode(lambda _: None)
+        assert of.rows("log") >= count - 1

@@ -42,6 +42,7 @@ def test_numbers_are_those_of_the_same_part_of_the_recording(shell: Shell) -> No
             if line[name]["is_settled"]:
                 assert again[name] == line[name], (name, lines.index(line), line["now_ns"])
     assert settled >= 3
+    assert all(line["damaged_logs"] == line["lost_events"] == 0 for line in lines)
     ends = [line["second"]["end_ns"] for line in lines]
     assert [late - early for early, late in itertools.pairwise(ends)] == [10**9] * 2
     assert lines[-1]["steps"]["ranks"][0]["count"] > 5

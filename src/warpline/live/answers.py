@@ -21,6 +21,7 @@ def plain(update: Update) -> dict[str, Any]:
         "now_ns": update.now_ns,
         "is_recording": update.is_recording,
         "lost_events": update.lost,
+        "damaged_logs": update.damaged_logs,
         "second": None
         if second is None
         else {

@@ -18,7 +18,7 @@ from pathlib import Path
 from warpline.capture.finishing.raw_session import LogFile, is_alive, log_files
 from warpline.capture.session.keeping import trim
 from warpline.capture.session.raw_numbers import LogHeader
-from warpline.capture.session.session import LOG_ENDING
+from warpline.capture.session.session import LOG_ENDING, LOG_HEAD_BYTES
 from warpline.errors import CaptureError
 
 _HEADER_BYTES = ctypes.sizeof(LogHeader)
@@ -99,14 +99,14 @@ class MirroredLog:
                 return False
             if is_anew:
                 os.ftruncate(self._copy, 0)
-            end = self._copied(source, begin, max(end, begin))
+            wanted, end = end, self._copied(source, begin, max(end, begin))
             again = _header(source)
             if again is None or (again.first_bytes or again.header_bytes) <= begin:
                 self._put_header(header, end, is_anew=is_anew)
                 self._end, self.changed_ns = end, now_ns
                 if is_anew and header.first_bytes:
                     self.known_from_ns = now_ns - self._others_keep_ns
-                return bool(end < used)
+                return bool(wanted <= end < used)  # of a damaged log there may be less
             header, self._end = again, 0  # it was trimmed while it was read
         return False
 
@@ -237,8 +237,13 @@ class Mirror:
 
 
 def _header(file: int) -> LogHeader | None:
+    """Return the header of a log; None if it cannot be true."""
     page = os.pread(file, _HEADER_BYTES, 0)
-    return LogHeader.from_buffer_copy(page) if len(page) == _HEADER_BYTES else None
+    if len(page) < _HEADER_BYTES:
+        return None
+    header, size = LogHeader.from_buffer_copy(page), os.fstat(file).st_size
+    is_sound = header.header_bytes == LOG_HEAD_BYTES and header.first_bytes <= size
+    return header if is_sound and header.first_bytes % 8 == 0 else None
 
 
 def _cannot_follow(error: OSError) -> CaptureError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from warpline.live.measure import Rank, StepNumbers
 from warpline.live.watch import SECOND_NS, Update
-from warpline.units import format_count, format_ns, format_ratio
+from warpline.units import format_count, format_ns, format_ratio, plural
 
 _LEAST_SHARE = 0.001  # of idle time that is named
 _MOST_CAUSES = 3
@@ -93,6 +93,8 @@ def _foot(update: Update) -> str:
         parts.append(f"steps: {format_ns(update.now_ns - steps.end_ns)} ago")
     if update.lost:
         parts.append(f"{format_count(update.lost)} events lost")
+    if update.damaged_logs:
+        parts.append(f"{plural(update.damaged_logs, 'log')} damaged: events are missing")
     return "; ".join(parts)
 
 

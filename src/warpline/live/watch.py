@@ -94,6 +94,7 @@ class Update:
         times: The newest window with causes; None while there is none.
         steps: The newest window with steps; None while there is none.
         lost: Events that were dropped since recording began.
+        damaged_logs: Logs that cannot be read to their end: their events are missing.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Update:
     times: Times | None = None
     steps: StepTimes | None = None
     lost: int = 0
+    damaged_logs: int = 0
 
 
 class _Pace:
@@ -189,6 +191,7 @@ class Watcher:
             times=times,
             steps=steps,
             lost=seen.lost,
+            damaged_logs=seen.damaged_logs,
         )
         return self.last
 

@@ -31,6 +31,7 @@ class Seen:
             origin; None if there is none. All work that began before is in the trace.
         known_from_ns: Since when all events are known, from the origin.
         lost: Events that were dropped since recording began.
+        damaged_logs: Logs that cannot be read to their end.
     """
 
     trace: Trace
@@ -38,6 +39,7 @@ class Seen:
     missing_from_ns: int | None
     known_from_ns: int
     lost: int
+    damaged_logs: int
 
 
 class Follower:
@@ -96,6 +98,7 @@ class Follower:
             missing_from_ns=min(missing) - self.origin_ns if missing else None,
             known_from_ns=max(self._mirror.known_from_ns - self.origin_ns, 0),
             lost=dropped + sum(session.facts("cuda", "dropped")),
+            damaged_logs=sum(session.facts("log", "is_damaged")),
         )
 
     def _samples(self, session: RawSession, at_ns: int) -> tuple[tuple[int, int], ...] | None:

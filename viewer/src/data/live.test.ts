@@ -5,7 +5,7 @@ import { causesOf, liveRows } from "./live-rows";
 const rank = { pid: 7, process: "python3", rank: 1, gpu: 1, gpu_name: "H100" };
 const part = { start_ns: 0, end_ns: 1000, is_settled: true };
 const update: LiveUpdate = {
-  ...{ name: "run", now_ns: 2000, is_recording: true, lost_events: 0 },
+  ...{ name: "run", now_ns: 2000, is_recording: true, lost_events: 0, damaged_logs: 0 },
   second: {
     ...part,
     gpus: [

@@ -42,6 +42,7 @@ export interface LiveUpdate {
   readonly now_ns: number;
   readonly is_recording: boolean;
   readonly lost_events: number;
+  readonly damaged_logs: number;
   readonly second: (LivePart & { readonly gpus: readonly LiveGpu[] }) | null;
   readonly times: (LivePart & { readonly ranks: readonly LiveTimes[] }) | null;
   readonly steps: (LivePart & { readonly ranks: readonly LiveSteps[] }) | null;

@@ -1,7 +1,7 @@
 /** The numbers of a recording in progress, above its timeline, and whether that follows. */
 
 import { plainText } from "../base/text";
-import { countText, shareText, timeText } from "../base/units";
+import { countText, plural, shareText, timeText } from "../base/units";
 import type { LiveUpdate } from "../data/live";
 import { causesOf, type LiveRow, liveRows } from "../data/live-rows";
 import type { Model } from "./model";
@@ -57,8 +57,9 @@ function ageText({ update, failure }: LiveState): string {
   if (!update.second) return "Nothing yet: GPU work is shown about a second after it ran.";
   const age = timeText(update.now_ns - update.second.end_ns);
   const lost = update.lost_events ? ` ${countText(update.lost_events)} events were lost.` : "";
+  const damaged = update.damaged_logs ? ` ${plural(update.damaged_logs, "log")} damaged: events are missing.` : "";
   const open = update.times && !update.times.is_settled ? " The newest gaps may change." : "";
-  return `Busy: a second, ${age} ago.${open}${lost}`;
+  return `Busy: a second, ${age} ago.${open}${lost}${damaged}`;
 }
 
 /** Numbers by process and GPU; nothing of a finished recording. */
