@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from live.conftest import WAIT_S, Shell, recorded_again
+from support.browsing import busy_ns
 from support.json_schema import violations
 
 import warpline
@@ -16,6 +17,22 @@ import warpline
 # Steps of 21 kernels, a copy back and a wait, with pauses; a range around each.
 STEPS = ("repeat", 100_000_000, "k1x20,k2,u20000")
 ROOT = Path(__file__).parents[2]
+
+
+def check_by_hand(trace: warpline.Trace, line: dict[str, Any]) -> None:
+    """Busy time and operations by going through all kernels, and what parts must add up to."""
+    kernels = trace["kernel"].select("start_ns", "end_ns").rows()
+    second, times = line["second"], line["times"]
+    low, high = second["start_ns"], second["end_ns"]
+    inside = [(start, end, 0) for start, end in kernels if start < high and end > low]
+    (gpu,) = second["gpus"]
+    assert gpu["operations"] == len(inside) > 100
+    assert gpu["busy_ns"] == busy_ns(inside, low, high) > 0
+    low, high = times["start_ns"], times["end_ns"]
+    (rank,) = times["ranks"]
+    assert sum(rank["parts_ns"].values()) == high - low
+    inside = [(start, end, 0) for start, end in kernels if start < high and end > low]
+    assert rank["busy_ns"] == busy_ns(inside, low, high)
 
 
 def updates_of(text: str) -> list[dict[str, Any]]:
@@ -43,6 +60,7 @@ def test_numbers_are_those_of_the_same_part_of_the_recording(shell: Shell) -> No
                 assert again[name] == line[name], (name, lines.index(line), line["now_ns"])
     assert settled >= 3
     assert all(line["damaged_logs"] == line["lost_events"] == 0 for line in lines)
+    check_by_hand(trace, lines[0])
     ends = [line["second"]["end_ns"] for line in lines]
     assert [late - early for early, late in itertools.pairwise(ends)] == [10**9] * 2
     assert lines[-1]["steps"]["ranks"][0]["count"] > 5
