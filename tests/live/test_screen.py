@@ -75,6 +75,12 @@ def test_a_gpu_at_rest_and_a_process_without_one_have_rows() -> None:
     assert shown.rows[0][4] == "0.0%"
 
 
+def test_without_anything_it_says_so() -> None:
+    second, times = Second(0, S, True, ()), Times(0, S, True, ())
+    shown = screen(Update("x", 2 * S, second=second, times=times), 10)
+    assert text(shown).splitlines()[1:] == ["no GPU work and no steps in 1.00 s until 1.00 s ago"]
+
+
 def test_the_end_of_a_recording_leaves_its_last_numbers() -> None:
     shown = screen(update(is_recording=False), 10)
     assert shown.title == "s1: recording has ended; this is its last screen"

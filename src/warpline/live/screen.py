@@ -82,7 +82,10 @@ def _foot(update: Update) -> str:
     behind = format_ns(update.now_ns - second.end_ns)
     open_ones = "" if second.is_settled else " (not all known yet)"
     parts = [f"busy: a second, {behind} ago{open_ones}"] if second.gpus else []
-    if times is not None:
+    if times is not None and not second.gpus and not (update.steps and update.steps.ranks):
+        length = format_ns(times.end_ns - times.start_ns)
+        parts.append(f"no GPU work and no steps in {length} until {behind} ago")
+    elif times is not None:
         length = format_ns(times.end_ns - times.start_ns)
         age_ns = update.now_ns - times.end_ns
         known = "" if times.is_settled else " (the newest gaps may change)"
