@@ -19,7 +19,7 @@ from warpline.viewer.page import assets, page
 from warpline.viewer.server import Answer, PageServer
 from warpline.viewer.serving import listening
 
-SHARE = 0.2  # of a CPU, for the pictures, while somebody looks
+SHARE = 0.35  # of a CPU at most, for the pictures, while somebody looks
 _PERIOD_S = 1.0
 _REST_S = 5.0  # without a question, nobody looks
 _KNOWN = re.compile(r"known=([0-9]{1,12})")
