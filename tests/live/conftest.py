@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ import pytest
 from agent_cuda.conftest import cuda
 
 import warpline
+from warpline.capture.session.session import measure as measure_logs
 from warpline.live import measure
 from warpline.live.answers import plain
 from warpline.live.watch import Second, StepTimes, Times, Update
@@ -69,12 +69,10 @@ class Shell:
 
     def wait_for_kernels(self, name: str) -> None:
         """Wait until a recording in progress has some."""
-        end = time.monotonic() + WAIT_S
-        while time.monotonic() < end:
-            done = self.do("top", name, "--format", "json", "-n", 1)
-            if done.returncode == 0 and json.loads(done.stdout)["times"]:
-                return
-        raise AssertionError(done.stderr)
+        folder, end = self.folder / f"{name}.warpline.raw", time.monotonic() + WAIT_S
+        while measure_logs(folder).events < 500:
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 @pytest.fixture

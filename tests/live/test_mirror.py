@@ -121,8 +121,8 @@ def test_a_mirror_of_a_growing_session_has_what_the_session_has(
     now_ns = origin_ns
     seen = 0
     with closing(Mirror(folder, seconds, clock=lambda: now_ns)) as mirror:
-        for step in range(1, 13):
-            playback.grow(step / 12, more_bytes=8 * draw.randrange(4))
+        for step in range(1, 9):
+            playback.grow(step / 8, more_bytes=8 * draw.randrange(4))
             now_ns = newest_ns(log_files(folder))
             from_ns = now_ns - round(seconds * 1e9)
             if is_trimmed and step % 2:  # somebody else removes what is old, before it is read

@@ -41,7 +41,7 @@ def updates_of(text: str) -> list[dict[str, Any]]:
 
 def test_numbers_are_those_of_the_same_part_of_the_recording(shell: Shell) -> None:
     program = shell.start("profile", "-t", "cuda,nvtx", "-o", "run", "--", *shell.program(*STEPS))
-    shell.wait_for_kernels("run.warpline")
+    shell.wait_for_kernels("run")
     done = shell.do("top", "run", "--format", "json", "-n", 3, "--window", 2)
     assert done.returncode == 0, done.stderr
     program.send_signal(signal.SIGINT)
