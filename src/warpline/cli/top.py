@@ -34,6 +34,7 @@ _SOON_S = 0.25
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's options."""
+    parser.usage = f"{parser.prog} [SESSION] [OPTIONS]"
     add_session(parser)
     add_window(parser)
     parser.add_argument("--once", action="store_true", help="print one screen and end")
