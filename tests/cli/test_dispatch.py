@@ -48,7 +48,7 @@ MISTAKES = {
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
             " completion, demo, doctor, dump, explain, export, finalize, flame, gate, graphcheck,"
             " import, kernels, launch, list, memory, merge, profile, query, recover, report,"
-            " sessions, shutdown, start, stats, status, stop, summary, sweep, trend, view"
+            " sessions, shutdown, start, stats, status, stop, summary, sweep, top, trend, view"
         ),
     ),
     "--fromat csv": (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline.cli import copying, talk
+from warpline.cli import copying, talk, top
 from warpline.cli.arguments import (
     add_filters,
     add_recordings,
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     import webbrowser
 
     from warpline import api
+    from warpline.live import finding, site, watch
     from warpline.remote import ssh, tunnel
+    from warpline.viewer.server import PageServer
 else:
     shlex = lazy("shlex")
     tempfile = lazy("tempfile")
@@ -39,6 +41,9 @@ else:
     api = lazy("warpline.api")
     ssh = lazy("warpline.remote.ssh")
     tunnel = lazy("warpline.remote.tunnel")
+    finding = lazy("warpline.live.finding")
+    site = lazy("warpline.live.site")
+    watch = lazy("warpline.live.watch")
 
 NAME = "view"
 HELP = "open the timeline, or profiled kernels, in a local browser"
@@ -50,6 +55,16 @@ _PORTS = 65535
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
     add_recordings(parser)
+    parser.usage = (
+        f"{parser.prog} RECORDING... [OPTIONS]\n       {parser.prog} --live [SESSION] [OPTIONS]"
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="show a recording in progress: of a session, by the name of its file, or of a process"
+        " (default: the only one)",
+    )
+    top.add_window(parser)
     parser.add_argument(
         "--port",
         type=int,
@@ -77,6 +92,8 @@ def run(args: Namespace) -> int:
     """Serve the report until interrupted."""
     if not 0 <= args.port <= _PORTS:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
+    if args.live:
+        return _follow(args)
     place = copying.place_named(args.recordings[0]) if len(args.recordings) == 1 else None
     if place is None or args.ceilings:
         return _serve(args)
@@ -107,6 +124,19 @@ def _serve(args: Namespace) -> int:
     server = api.serve(
         trace, steps=args.steps, port=args.port, tell=tell, page=args.page, measured=measured
     )
+    return _show_served(server, args)
+
+
+def _follow(args: Namespace) -> int:
+    """Serve the page of a recording in progress until interrupted."""
+    if len(args.recordings) > 1:
+        raise UsageError("--live shows one recording", hint="name one session, file or process")
+    found = finding.find(*args.recordings or (None,))
+    with contextlib.closing(watch.Watcher(found, args.window, share=site.SHARE)) as watched:
+        return _show_served(site.live_server(watched, found.name, args.port), args)
+
+
+def _show_served(server: PageServer, args: Namespace) -> int:
     with contextlib.closing(server.socket):
         return _show(args, server.url, server.serve_forever, "to this machine only")
 

@@ -108,7 +108,9 @@ def page(
     """
     head = container.head
     yield from _beginning(f"{head['title']} · Warpline", parts, source)
-    content = element("p", head["pending"]) if diagnosis is None else static_page(diagnosis, head)
+    content = (
+        element("p", head["pending"] or "") if diagnosis is None else static_page(diagnosis, head)
+    )
     yield element("div", _banner(head["thinned"]), content, id="warpline-static")
     yield from app(_NO_SCRIPT)
     yield from _head(container.head_json(source))

@@ -53,12 +53,12 @@ def page_server(
         diagnosis, tables = view()
         container = pack(run, diagnosis, tables)
         content = "".join(page(diagnosis, container, parts, "http")).encode()
-        return _listening(content, _blocks(container), parts, port)
+        return listening(content, _blocks(container), parts, port)
     tell(f"preparing about {format_count(count)} events; the diagnosis follows")
     tiled = TiledPage(run)
     container = tiled.container(None)
     content = "".join(page(None, container, parts, "http")).encode()
-    server = _listening(content, _blocks(container), parts, port, tiled)
+    server = listening(content, _blocks(container), parts, port, tiled)
     server.meanwhile = lambda: _diagnose(server, tiled, view, parts, tell)
     return server
 
@@ -77,7 +77,7 @@ def report_server(pieces: Sequence[str], parts: Assets, port: int) -> PageServer
     try:
         return PageServer("".join(pieces).encode(), (), policy(parts, "inline"), port)
     except (OSError, OverflowError) as error:
-        raise _not_listening(port, error) from None
+        raise _notlistening(port, error) from None
 
 
 def _events(trace: Trace) -> int:
@@ -90,16 +90,28 @@ def _blocks(container: Container) -> list[bytes]:
     return [block.data for block in container.blocks]
 
 
-def _listening(
+def listening(
     content: bytes, blocks: Sequence[bytes], parts: Assets, port: int, site: Site | None = None
 ) -> PageServer:
+    """Return a server of a page that fetches its blocks, not yet running.
+
+    Args:
+        content: The page.
+        blocks: Its blocks.
+        parts: Its script and style sheets.
+        port: Port to listen on; 0 selects a free one.
+        site: What else the server answers.
+
+    Raises:
+        InputError: The port is in use.
+    """
     try:
         return PageServer(content, blocks, policy(parts, "http"), port, site)
     except (OSError, OverflowError) as error:
-        raise _not_listening(port, error) from None
+        raise _notlistening(port, error) from None
 
 
-def _not_listening(port: int, error: Exception) -> InputError:
+def _notlistening(port: int, error: Exception) -> InputError:
     reason = getattr(error, "strerror", None) or str(error)
     return InputError(
         f"cannot listen on port {port}: {reason}", hint="omit --port to use a free port"

@@ -6,6 +6,7 @@ import workerScript from "worker-text:../data/decode-worker";
 import { type Blocks, pageBlocks, serverBlocks } from "../data/blocks";
 import { startDecoders } from "../data/decoders";
 import { readHead } from "../data/head";
+import { askLive, blocksOf } from "../data/live";
 import { Recording } from "../data/recording";
 import { Server, StoppedError } from "../data/server";
 import { serverTiles } from "../data/tile-source";
@@ -199,6 +200,46 @@ async function renew(model: Model): Promise<string | null> {
   return head.pending ?? null;
 }
 
+const LIVE_MS = 1000;
+
+/** Asks for what a recording in progress has, once per second while the page is visible. */
+async function followLive(model: Model, server: Server): Promise<void> {
+  const { recording } = model;
+  let version = 0;
+  const known = new Set<string>();
+  for (let due = performance.now(); ; due = Math.max(due + LIVE_MS, performance.now())) {
+    const { live } = model;
+    const isFollowing = live.peek()?.isFollowing ?? true;
+    try {
+      const answer = await askLive(server, isFollowing ? version : null);
+      const isWanted = live.peek()?.isFollowing ?? true; // the user may have begun to look at it meanwhile
+      live.value = { update: answer.update, isFollowing: isWanted, failure: answer.failure };
+      if (isWanted && answer.head) {
+        await recording.follow(answer.head, blocksOf(answer));
+        model.takeLater(known);
+        for (const { id } of answer.head.rows) known.add(id);
+        version = answer.version;
+        model.isComplete.value = true;
+      }
+      model.fail(null);
+      if (answer.failure || !answer.update.is_recording) return;
+    } catch (error) {
+      model.fail(error instanceof Error ? error : new Error(String(error)));
+    }
+    await new Promise((resolve) => setTimeout(resolve, due + LIVE_MS - performance.now()));
+    while (document.visibilityState !== "visible") await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
+  }
+}
+
+/** Shows a recording in progress. Whoever moves the view or selects something stays with what is shown. */
+function startLive(model: Model, server: Server): void {
+  effect(() => {
+    const live = model.live.value;
+    if (live?.isFollowing && !model.isUntouched) model.live.value = { ...live, isFollowing: false };
+  });
+  void followLive(model, server);
+}
+
 function start(): void {
   const root = document.getElementById("warpline-app");
   const text = document.getElementById("warpline-head")?.textContent;
@@ -223,10 +264,11 @@ function start(): void {
     startTheme(model);
     enliven(model);
     render(<Page model={model} />, root);
-    startAddress(model);
     startKeys(model);
-    startTwin(model);
     if (server) watchServer(model, server);
+    if (server && head.live) return startLive(model, server);
+    startAddress(model);
+    startTwin(model);
     watchPending(model).catch((error: unknown) => {
       model.pending.value = null;
       model.fail(error instanceof Error ? error : new Error(String(error)));

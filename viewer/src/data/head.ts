@@ -223,6 +223,8 @@ export interface Head {
   /** The events are not in the file: the page requests tiles from the server. */
   readonly tiles?: TilesSpec | null;
   /** A sentence about a computation in progress. */
+  /** What the page shows of a recording in progress; absent: it is finished. */
+  readonly live?: { readonly start_ns: number; readonly end_ns: number };
   readonly pending?: string | null;
 }
 

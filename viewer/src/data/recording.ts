@@ -59,9 +59,9 @@ interface BlockOrder {
 export class Recording {
   names: Names = { texts: [], categories: [] };
   overview: Overview | null = null;
-  readonly rows: RowData[];
+  rows: RowData[];
   private readonly toldHead;
-  readonly rowOf: ReadonlyMap<string, number>;
+  rowOf: ReadonlyMap<string, number>;
   readonly answers: Answers;
   /** Called when more tiles have arrived, with an error or null. */
   onTiles: (error: Error | null) => void = () => undefined;
@@ -73,7 +73,7 @@ export class Recording {
 
   constructor(
     head: Head,
-    private readonly blocks: Blocks,
+    private blocks: Blocks,
     private readonly decoders: Decoders,
     private readonly source: TileSource | null = null,
   ) {
@@ -94,6 +94,18 @@ export class Recording {
     this.results.clear();
     this.toldHead.value = head;
     await this.loadNames();
+  }
+
+  /** Takes over a later picture of a recording in progress: other rows and events. */
+  async follow(head: Head, blocks: Blocks): Promise<void> {
+    const next = new Recording(head, blocks, this.decoders);
+    await next.loadNames();
+    await next.loadEvents(() => undefined);
+    for (const kept of [this.attributeBytes, this.results]) kept.clear();
+    this.local.forget();
+    [this.names, this.rows, this.rowOf, this.blocks] = [next.names, next.rows, next.rowOf, blocks];
+    this.ownStacks = null;
+    this.toldHead.value = head;
   }
 
   /** Returns the text of the page as the server has it now; null without a server. */

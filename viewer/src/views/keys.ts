@@ -1,6 +1,7 @@
 /** All keyboard shortcuts, in one table for the help dialog and the command palette. */
 
 import { zoomAt, panBy, lengthOfSpan } from "../engine/view";
+import { switchFollowing } from "./live";
 import { goToLongestGap, goToLongestKernel, goToSlowestStep } from "./extremes";
 import { formatAddress, type PageName } from "./address";
 import type { Model } from "./model";
@@ -151,6 +152,7 @@ export const KEYS: readonly Key[] = [
   { keys: ["t"], isGlobal: true, text: "Switch between dark and light theme", run: (model) => {
     model.theme.value = model.theme.peek() === "dark" ? "light" : "dark";
   } },
+  { keys: ["v"], text: "Of a recording in progress: follow it, or stay with what is shown", run: switchFollowing },
   { keys: ["y"], isGlobal: true, text: "Copy a link to this view", run: (model) => copyLink(model) },
   { keys: ["1", "g o"], isGlobal: true, text: "Overview", run: turn("overview") },
   { keys: ["2", "g t"], isGlobal: true, text: "Timeline", run: turn("timeline") },

@@ -5,7 +5,7 @@ import { plainText, searchPattern } from "../base/text";
 import { clockText, plural, timeText } from "../base/units";
 import { lowerBound, upperBound } from "../base/search";
 import type { Found, Linked, RowSums } from "../data/answers";
-import type { RowKind, RowSpec, StepsSpec } from "../data/head";
+import type { Head, RowKind, RowSpec, StepsSpec } from "../data/head";
 import { matchingNames, shortName } from "../data/names";
 import type { Recording } from "../data/recording";
 import { StoppedError } from "../data/server";
@@ -25,6 +25,7 @@ import {
   type ViewHistory,
 } from "../engine/view";
 import { follow, type Followed } from "./answer";
+import type { LiveState } from "./live";
 import { type Address, type Bookmark, formatAddress, type PageName } from "./address";
 
 const HOST: ReadonlySet<RowKind> = new Set(["sample", "range", "op", "api", "os", "mark"]);
@@ -74,10 +75,10 @@ export interface AreaSums {
 }
 
 export class Model {
-  readonly limits: Span;
+  limits: Span;
   /** The initial view: the time range of the GPU work, once it is known. */
   home: Span;
-  readonly tree;
+  private readonly treeOfRows;
   /** Increases as rows arrive, to trigger updates. */
   readonly arrived = signal(0);
   /** Increases as finer tiles arrive. */
@@ -88,6 +89,8 @@ export class Model {
   readonly failure = signal<string | null>(null);
   /** Whether the server of the page has stopped. */
   readonly isServerGone = signal(false);
+  /** The numbers of a recording in progress; null: it is finished. */
+  readonly live = signal<LiveState | null>(null);
   readonly page = signal<PageName>("timeline");
   readonly theme = signal<ThemeName>("dark");
   readonly mode = signal<ColourMode>("category");
@@ -169,9 +172,9 @@ export class Model {
 
   constructor(readonly recording: Recording) {
     const { head } = recording;
-    this.limits = { start: head.start_ns, end: Math.max(head.end_ns, head.start_ns + 20) };
+    this.limits = limitsOf(head);
     this.home = this.limits;
-    this.tree = rowTree(head.rows);
+    this.treeOfRows = computed(() => rowTree(recording.head.rows));
     this.view = signal<Span>(this.limits);
     const ids = (wanted: (row: RowSpec) => boolean): ReadonlySet<string> =>
       new Set(head.rows.filter(wanted).map((row) => row.id));
@@ -238,6 +241,11 @@ export class Model {
       const [wanted, known] = [area.value?.span ?? view.value, sums.value.area.span];
       return !isComplete.value || sums.isPending.value || !isSameSpan(wanted, known);
     });
+  }
+
+  /** The rows and their groups. */
+  get tree() {
+    return this.treeOfRows.value;
   }
 
   /** Returns the links of the selected event; none until they have arrived. */
@@ -395,6 +403,40 @@ export class Model {
     const isUnmoved = this.view.peek() === this.home;
     this.home = workSpan(this.recording) ?? this.limits;
     if (isUnmoved) this.view.value = this.home;
+  }
+
+  /** Whether the view is the initial one, and nothing is selected. */
+  get isUntouched(): boolean {
+    const isFree = !this.selected.value && !this.area.value && !this.measure.value && !this.isDragging.value;
+    return isFree && isSameSpan(this.view.value, this.home);
+  }
+
+  /** Shows the later picture that the recording in progress has taken over. */
+  takeLater(known: ReadonlySet<string>): void {
+    const { head } = this.recording;
+    const added = head.rows.filter(({ id }) => !known.has(id));
+    const more = (ids: ReadonlySet<string>, wanted: (row: RowSpec) => boolean): ReadonlySet<string> =>
+      new Set([...ids, ...added.filter(wanted).map(({ id }) => id)]);
+    batch(() => {
+      this.limits = this.home = this.view.value = limitsOf(head);
+      this.collapsed.value = more(this.collapsed.value, (row) => row.collapsed === true);
+      this.hidden.value = more(this.hidden.value, (row) => row.hidden === true);
+      this.hovered.value = null;
+      this.lighting.value = null;
+      this.history.value = { past: [], future: [] };
+      this.arrived.value++;
+    });
+  }
+
+  /** Follows a recording in progress again. */
+  followAgain(): void {
+    const { value } = this.live;
+    if (!value) return;
+    batch(() => {
+      this.selected.value = this.area.value = this.measure.value = null;
+      this.view.value = this.home;
+      this.live.value = { ...value, isFollowing: true };
+    });
   }
 
   /** Centers the view on a time without changing the scale. */
@@ -821,6 +863,12 @@ export class Model {
     this.uncover(event.row);
     return true;
   }
+}
+
+/** Returns the time range that the page can show. */
+function limitsOf(head: Head): Span {
+  const { start_ns, end_ns } = head.live ?? head;
+  return { start: start_ns, end: Math.max(end_ns, start_ns + 20) };
 }
 
 /** Returns the time range of the GPU work according to the overview, or null. */

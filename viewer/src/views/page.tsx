@@ -6,6 +6,7 @@ import { countText, plural } from "../base/units";
 import type { PageName } from "./address";
 import { Help } from "./help";
 import { copyLink } from "./keys";
+import { Live } from "./live";
 import type { Model } from "./model";
 import { PaletteWhenOpen } from "./palette";
 import { Divider, Panel, Pending } from "./panels";
@@ -21,6 +22,9 @@ const PAGES: readonly (readonly [PageName, string])[] = [
   ["tables", "Tables"],
   ["environment", "Environment"],
 ];
+
+/** The pages of a recording in progress. */
+const OF_LIVE: ReadonlySet<PageName> = new Set(["timeline", "environment"]);
 
 function Search({ model }: { model: Model }) {
   const lighting = model.lighting.value;
@@ -87,7 +91,7 @@ function Bar({ model }: { model: Model }) {
     <header class="bar">
       <h1 title={plainText(head.title)}>{plainText(head.title).slice(0, 80) || "Warpline"}</h1>
       <nav aria-label="Pages">
-        {PAGES.map(([page, title]) => (
+        {PAGES.filter(([page]) => !model.live.value || OF_LIVE.has(page)).map(([page, title]) => (
           <button
             type="button"
             key={page}
@@ -325,6 +329,7 @@ export function Page({ model }: { model: Model }) {
     <div class={`page page-${page}`}>
       <Bar model={model} />
       <Banner model={model} />
+      <Live model={model} />
       {page === "timeline" && (
         <main>
           <Finding model={model} />

@@ -161,6 +161,7 @@ struct CudaFacts {
   int64_t missing_graphs = 0;
   int64_t missing_copies = 0;
   int64_t missing_fills = 0;
+  int64_t missing_from_ns = 0;  // when the first call began whose work has no record; 0: there is none
   int64_t last_buffer_ns = 0;
 };
 

@@ -82,6 +82,7 @@ const Column kCudaColumns[] = {
     WL_COLUMN("cuda/missing_graphs", int64_t, known(facts(t, row).missing_graphs)),
     WL_COLUMN("cuda/missing_copies", int64_t, known(facts(t, row).missing_copies)),
     WL_COLUMN("cuda/missing_fills", int64_t, known(facts(t, row).missing_fills)),
+    WL_COLUMN("cuda/missing_from_ns", int64_t, known(facts(t, row).missing_from_ns)),
     WL_COLUMN("cuda/last_buffer_ns", int64_t, known(facts(t, row).last_buffer_ns)),
     WL_COLUMN("cuda_session/beyond_limits", int64_t, known(cuda(t).beyond_limits)),
     WL_COLUMN("cuda_session/failed_launches", int64_t, known(t.counters.failed_launches)),

@@ -171,6 +171,8 @@ void count_missing(RawTables &tables) {
     if ((collected_at(facts, call.start_ns) & work.collected) == 0) continue;
     if (captures[static_cast<std::size_t>(process)].holds(call.start_ns)) continue;
     ++(facts.*work.missing);
+    int64_t &first = facts.missing_from_ns;
+    first = first == 0 ? call.start_ns : std::min(first, call.start_ns);
   }
 }
 

@@ -43,10 +43,17 @@ class ClockOffset {
   uint64_t offset_ns_ = 0;
 };
 
+// Who else can write to the directory of a log must not choose what is changed by a link. Files of this
+// process that have no name are links.
+int open_to_change(const std::string &path) {
+  const bool is_own = path.starts_with("/proc/self/fd/");
+  return open(path.c_str(), O_RDWR | O_CLOEXEC | (is_own ? 0 : O_NOFOLLOW));
+}
+
 // Changes a log in its place; does nothing where it cannot be opened.
 class LogPatch {
  public:
-  explicit LogPatch(const std::string &path) : file_(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)) {}
+  explicit LogPatch(const std::string &path) : file_(open_to_change(path)) {}
   ~LogPatch() {
     if (file_ >= 0) close(file_);
   }

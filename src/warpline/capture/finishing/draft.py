@@ -79,24 +79,10 @@ class Draft:
         self._clock = clock
         self._told = told
         self._made = {**made, "diagnostic": _diagnostics(session, told, clock.origin_ns)}
-        tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES, *ROW_TABLES)
-        self.rows = {name: session.rows(name) for name in tables}
+        self.rows = rows_of(session)
         self.rows |= {name: table.rows for name, table in self._made.items()}
-        collected = facts.get("collected", [_NVTX])
-        collected = collected if isinstance(collected, list) else []
-        is_cuda = cuda_tables.CUDA in collected
-        # A recorded table is present even without rows: there were no such events.
-        there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
-        is_counted = counter_tables.COUNTERS in collected
-        there |= {*counter_tables.recorded(session, is_asked_for=is_counted)}
-        is_sampled = pc_tables.PC_SAMPLES in collected
-        there |= {*pc_tables.recorded(session, is_asked_for=is_sampled)}
-        there |= {name for name, rows in self.rows.items() if rows}
-        there |= {*made, *cpu_tables.recorded(facts)}
-        there |= {table for name, table in COLLECTORS.items() if name in collected}
-        if _NVTX in collected:
-            there |= {*_EVENTS, "diagnostic"}
-        self._tables = [name for name in self.rows if name in there]
+        there = recorded_tables(session, facts, self.rows)
+        self._tables = [name for name in self.rows if name in {*there, *made}]
 
     @property
     def is_empty(self) -> bool:
@@ -164,6 +150,36 @@ class Draft:
             "software": _texts_by_name(facts.get("software")),
             "record_cost_ns": self._costs,
         }
+
+
+def rows_of(session: RawSession) -> dict[str, int]:
+    """Return the rows of the tables that come from the native core, of a sealed session."""
+    tables = (*_EVENTS, *_DIMENSIONS, *cuda_tables.TABLES, *ROW_TABLES)
+    return {name: session.rows(name) for name in tables}
+
+
+def recorded_tables(session: RawSession, facts: Facts, rows: Mapping[str, int]) -> set[str]:
+    """Return the names of the tables of a session that were recorded.
+
+    A recorded table is present even without rows: there were no such events.
+
+    Args:
+        session: The sealed logs.
+        facts: The content of session.json.
+        rows: Rows by table.
+    """
+    collected = facts.get("collected", [_NVTX])
+    collected = collected if isinstance(collected, list) else []
+    is_cuda = cuda_tables.CUDA in collected
+    there = {*_DIMENSIONS, *cuda_tables.recorded(session, is_asked_for=is_cuda)}
+    is_counted = counter_tables.COUNTERS in collected
+    there |= {*counter_tables.recorded(session, is_asked_for=is_counted)}
+    is_sampled = pc_tables.PC_SAMPLES in collected
+    there |= {*pc_tables.recorded(session, is_asked_for=is_sampled)}
+    there |= {name for name, count in rows.items() if count}
+    there |= {*cpu_tables.recorded(facts)}
+    there |= {table for name, table in COLLECTORS.items() if name in collected}
+    return there | ({*_EVENTS, "diagnostic"} if _NVTX in collected else set())
 
 
 def _write_packed(

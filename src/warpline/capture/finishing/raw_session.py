@@ -149,6 +149,16 @@ def launched_by(facts: Mapping[str, Any]) -> int | None:
     return launcher.pid if launcher is not None and is_alive(launcher) else None
 
 
+def is_recording(folder: Path) -> bool:
+    """Return whether a session of this machine goes on: its launcher runs and has not ended it."""
+    try:
+        facts = read_facts(folder)
+    except CaptureError:
+        return False
+    over = ("stopped_monotonic_ns", "ended_monotonic_ns")
+    return launched_by(facts) is not None and not any(type(facts.get(key)) is int for key in over)
+
+
 def abandoned_in(folder: Path) -> list[Path]:
     """Return the sessions in a directory whose launcher, on this machine, is dead."""
     found = []
@@ -268,6 +278,17 @@ class RawSession:
         for first, n, buffer in _pieces(count, 1):
             self._column(column, first, n, valid=buffer)
             yield memoryview(buffer)[:n]
+
+    def fill(self, column: str, rows: int, values: Any, valid: Any = None) -> None:
+        """Copy a column to memory.
+
+        Args:
+            column: The column, of that many `rows`.
+            rows: The rows.
+            values: Where its values go.
+            valid: Where its validity mask goes, a byte per value; None for nowhere.
+        """
+        self._column(column, 0, rows, values=values, valid=valid)
 
     def facts(self, table: str, column: str) -> list[int]:
         """Return a column of facts, such as ``process/last_ns``."""

@@ -44,7 +44,7 @@ _MOST_NCCL_PATH = 254  # bytes: NCCL cuts longer names
 
 _LOG_MAGIC = b"WLRAW\r\n\x1a"
 _ATTEMPTS = 1000
-_LOG_HEAD_BYTES = 4096
+LOG_HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def free_space(folder: Path) -> None:
             if not entry.name.endswith(LOG_ENDING):
                 continue
             with contextlib.suppress(OSError), Path(entry.path).open("r+b", buffering=0) as file:
-                begin, size = _LOG_HEAD_BYTES, entry.stat().st_size
+                begin, size = LOG_HEAD_BYTES, entry.stat().st_size
                 if size > begin:
                     punch_hole(file.fileno(), begin, size - begin)
 

@@ -1,0 +1,1 @@
+"""What a recording in progress has of the last seconds; nothing here changes a session."""

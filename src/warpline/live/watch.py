@@ -1,0 +1,260 @@
+"""Looks at a recording in progress once per second: how busy GPUs are, steps, causes of idle time.
+
+A look must cost next to nothing. How busy GPUs are comes from the last seconds, and is new each
+time. Causes and steps come from the whole window, whose events take longer than a hundredth of a
+second where there are many: they are as new as that allows, and say of which time they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from warpline.capture.finishing.raw_session import is_recording
+from warpline.capture.session.control import CONTROL_BYTES, FILE_NAME, ControlPage, State
+from warpline.live.finding import Found
+from warpline.live.measure import (
+    GpuActivity,
+    RankSteps,
+    RankTime,
+    activity,
+    is_settled,
+    rank_steps,
+    rank_times,
+)
+from warpline.live.window import Follower, Seen
+from warpline.trace import Trace
+
+SECOND_NS = 1_000_000_000
+_MARGIN_NS = 300_000_000  # records that CUPTI returns are decoded meanwhile
+_FLUSH_MS = 1000  # how often CUPTI is asked for its records, unless the user said otherwise
+_EARLIER_S = 2.0  # launches come before their work
+SHARE = 0.01  # of a CPU, for all of it
+_LEAST_SHARE = 0.003  # for what the window takes
+_OF_CAUSES, _OF_STEPS = 0.6, 0.4  # of that
+_EARLY_S = 0.2
+_WEIGHT = 0.2  # of a look, in the mean of what is spent
+_LATE_NS = SECOND_NS // 4  # a look may be
+
+
+@dataclass(frozen=True)
+class Second:
+    """The newest second of which all is known, as a rule.
+
+    Attributes:
+        start_ns: Its begin, ns from the origin of the recording.
+        end_ns: Its end.
+        is_settled: Whether all work of it is known.
+        gpus: How busy each GPU was.
+    """
+
+    start_ns: int
+    end_ns: int
+    is_settled: bool
+    gpus: tuple[GpuActivity, ...]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Where the time of GPUs went.
+
+    Attributes:
+        start_ns: The begin of the window, ns from the origin of the recording.
+        end_ns: Its end.
+        is_settled: Whether later records cannot change it.
+        ranks: Each process on each GPU.
+    """
+
+    start_ns: int
+    end_ns: int
+    is_settled: bool
+    ranks: tuple[RankTime, ...]
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The steps of a window; attributes are those of `Times`."""
+
+    start_ns: int
+    end_ns: int
+    is_settled: bool
+    ranks: tuple[RankSteps, ...]
+
+
+@dataclass(frozen=True)
+class Update:
+    """What is shown at a moment.
+
+    Attributes:
+        name: The name of the session, or of the recording.
+        now_ns: The moment, ns from the origin of the recording.
+        is_recording: Whether recording goes on.
+        second: The newest second; None while there is none.
+        times: The newest window with causes; None while there is none.
+        steps: The newest window with steps; None while there is none.
+        lost: Events that were dropped since recording began.
+        damaged_logs: Logs that cannot be read to their end: their events are missing.
+    """
+
+    name: str
+    now_ns: int = 0
+    is_recording: bool = True
+    second: Second | None = None
+    times: Times | None = None
+    steps: StepTimes | None = None
+    lost: int = 0
+    damaged_logs: int = 0
+
+
+class _Pace:
+    """When something is due that takes time, so that it takes a share of a CPU at most."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._is_warm = False  # at first, modules and rules are loaded
+
+    def is_due(self, now: float) -> bool:
+        """Return whether it is; updates are not on the dot."""
+        return now >= self._due - _EARLY_S
+
+    def took(self, began: float, cost_s: float, share: float) -> None:
+        """Note what it took."""
+        if self._is_warm:
+            self._due = began + cost_s / share
+        self._is_warm = True
+
+
+class Watcher:
+    """Makes the updates of a recording in progress; call `update` once per second.
+
+    Args:
+        found: The recording.
+        window_s: The length of the window.
+        share: Of a CPU, for all of it.
+        clock: The monotonic clock, in seconds.
+
+    Attributes:
+        last: The last update.
+
+    Raises:
+        CaptureError: The native core is missing.
+    """
+
+    def __init__(
+        self,
+        found: Found,
+        window_s: float,
+        *,
+        share: float = SHARE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._found, self._share, self._clock = found, share, clock
+        self.lag_ns = _MARGIN_NS + _flush_ms(found) * 1_000_000
+        lag_s = self.lag_ns / SECOND_NS
+        self._window_ns = round(window_s * SECOND_NS)
+        self._newest = Follower(found.folder, found.facts, 1.0 + lag_s + 2 * _LATE_NS / SECOND_NS)
+        self._window = Follower(found.folder, found.facts, window_s + lag_s + _EARLIER_S)
+        self._end_ns = -SECOND_NS  # of the newest second
+        self._of_windows_s = 0.0  # CPU time since the last look
+        self._of_causes, self._of_steps = _Pace(), _Pace()
+        # What all else takes, of a CPU: the newest second, and whoever shows it.
+        self._others, self._cpu_s, self._at = 0.0, time.process_time(), clock()
+        self.last = Update(found.name)
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._newest.close()
+        self._window.close()
+
+    def update(self, look: Callable[[Trace, Times], None] | None = None) -> Update:
+        """Return what is there now; when recording has ended, what was there last.
+
+        Args:
+            look: Called with a window and its times, where these are new.
+        """
+        if not self._goes_on():
+            return replace(self.last, is_recording=False)
+        began = self._clock()
+        self._account(began)
+        with self._newest.look() as seen:
+            second = self._second(seen)
+        times, steps = self.last.times, self.last.steps
+        if second is not None and self._of_causes.is_due(began):
+            times, steps = self._survey(began, second.end_ns, look)
+        else:
+            self._window.keep_up()
+        self.last = Update(
+            self._found.name,
+            seen.now_ns,
+            second=second,
+            times=times,
+            steps=steps,
+            lost=seen.lost,
+            damaged_logs=seen.damaged_logs,
+        )
+        return self.last
+
+    def _second(self, seen: Seen) -> Second | None:
+        newest = seen.now_ns - self.lag_ns
+        is_next = abs(newest - self._end_ns - SECOND_NS) < _LATE_NS
+        end_ns = self._end_ns + SECOND_NS if is_next else newest
+        start_ns = end_ns - SECOND_NS
+        if start_ns < seen.known_from_ns:
+            return None  # recording has just begun
+        self._end_ns = end_ns
+        missing = seen.missing_from_ns
+        return Second(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            is_settled=missing is None or missing >= end_ns,
+            gpus=activity(seen.trace.window(start_ns, end_ns)),
+        )
+
+    def _survey(
+        self, began: float, end_ns: int, look: Callable[[Trace, Times], None] | None
+    ) -> tuple[Times | None, StepTimes | None]:
+        began_cpu = first_cpu = time.thread_time()
+        steps = self.last.steps
+        with self._window.look() as seen:
+            start_ns = max(end_ns - self._window_ns, seen.known_from_ns)
+            if start_ns >= end_ns:
+                return self.last.times, steps
+            part = seen.trace.window(start_ns, end_ns)
+            ranks = rank_times(part)
+            settled = is_settled(part, end_ns, seen.missing_from_ns)
+            times = Times(start_ns, end_ns, settled, ranks)
+            if look is not None:
+                look(part, times)
+            share = max(self._share - self._others, _LEAST_SHARE)
+            self._of_causes.took(began, time.thread_time() - began_cpu, share * _OF_CAUSES)
+            if self._of_steps.is_due(began):
+                began_cpu = time.thread_time()
+                steps = StepTimes(start_ns, end_ns, settled, rank_steps(part))
+                self._of_steps.took(began, time.thread_time() - began_cpu, share * _OF_STEPS)
+        self._of_windows_s += time.thread_time() - first_cpu
+        return times, steps
+
+    def _account(self, now: float) -> None:
+        """Note what was spent since the last look, beside what windows took."""
+        cpu_s, elapsed = time.process_time(), now - self._at
+        if elapsed > 0:
+            spent = (cpu_s - self._cpu_s - self._of_windows_s) / elapsed
+            self._others += (min(spent, self._share) - self._others) * _WEIGHT
+        self._cpu_s, self._at, self._of_windows_s = cpu_s, now, 0.0
+
+    def _goes_on(self) -> bool:
+        try:
+            page = (self._found.folder / FILE_NAME).read_bytes()
+        except OSError:
+            return False
+        if len(page) != CONTROL_BYTES:
+            return False
+        state = ControlPage.from_buffer_copy(page).switch_word & 0xFF
+        return state != State.STOPPED and is_recording(self._found.folder)
+
+
+def _flush_ms(found: Found) -> int:
+    options = found.facts.get("options")
+    value = options.get("cuda_flush_interval") if isinstance(options, dict) else None
+    return value if type(value) is int and 0 < value < 60_000 else _FLUSH_MS

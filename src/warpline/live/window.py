@@ -1,0 +1,131 @@
+"""The last seconds of a session that goes on, as a trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from warpline.capture.finishing.draft import recorded_tables, rows_of
+from warpline.capture.finishing.raw_session import RawSession
+from warpline.capture.finishing.samples import find_samples
+from warpline.capture.session.facts import Facts, time_of
+from warpline.capture.session.keeping import KeepLast
+from warpline.errors import UsageError
+from warpline.live.mirror import Mirror
+from warpline.live.source import LiveSource, empty_meta
+from warpline.trace import Trace
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the logs of a session had at a moment.
+
+    Attributes:
+        trace: The events of the last seconds. Its origin is that of the recording.
+        now_ns: The moment, from the origin.
+        missing_from_ns: When the first call began whose GPU work has no record yet, from the
+            origin; None if there is none. All work that began before is in the trace.
+        known_from_ns: Since when all events are known, from the origin.
+        lost: Events that were dropped since recording began.
+        damaged_logs: Logs that cannot be read to their end.
+    """
+
+    trace: Trace
+    now_ns: int
+    missing_from_ns: int | None
+    known_from_ns: int
+    lost: int
+    damaged_logs: int
+
+
+class Follower:
+    """Reads the last seconds of a session again and again.
+
+    Args:
+        folder: The session's directory.
+        facts: The content of its session.json.
+        seconds: How long before each look events are known.
+    """
+
+    def __init__(self, folder: Path, facts: Facts, seconds: float) -> None:
+        self._folder, self._facts = folder, facts
+        self._mirror = Mirror(folder, seconds, others_keep_s=_kept_s(facts))
+        self.origin_ns = time_of(facts, "started_monotonic_ns") or 0
+
+    @contextmanager
+    def look(self) -> Iterator[Seen]:
+        """Read what is new, and give what is there; it is valid within the context.
+
+        Raises:
+            CaptureError: The logs cannot be read.
+        """
+        now_ns = time.monotonic_ns()  # what is read is of then, or later
+        logs = self._mirror.read()
+        with RawSession([*logs]) as session:
+            session.decode(_silent)
+            session.seal(self.origin_ns, now_ns)
+            yield self._seen(session, now_ns)
+
+    def keep_up(self) -> None:
+        """Read what is new, for a later look, if somebody else removes what is old."""
+        if self._mirror.removed_until_ns:
+            self._mirror.read()
+
+    def close(self) -> None:
+        """Free the memory."""
+        self._mirror.close()
+
+    def _seen(self, session: RawSession, now_ns: int) -> Seen:
+        at_ns = now_ns - self.origin_ns
+        rows = rows_of(session)
+        there = recorded_tables(session, self._facts, rows)
+        meta = replace(
+            empty_meta(Path(_text(self._facts, "output") or self._folder).name),
+            span_ns=(0, at_ns),
+            windows_ns=self._samples(session, at_ns),
+            host=_text(self._facts, "host"),
+        )
+        known = {name: count for name, count in rows.items() if name in there}
+        missing = [ns for ns in session.facts("cuda", "missing_from_ns") if ns]
+        dropped = sum(session.facts("log", "dropped_events"))
+        return Seen(
+            trace=Trace(LiveSource(session, known, meta)),
+            now_ns=at_ns,
+            missing_from_ns=min(missing) - self.origin_ns if missing else None,
+            known_from_ns=max(self._mirror.known_from_ns - self.origin_ns, 0),
+            lost=dropped + sum(session.facts("cuda", "dropped")),
+            damaged_logs=sum(session.facts("log", "is_damaged")),
+        )
+
+    def _samples(self, session: RawSession, at_ns: int) -> tuple[tuple[int, int], ...] | None:
+        """Return when recording was on, from the origin; None if it always was."""
+        found = find_samples(
+            session, self._facts, None, origin_ns=self.origin_ns, span_ns=(0, at_ns)
+        )
+        return None if found is None else found.windows
+
+
+def _kept_s(facts: Facts) -> float:
+    """Return how many seconds of its end a recording keeps; 0 if a number of steps says it."""
+    options = facts.get("options")
+    text = options.get("keep_last") if isinstance(options, dict) else None
+    if not isinstance(text, str):
+        return 0.0
+    try:
+        kept = KeepLast.of(text)
+    except UsageError:
+        return 0.0
+    return 0.0 if kept.steps else kept.seconds
+
+
+def _silent(_: float) -> None:
+    pass
+
+
+def _text(facts: Mapping[str, Any], key: str) -> str | None:
+    value = facts.get(key)
+    return value if isinstance(value, str) else None
