@@ -31,8 +31,11 @@ help:  ## Show this help
 demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 	@$(BIN)/warpline demo
 
+# One more than processors, as many tests wait for a program.
+WORKERS = $(shell expr $$(nproc) + 1)
+
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
-	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=auto --dist=worksteal) $(ARGS)
+	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=$(WORKERS) --dist=worksteal) $(ARGS)
 
 # Plain torch brings the CUDA libraries: gigabytes. Its wheel for the CPU is 0.2 GB:
 # TORCH="torch==2.13.0 --index-url URL", or TORCH_PYTHON=PATH of an environment that has it.

@@ -257,7 +257,9 @@ def run_schedule(folder: Path, program: Path, agent: Path, kills: int, seed: int
     return still_open
 
 
-@pytest.mark.parametrize("seed", range(1, 5))  # 1,000 in all, for several workers to share
+@pytest.mark.parametrize(  # 1,000 in all
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 5))]
+)
 def test_kills_at_any_moment(compile_program, agent, tmp_path, seed):
     """Every event whose call had returned is there, once; what was open ends at the death."""
     program = compile_program("kills.c")

@@ -150,6 +150,7 @@ def link(part: str, sources: list[str], root: Path, build: Path) -> Path:
     return library
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="programs are recorded on Linux")
 def test_a_collector_records(with_collector: Path, repository: Path) -> None:
     build = newest_build(repository)

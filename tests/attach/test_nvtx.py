@@ -267,6 +267,7 @@ def numbers_of(trace: Trace) -> dict[str, list[int]]:
     return found
 
 
+@pytest.mark.slow  # CI runs it with the address sanitizer
 def test_threads_that_call_meanwhile_lose_no_range(build: Build, tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     program = build("nvtx_threads.c", "nvtx_threads")

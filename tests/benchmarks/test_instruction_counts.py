@@ -78,6 +78,7 @@ def test_costs_of_called_functions_are_theirs():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(callgrind.missing() is not None, reason=f"no {callgrind.missing()}")
 def test_a_slower_function_is_named(tmp_path, monkeypatch):
     make_nsys.make(10_000, tmp_path / "kernels.sqlite")

@@ -253,6 +253,7 @@ def test_shutdown_ends_the_program(steered):
     assert steered.ranges("until-then.warpline") == list(range(8))
 
 
+@pytest.mark.slow
 def test_many_rounds_leave_nothing_behind(steered):
     steered.launch("-t", "nvtx")
     pid = steering.status_of("s1")["pid"]

@@ -333,6 +333,7 @@ def test_the_end_of_a_session_by_shutdown(session: Session, hot: Path) -> None:
     hot_programs.check_shares(hot_programs.samples_of(trace), hot_programs.SHARES)
 
 
+@pytest.mark.slow
 def test_many_rounds_leave_nothing_behind(session: Session, hot: Path) -> None:
     program = session.launch(hot, BUDGET_MS, "early", "early_fork", "await", flags=QUIET[:3])
     program.wait_for(session.pid, threads=2, children=1)
