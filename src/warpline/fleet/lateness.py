@@ -21,6 +21,10 @@ _MOST_STEPS = 0.5
 _NEARLY_ALL = 0.9  # of the ranks: a group with them stands for the job
 _SIGMAS = 6.0
 _MAD_TO_SIGMA = 1.4826
+_LEAST_TESTED = 4  # ranks: with fewer, who causes most waits is named, as `analyze` does
+_CHANCE = 0.0025  # of so uneven waits, if it were chance who is late in a step
+_DRAWS = 1_200
+_LARGEST = 16  # waits of a step that draws consider
 _MOST_LACKING = 0.1  # of the operations that other ranks run: beyond, a rank has another task
 
 
@@ -97,7 +101,9 @@ def _blamed(job: Job, waits: Waits, groups: tuple[Group, ...], taking: I64) -> _
     caused = waits.caused_exposed_ns
     total = caused.sum(axis=1)
     worst = int(np.argmax(total))
-    if total[worst] > _share(len(taking)) * total.sum():
+    if total[worst] > _share(len(taking)) * total.sum() and not _is_chance(
+        caused[taking], np.arange(len(taking)), float(total[worst])
+    ):
         least = max(_ALSO * total[worst], 5 * total.sum() / len(taking))
         ranks = [worst, *(r for r in taking.tolist() if total[r] >= least and r != worst)]
         return _with_steps(tuple(sorted(ranks)), caused)
@@ -107,10 +113,39 @@ def _blamed(job: Job, waits: Waits, groups: tuple[Group, ...], taking: I64) -> _
         host = int(np.argmax(sums))
         own = taking[of_host == host]
         is_host = sums[host] > _share(len(sums)) * sums.sum() and len(own) > 1
-        if is_host and total[own].max() <= _MOST_OF_HOST * sums[host]:
+        is_host &= bool(total[own].max() <= _MOST_OF_HOST * sums[host])
+        if is_host and not _is_chance(caused[taking], of_host, float(sums[host])):
             steps = _with_steps(tuple(own.tolist()), caused)[2]
             return "one-host", tuple(own.tolist()), steps
     return "in-turn", (), 0
+
+
+def _is_chance(caused_ns: F64, owner: I64, most_ns: float) -> bool:
+    """Return whether one of some owners may cause so much by chance.
+
+    In each step, ranks are late by as much as they are, but which rank is late by how much is drawn
+    again: in healthy jobs one rank is late more often than others, too, most of all in few steps.
+
+    Args:
+        caused_ns: Shape (ranks, steps), float64.
+        owner: Shape (ranks,), int64, whose waits are added up: each rank, or its machine.
+        most_ns: The largest sum.
+    """
+    count = len(owner)
+    if count < _LEAST_TESTED:
+        return False
+    values = -np.sort(-caused_ns, axis=0)[:_LARGEST]
+    rest = (caused_ns.sum() - values.sum()) / count
+    rng, n_owners = np.random.default_rng(0), int(owner.max()) + 1
+    of_owner = np.bincount(owner, minlength=n_owners)
+    reached = 0
+    for _ in range(_DRAWS):
+        drawn = owner[rng.integers(count, size=values.shape)]
+        sums = np.bincount(drawn.reshape(-1), values.reshape(-1), n_owners) + rest * of_owner
+        reached += bool(sums.max() >= most_ns)
+        if reached > _CHANCE * _DRAWS:
+            return True
+    return False
 
 
 def _share(count: int) -> float:

@@ -63,8 +63,9 @@ def step_without(
     count = max(len(job.step_index), 1)
     now_ns = job.usual_step_ns
     peers = {rank: _peers(job, rank, late) for rank in late}
+    begin_ns = _begin_ns(job, clocks)
     saved = [
-        _saved_ns(events, len(job), peers, share, is_hidden=is_hidden) / count
+        _saved_ns(events, begin_ns, peers, share, is_hidden=is_hidden) / count
         for share, is_hidden in ((1.0, False), (1.0, True), (1.0 - _STAYS, True))
     ]
     # The CPUs of the other ranks may limit the step instead, as far as their speed is known.
@@ -73,6 +74,15 @@ def step_without(
     low = min(pessimistic, central) if central <= most_ns else 0.0
     central, high = min(central, most_ns), max(optimistic, central)
     return Estimate(now_ns - high, now_ns - central, now_ns - low)
+
+
+def _begin_ns(job: Job, clocks: Sequence[Clock | None]) -> F64:
+    """Return when the first step of each rank begins, on the job's time; NaN if unknown."""
+    begin = np.full(len(job), np.nan)
+    for rank, (summary, clock) in enumerate(zip(job.ranks, clocks, strict=True)):
+        if clock is not None and len(summary.windows.start_ns):
+            begin[rank] = float(clock.job_time(summary.windows.start_ns[:1])[0])
+    return begin
 
 
 def _peers(job: Job, rank: int, late: Sequence[int]) -> I64:
@@ -156,7 +166,7 @@ def _by_collective(columns: Sequence[tuple[Any, ...]]) -> list[tuple[float, _Eve
 
 def _saved_ns(
     events: Sequence[_Event],
-    count: int,
+    begin_ns: F64,
     peers: dict[int, I64],
     share: float,
     *,
@@ -166,12 +176,13 @@ def _saved_ns(
 
     Args:
         events: The collectives, in order.
-        count: Number of ranks.
+        begin_ns: When each rank begins; NaN if unknown.
         peers: The ranks that each late one becomes as fast as; none for all in turn.
         share: Of what a late rank takes longer than its peers: how much is removed.
         is_hidden: Whether computing during a wait limits how much earlier a rank goes on.
     """
-    shift, previous = np.zeros(count), np.full(count, np.nan)
+    count = len(begin_ns)
+    shift, previous, is_moved = np.zeros(count), begin_ns.copy(), np.zeros(count, np.bool_)
     of_rank = {rank: np.isin(np.arange(count), rows) for rank, rows in peers.items()}
     for event in events:
         rank = event.rank
@@ -184,8 +195,8 @@ def _saved_ns(
         new = old + (after - arrival) - (before - event.arrival_ns)
         change = _exposed(event, new) - _exposed(event, old) if is_hidden else new - old
         shift[rank] = (arrival - event.arrival_ns) + change
-        previous[rank] = event.end_ns
-    moved = shift[~np.isnan(previous)]
+        previous[rank], is_moved[rank] = event.end_ns, True
+    moved = shift[is_moved]
     return -float(np.median(moved)) if len(moved) else 0.0
 
 
