@@ -17,7 +17,7 @@ from warpline.fleet.fitting import (
     relative,
 )
 from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I64
+from warpline.ops.arrays import F64, I32, I64
 
 _PANEL = 24  # ranks whose ends make the common time of a group: more do not make it better
 
@@ -27,15 +27,15 @@ class Member(NamedTuple):
 
     Attributes:
         rank: Its place in the job.
-        rows: Shape (n,), int64, its collectives, places in its summary.
-        place: Shape (n,), int64, which collective of the group each is, ascending.
+        rows: Shape (n,), int32, its collectives, places in its summary.
+        place: Shape (n,), int32, which collective of the group each is, ascending.
         base_ns: What its times count from.
         line: How far its clock, from there on, is ahead of the group's time.
     """
 
     rank: int
-    rows: I64
-    place: I64
+    rows: I32
+    place: I32
     base_ns: int
     line: Line
 
@@ -74,7 +74,7 @@ class _Series(NamedTuple):
     """The collectives of one kind on one rank, by start."""
 
     rank: int
-    rows: I64
+    rows: I32
     end_ns: I64
     sequence: I64
 
@@ -83,8 +83,8 @@ class _Paired(NamedTuple):
     """A series and its pairs with the reference of its group."""
 
     series: _Series
-    first: I64  # places in the reference
-    second: I64  # places in the series
+    first: I32  # places in the reference
+    second: I32  # places in the series
     line: Line
 
 
@@ -125,7 +125,7 @@ def _series(ranks: Sequence[RankSummary]) -> dict[_Key, list[_Series]]:
             continue
         code = np.array([numbers[key] for key in keys], np.int64)[rows.kind]
         for key, number in numbers.items():
-            own = np.flatnonzero(code == number)
+            own = np.flatnonzero(code == number).astype(np.int32)
             series = _Series(place, own, rows.end_ns[own], rows.sequence[own])
             found.setdefault(key, []).append(series)
     return found
@@ -138,7 +138,8 @@ def _grouped(every: Sequence[_Series]) -> Iterator[tuple[_Series, list[_Paired]]
         for reference, others in groups:
             found = pair(reference.end_ns, series.end_ns, _ordinals(reference, series))
             if found is not None:
-                others.append(_Paired(series, *found))
+                first, second = (places.astype(np.int32) for places in found[:2])
+                others.append(_Paired(series, first, second, found.line))
                 break
         else:
             groups.append((series, []))
@@ -156,7 +157,7 @@ def _ascends(numbers: I64) -> bool:
 
 def _group(operation: str, communicator: str, first: _Series, others: list[_Paired]) -> Group:
     """Return a group whose common time is the median of many ranks' clocks."""
-    every = np.arange(len(first.rows))
+    every = np.arange(len(first.rows), dtype=np.int32)
     own = _Paired(first, every, every, Line(0.0, 0.0, 0.0, len(every)))
     members = [own, *others]
     common = _common_time(members)

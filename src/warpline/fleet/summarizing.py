@@ -45,7 +45,7 @@ from warpline.fleet.summary import (
     RankWindows,
     fewest_kinds,
 )
-from warpline.ops.arrays import I64, BoolArray
+from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
@@ -208,8 +208,15 @@ class _RankCollectives(NamedTuple):
             own &= self.process == rank.process
         places = np.flatnonzero(own)
         kinds, code = fewest_kinds([self.kinds[place] for place in places.tolist()])
-        rows = Collectives(*(column[places] for column in self.rows))
-        return kinds, rows._replace(kind=code)
+        every = self.rows
+        rows = Collectives(
+            every.start_ns[places],
+            every.end_ns[places],
+            every.hidden[places],
+            code,
+            every.sequence[places],
+        )
+        return kinds, rows
 
 
 def _rank_collectives(trace: Trace) -> _RankCollectives:
@@ -231,23 +238,23 @@ def _rank_collectives(trace: Trace) -> _RankCollectives:
             start,
             end,
             _hidden(trace, work.device[place], start, end),
-            np.zeros_like(start),
+            np.zeros(len(start), np.uint16),
             kinds.sequence[chosen],
         ),
     )
 
 
-def _hidden(trace: Trace, device: I64, start: I64, end: I64) -> I64:
+def _hidden(trace: Trace, device: I64, start: I64, end: I64) -> U8:
     """Return in which share of each quarter of some collectives their GPU computed, in 255ths."""
     if not len(start):
-        return np.zeros((0, QUARTERS), np.int64)
+        return np.zeros((0, QUARTERS), np.uint8)
     bounds = start[:, None] + (end - start)[:, None] * np.arange(QUARTERS + 1) // QUARTERS
     low, high = bounds[:, :-1].reshape(-1), bounds[:, 1:].reshape(-1)
     none = np.full(len(low), NO_STEP, np.int64)
     windows = Windows(np.repeat(device, QUARTERS), low, high, step=none, process=none)
     exposed = overlaps(trace, windows).ns[:, OverlapKind.EXPOSED_COMMUNICATION]
     shares = SHARES * np.maximum(high - low - exposed, 0) / np.maximum(high - low, 1)
-    rounded: I64 = np.rint(shares).astype(np.int64).reshape(-1, QUARTERS)
+    rounded: U8 = np.rint(shares).astype(np.uint8).reshape(-1, QUARTERS)
     return rounded
 
 

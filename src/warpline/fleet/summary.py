@@ -17,7 +17,7 @@ import numpy as np
 
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
-from warpline.ops.arrays import F64, I64
+from warpline.ops.arrays import F64, I32, I64, U8, U16, repeated
 
 VERSION = 1
 _MOST_KINDS = 2**16
@@ -51,19 +51,19 @@ class Collectives(NamedTuple):
     Attributes:
         start_ns: Shape (n,), int64.
         end_ns: Shape (n,), int64, exact up to 2.1 s after the start, then within 1.1 us.
-        hidden: Shape (n, 4), int64: of each quarter of the time, in which share the GPU computed,
+        hidden: Shape (n, 4), uint8: of each quarter of the time, in which share the GPU computed,
             in 255ths.
-        kind: Shape (n,), int64, places in the rank's kinds.
+        kind: Shape (n,), uint16, places in the rank's kinds.
         sequence: Shape (n,), int64, number of the call in its communicator; -1 if unknown.
     """
 
     start_ns: I64
     end_ns: I64
-    hidden: I64
-    kind: I64
+    hidden: U8
+    kind: U16
     sequence: I64
 
-    def hidden_ns(self, rows: I64, until_ns: F64) -> F64:
+    def hidden_ns(self, rows: I32, until_ns: F64) -> F64:
         """Return how long the GPU computed while some of them ran, from their starts.
 
         Args:
@@ -355,21 +355,20 @@ def _collectives(
 ) -> Collectives:
     first, second = words.astype(np.uint64)
     start = (first & np.uint64(2**_START_BITS - 1)).astype(np.int64) + base_ns
-    kind = (first >> np.uint64(_START_BITS)).astype(np.int64)
+    kind = (first >> np.uint64(_START_BITS)).astype(np.uint16)
     if len(kind) and int(kind.max()) >= len(kinds):
         raise ValueError("unknown kind of collective")
     duration = _lengthened((second >> np.uint64(32)).astype(np.int64))
-    shares = (second & np.uint64(2**32 - 1)).astype("<u4").view("<u1").reshape(-1, QUARTERS)
-    hidden = shares.astype(np.int64)
+    hidden = (second & np.uint64(2**32 - 1)).astype("<u4").view(np.uint8).reshape(-1, QUARTERS)
     return Collectives(start, start + duration, hidden, kind, _sequence(kind, kinds, numbers))
 
 
-def _communicators(kind: I64, kinds: Sequence[CollectiveKind]) -> dict[str, I64]:
+def _communicators(kind: U16, kinds: Sequence[CollectiveKind]) -> dict[str, I64]:
     """Return the rows of each named communicator, by its name and members."""
     names = [f"{item.communicator} {item.members}" if item.is_named else "" for item in kinds]
     distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
     code = np.array([distinct[name] for name in names], np.int64)
-    of_row = code[kind] if len(kind) else kind
+    of_row = code[kind] if len(kind) else np.zeros(0, np.int64)
     return {name: np.flatnonzero(of_row == at) for name, at in distinct.items() if name}
 
 
@@ -386,7 +385,9 @@ def _runs(rows: Collectives, kinds: Sequence[CollectiveKind]) -> dict[str, list[
     return found
 
 
-def _sequence(kind: I64, kinds: Sequence[CollectiveKind], runs: dict[str, list[list[int]]]) -> I64:
+def _sequence(kind: U16, kinds: Sequence[CollectiveKind], runs: dict[str, list[list[int]]]) -> I64:
+    if not any(runs.values()):
+        return repeated(np.full(1, -1, np.int64), len(kind))
     numbers = np.full(len(kind), -1, np.int64)
     for name, own in _communicators(kind, kinds).items():
         if not runs.get(name):
@@ -397,7 +398,7 @@ def _sequence(kind: I64, kinds: Sequence[CollectiveKind], runs: dict[str, list[l
     return numbers
 
 
-def fewest_kinds(kinds: Sequence[CollectiveKind]) -> tuple[tuple[CollectiveKind, ...], I64]:
+def fewest_kinds(kinds: Sequence[CollectiveKind]) -> tuple[tuple[CollectiveKind, ...], U16]:
     """Return distinct kinds, few enough to be stored, and the place of each given kind among them.
 
     Where message sizes vary too much, they are left out.
@@ -405,4 +406,4 @@ def fewest_kinds(kinds: Sequence[CollectiveKind]) -> tuple[tuple[CollectiveKind,
     if len(set(kinds)) >= _MOST_KINDS:
         kinds = [kind._replace(bytes=-1) for kind in kinds]
     distinct = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    return tuple(distinct), np.array([distinct[kind] for kind in kinds], np.int64)
+    return tuple(distinct), np.array([distinct[kind] for kind in kinds], np.uint16)

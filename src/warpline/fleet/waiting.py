@@ -11,7 +11,7 @@ import numpy as np
 from warpline.fleet.jobs import Job
 from warpline.fleet.matching import Group, Matches, Member
 from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.arrays import F64, I32, I64, BoolArray
 
 
 @dataclass(frozen=True)
@@ -116,18 +116,19 @@ def waits(job: Job, matched: Matches) -> Waits:
     )
 
 
-def _steps_of(job: Job, place: int) -> I64:
+def _steps_of(job: Job, place: int) -> I32:
     """Return the step of each collective of a rank, a place in the job's steps; -1 for none."""
     rank = job.ranks[place]
     windows, start = rank.windows, rank.collectives.start_ns
     if not len(windows.start_ns):
-        return np.full(len(start), -1, np.int64)
+        return np.full(len(start), -1, np.int32)
     row = np.searchsorted(windows.start_ns, start, side="right") - 1
     inside = (row >= 0) & (start < windows.end_ns[np.maximum(row, 0)])
-    return np.where(inside, job.window_step[place][np.maximum(row, 0)], -1)
+    step: I32 = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1).astype(np.int32)
+    return step
 
 
-def _arrivals(job: Job, group: Group, step_of: Sequence[I64]) -> _Arrivals:
+def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
     last, second = np.full(group.total, -np.inf), np.full(group.total, -np.inf)
     who = np.full(group.total, -1, np.int64)
     present, counted = np.zeros(group.total, np.int64), np.zeros(group.total, np.int64)
@@ -152,7 +153,7 @@ def _add(
     job: Job,
     group: Group,
     arrivals: _Arrivals,
-    step_of: Sequence[I64],
+    step_of: Sequence[I32],
     arrays: Sequence[F64],
 ) -> None:
     """Add a group's waits to the sums by rank and step."""
@@ -164,8 +165,9 @@ def _add(
         place, step, rows = member.place[chosen], step[chosen], rows[chosen]
         duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
         late = arrivals.last_ns[place] - _start(rank, member)[chosen]
-        wait = np.clip(late, 0.0, duration)
-        exposed = np.maximum(wait - rank.collectives.hidden_ns(rows, wait), 0.0)
+        wait: F64 = np.clip(late, 0.0, duration)
+        hidden_ns = rank.collectives.hidden_ns(rows, wait)
+        exposed = np.maximum(wait - hidden_ns, 0.0)
         np.add.at(wait_sum[member.rank], step, wait)
         np.add.at(exposed_sum[member.rank], step, exposed)
         np.add.at(transfer[member.rank], step, duration - wait)

@@ -19,18 +19,19 @@ from warpline.fleet.jobs import Job
 from warpline.fleet.lateness import peers_of
 from warpline.fleet.matching import Clock, Group
 from warpline.fleet.summary import QUARTERS, SHARES
-from warpline.ops.arrays import F64, I64, U8, BoolArray
+from warpline.ops.arrays import F64, I32, I64, U8, BoolArray
 
 # Ranks times their collectives that are simulated: of larger jobs, late ranks and some others.
 _MOST_ROWS = 4_000_000
 _LEAST_RANKS = 64
+_MODEL_ERROR = 0.01  # of the step: simulated jobs without the straggler are within that
 _STAYS = 0.25  # at worst, of what late ranks take longer
 
 
 class _Event(NamedTuple):
-    """A collective: its ranks, rows of the state; arrival and wait of each; the rest by rank."""
+    """A collective: its ranks, and for each of them when it arrived, left, and computed."""
 
-    rank: I64
+    rank: I32
     arrival_ns: F64
     end_ns: F64
     duration_ns: F64
@@ -73,7 +74,8 @@ def step_without(
     optimistic, central, pessimistic = (max(saving, 0.0) for saving in saved)
     low = min(pessimistic, central) if central <= most_ns else 0.0
     central, high = min(central, most_ns), max(optimistic, central)
-    return Estimate(now_ns - high, now_ns - central, now_ns - low)
+    error_ns = _MODEL_ERROR * now_ns
+    return Estimate(now_ns - high - error_ns, now_ns - central, now_ns - low + error_ns)
 
 
 def _begin_ns(job: Job, clocks: Sequence[Clock | None]) -> F64:
@@ -117,11 +119,11 @@ def _events(
             columns.append(
                 (
                     member.place,
-                    np.full(len(rows), member.rank),
+                    np.full(len(rows), member.rank, np.int32),
                     clock.job_time(start),
                     clock.job_time(end),
                     (end - start).astype(np.float64),
-                    summary.collectives.hidden[rows].astype(np.uint8),
+                    summary.collectives.hidden[rows],
                     _is_counted(job, member.rank, start),
                 )
             )
@@ -200,7 +202,7 @@ def _saved_ns(
     return -float(np.median(moved)) if len(moved) else 0.0
 
 
-def _removed(rank: I64, gap: F64, of_rank: dict[int, BoolArray]) -> F64:
+def _removed(rank: I32, gap: F64, of_rank: dict[int, BoolArray]) -> F64:
     """Return what late ranks took longer than their peers since their previous collective."""
     removed = np.zeros(len(rank))
     if not of_rank:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from recordings import Template
-from timeline import Timeline
+from job_recordings import Template
+from job_timeline import F64, Timeline
 
 from warpline.derived.time_parts import TimePart
 from warpline.fleet.summarizing import summarize
@@ -24,9 +24,10 @@ from warpline.fleet.summary import (
     RankSummary,
     RankWindows,
 )
+from warpline.ops.arrays import I64
 from warpline.trace import Run
 
-_KIND = CollectiveKind("AllReduce", "stream 0", "", False, -1)
+_KIND = CollectiveKind("AllReduce", "stream 0", "", is_named=False, bytes=-1)
 
 
 def base_of(base: Template, number: int = 2) -> RankSummary:
@@ -89,8 +90,8 @@ def _summary(base: RankSummary, times: Timeline, rank: int, hosts: int) -> RankS
         collectives=Collectives(
             flat,
             end.reshape(-1),
-            np.zeros((len(flat), QUARTERS), np.int64),
-            np.zeros(len(flat), np.int64),
+            np.zeros((len(flat), QUARTERS), np.uint8),
+            np.zeros(len(flat), np.uint16),
             np.full(len(flat), -1, np.int64),
         ),
         ranges=(),
@@ -102,15 +103,15 @@ def _summary(base: RankSummary, times: Timeline, rank: int, hosts: int) -> RankS
 
 def _parts(
     base: RankSummary,
-    length: np.ndarray,  # type: ignore[type-arg]
-    collective: np.ndarray,  # type: ignore[type-arg]
-    gap: np.ndarray,  # type: ignore[type-arg]
-) -> np.ndarray:  # type: ignore[type-arg]
+    length: I64,
+    collective: I64,
+    gap: F64,
+) -> I64:
     """Return the parts of each step: those of the template, stretched to the step's work."""
     one = base.windows.parts_ns[0].astype(np.float64)
     one[TimePart.COLLECTIVE] = 0.0
     rest = length - collective - gap
-    parts = np.rint(one * (rest / one.sum())[:, None]).astype(np.int64)
+    parts: I64 = np.rint(one * (rest / one.sum())[:, None]).astype(np.int64)
     parts[:, TimePart.COLLECTIVE] = collective
     parts[:, TimePart.LAUNCH_BOUND] += length - parts.sum(axis=1)
     return parts

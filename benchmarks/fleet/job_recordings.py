@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from timeline import F64, Step, Timeline
+from job_timeline import F64, Step, Timeline
 
 from warpline import api
 from warpline.derived.kernels.categories import operation_categories
@@ -148,7 +149,7 @@ class Replicated:
         """Return the number of rows of a table."""
         if table in _DIMENSIONS:
             return self._base.trace.row_count(table)
-        return len(self._base.rows[table]) * self._steps
+        return int(len(self._base.rows[table]) * self._steps)
 
     def load(self, table: str, columns: Sequence[str]) -> dict[str, ColumnData]:
         """Return some columns."""
@@ -167,7 +168,9 @@ class Replicated:
     def _repeated(self, table: str, name: str, data: ColumnData) -> ColumnData:
         values, count = data.values, len(data)
         if name in _TIMES:
-            parts = [self._moved(step, values) for step in range(self._steps)]
+            parts: list[npt.NDArray[Any]] = [
+                self._moved(step, values) for step in range(self._steps)
+            ]
         elif name in {"correlation_id", "event_sync_id", "source_id"}:
             parts = [values.astype(np.int64) + step * _SPAN for step in range(self._steps)]
         elif (table, name) == ("range", "name_id"):

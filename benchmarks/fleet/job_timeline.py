@@ -1,8 +1,8 @@
 """When the ranks of a simulated job arrive in their collectives and leave them.
 
-All ranks repeat the step of a real recording: work between collectives, and transfers. Each piece of
-work varies from rank to rank and from step to step. A collective begins on a rank when its work is
-done, and ends on all ranks when the last one has arrived and the data is transferred.
+All ranks repeat the step of a real recording: work between collectives, and transfers. Each piece
+of work varies from rank to rank and from step to step. A collective begins on a rank when its work
+is done, and ends on all ranks when the last one has arrived and the data is transferred.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Timeline:
 
     def on_clock(self, rank: int, time_ns: F64) -> F64:
         """Return times of the common clock on a rank's own clock."""
-        return time_ns + self.offset_ns[rank] + self.drift[rank] * time_ns
+        own: F64 = time_ns + self.offset_ns[rank] + self.drift[rank] * time_ns
+        return own
 
 
 def timeline(step: Step, job: Job) -> Timeline:
