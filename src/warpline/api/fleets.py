@@ -130,7 +130,7 @@ def summary_of(path: str, *, steps: str | None = None) -> Reduced:
     try:
         made = failures.marked("fleet", partial(_summarized, path, steps))
     except WarplineError as error:
-        return _left_out(path, error.message)
+        return _left_out(path, error.message.removeprefix(f"{path}: ").removeprefix(f"{path} "))
     except OSError as error:
         return _left_out(path, error.strerror or str(error))
     if isinstance(made, Skipped):

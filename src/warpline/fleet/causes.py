@@ -66,15 +66,13 @@ def cause_of(job: Job, place: int, late: Late) -> Cause:
         if more[part] >= enough:
             text = f"its GPU is busy {format_ns(float(more[part]))} longer per step ({part.label})"
             return Cause("longer-gpu-work", text, _sentence(text), _GPU_FIX, float(more[part]))
-        return _unknown(late)
-    return _idle(job, place, peers, part, more, enough) or _unknown(late)
+        return _unknown()
+    return _idle(job, place, peers, part, more, enough) or _unknown()
 
 
-def _unknown(late: Late) -> Cause:
-    text = f"the others wait {format_ns(late.waited_ns)} per step"
-    return Cause(
-        "unknown", text, "No difference explains it.", "Compare it with `warpline compare`.", 0.0
-    )
+def _unknown() -> Cause:
+    fix = "Compare it with another rank: `warpline compare`."
+    return Cause("unknown", "", "No difference explains why it is late.", fix, 0.0)
 
 
 def _more_of_parts(job: Job, place: int, peers: I64) -> F64:

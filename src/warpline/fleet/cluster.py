@@ -11,6 +11,7 @@ import contextlib
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 from warpline import __version__
@@ -115,6 +116,17 @@ def reduced(
         leaf: Reduces one of them: a function of a module, with arguments bound by `partial`.
         advance: Called with the number of recordings that became ready.
     """
+    try:
+        return _reduced(client, paths, leaf, advance)
+    except (OSError, CancelledError) as error:
+        raise WarplineError(
+            "lost the connection to the dask scheduler", hint="see its log, and run this again"
+        ) from error
+
+
+def _reduced(
+    client: Any, paths: Sequence[str], leaf: Leaf, advance: Callable[[int], None]
+) -> Reduced:
     tasks = {
         client.submit(leaf, path, pure=False, key=f"rank-{place}-{id(paths)}"): path
         for place, path in enumerate(paths)

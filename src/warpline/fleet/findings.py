@@ -92,6 +92,8 @@ def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFindin
             "", "ranks-in-turn", severity, title, claim, _TURN_FIX, (), step, saving
         )
     who = names(job, [*late.ranks])
+    is_pair = len(job) == 2
+    others = "the other rank waits" if is_pair else "the others wait"
     first, cause = causes.ranks[0], causes.causes[0]
     behind = all(item.role == "behind" for item in causes.ranks)
     host = f" on {first.host}" if first.host and len(job.hosts) > 1 else ""
@@ -100,12 +102,12 @@ def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFindin
     if late.pattern == "one-host":
         title = f"Ranks of one machine, {first.host}, delay the others: {cause.text}"
     else:
-        reason = cause.text or f"the others wait {waited}"
+        reason = cause.text or f"{others} {waited}"
         title = f"{_capital(who)}{host} {role}: {reason}"
     last = waits.last[list(late.ranks)].sum() / max(int(waits.collectives[late.ranks[0]]), 1)
     of = plural(max(len(job.step_index), 1), "step")
     claim = (
-        f"{cause.claim} Each other rank waits {waited} for {'it' if is_one else 'them'}, "
+        f"{cause.claim} {'The' if is_pair else 'Each'} other rank waits {waited} for {'it' if is_one else 'them'}, "
         f"{format_ns(late.exposed_ns)} ({exposed}) without computing."
         f" {'It arrives' if is_one else 'They arrive'} last in {format_ratio(float(last))} of"
         f" {plural(int(waits.collectives[late.ranks[0]]), 'collective')}, and"

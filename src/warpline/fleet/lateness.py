@@ -17,7 +17,9 @@ Pattern = Literal["persistent", "some-steps", "one-host", "in-turn"]
 _BEYOND_CHANCE = 0.25  # of the distance from an equal share of the waits to all of them
 _ALSO = 0.5  # of the most waits caused by a rank: others with as much are stragglers, too
 _MOST_OF_HOST = 0.6  # of the waits of a host, by one rank: it is the rank, not the host
+_PART_OF_HOST = 0.25  # of an equal share of its waits: at least half of its ranks cause that
 _MOST_STEPS = 0.5
+_LEAST_OF_STEP = MEASURABLE_RATIO / 2  # waits in a step in which a rank counts as late
 _NEARLY_ALL = 0.9  # of the ranks: a group with them stands for the job
 _SIGMAS = 6.0
 _MAD_TO_SIGMA = 1.4826
@@ -99,25 +101,46 @@ def _blamed(job: Job, waits: Waits, groups: tuple[Group, ...], taking: I64) -> _
     if not _is_one_group(groups, len(taking)):
         return _slow_by_themselves(job, waits, taking)
     caused = waits.caused_exposed_ns
+    host = _late_host(job, caused, taking)
+    if len(host):
+        return "one-host", tuple(host.tolist()), _late_steps(job, caused, host)
     total = caused.sum(axis=1)
     worst = int(np.argmax(total))
-    if total[worst] > _share(len(taking)) * total.sum() and not _is_chance(
+    if total[worst] <= _share(len(taking)) * total.sum() or _is_chance(
         caused[taking], np.arange(len(taking)), float(total[worst])
     ):
-        least = max(_ALSO * total[worst], 5 * total.sum() / len(taking))
-        ranks = [worst, *(r for r in taking.tolist() if total[r] >= least and r != worst)]
-        return _with_steps(tuple(sorted(ranks)), caused)
-    of_host = _host_of(job, taking)
-    if of_host is not None and len(set(of_host.tolist())) > 1:
-        sums = np.bincount(of_host, total[taking])
-        host = int(np.argmax(sums))
-        own = taking[of_host == host]
-        is_host = sums[host] > _share(len(sums)) * sums.sum() and len(own) > 1
-        is_host &= bool(total[own].max() <= _MOST_OF_HOST * sums[host])
-        if is_host and not _is_chance(caused[taking], of_host, float(sums[host])):
-            steps = _with_steps(tuple(own.tolist()), caused)[2]
-            return "one-host", tuple(own.tolist()), steps
-    return "in-turn", (), 0
+        return "in-turn", (), 0
+    least = max(_ALSO * total[worst], 5 * total.sum() / len(taking))
+    ranks = np.union1d([worst], taking[total[taking] >= least])
+    steps = _late_steps(job, caused, ranks)
+    is_most = steps > _MOST_STEPS * caused.shape[1]
+    return ("persistent" if is_most else "some-steps"), tuple(ranks.tolist()), steps
+
+
+def _late_host(job: Job, caused_ns: F64, taking: I64) -> I64:
+    """Return the ranks of the machine that causes most waits, by many of its ranks; else none."""
+    of_host, total = _host_of(job, taking), caused_ns[taking].sum(axis=1)
+    if of_host is None or int(of_host.max()) == int(of_host.min()):
+        return taking[:0]
+    sums = np.bincount(of_host, total)
+    host = int(np.argmax(sums))
+    own = total[of_host == host]
+    many = np.count_nonzero(own >= _PART_OF_HOST * sums[host] / len(own)) >= len(own) / 2
+    if len(own) < 2 or not many or own.max() > _MOST_OF_HOST * sums[host]:
+        return taking[:0]
+    if sums[host] <= _share(len(sums)) * sums.sum():
+        return taking[:0]
+    is_chance = _is_chance(caused_ns[taking], of_host, float(sums[host]))
+    found: I64 = taking[:0] if is_chance else taking[of_host == host]
+    return found
+
+
+def _late_steps(job: Job, caused_ns: F64, ranks: I64) -> int:
+    """Return in how many steps ranks cause most of the waits, if these are not small."""
+    every, late = caused_ns.sum(axis=0), caused_ns[ranks].sum(axis=0)
+    others = max(len(job) - len(ranks), 1)
+    is_much = late / others >= _LEAST_OF_STEP * job.usual_step_ns
+    return int(np.count_nonzero((late > every / 2) & is_much))
 
 
 def _is_chance(caused_ns: F64, owner: I64, most_ns: float) -> bool:
@@ -151,15 +174,6 @@ def _is_chance(caused_ns: F64, owner: I64, most_ns: float) -> bool:
 def _share(count: int) -> float:
     """Return the share of the waits from which one of several causes them."""
     return (1 + _BEYOND_CHANCE * (count - 1)) / count
-
-
-def _with_steps(ranks: tuple[int, ...], caused: F64) -> _Blamed:
-    """Return the pattern of ranks, and in how many steps they cause most of the waits."""
-    every = caused.sum(axis=0)
-    late = caused[list(ranks)].sum(axis=0) > every / 2
-    steps = int(np.count_nonzero(late & (every > 0)))
-    is_most = steps > _MOST_STEPS * caused.shape[1]
-    return ("persistent" if is_most else "some-steps"), ranks, steps
 
 
 def _host_of(job: Job, taking: I64) -> I64 | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
@@ -284,7 +285,7 @@ def _unpacked(content: bytes) -> RankSummary:
             parts = {name: arrays[name] for name in arrays.files}
         head = json.loads(parts["head"].tobytes())
         found = _restored(head, parts) if _is_current(head) else None
-    except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(
             f"not a rank summary of this version: {error}", hint="make the summaries again"
         ) from error
