@@ -190,6 +190,8 @@ def _client(
 ) -> Iterator[cluster.distributed.Client]:
     if importlib.util.find_spec("distributed") is None:
         raise cluster.MISSING
+    if has_dashboard and importlib.util.find_spec("bokeh") is None:
+        raise UsageError("dask's dashboard needs bokeh", hint="pip install bokeh")
     if scheduler is None:
         with cluster.local(count, dashboard=has_dashboard) as client:
             yield client
