@@ -144,7 +144,9 @@ def test_a_worker_is_killed_in_the_middle(job: Path, cluster: Cluster) -> None:
 
 def cpu_s(process: subprocess.Popen[bytes]) -> float:
     """Return the CPU time of a process."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    fields = (
+        Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    )
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from warpline.fleet.fitting import line_between, pair
-from warpline.ops.arrays import I64
+from warpline.ops.arrays import F64, I64
 
 
 def ends(rng: np.random.Generator, count: int = 400) -> I64:
     """Return the ends of collectives: irregular, as steps vary."""
-    return np.cumsum(rng.integers(200_000, 5_000_000, count)) + 40_000_000
+    steps = rng.integers(200_000, 5_000_000, count)
+    found: I64 = np.cumsum(steps) + 40_000_000
+    return found
 
 
 def on_clock(true: I64, rng: np.random.Generator, offset_ns: float, drift: float) -> I64:
@@ -67,8 +69,8 @@ def test_equal_steps_are_ambiguous() -> None:
 
 
 def test_few_wrong_ends_do_not_move_the_line() -> None:
-    time = np.arange(200) * 1e6
-    ahead = 5_000 + 1e-5 * time
+    time: F64 = np.arange(200) * 1e6
+    ahead: F64 = 5_000 + 1e-5 * time
     ahead[::20] += 40_000
     line = line_between(time, ahead)
     assert line is not None

@@ -98,9 +98,7 @@ def test_fail_on(ranks: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (("analyze", "missing.warpline"), "none of 1 recording could be used"),
     ],
 )
-def test_mistakes(
-    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, *words)
     assert status in {1, 2}
     assert out == ""
@@ -132,5 +130,3 @@ def test_one_worker_does_not_import_dask(ranks: Path) -> None:
         " sys.exit('dask' in sys.modules or 'distributed' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-

@@ -144,7 +144,7 @@ def grid(late: int | None, ranks: int = 8, steps: int = 8) -> list[RankSummary]:
     planned = []
     for _ in range(steps):
         meetings = []
-        for layer in range(LAYERS):
+        for _layer in range(LAYERS):
             for first in range(0, ranks, 2):
                 pair = (first, first + 1)
                 work = [int(MS * rng.normal(1, 0.01)) + MS // 2 * (r == late) for r in pair]
@@ -172,7 +172,9 @@ def test_a_straggler_in_several_groups_is_not_its_neighbor() -> None:
 def test_a_slow_communicator_is_the_network() -> None:
     planned = [
         [
-            Meeting(f"dp{group}", (group * 2, group * 2 + 1), (MS, MS), 3 * MS if group == 2 else MS)
+            Meeting(
+                f"dp{group}", (group * 2, group * 2 + 1), (MS, MS), 3 * MS if group == 2 else MS
+            )
             for group in range(4)
         ]
         for _ in range(8)

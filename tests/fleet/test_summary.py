@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_summaries_can_be_joined_as_bytes() -> None:
     assert unpacked(b"") == []
 
 
-def with_collectives(**columns: object) -> RankSummary:
+def with_collectives(**columns: Any) -> RankSummary:
     one = made()
     return replace(one, collectives=one.collectives._replace(**columns))
 

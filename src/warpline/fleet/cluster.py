@@ -26,7 +26,6 @@ dask: Any = lazy("dask")
 
 _DEATHS = 2  # workers that may die of one recording before it is left out
 _CONNECT = "20s"
-# A loopback cluster has no use for waiting long for what is on this machine.
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _DEATHS,
     "distributed.worker.daemon": True,

@@ -107,8 +107,9 @@ def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFindin
     last = waits.last[list(late.ranks)].sum() / max(int(waits.collectives[late.ranks[0]]), 1)
     of = plural(max(len(job.step_index), 1), "step")
     claim = (
-        f"{cause.claim} {'The' if is_pair else 'Each'} other rank waits {waited} for {'it' if is_one else 'them'}, "
-        f"{format_ns(late.exposed_ns)} ({exposed}) without computing."
+        f"{cause.claim} {'The' if is_pair else 'Each'} other rank waits {waited} for"
+        f" {'it' if is_one else 'them'}, {format_ns(late.exposed_ns)} ({exposed}) without"
+        " computing."
         f" {'It arrives' if is_one else 'They arrive'} last in {format_ratio(float(last))} of"
         f" {plural(int(waits.collectives[late.ranks[0]]), 'collective')}, and"
         f" {'causes' if is_one else 'cause'} most waits in {late.steps:,} of {of}."
