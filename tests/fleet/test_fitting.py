@@ -12,13 +12,15 @@ from warpline.ops.arrays import F64, I64
 def ends(rng: np.random.Generator, count: int = 400) -> I64:
     """Return the ends of collectives: irregular, as steps vary."""
     steps = rng.integers(200_000, 5_000_000, count)
-    found: I64 = np.cumsum(steps) + 40_000_000
+    found: I64 = np.cumsum(steps).astype(np.int64)
+    found += 40_000_000
     return found
 
 
 def on_clock(true: I64, rng: np.random.Generator, offset_ns: float, drift: float) -> I64:
     noise = np.abs(rng.normal(0, 400, len(true)))
-    return np.rint(true + offset_ns + drift * true + noise).astype(np.int64)
+    own: I64 = np.rint(true + offset_ns + drift * true + noise).astype(np.int64)
+    return own
 
 
 @pytest.mark.parametrize("offset_ns", [-50e6, -3e3, 0.0, 50e6])
@@ -69,8 +71,8 @@ def test_equal_steps_are_ambiguous() -> None:
 
 
 def test_few_wrong_ends_do_not_move_the_line() -> None:
-    time: F64 = np.arange(200) * 1e6
-    ahead: F64 = 5_000 + 1e-5 * time
+    time: F64 = np.asarray(np.arange(200) * 1e6, np.float64)
+    ahead: F64 = np.asarray(5_000 + 1e-5 * time, np.float64)
     ahead[::20] += 40_000
     line = line_between(time, ahead)
     assert line is not None

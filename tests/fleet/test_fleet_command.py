@@ -111,6 +111,17 @@ def test_recordings_are_named_once(ranks: Path) -> None:
     assert len(named) == 2
 
 
+def test_a_rank_counts_once(ranks: Path, tmp_path: Path) -> None:
+    for name in ("ddp_serial.bad.rank0.sqlite", "ddp_serial.bad.rank1.sqlite"):
+        (tmp_path / name).symlink_to(ranks / name)
+    (tmp_path / "rank0.again.sqlite").symlink_to(ranks / "ddp_serial.bad.rank0.sqlite")
+    found = api.fleet(f"{tmp_path}/*", workers=1)
+    assert len(found.ranks) == 2
+    assert [item.reason for item in found.left_out] == [
+        "holds the same rank as ddp_serial.bad.rank0.sqlite"
+    ]
+
+
 def test_nothing_usable_is_an_error(ranks: Path) -> None:
     with pytest.raises(InputError, match=r"none of 2 recordings could be used: rank7.sqlite"):
         api.fleet([f"{ranks}/rank*"], workers=1)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline import progress
+from warpline import plugins, progress
 from warpline.api.recordings import PathLike, opened
 from warpline.documents import failures
 from warpline.errors import InputError, UsageError, WarplineError
@@ -19,6 +19,7 @@ from warpline.lazy import lazy
 from warpline.result import Skipped, source_name
 from warpline.result.fleet import Fleet, LeftOut
 from warpline.trace import Run
+from warpline.trace.reading import files_of
 from warpline.units import plural
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ else:
     verdict = lazy("warpline.fleet.verdict")
 
 _FEW = 8  # recordings that one process reads before workers would have started
+_LARGE = 64  # recordings from which on the first ranks are reported
 _WILD = "*?["
 
 
@@ -42,6 +44,7 @@ def fleet(
     workers: int | None = None,
     scheduler: str | None = None,
     steps: str | None = None,
+    early: Callable[[Fleet], None] | None = None,
     dashboard: Callable[[str], None] | None = None,
 ) -> Fleet:
     """Find out where the time of a job of many ranks went, and which ranks delay the others.
@@ -49,7 +52,7 @@ def fleet(
     Each recording is reduced to a summary by a worker. Nothing holds the events of two ranks.
 
     Args:
-        recordings: Files, and patterns such as ``run/*.warpline``.
+        recordings: Files, patterns such as ``run/*.warpline``, and directories.
         workers: Number of processes on this machine. 1 reads the recordings in this process,
             without dask. None takes one per CPU core; few recordings, or all if dask.distributed
             is not installed, are read in this process.
@@ -57,6 +60,7 @@ def fleet(
             recordings under the same paths.
         steps: Name of the NVTX ranges that are steps, or a pattern such as ``epoch_*``. None
             detects steps.
+        early: Called with the answer about the first few ranks of a large job.
         dashboard: Called with the address of dask's dashboard, which is served only if this is
             given.
 
@@ -72,28 +76,37 @@ def fleet(
         raise UsageError("--workers and --scheduler cannot be combined", hint="leave one out")
     count = _workers(workers, len(paths)) if scheduler is None else 0
     leaf = partial(summary_of, steps=steps)
+    first = None if early is None or len(paths) < _LARGE else partial(_early, paths, early)
     with progress.task("Summarizing ranks", len(paths)) as advance:
         if count == 1:
-            parts, said = _in_turn(paths, leaf, advance), _said_alone(workers, len(paths))
+            parts, said = _in_turn(paths, leaf, advance, first), _said_alone(workers, len(paths))
         else:
             with _client(count, scheduler, has_dashboard=dashboard is not None) as client:
                 if dashboard is not None:
                     dashboard(client.dashboard_link)
                 said = _said(client, scheduler)
-                parts = cluster.reduced(client, paths, leaf, advance)
+                parts = cluster.reduced(client, paths, leaf, advance, first)
     return _answer(paths, parts, said)
+
+
+def _early(paths: Sequence[str], report: Callable[[Fleet], None], parts: Reduced) -> None:
+    """Report the answer about the first ranks, if there are any."""
+    summaries = summary.unpacked(parts.content)
+    if summaries:
+        title = source_name([Path(path) for path in paths])
+        report(verdict.verdict_of(title, summaries, parts.left_out))
 
 
 def _answer(paths: Sequence[str], parts: Reduced, workers: str) -> Fleet:
     with progress.task("Comparing ranks"):
-        summaries = summary.unpacked(parts.content)
+        summaries, twice = verdict.once_each(summary.unpacked(parts.content))
         if not summaries:
             raise InputError(
                 f"none of {plural(len(paths), 'recording')} could be used: {_first(parts)}",
                 hint="warpline summary shows what a recording has",
             )
         title = source_name([Path(path) for path in paths])
-        found = verdict.verdict_of(title, summaries, parts.left_out)
+        found = verdict.verdict_of(title, summaries, (*parts.left_out, *twice))
     return found.with_workers(workers)
 
 
@@ -110,13 +123,15 @@ def matching(recordings: PathLike | Sequence[PathLike]) -> list[str]:
         UsageError: A pattern matches nothing.
     """
     words = [recordings] if isinstance(recordings, str | os.PathLike) else list(recordings)
+    plugins.load("readers")  # they know which files of a directory are recordings
     found: dict[str, None] = {}
     for word in [os.fspath(item) for item in words]:
         is_pattern = any(char in word for char in _WILD) and not Path(word).exists()
         files = sorted(glob.glob(word, recursive=True)) if is_pattern else [word]  # noqa: PTH207
         if not files:
             raise UsageError(f"no recording matches {word}", hint="check the pattern with ls")
-        found |= dict.fromkeys(str(Path(file).absolute()) for file in files)
+        inside = [item for file in files for item in files_of(Path(file))]
+        found |= dict.fromkeys(str(item.absolute()) for item in inside)
     if not found:
         raise UsageError("no recording given", hint="warpline fleet analyze 'run/*.warpline'")
     return list(found)
@@ -152,12 +167,17 @@ def _left_out(path: str, reason: str) -> Reduced:
 
 
 def _in_turn(
-    paths: Sequence[str], leaf: Callable[[str], Reduced], advance: progress.Advance
+    paths: Sequence[str],
+    leaf: Callable[[str], Reduced],
+    advance: progress.Advance,
+    first: Callable[[Reduced], None] | None,
 ) -> Reduced:
     parts = []
     for part in reducing.in_turn(paths, leaf):
         parts.append(part)
         advance(1)
+        if first is not None and len(parts) == reducing.FIRST:
+            first(reducing.joined(parts))
     return reducing.joined(parts)
 
 
@@ -172,7 +192,9 @@ def _workers(wanted: int | None, recordings: int) -> int:
         return wanted
     if not has_dask or recordings <= _FEW:
         return 1
-    return min(len(os.sched_getaffinity(0)), recordings)
+    has_affinity = hasattr(os, "sched_getaffinity")  # Linux
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return min(cores, recordings)
 
 
 def _said_alone(wanted: int | None, recordings: int) -> str:

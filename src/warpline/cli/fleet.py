@@ -47,8 +47,8 @@ class Analyze:
             "recordings",
             nargs="*",
             metavar="RECORDING",
-            help="recordings of all ranks, in any format; patterns such as 'run/*.warpline' may be"
-            " quoted",
+            help="recordings of all ranks, in any format, or directories of the PyTorch profiler;"
+            " patterns such as 'run/*.warpline' may be quoted",
         )
         parser.usage = f"{parser.prog} [OPTIONS] RECORDING..."
         group = parser.add_argument_group("workers")
@@ -98,6 +98,7 @@ class Analyze:
             workers=args.workers,
             scheduler=args.scheduler,
             steps=args.steps,
+            early=None if args.quiet else _report_early,
             dashboard=_announce if args.dashboard else None,
         )
         _write(found, args, name)
@@ -125,6 +126,12 @@ def run(args: Namespace) -> int:
     """Explain that a part is missing."""
     said = f"no part {args.words[0]!r}" if args.words else "missing PART argument"
     raise UsageError(said, hint="warpline fleet analyze 'run/*.warpline'")
+
+
+def _report_early(found: Fleet) -> None:
+    """Print the verdict about the first ranks, to someone who waits for the whole one."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        talk.note(f"the first {len(found.ranks)} ranks so far: {found.verdict}")
 
 
 def _announce(address: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from warpline import __version__
 from warpline.errors import UsageError, WarplineError
-from warpline.fleet.reducing import FAN_IN, Leaf, Reduced, joined
+from warpline.fleet.reducing import FAN_IN, FIRST, Leaf, Reduced, joined
 from warpline.lazy import lazy
 from warpline.result.fleet import LeftOut
 from warpline.units import plural
@@ -111,7 +111,11 @@ def _version() -> str:
 
 
 def reduced(
-    client: Any, paths: Sequence[str], leaf: Leaf, advance: Callable[[int], None]
+    client: Any,
+    paths: Sequence[str],
+    leaf: Leaf,
+    advance: Callable[[int], None],
+    first: Callable[[Reduced], None] | None = None,
 ) -> Reduced:
     """Return the summaries of recordings, made by the workers of a client.
 
@@ -120,9 +124,13 @@ def reduced(
         paths: The recordings, by names that workers can open.
         leaf: Reduces one of them: a function of a module, with arguments bound by `partial`.
         advance: Called with the number of recordings that became ready.
+        first: Called with the summaries of the first `FIRST` recordings.
+
+    Raises:
+        WarplineError: The scheduler is gone.
     """
     try:
-        return _reduced(client, paths, leaf, advance)
+        return _reduced(client, paths, leaf, advance, first)
     except (OSError, CancelledError) as error:
         raise WarplineError(
             "lost the connection to the dask scheduler", hint="see its log, and run this again"
@@ -130,7 +138,11 @@ def reduced(
 
 
 def _reduced(
-    client: Any, paths: Sequence[str], leaf: Leaf, advance: Callable[[int], None]
+    client: Any,
+    paths: Sequence[str],
+    leaf: Leaf,
+    advance: Callable[[int], None],
+    first: Callable[[Reduced], None] | None,
 ) -> Reduced:
     tasks = {
         client.submit(leaf, path, pure=False, key=f"rank-{place}-{id(paths)}"): path
@@ -143,6 +155,9 @@ def _reduced(
         else:
             left_out.append(LeftOut(tasks[task], _reason(task)))
         advance(1)
+        if first is not None and len(done) == FIRST:
+            first(joined(client.gather(done, errors="skip")))
+            first = None
     return joined((_tree(client, done), Reduced(b"", tuple(left_out))))
 
 

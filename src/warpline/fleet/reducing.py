@@ -12,6 +12,7 @@ from typing import NamedTuple
 from warpline.result.fleet import LeftOut
 
 FAN_IN = 16  # parts that are joined at once
+FIRST = 16  # recordings after which there is a first answer
 
 
 class Reduced(NamedTuple):

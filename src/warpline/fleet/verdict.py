@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,28 @@ def known_of(summaries: Sequence[RankSummary]) -> Known:
     waited = waits(job, matched)
     late = late_ranks(job, waited, matched.groups) if matched.groups else None
     return Known(job, matched, of_ranks, waited, late)
+
+
+def once_each(
+    summaries: Sequence[RankSummary],
+) -> tuple[list[RankSummary], tuple[LeftOut, ...]]:
+    """Return each rank once, and the recordings that hold a rank of another one again.
+
+    Such as an export beside the recording that it was made from.
+    """
+    seen: dict[object, str] = {}
+    kept, twice = [], []
+    for summary in sorted(summaries, key=lambda summary: summary.identity.path):
+        identity, start = summary.identity, summary.windows.start_ns
+        utc = identity.origin_utc_ns
+        first = int(start[0]) if len(start) else 0
+        key = (identity.pid, identity.gpu_index, len(start), first if utc is None else utc + first)
+        other = seen.setdefault(key, identity.path)
+        if other == identity.path:
+            kept.append(summary)
+        else:
+            twice.append(LeftOut(identity.path, f"holds the same rank as {Path(other).name}"))
+    return kept, tuple(twice)
 
 
 def verdict_of(
