@@ -12,6 +12,7 @@ import pytest
 from support.json_schema import violations
 
 from warpline import api
+from warpline.api.fleets import matching
 from warpline.cli import main
 from warpline.errors import InputError, UsageError
 
@@ -107,7 +108,7 @@ def test_mistakes(words: tuple[str, ...], message: str, capsys: pytest.CaptureFi
 
 
 def test_recordings_are_named_once(ranks: Path) -> None:
-    named = api.fleets.matching([f"{ranks}/ddp*", ranks / "ddp_serial.bad.rank0.sqlite"])
+    named = matching([f"{ranks}/ddp*", ranks / "ddp_serial.bad.rank0.sqlite"])
     assert len(named) == 2
 
 

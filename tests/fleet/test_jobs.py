@@ -28,7 +28,7 @@ from job_recordings import template, write
 from job_summaries import base_of, paths, summaries
 from job_timeline import Fault, Job, Timeline, timeline
 
-SKEWED = Job(8, 10, offset_ns=50e6, drift=1e-4)
+SKEWED = Job(8, 6, offset_ns=50e6, drift=1e-4)
 MS = 1_000_000
 
 
