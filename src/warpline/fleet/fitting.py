@@ -19,6 +19,8 @@ _WITHIN = 0.9
 _SIGNIFICANT = 3.0  # standard errors
 _MOST_PLACES = 2_000  # collectives by which the starts of two recordings may differ
 _SAMPLE = 256  # pairs examined per shift
+_FEW = 33  # pairs that are examined before all others
+_SURELY = 10.0  # times the tolerance: pairs that are not the same collectives
 _IS_BETTER = 2.0  # a pairing is accepted if it fits this many times better than the next best
 
 
@@ -97,7 +99,13 @@ def _median_slope(x: F64, y: F64) -> float:
     return float(np.median(slopes)) if len(slopes) else 0.0
 
 
-def pair(first_ns: I64, second_ns: I64, ordinals: tuple[I64, I64] | None = None) -> Pairs | None:
+def pair(
+    first_ns: I64,
+    second_ns: I64,
+    ordinals: tuple[I64, I64] | None = None,
+    *,
+    is_shifted: bool = True,
+) -> Pairs | None:
     """Return the pairs of two ranks' collectives of one kind; None if the pairing is ambiguous.
 
     By recorded call numbers; if there are none, one by one if both have equally many, else at the
@@ -108,6 +116,7 @@ def pair(first_ns: I64, second_ns: I64, ordinals: tuple[I64, I64] | None = None)
         first_ns: Shape (n,), int64, the end times on one rank in call order.
         second_ns: Shape (m,), int64, the end times on the other rank.
         ordinals: The recorded call numbers, ascending. They may start at different calls.
+        is_shifted: Whether one series may begin later than the other, which takes longer to find.
     """
     if min(len(first_ns), len(second_ns)) < LEAST_PAIRS:
         return None
@@ -121,7 +130,7 @@ def pair(first_ns: I64, second_ns: I64, ordinals: tuple[I64, I64] | None = None)
         found = _measured(first_ns, second_ns, places, places)
         if found is not None:
             return found
-    shift = _best_shift(first_ns, second_ns)
+    shift = _best_shift(first_ns, second_ns) if is_shifted else None
     if shift is None:
         return None
     return _measured(first_ns, second_ns, *_shifted(shift, len(first_ns), len(second_ns)))
@@ -134,10 +143,18 @@ def _measured(first_ns: I64, second_ns: I64, first: I64, second: I64) -> Pairs |
         relative(first_ns[first], int(first_ns[0])),
         relative(second_ns[second], int(second_ns[0])),
     )
+    if len(one) > 2 * _FEW and _are_apart(one, other):
+        return None
     line = line_between(one, other - one)
     if line is None or line.spread_ns > TOLERANCE_NS or abs(line.drift) > _MOST_DRIFT:
         return None
     return Pairs(first, second, line)
+
+
+def _are_apart(one: F64, other: F64) -> bool:
+    """Return whether a few of the pairs show that these are other collectives."""
+    few = np.linspace(0, len(one) - 1, _FEW).astype(np.int64)
+    return _misfit(one[few], other[few], 0) > _SURELY * TOLERANCE_NS
 
 
 def relative(time_ns: I64, base_ns: int) -> F64:

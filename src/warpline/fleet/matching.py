@@ -19,6 +19,7 @@ from warpline.fleet.fitting import (
 from warpline.fleet.summary import RankSummary
 from warpline.ops.arrays import F64, I32, I64
 
+_FEW = 4  # groups among which a recording that begins later is looked for
 _PANEL = 24  # ranks whose ends make the common time of a group: more do not make it better
 
 
@@ -135,8 +136,11 @@ def _grouped(every: Sequence[_Series]) -> Iterator[tuple[_Series, list[_Paired]]
     """Yield the series that are on one clock with each other: a reference, and the others."""
     groups: list[tuple[_Series, list[_Paired]]] = []
     for series in sorted(every, key=lambda each: -len(each.rows)):
-        for reference, others in groups:
-            found = pair(reference.end_ns, series.end_ns, _ordinals(reference, series))
+        # That one recording begins later takes long to find, so all groups are tried without first.
+        tried = [*((group, False) for group in groups), *((group, True) for group in groups[:_FEW])]
+        for (reference, others), is_shifted in tried:
+            ordinals = _ordinals(reference, series)
+            found = pair(reference.end_ns, series.end_ns, ordinals, is_shifted=is_shifted)
             if found is not None:
                 first, second = (places.astype(np.int32) for places in found[:2])
                 others.append(_Paired(series, first, second, found.line))
