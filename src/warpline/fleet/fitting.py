@@ -18,8 +18,9 @@ _TRIMMED = 3.0  # times the spread: farther pairs do not count in the last fit
 _WITHIN = 0.9
 _SIGNIFICANT = 3.0  # standard errors
 _MOST_PLACES = 2_000  # collectives by which the starts of two recordings may differ
-_SAMPLE = 256  # pairs examined per shift
-_FEW = 33  # pairs that are examined before all others
+_SAMPLE = 256  # pairs examined per shift, of the shifts that fit best
+_CLOSEST = 32
+_FEW = 33  # pairs that are examined first
 _SURELY = 10.0  # times the tolerance: pairs that are not the same collectives
 _IS_BETTER = 2.0  # a pairing is accepted if it fits this many times better than the next best
 
@@ -154,7 +155,8 @@ def _measured(first_ns: I64, second_ns: I64, first: I64, second: I64) -> Pairs |
 def _are_apart(one: F64, other: F64) -> bool:
     """Return whether a few of the pairs show that these are other collectives."""
     few = np.linspace(0, len(one) - 1, _FEW).astype(np.int64)
-    return _misfit(one[few], other[few], 0) > _SURELY * TOLERANCE_NS
+    spread = _misfits(one[few], other[few], np.zeros(1, np.int64), _FEW)
+    return bool(spread[0] > _SURELY * TOLERANCE_NS)
 
 
 def relative(time_ns: I64, base_ns: int) -> F64:
@@ -174,26 +176,38 @@ def _best_shift(first_ns: I64, second_ns: I64) -> int | None:
     n_first, n_second = len(first_ns), len(second_ns)
     one, other = relative(first_ns, int(first_ns[0])), relative(second_ns, int(second_ns[0]))
     least = max(LEAST_PAIRS, min(n_first, n_second) // 2)
-    shifts = range(max(least - n_second, -_MOST_PLACES), min(n_first - least, _MOST_PLACES) + 1)
-    misfits = [_misfit(one, other, shift) for shift in shifts]
-    order = np.argsort(misfits, kind="stable")
-    if not len(order) or misfits[order[0]] > TOLERANCE_NS:
+    low, high = max(least - n_second, -_MOST_PLACES), min(n_first - least, _MOST_PLACES)
+    shifts = np.arange(low, high + 1)
+    for sample in (min(_FEW, least), min(_SAMPLE, least)):
+        misfits = _misfits(one, other, shifts, sample)
+        order = np.argsort(misfits, kind="stable")[:_CLOSEST]
+        shifts, misfits = shifts[order], misfits[order]
+    if not len(shifts) or misfits[0] > TOLERANCE_NS:
         return None
-    if len(order) > 1 and misfits[order[1]] < _IS_BETTER * max(misfits[order[0]], 1.0):
+    if len(shifts) > 1 and misfits[1] < _IS_BETTER * max(float(misfits[0]), 1.0):
         return None
-    return shifts[int(order[0])]
+    return int(shifts[0])
 
 
-def _misfit(one: F64, other: F64, shift: int) -> float:
-    """Return the spread of the ends' differences in the middle of the common part, less drift."""
-    first, second = _shifted(shift, len(one), len(other))
-    middle = slice(max((len(first) - _SAMPLE) // 2, 0), (len(first) + _SAMPLE) // 2)
-    x = one[first[middle]]
-    y = other[second[middle]] - x
-    half = len(x) // 2
-    low, high = (np.median(y[:half]), np.median(y[half:])) if half else (y[0], y[0])
-    apart = float(np.median(x[half:]) - np.median(x[:half])) if half else 0.0
-    slope = float(high - low) / apart if apart > 0 else 0.0
-    slope = min(max(slope, -_MOST_DRIFT), _MOST_DRIFT)
-    rest = y - slope * x
-    return float(np.quantile(np.abs(rest - np.median(rest)), _WITHIN))
+def _misfits(one: F64, other: F64, shifts: I64, sample: int) -> F64:
+    """Return the spread of the ends' differences at each shift, less drift.
+
+    Args:
+        one: Shape (n,), float64, the ends on one rank.
+        other: Shape (m,), float64, the ends on the other rank.
+        shifts: Shape (k,), int64: the second series starts so many places after the first.
+        sample: The number of pairs, in the middle of the common part, which has at least as many.
+    """
+    low = np.maximum(shifts, 0)
+    common = np.minimum(len(one), len(other) + shifts) - low
+    places = (low + (common - sample) // 2)[:, None] + np.arange(sample)
+    x = one[places]
+    y = other[places - shifts[:, None]] - x
+    half = sample // 2
+    apart = np.median(x[:, half:], axis=1) - np.median(x[:, :half], axis=1)
+    slope = np.median(y[:, half:], axis=1) - np.median(y[:, :half], axis=1)
+    slope = np.clip(slope / np.maximum(apart, 1.0), -_MOST_DRIFT, _MOST_DRIFT)
+    rest = y - slope[:, None] * x
+    from_median = np.abs(rest - np.median(rest, axis=1)[:, None])
+    spread: F64 = np.quantile(from_median, _WITHIN, axis=1)
+    return spread
