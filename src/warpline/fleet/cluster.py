@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -26,8 +26,11 @@ dask: Any = lazy("dask")
 
 _DEATHS = 2  # workers that may die of one recording before it is left out
 _CONNECT = "20s"
+_PATIENCE_S = 60  # without a finished recording, before it is checked that there are workers
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _DEATHS,
+    # A worker has no recording but the one that it reads: if it dies, no other one is suspected.
+    "distributed.scheduler.worker-saturation": 1.0,
     "distributed.worker.daemon": True,
     # Workers keep freed memory of arrays for the next ones, as `warpline` itself does. Returned to
     # the system and cleared again, as dask has it, it takes a third of the time.
@@ -149,7 +152,7 @@ def _reduced(
         for place, path in enumerate(paths)
     }
     done, left_out = [], []
-    for task in distributed.as_completed(tasks):
+    for task in _finished(client, tasks):
         if task.status == "finished":
             done.append(task)
         else:
@@ -159,6 +162,27 @@ def _reduced(
             first(joined(client.gather(done, errors="skip")))
             first = None
     return joined((_tree(client, done), Reduced(b"", tuple(left_out))))
+
+
+def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
+    """Yield tasks as they finish or fail.
+
+    Raises:
+        WarplineError: There are no workers any more.
+    """
+    pending = set(tasks)
+    while pending:
+        try:
+            found = distributed.wait(pending, timeout=_PATIENCE_S, return_when="FIRST_COMPLETED")
+        except TimeoutError as error:
+            if not client.scheduler_info(n_workers=-1)["workers"]:
+                raise WarplineError(
+                    "the cluster has no workers any more",
+                    hint="start workers that restart (without --no-nanny), and run this again",
+                ) from error
+            continue
+        pending -= found.done
+        yield from found.done
 
 
 def _tree(client: Any, parts: Sequence[Any]) -> Reduced:
