@@ -16,6 +16,7 @@ import warpline
 from warpline import api
 from warpline.analyses.findings.straggler import straggler
 from warpline.derived.breakdown.partition import step_partition
+from warpline.derived.ranks.waits import rank_waits
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.fleet.summary import LastCall, RankSummary
 from warpline.fleet.verdict import verdict_of
@@ -28,6 +29,7 @@ from job_recordings import template, write
 from job_summaries import base_of, paths, summaries
 from job_timeline import Fault, Job, Timeline, timeline
 
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 SKEWED = Job(8, 6, offset_ns=50e6, drift=1e-4)
 MS = 1_000_000
 
@@ -62,6 +64,21 @@ def test_real_ranks_have_the_verdict_of_analyze(capture: Callable[[str], Path]) 
     assert {part.category: part.ns for part in fleet.breakdown if part.kind == "busy"} == {
         part.label: int(parts.ns[:, part].sum()) for part in BUSY if parts.ns[:, part].any()
     }
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared recordings are not here")
+@pytest.mark.parametrize("name", ["nsys/ddp_serial.{}.sqlite", "kineto/ddp_serial.{}.json.gz"])
+@pytest.mark.parametrize("kind", ["bad", "fixed"])
+def test_all_shared_pairs_have_the_verdict_of_analyze(name: str, kind: str) -> None:
+    files = [SHARED / name.format(f"{kind}.rank{rank}") for rank in (0, 1)]
+    both = Run(warpline.open(*files))
+    (late,) = straggler(both)  # type: ignore[misc]
+    fleet = api.fleet(files, workers=1)
+    assert fleet.total_ns == step_partition(both).ns.sum()
+    assert fleet.findings[0].title.split(":")[0] == late.title.split(":")[0]
+    waits = rank_waits(both)
+    for rank, item in enumerate(fleet.ranks):
+        assert item.wait_ns * item.steps == pytest.approx(waits.wait_ns[rank], rel=0.01, abs=2_000)
 
 
 @pytest.mark.parametrize(
