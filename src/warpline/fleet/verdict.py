@@ -30,8 +30,8 @@ from warpline.result.fleet import (
 )
 from warpline.units import format_ns, format_ratio, plural
 
-_LEAST_SHARE = 0.0005  # of the time: smaller parts are in the JSON only
-_MATTERS = 0.1
+_MATTERS = 0.1  # idle time below this share is not mentioned
+_MOST = 0.5  # of the idle time
 
 
 class Known(NamedTuple):
@@ -268,13 +268,12 @@ def _verdict(
     share = exposed / fleet.step_ns if fleet.step_ns else 0.0
     if share >= MEASURABLE_RATIO:
         said += f", {format_ratio(share)} of the time waiting for other ranks"
-    idle = max(
-        (part for part in fleet.breakdown if part.kind == "idle"),
-        default=None,
-        key=lambda part: part.ns,
-    )
-    if idle is not None and idle.share >= _MATTERS:
-        said += f", and idle mostly for one cause: {idle.category} ({format_ratio(idle.share)})"
+    idle = [part for part in fleet.breakdown if part.kind == "idle"]
+    most = max(idle, key=lambda part: part.ns, default=None)
+    if most is not None and 1 - busy >= _MATTERS:
+        said += f", and idle {format_ratio(1 - busy)}"
+        if most.ns >= _MOST * sum(part.ns for part in idle):
+            said += f", mostly {most.category} ({format_ratio(most.share)})"
     said += "."
     if known.late is not None and findings:
         said += f" {_first(findings)}"
