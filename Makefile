@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test torch-tests instructions bench harm lint format docs viewer clean
+.PHONY: help demo test torch-tests cluster-tests instructions bench harm lint format docs viewer clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -45,6 +45,10 @@ torch-tests: $(VENV)/installed  ## Run the tests that need PyTorch, which it ins
 	@$(TORCH_PYTHON) -c 'import torch' 2>/dev/null || $(PIP_INSTALL) $(TORCH)
 	@WARPLINE_AGENT="$$($(BIN)/python -c 'from warpline.capture.machine.agent import agent_library as a; print(a())')" \
 		$(TORCH_PYTHON) -m pytest -m torch tests/pytorch $(ARGS)
+
+cluster-tests: $(VENV)/installed  ## Run the tests that start a dask cluster, which it installs
+	@$(BIN)/python -c 'import distributed' 2>/dev/null || $(PIP_INSTALL) 'distributed>=2024.1'
+	$(BIN)/python -m pytest -m cluster tests/fleet $(ARGS)
 
 bench: $(VENV)/installed  ## Measure Warpline beside other profilers: SIZES=... NSYS=... HTA=PYTHON PERFETTO=...
 	@$(BIN)/python benchmarks/bench.py --folder build/bench $(if $(SIZES),--sizes $(SIZES)) \

@@ -46,9 +46,10 @@ MISTAKES = {
         "unknown command 'nonsense'",
         (
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
-            " completion, demo, doctor, dump, explain, export, finalize, flame, gate, graphcheck,"
-            " import, kernels, launch, list, memory, merge, profile, query, recover, report,"
-            " sessions, shutdown, start, stats, status, stop, summary, sweep, top, trend, view"
+            " completion, demo, doctor, dump, explain, export, finalize, flame, fleet, gate,"
+            " graphcheck, import, kernels, launch, list, memory, merge, profile, query, recover,"
+            " report, sessions, shutdown, start, stats, status, stop, summary, sweep, top, trend,"
+            " view"
         ),
     ),
     "--fromat csv": (

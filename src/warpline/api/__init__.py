@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         gate,
         summarize,
     )
+    from warpline.api.fleets import fleet
     from warpline.api.pages import (
         make_flame_report,
         make_markdown_report,
@@ -72,6 +73,7 @@ _MODULES = {
     "document": "answers",
     "export": "recordings",
     "flame": "answers",
+    "fleet": "fleets",
     "formats": "recordings",
     "gate": "comparing",
     "graphcheck": "answers",
@@ -109,6 +111,7 @@ __all__ = [
     "document",
     "export",
     "flame",
+    "fleet",
     "formats",
     "gate",
     "graphcheck",

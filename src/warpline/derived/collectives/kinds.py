@@ -26,6 +26,7 @@ class CollectiveKinds(NamedTuple):
         operations: Names such as "AllReduce", ascending; "" if unknown.
         communicator: Shape (n,), int64, places in `communicators`; `UNKNOWN` if not recorded.
         communicators: Ids or names. Communicators with equal names differ in their ranks.
+        members: The ranks of each communicator, as recorded: ``[0, 1]``; "" if unknown.
         sequence: Shape (n,), int64, number of the call in its communicator, or `UNKNOWN`.
         bytes: Shape (n,), int64, message size, or `UNKNOWN`.
     """
@@ -34,6 +35,7 @@ class CollectiveKinds(NamedTuple):
     operations: tuple[str, ...]
     communicator: I64
     communicators: tuple[str, ...]
+    members: tuple[str, ...]
     sequence: I64
     bytes: I64
 
@@ -49,7 +51,7 @@ def collective_kinds(trace: Trace, places: I64) -> CollectiveKinds:
     calls = collective_of_kernel(trace)
     call = np.where(calls.found[kernel], calls.row[kernel], UNKNOWN) if len(kernel) else kernel
     operation, names = _operations(trace, kernel, call)
-    communicator, texts = _communicators(trace, call)
+    communicator, texts, members = _communicators(trace, call)
     sequence = np.where(communicator >= 0, _of_calls(trace, "sequence", call), UNKNOWN)
     size = _of_calls(trace, "bytes", call)
     return CollectiveKinds(
@@ -57,6 +59,7 @@ def collective_kinds(trace: Trace, places: I64) -> CollectiveKinds:
         operations=names,
         communicator=communicator,
         communicators=texts,
+        members=members,
         sequence=sequence,
         bytes=size,
     )
@@ -91,14 +94,16 @@ def _operations(trace: Trace, kernel: I64, call: I64) -> tuple[I64, tuple[str, .
     return operation, names
 
 
-def _communicators(trace: Trace, call: I64) -> tuple[I64, tuple[str, ...]]:
+def _communicators(trace: Trace, call: I64) -> tuple[I64, tuple[str, ...], tuple[str, ...]]:
     """Return the communicator of each call. Different ranks mean different communicators."""
     name, ranks = (_of_calls(trace, column, call) for column in ("communicator_id", "ranks_id"))
     communicator = np.full(len(call), UNKNOWN, np.int64)
     named = np.flatnonzero(name >= 0)
     if not len(named):
-        return communicator, ()
+        return communicator, (), ()
     groups = factorize_rows(name[named], ranks[named])
     communicator[named] = groups.codes
     first = named[groups.first]
-    return communicator, tuple(trace.strings.text(row) for row in name[first].tolist())
+    texts = tuple(trace.strings.text(row) for row in name[first].tolist())
+    members = tuple(trace.strings.text(row) if row >= 0 else "" for row in ranks[first].tolist())
+    return communicator, texts, members

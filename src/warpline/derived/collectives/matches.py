@@ -339,7 +339,7 @@ def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
     rank = ranks.codes.astype(np.int64)
     communicator = kinds.communicator[chosen]
     is_named = communicator >= 0
-    owner = np.where(is_named, communicator, _stream_places(rank, work.stream[place]))
+    owner = np.where(is_named, communicator, stream_places(rank, work.stream[place]))
     groups = factorize_rows(is_named.astype(np.int64), owner, kinds.operation[chosen])
     order = np.lexsort((work.end_ns[place], work.start_ns[place], rank))
     parts = (place, rank, groups.codes.astype(np.int64), sequence)
@@ -347,7 +347,7 @@ def _kernels(trace: Trace) -> tuple[_Kernels, I64, I64]:
     return _Kernels(*(part[order] for part in parts)), work.process[first], work.device[first]
 
 
-def _stream_places(rank: I64, stream: I64) -> I64:
+def stream_places(rank: I64, stream: I64) -> I64:
     """Return the place of each kernel's stream among the rank's streams with collectives."""
     pairs = factorize_rows(rank, stream)
     first_rank = rank[pairs.first]

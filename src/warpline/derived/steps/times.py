@@ -108,6 +108,7 @@ class Steps:
         excluded: The others, each with its reason: first, warm-up, outlier, last, incomplete,
             no device work.
         notes: Caveats on step times.
+        facts: What decides which steps are included; None without steps.
     """
 
     source: str
@@ -125,6 +126,7 @@ class Steps:
     included: BoolArray
     excluded: tuple[Excluded, ...] = ()
     notes: tuple[str, ...] = ()
+    facts: StepFacts | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -334,20 +336,19 @@ def _with_exclusions(
     if not len(measured.window_step):
         period = measured.host_period_ns  # a program without GPU work has steps as well
         has_work = np.ones(len(measured), np.bool_)
-    excluded = exclude(
-        StepFacts(
-            loop=measured.loop,
-            index=measured.index,
-            period_ns=period,
-            setup_calls=_setup_calls(trace, measured),
-            is_last=np.append(breaks[1:], True),
-            has_work=has_work,
-            is_cut=marked.is_cut,
-        )
+    facts = StepFacts(
+        loop=measured.loop,
+        index=measured.index,
+        period_ns=period,
+        setup_calls=_setup_calls(trace, measured),
+        is_last=np.append(breaks[1:], True),
+        has_work=has_work,
+        is_cut=marked.is_cut,
     )
+    excluded = exclude(facts)
     included = np.ones(len(measured), np.bool_)
     included[[step for step, _ in excluded]] = False
-    return replace(measured, included=included, excluded=excluded, notes=notes)
+    return replace(measured, included=included, excluded=excluded, notes=notes, facts=facts)
 
 
 def _setup_calls(trace: Trace, measured: Steps) -> I64:

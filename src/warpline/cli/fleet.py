@@ -1,0 +1,163 @@
+"""``warpline fleet analyze``: one answer about all ranks of a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpline.cli import talk
+from warpline.cli.arguments import STDOUT, add_output, add_steps
+from warpline.cli.output import format_name
+from warpline.cli.startup import lazy
+from warpline.errors import UsageError, WarplineError
+from warpline.files import check_output, complete_file, is_special
+
+if TYPE_CHECKING:
+    from warpline import api, render, result
+    from warpline.cli import freed_memory
+    from warpline.render import fleet as rendering
+    from warpline.result.fleet import Fleet
+else:
+    api = lazy("warpline.api")
+    render = lazy("warpline.render")
+    result = lazy("warpline.result")
+    freed_memory = lazy("warpline.cli.freed_memory")
+    rendering = lazy("warpline.render.fleet")
+
+NAME = "fleet"
+HELP = "analyze jobs of many ranks: stragglers and their causes, collectives, clocks"
+
+_FORMATS = ("text", "json", "markdown")
+_FOUND = 3  # exit status: findings at or above --fail-on
+
+
+class Analyze:
+    """The part ``analyze`` of the command ``fleet``."""
+
+    NAME = "fleet analyze"
+    HELP = "show where the time of all ranks goes, and which ranks delay the others"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument(
+            "recordings",
+            nargs="*",
+            metavar="RECORDING",
+            help="recordings of all ranks, in any format, or directories of the PyTorch profiler;"
+            " patterns such as 'run/*.warpline' may be quoted",
+        )
+        parser.usage = f"{parser.prog} [OPTIONS] RECORDING..."
+        group = parser.add_argument_group("workers")
+        group.add_argument(
+            "--workers",
+            type=int,
+            metavar="N",
+            help="processes that read recordings (default: one per CPU core; 1 for up to 8"
+            " recordings). 1 needs no extra package, more need warpline[cluster]",
+        )
+        group.add_argument(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="read with the workers of a running dask cluster instead, such as"
+            " tcp://10.0.0.5:8786; they must see the recordings under the same paths",
+        )
+        group.add_argument(
+            "--dashboard",
+            action="store_true",
+            help="serve dask's dashboard and print its address",
+        )
+        analysis = parser.add_argument_group("analysis")
+        add_steps(analysis)
+        analysis.add_argument(
+            "--fail-on",
+            metavar="SEVERITY",
+            help="exit with status 3 if a finding has this severity or higher: high, medium, low,"
+            " info",
+        )
+        add_output(parser, formats=", ".join(_FORMATS))
+
+    def run(self, args: Namespace) -> int:
+        """Print the answer; status 3 for findings at or above --fail-on."""
+        if not args.recordings:
+            raise UsageError(
+                "missing RECORDING argument", hint="warpline fleet analyze 'run/*.warpline'"
+            )
+        if args.fail_on is not None and args.fail_on not in result.SEVERITIES:
+            raise UsageError(
+                f"--fail-on: unknown severity {args.fail_on!r}",
+                hint=f"use {', '.join(result.SEVERITIES)}",
+            )
+        name = _checked_output(args)
+        freed_memory.reuse()
+        found = api.fleet(
+            args.recordings,
+            workers=args.workers,
+            scheduler=args.scheduler,
+            steps=args.steps,
+            early=None if args.quiet else _report_early,
+            dashboard=_announce if args.dashboard else None,
+        )
+        _write(found, args, name)
+        if args.fail_on is None:
+            return 0
+        grave = result.SEVERITIES[: result.SEVERITIES.index(args.fail_on) + 1]
+        return _FOUND if any(item.severity in grave for item in found.findings) else 0
+
+
+PARTS = (Analyze(),)
+
+
+def part(words: Sequence[str]) -> Analyze | None:
+    """Return the part that the words name, if any."""
+    return next((item for item in PARTS if words[:1] == [item.NAME.split()[1]]), None)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of the command without a part."""
+    parser.usage = f"{parser.prog} analyze RECORDING... [OPTIONS]"
+    parser.add_argument("words", nargs="*", metavar="PART", help="analyze")
+
+
+def run(args: Namespace) -> int:
+    """Explain that a part is missing."""
+    said = f"no part {args.words[0]!r}" if args.words else "missing PART argument"
+    raise UsageError(said, hint="warpline fleet analyze 'run/*.warpline'")
+
+
+def _report_early(found: Fleet) -> None:
+    """Print the verdict about the first ranks, to someone who waits for the whole one."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        talk.note(f"the first {len(found.ranks)} ranks so far: {found.verdict}")
+
+
+def _announce(address: str) -> None:
+    talk.note(f"dask's dashboard: {address}")
+
+
+def _checked_output(args: Namespace) -> str:
+    """Return the format, after checks that need no work to be done."""
+    name = format_name(args)
+    if name not in _FORMATS:
+        raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(_FORMATS)}")
+    if args.output != STDOUT:
+        check_output(Path(args.output), overwrite=args.force_overwrite)
+    return name
+
+
+def _write(found: Fleet, args: Namespace, name: str) -> None:
+    write = rendering.WRITERS[name]
+    if args.output != STDOUT and not is_special(Path(args.output)):
+        with (
+            complete_file(Path(args.output)) as unfinished,
+            unfinished.open("w", encoding="utf-8", newline="\n") as out,
+        ):
+            write(found, out, render.Options())
+        return
+    if sys.stdout is None:
+        raise WarplineError("standard output is closed", hint="use -o FILE")
+    write(found, sys.stdout, render.detect_options(sys.stdout, os.environ))
+    sys.stdout.flush()

@@ -1,0 +1,186 @@
+"""The problems of a job, as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from warpline.derived.severity import MEASURABLE_RATIO, severity_of
+from warpline.estimate import Estimate
+from warpline.fleet.hanging import Hang, hang_of
+from warpline.fleet.jobs import Job
+from warpline.fleet.lateness import Late
+from warpline.fleet.networks import Networks, SlowGroup
+from warpline.fleet.stragglers import LateCauses
+from warpline.fleet.waiting import Waits
+from warpline.result.fleet import FleetFinding
+from warpline.units import format_bytes, format_mhz, format_ns, format_ratio, plural
+
+_NAMED = 8  # ranks in a sentence
+_SLOWER_CLOCK = 0.03  # than the median of the job
+_TURN_FIX = (
+    "Balance the work between collectives: sequence lengths, shards, and experts. Pin processes to"
+    " cores near their GPU. Run garbage collection at the same step on all ranks. Prefetch data."
+)
+
+
+def found_in(
+    job: Job, waits: Waits, late: Late | None, causes: LateCauses, networks: Networks
+) -> Iterator[FleetFinding]:
+    """Yield the problems of a job."""
+    hang = hang_of(job)
+    if hang is not None:
+        yield _hang(job, hang)
+    if late is not None:
+        yield _late(job, waits, late, causes)
+    for slow in networks.slow[:3]:
+        if slow.more_ns >= MEASURABLE_RATIO * causes.now_ns:
+            yield _slow_group(job, slow, causes.now_ns)
+    yield from _clocks(job)
+
+
+def numbered(findings: Iterable[FleetFinding]) -> tuple[FleetFinding, ...]:
+    """Return findings in order, numbered: a hang first, then by saving and severity."""
+    order = sorted(
+        findings,
+        key=lambda item: (
+            item.rule != "hang",
+            -(item.saving_ns.central if item.saving_ns is not None else 0.0),
+            ("high", "medium", "low", "info").index(item.severity),
+        ),
+    )
+    return tuple(replace(item, id=f"F{place}") for place, item in enumerate(order, 1))
+
+
+def names(job: Job, ranks: Sequence[int]) -> str:
+    """Return names of ranks for a sentence: ``ranks 3, 5 and 40 more``."""
+    numbers = [job.numbers[rank] for rank in ranks]
+    if len(ranks) == 1 or None in numbers:
+        texts = [job.name(rank) for rank in ranks]
+        rest = len(texts) - 3
+        return ", ".join(texts[:3]) + (f" and {rest} more" if rest > 0 else "")
+    texts = [str(number) for number in numbers[:_NAMED]]
+    rest = len(numbers) - _NAMED
+    if rest > 0:
+        return f"ranks {', '.join(texts)} and {rest} more"
+    return f"ranks {', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFinding:
+    each = " per step" if job.has_steps else ""
+    exposed = format_ratio(late.exposed_ns / causes.now_ns if causes.now_ns else 0.0)
+    waited = f"{format_ns(late.waited_ns)}{each}"
+    severity = severity_of(late.exposed_ns / causes.now_ns if causes.now_ns else 0.0)
+    step, saving = causes.step_ns, None
+    if step is not None:
+        saving = Estimate(
+            *(max(causes.now_ns - ns, 0.0) for ns in (step.high, step.central, step.low))
+        )
+    if late.pattern == "in-turn":
+        claim = (
+            f"On average, a rank waits {waited} for others, {format_ns(late.exposed_ns)}"
+            f" ({exposed}) without computing. No rank and no machine causes most of it."
+        )
+        title = f"Ranks wait for each other {waited}, no single straggler"
+        return FleetFinding(
+            "", "ranks-in-turn", severity, title, claim, _TURN_FIX, (), step, saving
+        )
+    who = names(job, [*late.ranks])
+    is_pair = len(job) == 2
+    others = "the other rank waits" if is_pair else "the others wait"
+    first, cause = causes.ranks[0], causes.causes[0]
+    behind = all(item.role == "behind" for item in causes.ranks)
+    host = f" on {first.host}" if first.host and len(job.hosts) > 1 else ""
+    is_one = len(late.ranks) == 1
+    role = "runs behind" if behind else ("is the straggler" if is_one else "are the stragglers")
+    if late.pattern == "one-host":
+        title = f"Ranks of one machine, {first.host}, delay the others: {cause.text}"
+    else:
+        reason = cause.text or f"{others} {waited}"
+        title = f"{_capital(who)}{host} {role}: {reason}"
+    last = waits.last[list(late.ranks)].sum() / max(int(waits.collectives[late.ranks[0]]), 1)
+    of = plural(max(len(job.step_index), 1), "step")
+    claim = (
+        f"{cause.claim} {'The' if is_pair else 'Each'} other rank waits {waited} for"
+        f" {'it' if is_one else 'them'}, {format_ns(late.exposed_ns)} ({exposed}) without"
+        " computing."
+        f" {'It arrives' if is_one else 'They arrive'} last in {format_ratio(float(last))} of"
+        f" {plural(int(waits.collectives[late.ranks[0]]), 'collective')}, and"
+        f" {'causes' if is_one else 'cause'} most waits in {late.steps:,} of {of}."
+    )
+    return FleetFinding(
+        "",
+        "slow-host-of-ranks" if late.pattern == "one-host" else "straggler",
+        severity,
+        title,
+        claim,
+        cause.fix,
+        tuple(job.name(rank) for rank in late.ranks),
+        step,
+        saving,
+    )
+
+
+def _slow_group(job: Job, slow: SlowGroup, step_ns: float) -> FleetFinding:
+    size = f" of {format_bytes(slow.bytes)}" if slow.bytes >= 0 else ""
+    who = names(job, slow.ranks)
+    times = slow.median_ns / slow.usual_ns if slow.usual_ns else 0.0
+    return FleetFinding(
+        "",
+        "slow-communicator",
+        severity_of(slow.more_ns / step_ns if step_ns else 0.0),
+        f"{slow.operation} among {who} takes {times:.1f} times as long as in other groups",
+        f"From the last arrival to the end, {slow.operation}{size} among {who} takes"
+        f" {format_ns(slow.median_ns)} (median), in other groups {format_ns(slow.usual_ns)}:"
+        f" {format_ns(slow.more_ns)} more per step. No rank of it is late, so it is the network.",
+        "Check the links of these machines: cables, NICs, NVLink errors (nvidia-smi nvlink -e), and"
+        " the ring or tree that NCCL chose (NCCL_DEBUG=INFO).",
+        tuple(job.name(rank) for rank in slow.ranks),
+    )
+
+
+def _clocks(job: Job) -> Iterator[FleetFinding]:
+    """Yield a finding about GPUs that run at lower clocks than those of the other ranks."""
+    hz = np.array([rank.identity.sm_clock_hz or 0 for rank in job.ranks], np.float64)
+    known = np.flatnonzero(hz > 0)
+    if len(known) < 3:
+        return
+    usual = float(np.median(hz[known]))
+    slow = known[hz[known] < (1 - _SLOWER_CLOCK) * usual]
+    if not len(slow) or len(slow) > len(known) // 2:
+        return
+    slowest = int(slow[np.argmin(hz[slow])])
+    identity = job.ranks[slowest].identity
+    limits = f" ({identity.clock_limits})" if identity.clock_limits else ""
+    yield FleetFinding(
+        "",
+        "slow-clock",
+        "info",
+        f"{plural(len(slow), 'GPU')} at lower clocks than the others: {names(job, slow.tolist())}",
+        f"The SMs of {job.name(slowest)} run at {format_mhz(hz[slowest])}{limits}, the median of"
+        f" the ranks is {format_mhz(usual)}.",
+        "Compare temperatures and power limits (nvidia-smi -q -d PERFORMANCE,CLOCK,POWER).",
+        tuple(job.name(rank) for rank in slow.tolist()),
+    )
+
+
+def _hang(job: Job, hang: Hang) -> FleetFinding:
+    missing, waiting = names(job, hang.missing), names(job, hang.waiting)
+    return FleetFinding(
+        "",
+        "hang",
+        "high",
+        f"The job hangs: {missing} did not come to {hang.operation} {hang.sequence}",
+        f"{_capital(waiting)} called {hang.operation} (number {hang.sequence} of communicator"
+        f" {hang.communicator}) {format_ns(hang.waited_ns)} before the recordings end, and it has"
+        f" not ended. The last call of {missing} in it is number {hang.last_sequence}.",
+        f"Look at the last ranges and stacks of {missing}: it runs other code, waits for something"
+        " else, or died.",
+        tuple(job.name(rank) for rank in hang.missing),
+    )

@@ -1,0 +1,43 @@
+"""Summaries of many recordings joined to one block of bytes, as a tree.
+
+A reduced part is bytes and a list of what was left out, so that it may be sent between processes.
+Parts are joined in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from warpline.result.fleet import LeftOut
+
+FAN_IN = 16  # parts that are joined at once
+FIRST = 16  # recordings after which there is a first answer
+
+
+class Reduced(NamedTuple):
+    """The summaries of some recordings.
+
+    Attributes:
+        content: Of `fleet.summary.packed`.
+        left_out: The recordings without a summary.
+    """
+
+    content: bytes
+    left_out: tuple[LeftOut, ...]
+
+
+Leaf = Callable[[str], Reduced]  # reduces one recording; raises nothing about the file
+
+
+def joined(parts: Sequence[Reduced]) -> Reduced:
+    """Return the summaries of all parts."""
+    return Reduced(
+        b"".join(part.content for part in parts),
+        tuple(item for part in parts for item in part.left_out),
+    )
+
+
+def in_turn(paths: Sequence[str], leaf: Leaf) -> Iterator[Reduced]:
+    """Yield the summaries of each recording, one after another in this process."""
+    return (leaf(path) for path in paths)

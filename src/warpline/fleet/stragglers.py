@@ -1,0 +1,74 @@
+"""The ranks that others wait for, why, and what a step would take without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from warpline.estimate import Estimate
+from warpline.fleet.causes import Cause, cause_of
+from warpline.fleet.jobs import Job
+from warpline.fleet.lateness import Late
+from warpline.fleet.matching import Clock, Group
+from warpline.fleet.waiting import Waits
+from warpline.fleet.without import step_without
+from warpline.result.fleet import Straggler
+
+_MOST_EXPLAINED = 16  # late ranks whose causes are examined
+
+
+class LateCauses(NamedTuple):
+    """Late ranks with their causes.
+
+    Attributes:
+        ranks: The stragglers, those that take longest first.
+        causes: The cause of each.
+        step_ns: The step if they were as fast as their peers; None if unknown.
+        now_ns: The median step of the ranks now.
+    """
+
+    ranks: tuple[Straggler, ...]
+    causes: tuple[Cause, ...]
+    step_ns: Estimate | None
+    now_ns: float
+
+
+def stragglers_of(
+    job: Job,
+    groups: Sequence[Group],
+    clocks: Sequence[Clock | None],
+    waits: Waits,
+    late: Late | None,
+) -> LateCauses:
+    """Return the stragglers of a job."""
+    now_ns = job.usual_step_ns
+    if late is None:
+        return LateCauses((), (), None, now_ns)
+    order = sorted(late.ranks, key=lambda rank: -float(waits.caused_exposed_ns[rank].sum()))
+    causes = [cause_of(job, rank, late) for rank in order[:_MOST_EXPLAINED]]
+    causes += causes[-1:] * (len(order) - len(causes))
+    pairs = sorted(zip(order, causes, strict=True), key=lambda pair: -pair[1].more_ns)
+    is_behind = bool(pairs) and all(cause.kind == "behind" for _, cause in pairs)
+    step_ns = step_without(job, groups, clocks, late.ranks)
+    if is_behind:
+        step_ns = Estimate(now_ns, now_ns, now_ns)
+    return LateCauses(
+        tuple(_straggler(job, rank, cause, late) for rank, cause in pairs),
+        tuple(cause for _, cause in pairs),
+        step_ns,
+        now_ns,
+    )
+
+
+def _straggler(job: Job, rank: int, cause: Cause, late: Late) -> Straggler:
+    return Straggler(
+        name=job.name(rank),
+        rank=job.numbers[rank],
+        host=job.ranks[rank].identity.host,
+        pattern=late.pattern,
+        role="behind" if cause.kind == "behind" else "straggler",
+        cause=cause.kind,
+        text=cause.claim,
+        more_ns=cause.more_ns,
+        fix=cause.fix,
+    )

@@ -1,0 +1,410 @@
+"""The summary of one rank: at most 4 kB per step, 16 bytes per collective, and a head.
+
+A summary has what the other ranks are compared with: every step with its parts, also those that
+are not representative, as the job decides together which ones count; every collective that all
+ranks end together; and sums of the rank's CPU time. Times are on the rank's own clock.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from warpline.derived.time_parts import BUSY, TimePart
+from warpline.errors import InputError
+from warpline.ops.arrays import F64, I32, I64, U8, U16, repeated
+
+VERSION = 1
+_MOST_KINDS = 2**16
+_START_BITS = 48
+_COARSE = 2**31  # durations from here on are stored in units of 1,024 ns
+_COARSE_BITS = 10
+QUARTERS, SHARES = 4, 255
+
+
+class CollectiveKind(NamedTuple):
+    """What collectives of one kind have in common.
+
+    Attributes:
+        operation: Such as AllReduce.
+        communicator: Its id or name, or the place of the stream if none was recorded.
+        members: The ranks in it as recorded, such as ``[0, 1]``; "" if unknown.
+        is_named: Whether a communicator was recorded.
+        bytes: Message size; -1 if unknown.
+    """
+
+    operation: str
+    communicator: str
+    members: str
+    is_named: bool
+    bytes: int
+
+
+class Collectives(NamedTuple):
+    """The collectives of a rank that end on all ranks together, by start.
+
+    Attributes:
+        start_ns: Shape (n,), int64.
+        end_ns: Shape (n,), int64, exact up to 2.1 s after the start, then within 1.1 us.
+        hidden: Shape (n, 4), uint8: of each quarter of the time, in which share the GPU computed,
+            in 255ths.
+        kind: Shape (n,), uint16, places in the rank's kinds.
+        sequence: Shape (n,), int64, number of the call in its communicator; -1 if unknown.
+    """
+
+    start_ns: I64
+    end_ns: I64
+    hidden: U8
+    kind: U16
+    sequence: I64
+
+    def hidden_ns(self, rows: I32, until_ns: F64) -> F64:
+        """Return how long the GPU computed while some of them ran, from their starts.
+
+        Args:
+            rows: Shape (k,), which of them.
+            until_ns: Shape (k,), time after the start of each at which the sum ends.
+        """
+        quarter = (self.end_ns - self.start_ns)[rows] / QUARTERS
+        total = np.zeros(len(rows))
+        for place in range(QUARTERS):
+            within = np.clip(until_ns - place * quarter, 0.0, quarter)
+            total += within * (self.hidden[rows, place] / SHARES)
+        return total
+
+
+class HostSteps(NamedTuple):
+    """The steps of the rank's process; shape (n,) each, int64, by loop and time.
+
+    Attributes:
+        number: Number of the step.
+        loop: A process, or one of its threads.
+        period_ns: The longest period on a device; 0 if unknown.
+        setup_calls: Number of setup calls.
+        is_last: 1 if no recorded step follows.
+        has_work: 1 if it launched GPU work.
+        is_cut: 1 if the recording began or ended within it.
+        host_period_ns: From its start on the CPU to that of the next step; 0 for the last one.
+        cpu_idle_ns: How long its launching threads were blocked or made no calls; -1 if unknown.
+        included: 1 if the rank alone would include it.
+    """
+
+    number: I64
+    loop: I64
+    period_ns: I64
+    setup_calls: I64
+    is_last: I64
+    has_work: I64
+    is_cut: I64
+    host_period_ns: I64
+    cpu_idle_ns: I64
+    included: I64
+
+
+class RankWindows(NamedTuple):
+    """The times of the rank's steps on its GPU, by start.
+
+    Attributes:
+        step: Shape (m,), int64, places in the steps; -1 for the whole recording, without steps.
+        start_ns: Shape (m,), int64.
+        end_ns: Shape (m,), int64.
+        parts_ns: Shape (m, `TimePart`), int64; a row sums to the length of its window.
+        number: Shape (m, busy parts), int64, operations launched in the step, by category.
+        work_ns: Shape (m, busy parts), int64, sum of their durations.
+    """
+
+    step: I64
+    start_ns: I64
+    end_ns: I64
+    parts_ns: I64
+    number: I64
+    work_ns: I64
+
+
+class NamedTime(NamedTuple):
+    """A time per step, and what it is of: the path of a range, or the name of a function."""
+
+    path: tuple[str, ...]
+    ns: float
+
+
+class LastCall(NamedTuple):
+    """The last call of a communicator, as the CPU made it.
+
+    Attributes:
+        communicator: Its id or name.
+        members: The ranks in it as recorded; "" if unknown.
+        calls: Number of calls.
+        sequence: Number of the last one in the communicator; -1 if unknown.
+        operation: Of the last call.
+        start_ns: When the last call began.
+        pending: How many of the last calls have no kernel that ended.
+    """
+
+    communicator: str
+    members: str
+    calls: int
+    sequence: int
+    operation: str
+    start_ns: int
+    pending: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which rank a summary is of, and facts about its recording.
+
+    Attributes:
+        path: The recording.
+        format: Name of its reader.
+        rank: The rank's number; None if unknown.
+        pid: Process id; None if unknown.
+        host: Name of the machine; None if unknown.
+        gpu_index: Index of the GPU.
+        gpu_name: Its product name; None if unknown.
+        origin_utc_ns: UTC time of the rank's time 0; None if unknown.
+        end_ns: When the recording ended.
+        events: Number of rows of the recording.
+        lost: Number of dropped events as far as counted.
+        step_source: What a step is: ``range:step_*``, ``periodicity`` or ``none``.
+        sends: Whether the rank sends others data outside collectives.
+        sm_clock_hz: Mean clock of the SMs while the GPU was not idle; None if not recorded.
+        clock_limits: What limited that clock, in the words of nvidia-smi; None if unknown.
+    """
+
+    path: str
+    format: str
+    rank: int | None
+    pid: int | None
+    host: str | None
+    gpu_index: int
+    gpu_name: str | None
+    origin_utc_ns: int | None
+    end_ns: int
+    events: int
+    lost: int
+    step_source: str
+    sends: bool
+    sm_clock_hz: int | None
+    clock_limits: str | None
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """What a job's analysis knows of one rank.
+
+    Attributes:
+        identity: Which rank it is.
+        steps: All steps of its process.
+        windows: Their times on its GPU.
+        kinds: The kinds of its collectives.
+        collectives: Its collectives.
+        ranges: CPU time in ranges of launching threads, the longest ones.
+        cpu_gaps_ns: CPU time per step in long gaps without CUDA API calls; None if unknown.
+        os_calls: Time in OS functions of launching threads, the longest ones.
+        calls: The last call of each communicator.
+    """
+
+    identity: Identity
+    steps: HostSteps
+    windows: RankWindows
+    kinds: tuple[CollectiveKind, ...]
+    collectives: Collectives
+    ranges: tuple[NamedTime, ...]
+    cpu_gaps_ns: float | None
+    os_calls: tuple[NamedTime, ...]
+    calls: tuple[LastCall, ...]
+
+
+def packed(summaries: Iterable[RankSummary]) -> bytes:
+    """Return summaries as bytes, to send or to keep. `unpacked` reads them."""
+    out = io.BytesIO()
+    for summary in summaries:
+        part = _packed(summary)
+        out.write(len(part).to_bytes(8, "little") + part)
+    return out.getvalue()
+
+
+def unpacked(content: bytes) -> list[RankSummary]:
+    """Return the summaries of `packed`, also of several results joined one after another.
+
+    Raises:
+        InputError: The bytes are not summaries of this version.
+    """
+    found, place = [], 0
+    while place < len(content):
+        size = int.from_bytes(content[place : place + 8], "little")
+        if size > len(content) - place - 8:
+            raise InputError("a rank summary is cut off", hint="make the summaries again")
+        found.append(_unpacked(content[place + 8 : place + 8 + size]))
+        place += 8 + size
+    return found
+
+
+def _packed(summary: RankSummary) -> bytes:
+    words, base_ns = _words(summary.collectives)
+    head = {
+        "version": VERSION,
+        "identity": asdict(summary.identity),
+        "kinds": summary.kinds,
+        "base_ns": base_ns,
+        "numbers": _runs(summary.collectives, summary.kinds),
+        "ranges": summary.ranges,
+        "cpu_gaps_ns": summary.cpu_gaps_ns,
+        "os_calls": summary.os_calls,
+        "calls": summary.calls,
+        "parts": len(TimePart),
+    }
+    windows = summary.windows
+    arrays: dict[str, Any] = {
+        "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
+        "steps": np.stack(summary.steps) if len(summary.steps.number) else _NO_STEPS,
+        "windows": np.stack((windows.step, windows.start_ns, windows.end_ns)),
+        "parts_ns": windows.parts_ns,
+        "number": windows.number.astype(np.uint32),
+        "work_ns": windows.work_ns,
+        "collectives": words,
+    }
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **arrays)
+    return out.getvalue()
+
+
+_NO_STEPS = np.zeros((len(HostSteps._fields), 0), np.int64)
+
+
+def _unpacked(content: bytes) -> RankSummary:
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            parts = {name: arrays[name] for name in arrays.files}
+        head = json.loads(parts["head"].tobytes())
+        found = _restored(head, parts) if _is_current(head) else None
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"not a rank summary of this version: {error}", hint="make the summaries again"
+        ) from error
+    if found is None:
+        raise InputError("a rank summary of another version", hint="make the summaries again")
+    return found
+
+
+def _is_current(head: dict[str, Any]) -> bool:
+    return bool(head["version"] == VERSION and head["parts"] == len(TimePart))
+
+
+def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
+    kinds = tuple(CollectiveKind(*kind) for kind in head["kinds"])
+    known = {field.name for field in fields(Identity)}
+    return RankSummary(
+        identity=Identity(**{k: v for k, v in head["identity"].items() if k in known}),
+        steps=HostSteps(*arrays["steps"]),
+        windows=RankWindows(
+            arrays["windows"][0],
+            arrays["windows"][1],
+            arrays["windows"][2],
+            arrays["parts_ns"].reshape(-1, len(TimePart)),
+            arrays["number"].astype(np.int64).reshape(-1, len(BUSY)),
+            arrays["work_ns"].reshape(-1, len(BUSY)),
+        ),
+        kinds=kinds,
+        collectives=_collectives(arrays["collectives"], head["base_ns"], head["numbers"], kinds),
+        ranges=_times(head["ranges"]),
+        cpu_gaps_ns=head["cpu_gaps_ns"],
+        os_calls=_times(head["os_calls"]),
+        calls=tuple(LastCall(*call) for call in head["calls"]),
+    )
+
+
+def _times(listed: Sequence[Sequence[Any]]) -> tuple[NamedTime, ...]:
+    return tuple(NamedTime(tuple(path), ns) for path, ns in listed)
+
+
+def _words(rows: Collectives) -> tuple[np.ndarray[Any, Any], int]:
+    """Return two 64-bit words per collective, and the time that starts count from."""
+    base_ns = int(rows.start_ns.min()) if len(rows.start_ns) else 0
+    if len(rows.start_ns) and int(rows.start_ns.max()) - base_ns >= 2**_START_BITS:
+        raise InputError(
+            "collectives lie more than 78 hours apart", hint="select a part of the run"
+        )
+    start = (rows.start_ns - base_ns).astype(np.uint64)
+    first = (rows.kind.astype(np.uint64) << np.uint64(_START_BITS)) | start
+    duration = _shortened(rows.end_ns - rows.start_ns).astype(np.uint64)
+    hidden = rows.hidden.astype("<u1").reshape(-1, QUARTERS).copy().view("<u4").reshape(-1)
+    return np.stack((first, (duration << np.uint64(32)) | hidden.astype(np.uint64))), base_ns
+
+
+def _shortened(ns: I64) -> I64:
+    coarse = np.minimum(ns >> _COARSE_BITS, _COARSE - 1) | _COARSE
+    return np.where(ns < _COARSE, np.maximum(ns, 0), coarse)
+
+
+def _lengthened(word: I64) -> I64:
+    return np.where(word < _COARSE, word, (word & (_COARSE - 1)) << _COARSE_BITS)
+
+
+def _collectives(
+    words: np.ndarray[Any, Any],
+    base_ns: int,
+    numbers: dict[str, list[list[int]]],
+    kinds: Sequence[CollectiveKind],
+) -> Collectives:
+    first, second = words.astype(np.uint64)
+    start = (first & np.uint64(2**_START_BITS - 1)).astype(np.int64) + base_ns
+    kind = (first >> np.uint64(_START_BITS)).astype(np.uint16)
+    if len(kind) and int(kind.max()) >= len(kinds):
+        raise ValueError("unknown kind of collective")
+    duration = _lengthened((second >> np.uint64(32)).astype(np.int64))
+    hidden = (second & np.uint64(2**32 - 1)).astype("<u4").view(np.uint8).reshape(-1, QUARTERS)
+    return Collectives(start, start + duration, hidden, kind, _sequence(kind, kinds, numbers))
+
+
+def _communicators(kind: U16, kinds: Sequence[CollectiveKind]) -> dict[str, I64]:
+    """Return the rows of each named communicator, by its name and members."""
+    names = [f"{item.communicator} {item.members}" if item.is_named else "" for item in kinds]
+    distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    code = np.array([distinct[name] for name in names], np.int64)
+    of_row = code[kind] if len(kind) else np.zeros(0, np.int64)
+    return {name: np.flatnonzero(of_row == at) for name, at in distinct.items() if name}
+
+
+def _runs(rows: Collectives, kinds: Sequence[CollectiveKind]) -> dict[str, list[list[int]]]:
+    """Return the call numbers of each communicator, as runs of consecutive ones: place, number."""
+    found = {}
+    for name, own in _communicators(rows.kind, kinds).items():
+        numbers = rows.sequence[own]
+        if (numbers < 0).any():
+            continue
+        opens = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 2) != 1)
+        if len(opens) <= 1 + len(own) // 8:  # else the order of calls is that of the kernels
+            found[name] = np.stack((opens, numbers[opens]), axis=1).tolist()
+    return found
+
+
+def _sequence(kind: U16, kinds: Sequence[CollectiveKind], runs: dict[str, list[list[int]]]) -> I64:
+    if not any(runs.values()):
+        return repeated(np.full(1, -1, np.int64), len(kind))
+    numbers = np.full(len(kind), -1, np.int64)
+    for name, own in _communicators(kind, kinds).items():
+        if not runs.get(name):
+            continue
+        opens, first = np.array(runs[name], np.int64).T
+        run = np.searchsorted(opens, np.arange(len(own)), side="right") - 1
+        numbers[own] = first[run] + np.arange(len(own)) - opens[run]
+    return numbers
+
+
+def fewest_kinds(kinds: Sequence[CollectiveKind]) -> tuple[tuple[CollectiveKind, ...], U16]:
+    """Return distinct kinds, few enough to be stored, and the place of each given kind among them.
+
+    Where message sizes vary too much, they are left out.
+    """
+    if len(set(kinds)) >= _MOST_KINDS:
+        kinds = [kind._replace(bytes=-1) for kind in kinds]
+    distinct = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
+    return tuple(distinct), np.array([distinct[kind] for kind in kinds], np.uint16)

@@ -1,0 +1,209 @@
+"""Who arrived last in each collective, and how long the others waited for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from warpline.fleet.jobs import Job
+from warpline.fleet.matching import Group, Matches, Member
+from warpline.fleet.summary import RankSummary
+from warpline.ops.arrays import F64, I32, I64, BoolArray
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waits in the collectives of the steps that count, by rank and step, float64 ns.
+
+    Attributes:
+        wait_ns: Shape (ranks, steps), how long it waited for others.
+        exposed_ns: Shape (ranks, steps), the part of it in which its GPU computed nothing.
+        caused_ns: Shape (ranks, steps), how long others waited where it arrived last.
+        caused_exposed_ns: Shape (ranks, steps), the exposed part of that.
+        transfer_ns: Shape (ranks, steps), the rest of its collectives' time.
+        last: Shape (ranks,), in how many collectives it arrived last, by more than the error.
+        collectives: Shape (ranks,), how many it took part in.
+        sums: Sums over the collectives of each group.
+        used: The number of collectives.
+        incomplete: The number of them that some members of their group have no record of.
+    """
+
+    wait_ns: F64
+    exposed_ns: F64
+    caused_ns: F64
+    caused_exposed_ns: F64
+    transfer_ns: F64
+    last: I64
+    collectives: I64
+    sums: tuple[GroupSums, ...]
+    used: int
+    incomplete: int
+
+
+class GroupSums(NamedTuple):
+    """The collectives of one group and size.
+
+    Attributes:
+        operation: Such as AllReduce.
+        communicator: Its id, name, or place of the stream.
+        ranks: The members, places in the job.
+        bytes: Message size; -1 if unknown.
+        calls: Number of collectives.
+        wait_ns: How long a rank waited in them, mean over the ranks.
+        transfer_ns: Sum of the times from the last arrival to the end.
+        median_ns: The median of these times.
+    """
+
+    operation: str
+    communicator: str
+    ranks: tuple[int, ...]
+    bytes: int
+    calls: int
+    wait_ns: float
+    transfer_ns: float
+    median_ns: float
+
+
+class _Arrivals(NamedTuple):
+    """The arrivals in a group's collectives; shape (collectives,) each, on the group's time."""
+
+    last_ns: F64
+    second_ns: F64
+    last: I64  # rank that arrived last, -1 without any
+    present: I64
+    counts: BoolArray
+
+
+def waits(job: Job, matched: Matches) -> Waits:
+    """Return the waits of each rank.
+
+    A rank arrives in a collective when its kernel starts. Until the last rank arrives, the others
+    wait in their kernels; the rest is the transfer. A collective counts if most of its kernels
+    start in steps that count. What the GPU computed meanwhile is known by quarters of the kernel.
+    """
+    shape = (len(job), max(len(job.step_index), 1))
+    arrays = [np.zeros(shape) for _ in range(5)]
+    last, taken = np.zeros(len(job), np.int64), np.zeros(len(job), np.int64)
+    step_of = [_steps_of(job, place) for place in range(len(job))]
+    sums: list[GroupSums] = []
+    used = incomplete = 0
+    for group in matched.groups:
+        arrivals = _arrivals(job, group, step_of)
+        _add(job, group, arrivals, step_of, arrays)
+        late = arrivals.counts & (arrivals.last_ns - arrivals.second_ns > group.error_ns)
+        np.add.at(last, arrivals.last[late], 1)
+        for member in group.members:
+            taken[member.rank] += int(np.count_nonzero(arrivals.counts[member.place]))
+        sums += _sums(job, group, arrivals)
+        used += int(np.count_nonzero(arrivals.counts))
+        partly = arrivals.counts & (arrivals.present < len(group.members))
+        incomplete += int(np.count_nonzero(partly))
+    wait_ns, exposed_ns, caused_ns, caused_exposed_ns, transfer_ns = arrays
+    return Waits(
+        wait_ns=wait_ns,
+        exposed_ns=exposed_ns,
+        caused_ns=caused_ns,
+        caused_exposed_ns=caused_exposed_ns,
+        transfer_ns=transfer_ns,
+        last=last,
+        collectives=taken,
+        sums=tuple(sums),
+        used=used,
+        incomplete=incomplete,
+    )
+
+
+def _steps_of(job: Job, place: int) -> I32:
+    """Return the step of each collective of a rank, a place in the job's steps; -1 for none."""
+    rank = job.ranks[place]
+    windows, start = rank.windows, rank.collectives.start_ns
+    if not len(windows.start_ns):
+        return np.full(len(start), -1, np.int32)
+    row = np.searchsorted(windows.start_ns, start, side="right") - 1
+    inside = (row >= 0) & (start < windows.end_ns[np.maximum(row, 0)])
+    step: I32 = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1).astype(np.int32)
+    return step
+
+
+def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
+    last, second = np.full(group.total, -np.inf), np.full(group.total, -np.inf)
+    who = np.full(group.total, -1, np.int64)
+    present, counted = np.zeros(group.total, np.int64), np.zeros(group.total, np.int64)
+    for member in group.members:
+        at = _start(job.ranks[member.rank], member)
+        place = member.place
+        is_later = at > last[place]
+        second[place] = np.where(is_later, last[place], np.maximum(second[place], at))
+        who[place[is_later]] = member.rank
+        last[place[is_later]] = at[is_later]
+        present[place] += 1
+        counted[place] += step_of[member.rank][member.rows] >= 0
+    counts = (present > 1) & (2 * counted > present)
+    return _Arrivals(last, second, who, present, counts)
+
+
+def _start(rank: RankSummary, member: Member) -> F64:
+    return member.on_common_time(rank.collectives.start_ns[member.rows])
+
+
+def _add(
+    job: Job,
+    group: Group,
+    arrivals: _Arrivals,
+    step_of: Sequence[I32],
+    arrays: Sequence[F64],
+) -> None:
+    """Add a group's waits to the sums by rank and step."""
+    wait_sum, exposed_sum, caused, caused_exposed, transfer = arrays
+    for member in group.members:
+        rank, rows = job.ranks[member.rank], member.rows
+        step = step_of[member.rank][rows]
+        chosen = np.flatnonzero(arrivals.counts[member.place] & (step >= 0))
+        place, step, rows = member.place[chosen], step[chosen], rows[chosen]
+        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
+        late = arrivals.last_ns[place] - _start(rank, member)[chosen]
+        wait: F64 = np.clip(late, 0.0, duration)
+        hidden_ns = rank.collectives.hidden_ns(rows, wait)
+        exposed = np.maximum(wait - hidden_ns, 0.0)
+        np.add.at(wait_sum[member.rank], step, wait)
+        np.add.at(exposed_sum[member.rank], step, exposed)
+        np.add.at(transfer[member.rank], step, duration - wait)
+        late_rank = arrivals.last[place]
+        np.add.at(caused, (late_rank, step), wait)
+        np.add.at(caused_exposed, (late_rank, step), exposed)
+
+
+def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
+    """Return the sums of a group's collectives by message size."""
+    transfer = np.zeros(group.total)
+    size = np.full(group.total, -1, np.int64)
+    waited = np.zeros(group.total)
+    for member in group.members:
+        rank, place, rows = job.ranks[member.rank], member.place, member.rows
+        sizes = np.array([kind.bytes for kind in rank.kinds], np.int64)
+        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
+        late = arrivals.last_ns[place] - _start(rank, member)
+        waited[place] += np.clip(late, 0.0, duration)
+        is_last = arrivals.last[place] == member.rank
+        transfer[place[is_last]] = duration[is_last]
+        size[place[is_last]] = sizes[rank.collectives.kind[rows[is_last]]]
+    found = []
+    ranks = tuple(member.rank for member in group.members)
+    for each in np.unique(size[arrivals.counts]).tolist():
+        chosen = np.flatnonzero(arrivals.counts & (size == each))
+        found.append(
+            GroupSums(
+                group.operation,
+                group.communicator,
+                ranks,
+                each,
+                len(chosen),
+                float((waited[chosen] / arrivals.present[chosen]).sum()),
+                float(transfer[chosen].sum()),
+                float(np.median(transfer[chosen])),
+            )
+        )
+    return found

@@ -1,0 +1,158 @@
+"""How the answer about all ranks of a job is presented, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warpline.presentation.blocks import (
+    Block,
+    Cell,
+    Column,
+    Fit,
+    Head,
+    Items,
+    Line,
+    Presentation,
+    Row,
+    Section,
+    Table,
+)
+from warpline.result.fleet import Fleet, FleetCollective, FleetFinding, FleetRank
+from warpline.units import format_bytes, format_ns, format_ratio, plural
+
+_PARTS = 10
+_RANKS = 8
+_COLLECTIVES = 5
+_LEFT_OUT = 10
+_LEAST_SHARE = 0.001  # of the time: smaller parts are in the JSON only
+
+
+def fleet(found: Fleet) -> Presentation:
+    """Return what a terminal and Markdown show."""
+    return Presentation(tuple(_blocks(found)), ())
+
+
+def _blocks(found: Fleet) -> Iterator[Block]:
+    yield Head(title=found.title, ended="", verdict=found.verdict, advice="")
+    if found.workers:
+        yield Line(found.workers, is_faint=True)
+    for item in found.findings:
+        yield Section(f"{item.id} {item.severity}: {item.title}", tuple(_finding(item)))
+    if found.left_out:
+        yield Section(f"Left out: {plural(len(found.left_out), 'recording')}", (_left_out(found),))
+    yield Section("Time of all ranks", (_parts(found),))
+    yield Section(_ranks_title(found), (_ranks(found),))
+    if found.collectives:
+        yield Section("Collectives", (_collectives(found),))
+    if found.notes:
+        yield Section("Notes", (Items(tuple((Cell(note),) for note in found.notes)),))
+
+
+def _finding(item: FleetFinding) -> Iterator[Block]:
+    yield Line(item.claim)
+    yield Line(f"Fix: {item.fix}")
+    if item.saving_ns is not None and item.step_ns is not None and item.saving_ns.high > 0:
+        low, central, high = map(format_ns, item.saving_ns)
+        yield Line(
+            f"Estimated saving: {central} per step ({low} to {high}); the step would take"
+            f" {format_ns(item.step_ns.central)}."
+        )
+
+
+def _left_out(found: Fleet) -> Items:
+    shown = [f"{item.path}: {item.reason}" for item in found.left_out[:_LEFT_OUT]]
+    more = len(found.left_out) - len(shown)
+    if more:
+        shown.append(f"and {more:,} more (all of them: --format json)")
+    return Items(tuple((Cell(text),) for text in shown))
+
+
+def _parts(found: Fleet) -> Table:
+    count = max(sum(rank.steps for rank in found.ranks), len(found.ranks), 1)
+    parts = [part for part in found.breakdown if part.share >= _LEAST_SHARE]
+    rows = []
+    for kind in ("busy", "idle"):
+        own = [part for part in parts if part.kind == kind]
+        every = sum(part.ns for part in found.breakdown if part.kind == kind)
+        share = every / found.total_ns if found.total_ns else 0.0
+        cells = (Cell(kind), Cell(format_ns(every / count)), Cell(format_ratio(share)))
+        rows.append(Row(cells, is_sum=True))
+        rows += [
+            Row(
+                (
+                    Cell(f"  {part.category}"),
+                    Cell(format_ns(part.ns / count)),
+                    Cell(format_ratio(part.share)),
+                )
+            )
+            for part in own[:_PARTS]
+        ]
+    per = "per step" if found.steps else "per rank"
+    columns = (
+        Column("", width=24),
+        Column(per, width=10, is_number=True),
+        Column("share", width=7, is_number=True),
+    )
+    return Table(columns=columns, rows=tuple(rows))
+
+
+def _ranks_title(found: Fleet) -> str:
+    if len(found.ranks) <= _RANKS:
+        return "Ranks"
+    return f"Ranks that others wait for most, {_RANKS} of {len(found.ranks):,}"
+
+
+def _ranks(found: Fleet) -> Table:
+    chosen = list(found.ranks)
+    if len(chosen) > _RANKS:
+        chosen = sorted(chosen, key=lambda rank: (-rank.caused_ns, -rank.own_ns))[:_RANKS]
+    columns = (
+        Column("rank", width=8, fit=Fit.SHORTEN),
+        Column("host", width=8, fit=Fit.SHORTEN),
+        *(
+            Column(heading, width=9, is_number=True)
+            for heading in ("GPU", "step", "by itself", "waits", "last", "clock")
+        ),
+    )
+    return Table(columns=columns, rows=tuple(Row(_rank_cells(rank)) for rank in chosen))
+
+
+def _rank_cells(rank: FleetRank) -> tuple[Cell, ...]:
+    offset = rank.clock_offset_ns
+    clock = "-" if offset is None else f"{'-' if offset < 0 else '+'}{format_ns(abs(offset))}"
+    return (
+        Cell(rank.name.removeprefix("rank ")),
+        Cell(rank.host or "-"),
+        Cell(str(rank.device)),
+        Cell(format_ns(rank.step_ns)),
+        Cell(format_ns(rank.own_ns)),
+        Cell(format_ns(rank.wait_ns)),
+        Cell(format_ratio(rank.last_ratio)),
+        Cell(clock),
+    )
+
+
+def _collectives(found: Fleet) -> Table:
+    columns = (
+        Column("operation", width=12, fit=Fit.SHORTEN),
+        *(
+            Column(heading, width=9, is_number=True)
+            for heading in ("ranks", "size", "count", "wait", "transfer", "bus GB/s")
+        ),
+    )
+    rows = tuple(Row(_collective_cells(item)) for item in found.collectives[:_COLLECTIVES])
+    return Table(columns=columns, rows=rows)
+
+
+def _collective_cells(item: FleetCollective) -> tuple[Cell, ...]:
+    rate = item.bus_bytes_per_s
+    groups = f" x {item.communicators}" if item.communicators > 1 else ""
+    return (
+        Cell(item.operation),
+        Cell(f"{item.ranks}{groups}"),
+        Cell("-" if item.bytes is None else format_bytes(item.bytes)),
+        Cell(f"{item.count:,}"),
+        Cell(format_ns(item.wait_ns)),
+        Cell(format_ns(item.transfer_ns)),
+        Cell("-" if rate is None else f"{rate / 1e9:,.1f}"),
+    )
