@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 
 import pytest
@@ -106,6 +107,23 @@ def test_profile_writes_what_is_kept_at_the_end(lab: Laboratory) -> None:
     assert numbers(Recording.read(lab.folder / "run.warpline").trace) == list(range(50))
 
 
+def test_what_is_kept_is_written_when_a_signal_asks_for_it(lab: Laboratory) -> None:
+    (lab.folder / "wanted").write_text("50")
+    command = lab.program("steered", "numbered", str(lab.folder))
+    flags = ["--keep-last=60s", "--when=signal USR2", "-t", "nvtx"]
+    process = lab.start(lab.profiled(command, flags))
+    lab.wait_for("ready")
+    wait_until(lambda: (lab.folder / "done").exists() and (lab.folder / "done").read_text() == "50")
+    for dump in ("run_dump1.warpline", "run_dump2.warpline"):  # also soon after the first
+        process.send_signal(signal.SIGUSR2)
+        wait_until((lab.folder / dump).exists)
+        assert numbers(Recording.read(lab.folder / dump).trace) == list(range(50))
+    (lab.folder / "wanted").unlink()
+    run = lab.end(process)
+    assert run.status == 7  # the program, which the signal would end, did not get it
+    assert "received SIGUSR2: wrote run_dump1.warpline" in run.said
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -115,6 +133,7 @@ def test_profile_writes_what_is_kept_at_the_end(lab: Laboratory) -> None:
         (["--when=hang 3s"], "--when requires --keep-last"),
         (["--keep-last=3s", "--when=step > 1 x median"], "is not a condition"),
         (["--keep-last=3s", "--when=rain"], 'use --when "step > 2 x median"'),
+        (["--keep-last=3s", "--when=signal KILL"], "is not a condition"),
         (["--keep-last=3s", "--steps=3", "--every=9"], "cannot be combined"),
     ],
 )

@@ -276,7 +276,8 @@ FLAGS = (
          " in bounded memory and disk; it is written when the program ends, by warpline dump, or by"
          " --when", _keep_last),
     Flag(("--when",), "CONDITION", "with --keep-last: write what is kept, and go on, when a step is"
-         ' slow ("step > 2 x median", "step > 500ms"), or nothing happens ("hang 30s")', _when),
+         ' slow ("step > 2 x median", "step > 500ms"), nothing happens ("hang 30s"),'
+         ' or the launcher is told to ("signal USR2")', _when),
     Flag(("--nvtx-domain-include",), "LIST", 'record only these NVTX domains; "default" is the'
          " unnamed domain", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "exclude these NVTX domains", _domains),

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warpline.capture.attaching.group import Group
 from warpline.capture.attaching.injecting import Attacher, Injected
@@ -89,7 +89,8 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
     try:
         beside.check()
         session = _create(pid, group.able, environment, settings, talk)
-        with _interrupts() as interrupted:  # the first event may be recorded while this attaches
+        # The first event may be recorded while this attaches.
+        with _signals(settings.triggers.signal) as received:
             try:
                 group.inject(stand)
                 _tell_refused(group, talk)
@@ -105,7 +106,7 @@ def attach(pid: int, settings: SessionSettings, talk: Talk) -> Attachment:
                 pid, session, settings, talk.note, processes_known=len(group.recorded)
             )
             talk.note(_beginning(group.recorded, settings))
-            _watch(group.recorded, recorded, interrupted, talk)
+            _watch(group.recorded, recorded, received, talk)
         beside.close()
         _leave(page, recorded)
     finally:
@@ -232,22 +233,38 @@ def _command_of(pid: int) -> tuple[str, ...]:
     return processes.command_of(pid) or (processes.name_of(pid),)
 
 
+class _Received(NamedTuple):
+    """Signals.
+
+    Attributes:
+        end: A descriptor that is readable once this process was asked to end.
+        requests: Signals that ask for what is kept, which nobody has taken yet.
+    """
+
+    end: int
+    requests: list[int]
+
+
 @contextlib.contextmanager
-def _interrupts() -> Iterator[int]:
-    """Yield a descriptor that is readable once this process was asked to end."""
+def _signals(wanted: int | None) -> Iterator[_Received]:
+    """Take the signals that end the recording, and one that asks for what is kept, if any."""
     receiving, sending = os.pipe()
     os.set_blocking(sending, False)
-    taken = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    received = _Received(receiving, [])
+    taken = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} | ({wanted} if wanted else set())
     before = {number: signal.getsignal(number) for number in taken}
 
-    def end(*_: object) -> None:
+    def receive(number: int, _: object) -> None:
+        if number == wanted:
+            received.requests.append(number)
+            return
         with contextlib.suppress(BlockingIOError):
             os.write(sending, b"x")
 
     try:
         for number in taken:
-            signal.signal(number, end)
-        yield receiving
+            signal.signal(number, receive)
+        yield received
     finally:
         for number, action in before.items():
             signal.signal(number, action)
@@ -255,7 +272,7 @@ def _interrupts() -> Iterator[int]:
         os.close(sending)
 
 
-def _watch(pids: Sequence[int], recorded: Recorded, interrupted: int, talk: Talk) -> None:
+def _watch(pids: Sequence[int], recorded: Recorded, received: _Received, talk: Talk) -> None:
     """Wait until recording stops by itself, the processes end, or somebody asks for the end."""
     look_at = 0.0
     tell_at = time.monotonic() + _PATIENCE_S
@@ -268,12 +285,14 @@ def _watch(pids: Sequence[int], recorded: Recorded, interrupted: int, talk: Talk
             talk.note(_NO_STEP)
             tell_at = math.inf
         recorded.attached.sweep()
+        while received.requests and recorded.keeper is not None:
+            recorded.keeper.hear(received.requests.pop())
         if recorded.keep_time(is_over=False) is not None:
             return
         due = min([look_at, *recorded.next_times()]) - time.monotonic()
-        wakers = [interrupted, *recorded.attached.descriptors]
+        wakers = [received.end, *recorded.attached.descriptors]
         ready, _, _ = select.select(wakers, [], [], max(due, 0.0))
-        if interrupted in ready:
+        if received.end in ready:
             recorded.stop(StoppedBy.INTERRUPT, is_over=False)
             return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -94,6 +95,14 @@ class Keeper:
         if self._work is None or not self._work.is_alive():
             self._work = threading.Thread(target=self._remove, daemon=True)
             self._work.start()
+
+    def hear(self, number: int) -> bool:
+        """Write what is kept at the next look, if a signal asks for it. Return whether it does."""
+        if number != self._triggers.signal:
+            return False
+        self._reason = f"received {signal.Signals(number).name}"
+        self._quiet_until = 0.0  # somebody wants what there is now
+        return True
 
     def hold(self, *, is_wanted: bool) -> None:
         """Leave the logs as they are while they are copied, or go on."""

@@ -4,7 +4,7 @@ The rules for signals:
 
 - Ctrl-C stops the recording. A second one kills all processes.
 - SIGTERM, SIGHUP and SIGQUIT are for the program. A second one kills all processes.
-- SIGUSR1 and SIGUSR2 are for the program.
+- SIGUSR1 and SIGUSR2 are for the program, unless `--when "signal USR2"` is given.
 - Signals for the program are forwarded if only the launcher received them, not if they came from
   the terminal or went to the whole process group.
 - Signals that were ignored at startup, as with nohup or in background jobs of a script, have no
@@ -206,13 +206,20 @@ class Watch:
         if number == signal.SIGTSTP:
             self._status.clear()
             self._signals.stop_here()
-        elif number in PASSED_ON | FORWARDED:
+        elif number in PASSED_ON | FORWARDED and not self._is_for_keeper(number):
             has_it = self._signals.was_for_all(number) and self._is_in_our_group()
             has_it = has_it or received.si_code == FROM_KERNEL
             if self._signals.is_ours(number):
                 self._asked(number, has_it=has_it)
             elif not has_it:
                 self._pass_on(number)
+
+    def _is_for_keeper(self, number: int) -> bool:
+        """Have what is kept written if a signal asks for it. Return whether it does."""
+        recorded = self._recordings.current
+        keeper = None if recorded is None else recorded.keeper
+        is_heard = keeper is not None and keeper.hear(number)
+        return is_heard or number == self._settings.triggers.signal
 
     def _is_in_our_group(self) -> bool:
         try:
