@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test torch-tests cluster-tests instructions bench harm lint format docs viewer clean
+.PHONY: help demo test sanitized torch-tests cluster-tests instructions bench harm lint format docs viewer clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -36,6 +36,11 @@ WORKERS = $(shell expr $$(nproc) + 1)
 
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
 	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=$(WORKERS) --dist=worksteal) $(ARGS)
+
+# CI checks addresses. Run this after a change of the agent.
+sanitized: $(VENV)/installed  ## Check the native code with the sanitizers of addresses and of threads
+	native/check_sanitized address
+	native/check_sanitized thread
 
 # Plain torch brings the CUDA libraries: gigabytes. Its wheel for the CPU is 0.2 GB:
 # TORCH="torch==2.13.0 --index-url URL", or TORCH_PYTHON=PATH of an environment that has it.

@@ -14,7 +14,7 @@ from support import captures
 
 settings.register_profile("dev", deadline=None)
 # The same examples each time, so more of them would find nothing new.
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, max_examples=50)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True, max_examples=30)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 ROOT = Path(__file__).parent.parent
