@@ -56,7 +56,7 @@ def test_the_numbers_of_an_update_are_on_the_screen() -> None:
         "last step": "3 ns",
         "idle 10 s": "launch-bound 30.0%, host-sync 20.0%",
     }
-    assert lines[-1] == "busy: a second, 2.00 s ago; idle causes: 10.0 s, 5.00 s ago"
+    assert lines[-1] == "busy: 1 s until 2.00 s ago; idle causes: 10.0 s until 5.00 s ago"
 
 
 def test_what_is_not_settled_is_marked() -> None:

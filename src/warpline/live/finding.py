@@ -65,7 +65,7 @@ def _only() -> Found:
     files = [path for path in _here() if not _is_of(path, recorded)]
     count = len(recorded) + len(files)
     if count > 1:
-        listed = ", ".join([*recorded, *map(_short, files)][:_MOST_LISTED])
+        listed = ", ".join([*recorded, *map(_name, files)][:_MOST_LISTED])
         raise UsageError(f"{count} recordings are in progress: {listed}", hint="name one of them")
     if recorded:
         return _of_session(recorded[0])
@@ -166,6 +166,11 @@ def _short(path: Path) -> str:
     return shown if len(shown) < len(str(path)) else str(path)
 
 
+def _name(folder: Path) -> str:
+    """Return the file that is being made in a directory of logs."""
+    return _short(folder.with_suffix(""))
+
+
 def _hint() -> str:
-    names = [*named.all_names(), *map(_short, _here())][:_MOST_LISTED]
+    names = [*named.all_names(), *map(_name, _here())][:_MOST_LISTED]
     return f"in progress: {', '.join(names)}" if names else _START_HINT

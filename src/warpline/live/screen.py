@@ -81,7 +81,7 @@ def _foot(update: Update) -> str:
         return "nothing yet: GPU work is shown about a second after it ran"
     behind = format_ns(update.now_ns - second.end_ns)
     open_ones = "" if second.is_settled else " (not all known yet)"
-    parts = [f"busy: a second, {behind} ago{open_ones}"] if second.gpus else []
+    parts = [f"busy: 1 s until {behind} ago{open_ones}"] if second.gpus else []
     if times is not None and not second.gpus and not (update.steps and update.steps.ranks):
         length = format_ns(times.end_ns - times.start_ns)
         parts.append(f"no GPU work and no steps in {length} until {behind} ago")
@@ -90,10 +90,10 @@ def _foot(update: Update) -> str:
         age_ns = update.now_ns - times.end_ns
         known = "" if times.is_settled else " (the newest gaps may change)"
         what = "idle causes" if second.gpus else "steps"
-        parts.append(f"{what}: {length}, {format_ns(age_ns)} ago{known}")
+        parts.append(f"{what}: {length} until {format_ns(age_ns)} ago{known}")
     steps = update.steps
     if steps is not None and steps.ranks and times is not None and steps.end_ns != times.end_ns:
-        parts.append(f"steps: {format_ns(update.now_ns - steps.end_ns)} ago")
+        parts.append(f"steps: until {format_ns(update.now_ns - steps.end_ns)} ago")
     if update.lost:
         parts.append(f"{format_count(update.lost)} events lost")
     if update.damaged_logs:

@@ -59,7 +59,7 @@ function ageText({ update, failure }: LiveState): string {
   const lost = update.lost_events ? ` ${countText(update.lost_events)} events were lost.` : "";
   const damaged = update.damaged_logs ? ` ${plural(update.damaged_logs, "log")} damaged: events are missing.` : "";
   const open = update.times && !update.times.is_settled ? " The newest gaps may change." : "";
-  return `Busy: a second, ${age} ago.${open}${lost}${damaged}`;
+  return `Busy: 1 s until ${age} ago.${open}${lost}${damaged}`;
 }
 
 /** Numbers by process and GPU; nothing of a finished recording. */
