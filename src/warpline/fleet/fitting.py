@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.collectives.end_pairs import LEAST_PAIRS, first_agreeing
 from warpline.ops.arrays import F64, I64
 
-LEAST_PAIRS = 3
 TOLERANCE_NS = 50_000.0  # ends of one collective on two ranks agree within this
 LEAST_ERROR_NS = 1_000.0  # ends are not closer than this, whatever the fit says
 _MOST_DRIFT = 1e-3  # clocks of computers differ by less than 200 ppm
@@ -119,22 +119,12 @@ def pair(
         ordinals: The recorded call numbers, ascending. They may start at different calls.
         is_shifted: Whether one series may begin later than the other, which takes longer to find.
     """
-    if min(len(first_ns), len(second_ns)) < LEAST_PAIRS:
-        return None
-    if ordinals is not None:
-        _, first, second = np.intersect1d(*ordinals, assume_unique=True, return_indices=True)
-        found = _measured(first_ns, second_ns, first, second)
-        if found is not None:
-            return found
-    if len(first_ns) == len(second_ns):
-        places = np.arange(len(first_ns))
-        found = _measured(first_ns, second_ns, places, places)
-        if found is not None:
-            return found
-    shift = _best_shift(first_ns, second_ns) if is_shifted else None
-    if shift is None:
-        return None
-    return _measured(first_ns, second_ns, *_shifted(shift, len(first_ns), len(second_ns)))
+    return first_agreeing(
+        (len(first_ns), len(second_ns)),
+        ordinals,
+        lambda first, second: _measured(first_ns, second_ns, first, second),
+        lambda: _best_shift(first_ns, second_ns) if is_shifted else None,
+    )
 
 
 def _measured(first_ns: I64, second_ns: I64, first: I64, second: I64) -> Pairs | None:
@@ -162,13 +152,6 @@ def _are_apart(one: F64, other: F64) -> bool:
 def relative(time_ns: I64, base_ns: int) -> F64:
     """Return times from a base, in float64, which could not hold decades with ns precision."""
     return (time_ns - base_ns).astype(np.float64)
-
-
-def _shifted(shift: int, n_first: int, n_second: int) -> tuple[I64, I64]:
-    """Return the places of both series where the second starts `shift` places after the first."""
-    low, high = max(shift, 0), min(n_first, n_second + shift)
-    first = np.arange(low, max(high, low))
-    return first, first - shift
 
 
 def _best_shift(first_ns: I64, second_ns: I64) -> int | None:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.derived.collectives.end_pairs import LEAST_PAIRS
 from warpline.fleet.fitting import (
     LEAST_ERROR_NS,
-    LEAST_PAIRS,
     TOLERANCE_NS,
     Line,
     line_between,

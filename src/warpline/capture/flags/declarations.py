@@ -277,7 +277,7 @@ FLAGS = (
          " --when", _keep_last),
     Flag(("--when",), "CONDITION", "with --keep-last: write what is kept, and go on, when a step is"
          ' slow ("step > 2 x median", "step > 500ms"), nothing happens ("hang 30s"),'
-         ' or the launcher is told to ("signal USR2")', _when),
+         ' or Warpline receives a signal ("signal USR2")', _when),
     Flag(("--nvtx-domain-include",), "LIST", 'record only these NVTX domains; "default" is the'
          " unnamed domain", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "exclude these NVTX domains", _domains),

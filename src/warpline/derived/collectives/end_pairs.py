@@ -7,7 +7,8 @@ the offset of the two clocks. With a wrong pairing they vary.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ _BLOCK = 32
 _MOST_BLOCKS = 64
 _IS_BETTER = 2.0  # a pairing is accepted if it fits this many times better than the next best
 _WITHIN = 0.9
+
+Found = TypeVar("Found")
 
 
 class EndPairs(NamedTuple):
@@ -55,20 +58,40 @@ def pair_ends(
     accepted if the ends agree. Otherwise the recordings may start or end at different collectives:
     the one shift at which the ends agree is accepted, unless another shift fits nearly as well.
     """
-    if min(len(first_ns), len(second_ns)) < LEAST_PAIRS:
+    return first_agreeing(
+        (len(first_ns), len(second_ns)),
+        ordinals,
+        lambda first, second: _measured(first_ns, second_ns, first, second),
+        lambda: _best_shift(first_ns, second_ns),
+    )
+
+
+def first_agreeing(
+    counts: tuple[int, int],
+    ordinals: tuple[I64, I64] | None,
+    measured: Callable[[I64, I64], Found | None],
+    best_shift: Callable[[], int | None],
+) -> Found | None:
+    """Return what is measured of the first pairing of two series whose ends agree; None for none.
+
+    Args:
+        counts: Their lengths.
+        ordinals: The recorded call numbers, ascending.
+        measured: Examines pairs, given by their places in both series; None if they do not agree.
+        best_shift: Finds how many places after the first series the second one starts.
+    """
+    if min(counts) < LEAST_PAIRS:
         return None
     if ordinals is not None:
         _, first, second = np.intersect1d(*ordinals, assume_unique=True, return_indices=True)
-        pairs = _measured(first_ns, second_ns, first, second)
-        if pairs is not None:
-            return pairs
-    if len(first_ns) == len(second_ns):
-        places = np.arange(len(first_ns))
-        pairs = _measured(first_ns, second_ns, places, places)
-        if pairs is not None:
-            return pairs
-    shift = _best_shift(first_ns, second_ns)
-    return None if shift is None else _measured(first_ns, second_ns, *_shifted(*shift))
+        if (found := measured(first, second)) is not None:
+            return found
+    if counts[0] == counts[1]:
+        places = np.arange(counts[0])
+        if (found := measured(places, places)) is not None:
+            return found
+    shift = best_shift()
+    return None if shift is None else measured(*shifted(shift, *counts))
 
 
 def _measured(first_ns: I64, second_ns: I64, first: I64, second: I64) -> EndPairs | None:
@@ -94,14 +117,14 @@ def _smooth(apart_ns: I64) -> F64:
     return base + np.interp(np.arange(len(apart_ns)), middles, medians)
 
 
-def _shifted(shift: int, n_first: int, n_second: int) -> tuple[I64, I64]:
+def shifted(shift: int, n_first: int, n_second: int) -> tuple[I64, I64]:
     """Return the places of both series where the second starts `shift` places after the first."""
     low, high = max(shift, 0), min(n_first, n_second + shift)
     first = np.arange(low, max(high, low))
     return first, first - shift
 
 
-def _best_shift(first_ns: I64, second_ns: I64) -> tuple[int, int, int] | None:
+def _best_shift(first_ns: I64, second_ns: I64) -> int | None:
     """Return the shift at which the ends agree best, if it is clearly better than the others."""
     n_first, n_second = len(first_ns), len(second_ns)
     least = max(LEAST_PAIRS, min(n_first, n_second) // 2)
@@ -112,12 +135,12 @@ def _best_shift(first_ns: I64, second_ns: I64) -> tuple[int, int, int] | None:
         return None
     if len(order) > 1 and misfits[order[1]] < _IS_BETTER * max(misfits[order[0]], 1.0):
         return None
-    return shifts[int(order[0])], n_first, n_second
+    return shifts[int(order[0])]
 
 
 def _misfit(first_ns: I64, second_ns: I64, shift: int) -> float:
     """Return the spread of the end differences in the middle of the common part."""
-    first, second = _shifted(shift, len(first_ns), len(second_ns))
+    first, second = shifted(shift, len(first_ns), len(second_ns))
     middle = slice(max((len(first) - _SAMPLE) // 2, 0), (len(first) + _SAMPLE) // 2)
     apart = second_ns[second[middle]] - first_ns[first[middle]]
     from_median = np.abs(apart - np.median(apart))
