@@ -182,8 +182,8 @@ def _write_all(found: Fleet, args: Namespace, name: str) -> None:
     target = Path(args.output)
     pages.write(target, api.make_fleet_report(found, target.parent).pieces)
     if not args.quiet:
-        size = format_bytes(target.stat().st_size)
-        talk.note(f"{found.verdict}\nwrote {size}; the file opens in a browser")
+        talk.note(found.verdict)
+        talk.note(f"wrote {format_bytes(target.stat().st_size)}; the file opens in a browser")
     write_text(args.output)
 
 

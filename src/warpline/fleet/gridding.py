@@ -8,24 +8,26 @@ from warpline.derived.time_parts import TimePart
 from warpline.fleet.blocks import blocks_of
 from warpline.fleet.jobs import Job
 from warpline.fleet.waiting import Waits
-from warpline.result.fleet_grid import FleetGrid
+from warpline.result.fleet_grid import FleetGrid, Windows
 
 
 def grid_of(job: Job, waits: Waits) -> FleetGrid:
     """Return what is known of each rank and step."""
-    steps = max(len(job.step_index), 1)
-    parts = np.zeros((len(job), steps, len(TimePart)), np.int64)
+    index = job.step_index if len(job.step_index) else np.full(1, -1, np.int64)
+    step_ns = np.zeros((len(job), len(index)), np.int64)
+    windows = []
     for place, rank in enumerate(job.ranks):
-        step = job.window_step[place]
+        step, parts_ns = job.window_step[place], rank.windows.parts_ns
         counted = np.flatnonzero(step >= 0)
-        np.add.at(parts[place], step[counted], rank.windows.parts_ns[counted])
+        np.add.at(step_ns[place], step[counted], parts_ns.sum(axis=1)[counted])
+        windows.append(Windows(step, parts_ns))
     blocks = blocks_of(job)
     taken = np.bincount(blocks.of_rank, job.counts, len(blocks.names))
-    index = job.step_index if len(job.step_index) else np.full(1, -1, np.int64)
     return FleetGrid(
         step_index=index,
+        step_ns=step_ns,
         parts=tuple((part.label, "busy" if part.is_busy else "idle") for part in TimePart),
-        parts_ns=parts,
+        windows=tuple(windows),
         wait_ns=waits.wait_ns,
         exposed_ns=waits.exposed_ns,
         caused_ns=waits.caused_ns,

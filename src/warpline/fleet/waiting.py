@@ -188,7 +188,9 @@ def _add(
         late_rank = arrivals.last[place]
         np.add.at(caused, (late_rank, step), wait)
         np.add.at(caused_exposed, (late_rank, step), exposed)
-        yield np.bincount(late_rank, exposed, len(job))
+        waited = np.zeros(len(job))
+        np.add.at(waited, late_rank, exposed)
+        yield waited
 
 
 def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:

@@ -100,26 +100,25 @@ def _has_hosts(found: Fleet) -> bool:
 
 
 def _hosts(found: Fleet) -> Section:
-    names = ("step", "by itself", "slowest rank", "exposed wait", "others wait")
+    names = ("step", "by itself", "exposed wait", "others wait", "slowest rank", "by itself")
     columns = (
         Column("machine"),
         Column("ranks", is_number=True),
         *(Column(name, is_number=True) for name in names),
-        Column("slowest"),
     )
     rows = []
     for host, ranks in _by_host(found).items():
         slowest = max(ranks, key=lambda rank: rank.own_ns)
-        count = len(ranks)
+        count, caused_ns = len(ranks), sum(rank.caused_ns for rank in ranks)
         times = (
             sum(rank.step_ns for rank in ranks) / count,
             sum(rank.own_ns for rank in ranks) / count,
-            slowest.own_ns,
             sum(rank.exposed_wait_ns for rank in ranks) / count,
-            sum(rank.caused_ns for rank in ranks),
+            caused_ns,
         )
-        cells = (host, f"{count}", *map(format_ns, times), slowest.name)
-        rows.append((times[-1], Row(tuple(map(Cell, cells)))))
+        last = (slowest.name.removeprefix("rank "), format_ns(slowest.own_ns))
+        cells = (host, f"{count}", *map(format_ns, times), *last)
+        rows.append((caused_ns, Row(tuple(map(Cell, cells)))))
     rows.sort(key=lambda item: -item[0])
     chosen = tuple(row for _, row in rows[:_HOSTS])
     title = "Machines that others wait for most"

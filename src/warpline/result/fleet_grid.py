@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,28 @@ else:
     pl = lazy("polars")
 
 
+class Windows(NamedTuple):
+    """Times of steps on one rank's GPU.
+
+    Attributes:
+        step: Shape (windows,), int64, the place of the step; -1 if it does not count.
+        parts_ns: Shape (windows, parts), int64.
+    """
+
+    step: I64
+    parts_ns: I64
+
+
 @dataclass(frozen=True, eq=False)
 class FleetGrid:
     """The steps that count of all ranks; a rank that lacks a step has 0 there.
 
     Attributes:
         step_index: Shape (steps,), int64, numbers of the steps; -1 for whole recordings.
+        step_ns: Shape (ranks, steps), int64, the length of each step on the rank's GPU.
         parts: Category and kind of each part, in order, as in `FleetPart`.
-        parts_ns: Shape (ranks, steps, parts), int64; the sum of a step's parts is its length.
+        windows: The times of steps on each rank's GPU, of which those that count add up to the
+            steps. They are shared with the summaries, not copied: they are most of the memory.
         wait_ns: Shape (ranks, steps), float64, how long the rank waited for others.
         exposed_ns: Shape (ranks, steps), float64, the part of it without computing.
         caused_ns: Shape (ranks, steps), float64, how long others waited where it arrived last.
@@ -38,8 +52,9 @@ class FleetGrid:
     """
 
     step_index: I64
+    step_ns: I64
     parts: tuple[tuple[str, str], ...]
-    parts_ns: I64
+    windows: tuple[Windows, ...]
     wait_ns: F64
     exposed_ns: F64
     caused_ns: F64
@@ -48,11 +63,13 @@ class FleetGrid:
     ranks_per_block: I64
     between_ns: F64
 
-    @property
-    def step_ns(self) -> I64:
-        """Shape (ranks, steps), int64, the length of each step on the rank's GPU."""
-        lengths: I64 = self.parts_ns.sum(axis=2)
-        return lengths
+    def parts_ns(self, place: int) -> I64:
+        """Return shape (steps, parts), int64: a rank's parts; those of a step add up to it."""
+        step, parts_ns = self.windows[place]
+        found = np.zeros((len(self.step_index), len(self.parts)), np.int64)
+        counted = np.flatnonzero(step >= 0)
+        np.add.at(found, step[counted], parts_ns[counted])
+        return found
 
     def to_polars(self, ranks: Sequence[FleetRank]) -> pl.DataFrame:
         """Return a row per rank and step that the rank has, times in ns, integers.
@@ -86,10 +103,11 @@ class FleetGrid:
             pl.Series(name, np.rint(values[row, step]).astype(np.int64))
             for name, values in times.items()
         ]
+        parts = np.concatenate(
+            [self.parts_ns(place)[length > 0] for place, length in enumerate(self.step_ns)]
+        )
         columns += [
-            pl.Series(
-                f"{kind}_{category.lower().replace('-', '_')}_ns", self.parts_ns[row, step, at]
-            )
+            pl.Series(f"{kind}_{category.lower().replace('-', '_')}_ns", parts[:, at])
             for at, (category, kind) in enumerate(self.parts)
         ]
         return of_rank[row.tolist()].hstack(columns)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +24,7 @@ from warpline.viewer.container import BlockWriter
 from warpline.viewer.markup import Content, Markup, element
 from warpline.viewer.page import Assets, app, page_of_blocks
 from warpline.viewer.report import Report, size_of
-from warpline.viewer.static_page import blocks_html
+from warpline.viewer.static_page import blocks_html, with_code
 
 SCHEMA_VERSION = 1
 _RANKS = 16
@@ -112,10 +113,10 @@ def _finding(item: FleetFinding) -> Markup:
     severity = element("span", item.severity, class_=f"wl-severity wl-{item.severity}")
     return element(
         "article",
-        element("h2", severity, f" {item.id} {item.title}"),
+        element("h2", severity, f" {item.id} ", with_code(item.title)),
         saving,
-        element("p", item.claim),
-        element("p", f"Fix: {item.fix}"),
+        element("p", with_code(item.claim)),
+        element("p", with_code(f"Fix: {item.fix}")),
         class_="wl-finding",
         id=f"wl-{item.id}",
     )
@@ -139,7 +140,11 @@ def _ranks(found: Fleet, folder: Path) -> Markup:
         "timeline",
     )
     head = element("tr", (element("th", heading, scope="col") for heading in headings))
-    rows = (_rank(rank, folder) for rank in chosen)
+    recordings = _recordings(found, folder)
+    names = _page_names(recordings)
+    rows = (
+        _rank(rank, _timeline(recordings[rank.path], names[rank.path], folder)) for rank in chosen
+    )
     table = element(
         "table", element("thead", head), element("tbody", rows), class_="wl-table wl-fleet"
     )
@@ -152,7 +157,7 @@ def _ranks(found: Fleet, folder: Path) -> Markup:
     return element("section", element("h2", title), room, element("p", note, class_="wl-facts"))
 
 
-def _rank(rank: FleetRank, folder: Path) -> Markup:
+def _rank(rank: FleetRank, timeline: Content) -> Markup:
     texts = (
         rank.name.removeprefix("rank "),
         rank.host or "-",
@@ -160,18 +165,46 @@ def _rank(rank: FleetRank, folder: Path) -> Markup:
         *map(format_ns, (rank.step_ns, rank.own_ns, rank.exposed_wait_ns, rank.caused_ns)),
         format_ratio(rank.last_ratio),
     )
-    return element(
-        "tr", (element("td", each) for each in texts), element("td", _timeline(rank, folder))
-    )
+    return element("tr", (element("td", each) for each in texts), element("td", timeline))
 
 
-def _timeline(rank: FleetRank, folder: Path) -> Content:
+def _timeline(recording: str, name: str, folder: Path) -> Content:
     """Return a link to the report of a rank beside the page, or the command that makes it."""
-    name = f"{Path(rank.path).name.partition('.warpline')[0]}.html"
     if (folder / name).is_file():
         return element("a", name, href=f"./{quote(name)}")
-    try:
-        recording = os.path.relpath(rank.path, folder)
-    except ValueError:  # on another drive
-        recording = rank.path
     return element("code", f"warpline report {shlex.quote(recording)} -o {shlex.quote(name)}")
+
+
+def _recordings(found: Fleet, folder: Path) -> dict[str, str]:
+    """Return the path of each recording from the directory of the page."""
+    return {rank.path: _relative(rank.path, folder) for rank in found.ranks}
+
+
+def _relative(path: str, folder: Path) -> str:
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:  # on another drive
+        return path
+
+
+def _page_names(recordings: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of each recording's page, with its directories where names are not unique."""
+    stems = {path: _stem(Path(path).name) for path in recordings}
+    times = Counter(stems.values())
+    return {
+        path: f"{stem if times[stem] == 1 else _joined(recordings[path], stem)}.html"
+        for path, stem in stems.items()
+    }
+
+
+def _stem(name: str) -> str:
+    """Return a name as `warpline report` shortens it for its page."""
+    stem = Path(name).stem
+    for suffix in (".json", ".trace", ".pt"):  # of NAME.pt.trace.json.gz
+        stem = stem.removesuffix(suffix)
+    return stem
+
+
+def _joined(recording: str, stem: str) -> str:
+    within = (part for part in Path(recording).parent.parts if part not in {"..", "/"})
+    return "-".join((*within, stem))
