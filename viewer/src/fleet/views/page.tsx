@@ -120,7 +120,7 @@ function Between({ data, theme, room }: Shown) {
       />
       <p class="wl-facts">
         Row: {isOfRanks ? "the rank" : "the ranks"} that arrived last in a collective. Column: who waited. Exposed waits, mean per step{isOfRanks ? "" : " and rank"}.
-        {!isOfRanks && ` ${countText(head.ranks.length)} ranks are added up by machine; waits within it are on the diagonal.`}
+        {!isOfRanks && ` ${countText(head.ranks.length)} ranks are in ${count} groups: machines, or neighbors where these are too many. Waits within a group are on the diagonal.`}
       </p>
     </section>
   );
