@@ -1,5 +1,5 @@
 // Bundles the pages into ../src/warpline/viewer/dist, each as one script and one style sheet: the
-// timeline (viewer), the kernels (kernels), the memory (memory) and flame graphs (flame). The same input gives the same bytes, so that a stale
+// timeline (viewer), the kernels (kernels), the memory (memory), flame graphs (flame) and fleets (fleet). The same input gives the same bytes, so that a stale
 // bundle is detected.
 import { build } from "esbuild";
 import { readFile, writeFile } from "node:fs/promises";
@@ -31,7 +31,7 @@ const workerText = {
   },
 };
 
-const PAGES = { viewer: "src/app", kernels: "src/kernels/app", memory: "src/memory/app", flame: "src/flame/app" };
+const PAGES = { viewer: "src/app", kernels: "src/kernels/app", memory: "src/memory/app", flame: "src/flame/app", fleet: "src/fleet/app" };
 // One build for each: names are shortened by how often a build has them.
 for (const [page, folder] of Object.entries(PAGES)) {
   await build({

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from support.json_schema import violations
 
@@ -80,6 +81,23 @@ def test_markdown_and_files(
     assert "--force-overwrite" in err
 
 
+def test_page_and_parquet(ranks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, rows = tmp_path / "fleet.html", tmp_path / "steps.parquet"
+    words = ("analyze", f"{ranks}/ddp*", "--workers", "1", "-o", str(page), "--parquet", str(rows))
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (0, f"{page}\n")
+    assert "Rank 1 runs behind" in err
+    assert err.splitlines()[-1].endswith("the file opens in a browser")
+    text = page.read_text(encoding="utf-8")
+    assert "Rank 1 runs behind" in text
+    assert "ddp_serial.bad.rank1.sqlite -o ddp_serial.bad.rank1.html" in text
+    frame = pl.read_parquet(rows)
+    assert frame.select("rank", "step").rows() == [(rank, n) for rank in (0, 1) for n in range(5)]
+    status, _, err = run(capsys, *words)
+    assert status == 2
+    assert "--force-overwrite" in err
+
+
 def test_fail_on(ranks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("analyze", f"{ranks}/ddp*", "--workers", "1", "--fail-on", "high")
     assert run(capsys, *words)[0] == 3
@@ -95,6 +113,8 @@ def test_fail_on(ranks: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (("analyze", "x", "--workers", "0"), "--workers 0"),
         (("analyze", "x", "--workers", "2", "--scheduler", "tcp://x"), "cannot be combined"),
         (("analyze", "x", "--format", "csv"), "unknown format 'csv'"),
+        (("analyze", "x", "-o", "x.pdf"), "unknown output suffix '.pdf'"),
+        (("analyze", "x", "-o", "a.json", "--parquet", "a.json"), "name the same file"),
         (("analyze", "x", "--fail-on", "grave"), "unknown severity 'grave'"),
         (("analyze", "missing.warpline"), "none of 1 recording could be used"),
     ],

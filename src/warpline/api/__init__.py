@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from warpline.api.fleets import fleet
     from warpline.api.pages import (
         make_flame_report,
+        make_fleet_report,
         make_markdown_report,
         make_memory_report,
         make_picture,
@@ -78,6 +79,7 @@ _MODULES = {
     "gate": "comparing",
     "graphcheck": "answers",
     "make_flame_report": "pages",
+    "make_fleet_report": "pages",
     "make_markdown_report": "pages",
     "make_memory_report": "pages",
     "make_picture": "pages",
@@ -116,6 +118,7 @@ __all__ = [
     "gate",
     "graphcheck",
     "make_flame_report",
+    "make_fleet_report",
     "make_markdown_report",
     "make_memory_report",
     "make_picture",

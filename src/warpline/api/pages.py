@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from warpline.presentation import flame as flame_blocks
     from warpline.presentation import memory as memory_blocks
     from warpline.render.diagnosis import markdown as diagnosis_markdown
+    from warpline.result.fleet import Fleet
     from warpline.viewer import chosen as choosing
     from warpline.viewer import flame_report as flame_page
+    from warpline.viewer import fleet_report as fleet_page
     from warpline.viewer import kernel_report as kernel_page
     from warpline.viewer import memory_report as memory_page
     from warpline.viewer import page as html
@@ -55,6 +57,7 @@ else:
     diagnosis_markdown = lazy("warpline.render.diagnosis.markdown")
     choosing = lazy("warpline.viewer.chosen")
     flame_page = lazy("warpline.viewer.flame_report")
+    fleet_page = lazy("warpline.viewer.fleet_report")
     kernel_page = lazy("warpline.viewer.kernel_report")
     memory_page = lazy("warpline.viewer.memory_report")
     html = lazy("warpline.viewer.page")
@@ -229,6 +232,17 @@ def make_flame_report(trace: Recordings, stacks: Choice | None = None) -> Report
     content = flame_pages.content(one, choice, flame_blocks.on_page(flame(one, choice)))
     with progress.task("Writing the page"):
         return flame_page.make_flame_report(content, html.assets("flame"))
+
+
+def make_fleet_report(found: Fleet, folder: PathLike = ".") -> Report:
+    """Return a page of a job of many ranks: maps of ranks, steps and waits, findings and tables.
+
+    Args:
+        found: From `fleet`.
+        folder: The directory of the page: reports of single ranks in it are linked.
+    """
+    with progress.task("Writing the page"):
+        return fleet_page.make_fleet_report(found, Path(folder), html.assets("fleet"))
 
 
 def make_side_by_side(

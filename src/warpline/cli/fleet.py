@@ -13,25 +13,31 @@ from warpline.cli import talk
 from warpline.cli.arguments import STDOUT, add_output, add_steps
 from warpline.cli.output import format_name
 from warpline.cli.startup import lazy
+from warpline.cli.stdout import write_text
 from warpline.errors import UsageError, WarplineError
 from warpline.files import check_output, complete_file, is_special
+from warpline.units import format_bytes
 
 if TYPE_CHECKING:
     from warpline import api, render, result
     from warpline.cli import freed_memory
     from warpline.render import fleet as rendering
     from warpline.result.fleet import Fleet
+    from warpline.viewer import report as pages
 else:
     api = lazy("warpline.api")
     render = lazy("warpline.render")
     result = lazy("warpline.result")
     freed_memory = lazy("warpline.cli.freed_memory")
     rendering = lazy("warpline.render.fleet")
+    pages = lazy("warpline.viewer.report")
 
 NAME = "fleet"
 HELP = "analyze jobs of many ranks: stragglers and their causes, collectives, clocks"
 
 _FORMATS = ("text", "json", "markdown")
+_PAGE = "page"  # chosen by the suffix of the file only, as in other commands
+_PAGES = (".html", ".htm", ".zip")
 _FOUND = 3  # exit status: findings at or above --fail-on
 
 
@@ -78,7 +84,16 @@ class Analyze:
             help="exit with status 3 if a finding has this severity or higher: high, medium, low,"
             " info",
         )
-        add_output(parser, formats=", ".join(_FORMATS))
+        add_output(
+            parser,
+            formats=", ".join(_FORMATS),
+            page="a page with maps of ranks, steps and waits: .html or .zip",
+        )
+        parser.add_argument(
+            "--parquet",
+            metavar="FILE",
+            help="also write a row per rank and step to this file: its parts, waits, in ns",
+        )
 
     def run(self, args: Namespace) -> int:
         """Print the answer; status 3 for findings at or above --fail-on."""
@@ -101,7 +116,7 @@ class Analyze:
             early=None if args.quiet else _report_early,
             dashboard=_announce if args.dashboard else None,
         )
-        _write(found, args, name)
+        _write_all(found, args, name)
         if args.fail_on is None:
             return 0
         grave = result.SEVERITIES[: result.SEVERITIES.index(args.fail_on) + 1]
@@ -140,12 +155,36 @@ def _announce(address: str) -> None:
 
 def _checked_output(args: Namespace) -> str:
     """Return the format, after checks that need no work to be done."""
-    name = format_name(args)
-    if name not in _FORMATS:
+    is_page = args.format is None and Path(args.output).suffix.lower() in _PAGES
+    name = _PAGE if is_page else format_name(args)
+    if name not in (*_FORMATS, _PAGE):
         raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(_FORMATS)}")
     if args.output != STDOUT:
         check_output(Path(args.output), overwrite=args.force_overwrite)
+    if args.parquet is not None:
+        target = Path(args.parquet)
+        check_output(target, overwrite=args.force_overwrite)
+        if args.output != STDOUT and target.absolute() == Path(args.output).absolute():
+            raise UsageError("--parquet and -o name the same file", hint="use another name")
     return name
+
+
+def _write_all(found: Fleet, args: Namespace, name: str) -> None:
+    """Write the answer, and before it the rows for Parquet: what is printed last is the answer."""
+    if args.parquet is not None:
+        with complete_file(Path(args.parquet)) as unfinished:
+            found.to_polars().write_parquet(unfinished)
+        if not args.quiet:
+            talk.note(f"wrote {args.parquet}")
+    if name != _PAGE:
+        _write(found, args, name)
+        return
+    target = Path(args.output)
+    pages.write(target, api.make_fleet_report(found, target.parent).pieces)
+    if not args.quiet:
+        talk.note(found.verdict)
+        talk.note(f"wrote {format_bytes(target.stat().st_size)}; the file opens in a browser")
+    write_text(args.output)
 
 
 def _write(found: Fleet, args: Namespace, name: str) -> None:

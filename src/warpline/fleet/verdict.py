@@ -13,6 +13,7 @@ from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
 from warpline.fleet.findings import found_in, numbered
+from warpline.fleet.gridding import grid_of
 from warpline.fleet.jobs import Job, job_of
 from warpline.fleet.lateness import Late, late_ranks, own_time_ns
 from warpline.fleet.matching import Clock, Matches, clocks, matches
@@ -121,6 +122,7 @@ def verdict_of(
         collectives=networks.collectives,
         left_out=tuple(left_out),
         notes=_notes(known, left_out),
+        grid=grid_of(job, known.waits),
     )
     return replace(fleet, verdict=_verdict(fleet, known, late.ranks, findings))
 

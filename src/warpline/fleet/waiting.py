@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from warpline.fleet.blocks import blocks_of
 from warpline.fleet.jobs import Job
 from warpline.fleet.matching import Group, Matches, Member
 from warpline.fleet.summary import RankSummary
@@ -24,6 +25,8 @@ class Waits:
         caused_ns: Shape (ranks, steps), how long others waited where it arrived last.
         caused_exposed_ns: Shape (ranks, steps), the exposed part of that.
         transfer_ns: Shape (ranks, steps), the rest of its collectives' time.
+        between_ns: Shape (blocks, blocks), of `blocks_of`: how long ranks of the second block
+            waited, exposed, where a rank of the first arrived last.
         last: Shape (ranks,), in how many collectives it arrived last, by more than the error.
         collectives: Shape (ranks,), how many it took part in.
         sums: Sums over the collectives of each group.
@@ -36,6 +39,7 @@ class Waits:
     caused_ns: F64
     caused_exposed_ns: F64
     transfer_ns: F64
+    between_ns: F64
     last: I64
     collectives: I64
     sums: tuple[GroupSums, ...]
@@ -86,13 +90,19 @@ def waits(job: Job, matched: Matches) -> Waits:
     """
     shape = (len(job), max(len(job.step_index), 1))
     arrays = [np.zeros(shape) for _ in range(5)]
+    blocks = blocks_of(job)
+    between = np.zeros((len(blocks.names), len(blocks.names)))
     last, taken = np.zeros(len(job), np.int64), np.zeros(len(job), np.int64)
     step_of = [_steps_of(job, place) for place in range(len(job))]
     sums: list[GroupSums] = []
     used = incomplete = 0
     for group in matched.groups:
         arrivals = _arrivals(job, group, step_of)
-        _add(job, group, arrivals, step_of, arrays)
+        waited = _add(job, group, arrivals, step_of, arrays)
+        for member, late_exposed in zip(group.members, waited, strict=True):
+            between[:, blocks.of_rank[member.rank]] += np.bincount(
+                blocks.of_rank, late_exposed, len(blocks.names)
+            )
         late = arrivals.counts & (arrivals.last_ns - arrivals.second_ns > group.error_ns)
         np.add.at(last, arrivals.last[late], 1)
         for member in group.members:
@@ -108,6 +118,7 @@ def waits(job: Job, matched: Matches) -> Waits:
         caused_ns=caused_ns,
         caused_exposed_ns=caused_exposed_ns,
         transfer_ns=transfer_ns,
+        between_ns=between,
         last=last,
         collectives=taken,
         sums=tuple(sums),
@@ -155,8 +166,11 @@ def _add(
     arrivals: _Arrivals,
     step_of: Sequence[I32],
     arrays: Sequence[F64],
-) -> None:
-    """Add a group's waits to the sums by rank and step."""
+) -> Iterator[F64]:
+    """Add a group's waits to the sums by rank and step.
+
+    Yields of each member how long it waited, exposed, for each rank; shape (ranks,).
+    """
     wait_sum, exposed_sum, caused, caused_exposed, transfer = arrays
     for member in group.members:
         rank, rows = job.ranks[member.rank], member.rows
@@ -174,6 +188,9 @@ def _add(
         late_rank = arrivals.last[place]
         np.add.at(caused, (late_rank, step), wait)
         np.add.at(caused_exposed, (late_rank, step), exposed)
+        waited = np.zeros(len(job))
+        np.add.at(waited, late_rank, exposed)
+        yield waited
 
 
 def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from warpline.presentation.blocks import (
     Block,
+    Card,
+    Cards,
     Cell,
     Column,
     Fit,
@@ -22,6 +25,7 @@ from warpline.units import format_bytes, format_ns, format_ratio, plural
 
 _PARTS = 10
 _RANKS = 8
+_HOSTS = 16
 _COLLECTIVES = 5
 _LEFT_OUT = 10
 _LEAST_SHARE = 0.001  # of the time: smaller parts are in the JSON only
@@ -30,6 +34,97 @@ _LEAST_SHARE = 0.001  # of the time: smaller parts are in the JSON only
 def fleet(found: Fleet) -> Presentation:
     """Return what a terminal and Markdown show."""
     return Presentation(tuple(_blocks(found)), ())
+
+
+class PageBlocks(NamedTuple):
+    """What a page shows as text: before its maps, and after them."""
+
+    before: tuple[Block, ...]
+    after: tuple[Block, ...]
+
+
+def on_page(found: Fleet) -> PageBlocks:
+    """Return what a page shows besides its findings, its maps and its table of ranks."""
+    after: list[Block] = []
+    if _has_hosts(found):
+        after.append(_hosts(found))
+    after.append(Section("Time of all ranks", (_parts(found),)))
+    if found.collectives:
+        after.append(Section("Collectives", (_collectives(found),)))
+    if found.left_out:
+        after.append(
+            Section(f"Left out: {plural(len(found.left_out), 'recording')}", (_left_out(found),))
+        )
+    if found.notes:
+        after.append(Section("Notes", (Items(tuple((Cell(note),) for note in found.notes)),)))
+    facts = (found.workers,) if found.workers else ()
+    head = Head(title=found.title, facts=facts, ended="", verdict=found.verdict, advice="")
+    return PageBlocks((head, _cards(found)), tuple(after))
+
+
+def ranks_by_waits(found: Fleet) -> list[FleetRank]:
+    """Return the ranks, those that others wait for most first."""
+    return sorted(found.ranks, key=lambda rank: (-rank.caused_ns, -rank.own_ns))
+
+
+def _cards(found: Fleet) -> Cards:
+    total = max(found.total_ns, 1)
+    busy = sum(part.ns for part in found.breakdown if part.kind == "busy") / total
+    hosts = f"on {plural(found.hosts, 'machine')}" if found.hosts else ""
+    steps = plural(found.steps, "step") if found.steps else "whole recordings"
+    cards = [
+        Card("Ranks", Cell(f"{len(found.ranks):,}"), hosts),
+        Card("Mean step", Cell(format_ns(found.step_ns)), steps),
+        Card("GPUs busy", Cell(format_ratio(busy)), "with collectives and waits in them"),
+    ]
+    if found.grid is not None:
+        exposed = float(found.grid.exposed_ns.sum())
+        note = "of the time, without computing"
+        cards.append(Card("Waiting for ranks", Cell(format_ratio(exposed / total)), note))
+    saving = next((item.saving_ns for item in found.findings if item.saving_ns), None)
+    if saving is not None and saving.high > 0:
+        low, central, high = map(format_ns, saving)
+        cards.append(Card("Largest saving", Cell(central), f"per step, {low} to {high}"))
+    return Cards(tuple(cards))
+
+
+def _by_host(found: Fleet) -> dict[str, list[FleetRank]]:
+    hosts: dict[str, list[FleetRank]] = {}
+    for rank in found.ranks:
+        hosts.setdefault(rank.host or "", []).append(rank)
+    return hosts
+
+
+def _has_hosts(found: Fleet) -> bool:
+    return found.hosts is not None and found.hosts > 1
+
+
+def _hosts(found: Fleet) -> Section:
+    names = ("step", "by itself", "exposed wait", "others wait", "slowest rank", "by itself")
+    columns = (
+        Column("machine"),
+        Column("ranks", is_number=True),
+        *(Column(name, is_number=True) for name in names),
+    )
+    rows = []
+    for host, ranks in _by_host(found).items():
+        slowest = max(ranks, key=lambda rank: rank.own_ns)
+        count, caused_ns = len(ranks), sum(rank.caused_ns for rank in ranks)
+        times = (
+            sum(rank.step_ns for rank in ranks) / count,
+            sum(rank.own_ns for rank in ranks) / count,
+            sum(rank.exposed_wait_ns for rank in ranks) / count,
+            caused_ns,
+        )
+        last = (slowest.name.removeprefix("rank "), format_ns(slowest.own_ns))
+        cells = (host, f"{count}", *map(format_ns, times), *last)
+        rows.append((caused_ns, Row(tuple(map(Cell, cells)))))
+    rows.sort(key=lambda item: -item[0])
+    chosen = tuple(row for _, row in rows[:_HOSTS])
+    title = "Machines that others wait for most"
+    if len(chosen) < len(rows):
+        title += f", {len(chosen)} of {len(rows):,}"
+    return Section(title, (Table(columns=columns, rows=chosen),))
 
 
 def _blocks(found: Fleet) -> Iterator[Block]:
@@ -105,7 +200,7 @@ def _ranks_title(found: Fleet) -> str:
 def _ranks(found: Fleet) -> Table:
     chosen = list(found.ranks)
     if len(chosen) > _RANKS:
-        chosen = sorted(chosen, key=lambda rank: (-rank.caused_ns, -rank.own_ns))[:_RANKS]
+        chosen = ranks_by_waits(found)[:_RANKS]
     columns = (
         Column("rank", width=8, fit=Fit.SHORTEN),
         Column("host", width=8, fit=Fit.SHORTEN),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from warpline.estimate import Estimate
 from warpline.result.diagnosis import Severity
+from warpline.result.fleet_grid import FleetGrid
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SCHEMA_VERSION = 1  # of the JSON that `fleet analyze` writes
 
@@ -180,6 +184,7 @@ class Fleet:
         left_out: Recordings that could not be used.
         notes: What limits the answer.
         workers: How the summaries were made, in words.
+        grid: Every rank and step.
     """
 
     title: str
@@ -196,10 +201,16 @@ class Fleet:
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
     workers: str = ""
+    grid: FleetGrid | None = field(default=None, repr=False, compare=False)
 
     def with_workers(self, said: str) -> Fleet:
         """Return the answer with a sentence about how the summaries were made."""
         return replace(self, workers=said)
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return a Polars DataFrame of a row per rank and step, described in docs/fleet.md."""
+        assert self.grid is not None
+        return self.grid.to_polars(self.ranks)
 
     @property
     def total_ns(self) -> int:

@@ -42,11 +42,12 @@ class Assets(NamedTuple):
     styles: tuple[str, ...]
 
 
-def assets(name: Literal["viewer", "kernels", "memory", "flame"] = "viewer") -> Assets:
+def assets(name: Literal["viewer", "kernels", "memory", "flame", "fleet"] = "viewer") -> Assets:
     """Return the script and style sheets of this package.
 
     Args:
-        name: Which page: that of the timeline, of profiled kernels, of memory, or of flame graphs.
+        name: Which page: that of the timeline, of profiled kernels, of memory, of flame graphs, or
+            of a fleet.
 
     Raises:
         InputError: The package was built without them.

@@ -144,12 +144,12 @@ class _Writer:
         saving = element("p", f"Estimated saving: {item.saving}", class_="wl-saving")
         what = "Show on the timeline"
         show = element("button", what, type="button", hidden="", data_finding=item.id)
-        facts = ((element("dt", name), element("dd", _code(text))) for name, text in item.facts)
+        facts = ((element("dt", name), element("dd", with_code(text))) for name, text in item.facts)
         return element(
             "article",
             element("h3", severity, f" {item.id} {item.title}"),
             saving if item.saving else None,
-            element("p", _code(item.claim)),
+            element("p", with_code(item.claim)),
             element("ul", (element("li", self._cell(each)) for each in item.evidence)),
             element("dl", facts),
             element("p", show),
@@ -168,7 +168,7 @@ def _sentence(text: str) -> str:
     return f"{first.capitalize()} {rest}" if first.isalpha() and first.islower() else text
 
 
-def _code(text: str) -> list[Content]:
+def with_code(text: str) -> list[Content]:
     """Return a text with its commands, which are between backticks, as code."""
     parts = text.split("`")
     return [element("code", part) if place % 2 else part for place, part in enumerate(parts)]
