@@ -114,3 +114,18 @@ def test_the_state_of_gpus_is_kept_on_request() -> None:
     assert parsing.parse([*keeping, "--", "true"]).gpu_health == 0
     assert parsing.parse([*keeping, "--gpu-health=2", "--", "true"]).gpu_health == 2
     assert parsing.parse([*keeping, "--gpu-health=off", "--", "true"]).gpu_health == 0
+
+
+def test_a_file_that_is_begun_just_now_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path_of(tmp_path, GPU).touch()
+    size_of = os.fstat
+
+    def size_after_writing(descriptor: int) -> os.stat_result:
+        monkeypatch.undo()
+        written(tmp_path, GPU, 3)
+        return size_of(descriptor)
+
+    monkeypatch.setattr(os, "fstat", size_after_writing)
+    assert clocks(tmp_path) == [0, 1, 2]

@@ -216,10 +216,10 @@ def read_readings(folder: Path, table: str) -> Readings | None:
         return None
     try:
         with path.open("rb", buffering=0) as file:
-            layout = _layout_of(os.pread(file.fileno(), _MOST_HEAD, 0), table)
-            size = os.fstat(file.fileno()).st_size
+            size = os.fstat(file.fileno()).st_size  # first: the file may be written just now
             if not size:
                 return None
+            layout = _layout_of(os.pread(file.fileno(), _MOST_HEAD, 0), table)
             if layout is None:
                 raise ReadingsError("its first line is damaged")
             facts, names, start = layout
