@@ -35,7 +35,7 @@ demo: $(VENV)/installed  ## Analyze a bundled recording and write its report
 WORKERS = $(shell expr $$(nproc) + 1)
 
 test: $(VENV)/installed  ## Run all tests that need no GPU; browser tests where a browser is found
-	@$(BIN)/python -m pytest $(if $(CI),--numprocesses=$(WORKERS) --dist=worksteal) $(ARGS)
+	@$(BIN)/python -m pytest $(if $(CI)$(if $(ARGS),,all),--numprocesses=$(WORKERS) --dist=worksteal) $(ARGS)
 
 # CI checks addresses. Run this after a change of the agent.
 sanitized: $(VENV)/installed  ## Check the native code with the sanitizers of addresses and of threads

@@ -14,6 +14,7 @@ import warpline
 from warpline import native
 from warpline.capture.finishing.finish import finish
 from warpline.capture.flags import parsing
+from warpline.capture.session.holes import data_from
 from warpline.capture.session.keeping import copy_session
 from warpline.capture.session.readings import (
     ReadingsWriter,
@@ -21,7 +22,6 @@ from warpline.capture.session.readings import (
     read_readings,
     trim_readings,
 )
-from warpline.capture.session.sparse import data_from
 
 HOUR = 3600
 GPU, HOST = "gpu_health", "host_health"

@@ -221,7 +221,7 @@ def test_a_hang_names_who_did_not_come() -> None:
     found = verdict_of("job", every).findings[0]
     assert found.rule == "hang"
     assert found.ranks == ("rank 1",)
-    assert "did not come to AllReduce 8" in found.title
+    assert "did not join AllReduce 8" in found.title
     running = [replace(one, identity=replace(one.identity, end_ns=30 * MS)) for one in every]
     assert all(item.rule != "hang" for item in verdict_of("job", running).findings)
 

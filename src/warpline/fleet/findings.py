@@ -138,7 +138,8 @@ def _slow_group(job: Job, slow: SlowGroup, step_ns: float) -> FleetFinding:
         f"{slow.operation} among {who} takes {times:.1f} times as long as in other groups",
         f"From the last arrival to the end, {slow.operation}{size} among {who} takes"
         f" {format_ns(slow.median_ns)} (median), in other groups {format_ns(slow.usual_ns)}:"
-        f" {format_ns(slow.more_ns)} more per step. No rank of it is late, so it is the network.",
+        f" {format_ns(slow.more_ns)} more per step. No rank in it is late: that points to"
+        " the network.",
         "Check the links of these machines: cables, NICs, NVLink errors (nvidia-smi nvlink -e), and"
         " the ring or tree that NCCL chose (NCCL_DEBUG=INFO).",
         tuple(job.name(rank) for rank in slow.ranks),
@@ -176,7 +177,7 @@ def _hang(job: Job, hang: Hang) -> FleetFinding:
         "",
         "hang",
         "high",
-        f"The job hangs: {missing} did not come to {hang.operation} {hang.sequence}",
+        f"The job hangs: {missing} did not join {hang.operation} {hang.sequence}",
         f"{_capital(waiting)} called {hang.operation} (number {hang.sequence} of communicator"
         f" {hang.communicator}) {format_ns(hang.waited_ns)} before the recordings end, and it has"
         f" not ended. The last call of {missing} in it is number {hang.last_sequence}.",

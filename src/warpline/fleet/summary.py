@@ -241,7 +241,7 @@ def unpacked(content: bytes) -> list[RankSummary]:
     while place < len(content):
         size = int.from_bytes(content[place : place + 8], "little")
         if size > len(content) - place - 8:
-            raise InputError("a rank summary is cut off", hint="make the summaries again")
+            raise InputError("a rank summary is truncated", hint="make the summaries again")
         found.append(_unpacked(content[place + 8 : place + 8 + size]))
         place += 8 + size
     return found
@@ -330,7 +330,7 @@ def _words(rows: Collectives) -> tuple[np.ndarray[Any, Any], int]:
     base_ns = int(rows.start_ns.min()) if len(rows.start_ns) else 0
     if len(rows.start_ns) and int(rows.start_ns.max()) - base_ns >= 2**_START_BITS:
         raise InputError(
-            "collectives lie more than 78 hours apart", hint="select a part of the run"
+            "collectives are more than 78 hours apart", hint="select a part of the run"
         )
     start = (rows.start_ns - base_ns).astype(np.uint64)
     first = (rows.kind.astype(np.uint64) << np.uint64(_START_BITS)) | start

@@ -114,7 +114,7 @@ def _folder_of(path: Path) -> Path | None:
 
 def _of_process(pid: int) -> Found:
     if not processes.is_alive(pid):
-        raise UsageError(f"no process {pid}", hint=_hint())
+        raise UsageError(f"there is no process {pid}", hint=_hint())
     for each in (pid, *processes.descendants(pid)):
         folder = _folder_in_maps(each)
         if folder is not None:
@@ -131,7 +131,7 @@ def _folder_in_maps(pid: int) -> Path | None:
         lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").split("\n")
     except PermissionError:
         raise CaptureError(
-            f"process {pid} belongs to another user, or may not be looked at",
+            f"process {pid} belongs to another user, or cannot be inspected",
             hint="run this command as the user who records it, or name the recording's file",
         ) from None
     except OSError:

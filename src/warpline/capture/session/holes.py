@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from warpline.errors import CaptureError
 
 _PUNCH_HOLE = 0x3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+_BLOCK = 4096  # of file systems; a part of one is filled with zeros and frees nothing
+_COPY_BYTES = 16 << 20
 
 
 def punch_hole(file: int, begin: int, size: int) -> None:
@@ -48,3 +52,51 @@ def check_holes(folder: Path) -> None:
         ) from error
     finally:
         path.unlink(missing_ok=True)
+
+
+def give_back(descriptor: int, start: int, end: int) -> None:
+    """Make a hole of the whole blocks between two places of a file.
+
+    Where the file system has no holes, nothing is done.
+    """
+    start, end = -(-start // _BLOCK) * _BLOCK, end // _BLOCK * _BLOCK
+    if start < end:
+        with contextlib.suppress(OSError, AttributeError):
+            punch_hole(descriptor, start, end - start)
+
+
+def data_from(descriptor: int, place: int) -> int:
+    """Return where data begins after the last hole behind a place; that place without a hole."""
+    for start, _ in _parts(descriptor):
+        place = max(place, start)
+    return place
+
+
+def copy(source: int, target: int) -> None:
+    """Copy a file that may grow meanwhile to an empty one, with its holes.
+
+    Raises:
+        OSError: It cannot be copied.
+    """
+    for start, end in _parts(source):
+        copy_part(source, target, start, end)
+
+
+def copy_part(source: int, target: int, start: int, end: int) -> None:
+    """Copy the bytes between two places of a file to the same place of another one.
+
+    Raises:
+        OSError: They cannot be copied.
+    """
+    for at in range(start, end, _COPY_BYTES):
+        os.pwrite(target, os.pread(source, min(_COPY_BYTES, end - at), at), at)
+
+
+def _parts(descriptor: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each part of a file that is no hole."""
+    end = 0
+    with contextlib.suppress(OSError):  # ENXIO: there is no more
+        while True:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+            yield start, end

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpline import native
-from warpline.capture.session import sparse
+from warpline.capture.session import holes
 from warpline.capture.session.raw_numbers import LogHeader
 from warpline.capture.session.session import LOG_ENDING
 from warpline.errors import AgentMissingError, CaptureError, UsageError
@@ -27,7 +27,6 @@ _LONGEST_S = 86_400.0
 _LONGEST_STEPS_S = 600.0
 _MOST_STEPS = 100_000
 _MESSAGE_BYTES = 256
-_COPY_BYTES = 16 << 20
 _ATTEMPTS = 5
 
 
@@ -116,7 +115,7 @@ def copy_session(folder: Path, target: Path) -> None:
                 _copy_log(path, target / path.name)
         elif path.is_file():
             with path.open("rb", buffering=0) as file, (target / path.name).open("xb") as made:
-                sparse.copy(file.fileno(), made.fileno())
+                holes.copy(file.fileno(), made.fileno())
 
 
 def _copy_log(path: Path, target: Path) -> None:
@@ -130,9 +129,7 @@ def _copy_log(path: Path, target: Path) -> None:
             begin, end = header.first_bytes or header.header_bytes, header.used_bytes
             copy.truncate(0)
             os.pwrite(copy.fileno(), page, 0)
-            for at in range(begin, end, _COPY_BYTES):
-                data = os.pread(source.fileno(), min(_COPY_BYTES, end - at), at)
-                os.pwrite(copy.fileno(), data, at)
+            holes.copy_part(source.fileno(), copy.fileno(), begin, end)
             copy.truncate(max(end, begin) + 8)  # a header of zero ends a log
             page = os.pread(source.fileno(), ctypes.sizeof(LogHeader), 0)
             if LogHeader.from_buffer_copy(page).first_bytes == header.first_bytes:

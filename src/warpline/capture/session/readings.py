@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpline.capture.session.sparse import data_from, give_back
+from warpline.capture.session.holes import data_from, give_back
 
 ENDING = ".readings"
 UNKNOWN = -(2**63)  # a value that could not be read
