@@ -101,10 +101,20 @@ def test_a_small_terminal_shows_what_fits() -> None:
     assert "\x1b" not in "".join(plain)  # what a program chose is no command to the terminal
 
 
+def test_causes_are_shown_on_a_terminal_of_80_columns() -> None:
+    gpu = GpuActivity(0, "NVIDIA H100 80GB HBM3", S // 4, 1234)
+    shown = screen(update(second=Second(72 * S, 73 * S, True, (gpu,))), 10)
+    wide, narrow = drawn(shown, 160, 24), drawn(shown, 80, 24)
+    for each in ("launch-bound 30.0%, host-sync 20.0%", "50.0%", "2 ns"):
+        assert each in wide
+        assert each in narrow
+    assert "last step" in wide
+    assert "last step" not in narrow
+
+
 def on_terminal(shell: Shell, *words: str) -> tuple[subprocess.Popen[bytes], int]:
-    """Start ``warpline top`` on a terminal of its own; return it and the other end."""
+    """Start ``warpline top`` on a terminal of its own, without a size; return both ends' owner."""
     ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (30, 160))
     command = [sys.executable, "-m", "warpline", "top", *words]
     process = subprocess.Popen(
         command,

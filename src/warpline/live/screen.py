@@ -13,6 +13,8 @@ _MOST_CAUSES = 3
 _NOTHING = "-"
 _OLD_NS = SECOND_NS * 3 // 2
 
+_SPARED = ("name", "last step", "pid", "ops/s", "steps/s")  # in this order, where room is short
+
 NUMBERS = frozenset({"GPU", "rank", "pid", "busy", "ops/s", "steps/s", "step", "last step"})
 
 
@@ -51,11 +53,24 @@ def text(shown: Screen) -> str:
     return "\n".join([title, *table, foot])
 
 
-def lines(shown: Screen) -> tuple[str, list[str], str]:
-    """Return the title, the lines of the table, of which the first is its header, and the foot."""
+def lines(shown: Screen, columns: int | None = None) -> tuple[str, list[str], str]:
+    """Return the title, the lines of the table, of which the first is its header, and the foot.
+
+    Args:
+        shown: The screen.
+        columns: How long lines may be: columns of the table that matter less are left out, and
+            what remains may be longer. None for any length.
+    """
     table = [shown.header, *shown.rows] if shown.rows else []
-    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
-    return shown.title, [_line(shown.header, row, widths) for row in table], shown.foot
+    for name in (None, *_SPARED):
+        if name in shown.header:
+            place = table[0].index(name)
+            table = [(*row[:place], *row[place + 1 :]) for row in table]
+        widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+        aligned = [_line(table[0], row, widths) for row in table]
+        if columns is None or max(map(len, aligned), default=0) <= columns:
+            break
+    return shown.title, aligned, shown.foot
 
 
 def is_number(column: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import sys
 import termios
 import time
@@ -59,7 +60,7 @@ def run(watched: Watcher, most: int | None, window_s: float) -> Screen | None:
 
 def drawn(shown: Screen, columns: int, rows: int) -> str:
     """Return what draws a screen on a terminal of that size, line by line over what was there."""
-    title, table, foot = lines(shown)
+    title, table, foot = lines(shown, columns)
     most = max(rows - 4, 1)  # rows of the table with its header
     left = max(len(table) - most, 0)
     kept = table[: most - (left > 0)]
@@ -77,8 +78,7 @@ def _cut(line: str, columns: int) -> str:
 
 
 def _draw(shown: Screen) -> None:
-    size = os.get_terminal_size(sys.stdout.fileno())
-    text = drawn(shown, max(size.columns, 2), size.lines)
+    text = drawn(shown, *shutil.get_terminal_size())  # 80 x 24 where it has no size
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
