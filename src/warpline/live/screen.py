@@ -36,10 +36,12 @@ class Screen:
 
 
 def screen(update: Update, window_s: float) -> Screen:
-    """Return what is shown of an update, with a window of that many seconds."""
+    """Return what is shown of an update, with a window of that many seconds, or of one if dense."""
     ranks, has_ranks = _ranks(update), False
     has_ranks = any(rank.number is not None for rank in ranks)
-    window = f"{window_s:g} s"
+    times = update.times
+    is_dense = times is not None and times.end_ns - times.start_ns == SECOND_NS
+    window = "1 s" if is_dense else f"{window_s:g} s"
     header = ["GPU", "name", "pid", "process"]
     header[2:2] = ["rank"] if has_ranks else []
     columns = ("busy", f"busy {window}", "ops/s", "steps/s", "step", "last step", f"idle {window}")

@@ -2,7 +2,8 @@
 
 A look must cost next to nothing. How busy GPUs are comes from the last seconds, and is new each
 time. Causes and steps come from the whole window, whose events take longer than a hundredth of a
-second where there are many: they are as new as that allows, and say of which time they are.
+second where there are many: they are as new as that allows, and say of which time they are. Where
+causes would be older than `_OLD_S`, they are those of the newest second.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ SHARE = 0.01  # of a CPU, for all of it
 _LEAST_SHARE = 0.003  # for what the window takes
 _OF_CAUSES, _OF_STEPS = 0.6, 0.4  # of that
 _EARLY_S = 0.2
+_OLD_S = 10.0
 _WEIGHT = 0.2  # of a look, in the mean of what is spent
 _LATE_NS = SECOND_NS // 4  # a look may be
 
@@ -108,10 +110,15 @@ class Update:
 
 
 class _Pace:
-    """When something is due that takes time, so that it takes a share of a CPU at most."""
+    """When something is due that takes time, so that it takes a share of a CPU at most.
+
+    Attributes:
+        period_s: From the last time to the next.
+    """
 
     def __init__(self) -> None:
         self._due = 0.0
+        self.period_s = 0.0
         self._is_warm = False  # at first, modules and rules are loaded
 
     def is_due(self, now: float) -> bool:
@@ -121,7 +128,8 @@ class _Pace:
     def took(self, began: float, cost_s: float, share: float) -> None:
         """Note what it took."""
         if self._is_warm:
-            self._due = began + cost_s / share
+            self.period_s = cost_s / share
+            self._due = began + self.period_s
         self._is_warm = True
 
 
@@ -158,6 +166,7 @@ class Watcher:
         self._end_ns = -SECOND_NS  # of the newest second
         self._of_windows_s = 0.0  # CPU time since the last look
         self._of_causes, self._of_steps = _Pace(), _Pace()
+        self._is_dense = False  # too many events for the causes of the window
         # What all else takes, of a CPU: the newest second, and whoever shows it.
         self._others, self._cpu_s, self._at = 0.0, time.process_time(), clock()
         self.last = Update(found.name)
@@ -179,9 +188,14 @@ class Watcher:
         self._account(began)
         with self._newest.look() as seen:
             second = self._second(seen)
-        times, steps = self.last.times, self.last.steps
-        if second is not None and self._of_causes.is_due(began):
-            times, steps = self._survey(began, second.end_ns, look)
+            times, steps = self.last.times, self.last.steps
+            if second is not None and self._is_dense and self._of_causes.is_due(began):
+                first_cpu = time.thread_time()
+                times = self._causes(began, first_cpu, seen, second.start_ns, second.end_ns)
+                self._of_windows_s += time.thread_time() - first_cpu
+        pace = self._of_steps if self._is_dense else self._of_causes
+        if second is not None and pace.is_due(began):
+            times, steps = self._survey(began, second.end_ns, times, look)
         else:
             self._window.keep_up()
         self.last = Update(
@@ -212,28 +226,61 @@ class Watcher:
         )
 
     def _survey(
-        self, began: float, end_ns: int, look: Callable[[Trace, Times], None] | None
+        self,
+        began: float,
+        end_ns: int,
+        times: Times | None,
+        look: Callable[[Trace, Times], None] | None,
     ) -> tuple[Times | None, StepTimes | None]:
-        began_cpu = first_cpu = time.thread_time()
-        steps = self.last.steps
+        """Return causes and steps of the window, those that are due."""
+        first_cpu, steps = time.thread_time(), self.last.steps
+        # Where causes are not those of the window, it is read for the steps only.
+        steps_cpu = first_cpu if self._is_dense else None
         with self._window.look() as seen:
             start_ns = max(end_ns - self._window_ns, seen.known_from_ns)
-            if start_ns >= end_ns:
-                return self.last.times, steps
-            part = seen.trace.window(start_ns, end_ns)
-            ranks = rank_times(part)
-            settled = is_settled(part, end_ns, seen.missing_from_ns)
-            times = Times(start_ns, end_ns, settled, ranks)
-            if look is not None:
-                look(part, times)
-            share = max(self._share - self._others, _LEAST_SHARE)
-            self._of_causes.took(began, time.thread_time() - began_cpu, share * _OF_CAUSES)
-            if self._of_steps.is_due(began):
-                began_cpu = time.thread_time()
+            if start_ns < end_ns and not self._is_dense:
+                times = self._causes(began, first_cpu, seen, start_ns, end_ns, look)
+                self._is_dense = look is None and self._of_causes.period_s > _OLD_S
+            if start_ns < end_ns and self._of_steps.is_due(began):
+                steps_cpu = time.thread_time() if steps_cpu is None else steps_cpu
+                part = seen.trace.window(start_ns, end_ns)
+                settled = is_settled(part, end_ns, seen.missing_from_ns)
                 steps = StepTimes(start_ns, end_ns, settled, rank_steps(part))
-                self._of_steps.took(began, time.thread_time() - began_cpu, share * _OF_STEPS)
+                cost_s = time.thread_time() - steps_cpu
+                self._of_steps.took(began, cost_s, self._share_of_windows() * _OF_STEPS)
         self._of_windows_s += time.thread_time() - first_cpu
         return times, steps
+
+    def _causes(
+        self,
+        began: float,
+        first_cpu: float,
+        seen: Seen,
+        start_ns: int,
+        end_ns: int,
+        look: Callable[[Trace, Times], None] | None = None,
+    ) -> Times:
+        """Return where the time went between two times.
+
+        Args:
+            began: When the update began.
+            first_cpu: The thread's CPU time when what is done for this began.
+            seen: What there is.
+            start_ns: The begin, ns from the origin of the recording.
+            end_ns: The end.
+            look: Called with the part and its times.
+        """
+        part = seen.trace.window(start_ns, end_ns)
+        settled = is_settled(part, end_ns, seen.missing_from_ns)
+        times = Times(start_ns, end_ns, settled, rank_times(part))
+        if look is not None:
+            look(part, times)
+        cost_s = time.thread_time() - first_cpu
+        self._of_causes.took(began, cost_s, self._share_of_windows() * _OF_CAUSES)
+        return times
+
+    def _share_of_windows(self) -> float:
+        return max(self._share - self._others, _LEAST_SHARE)
 
     def _account(self, now: float) -> None:
         """Note what was spent since the last look, beside what windows took."""
