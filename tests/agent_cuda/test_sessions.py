@@ -33,7 +33,7 @@ class Shell:
     def __init__(self, folder: Path, cuda: Any, environment: dict[str, str]) -> None:
         self.folder = folder
         self.told = folder / "told"
-        library = folder / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
+        self.library = library = folder / "packages" / "nvidia" / "cu13" / "lib" / "libcupti.so.13"
         library.parent.mkdir(parents=True)
         shutil.copy(cuda.cupti13, library)
         self.program = cuda.command(*FOR_EVER, cupti=library)
@@ -153,6 +153,29 @@ def test_a_process_is_attached_to_again_and_again(shell: Shell) -> None:
         assert len(shell.recorded(f"run{number}")["kernel"]) > 20
         wait_until(lambda: len([*threads.iterdir()]) == 1)  # nothing of ours is left
     assert process.poll() is None
+
+
+def test_a_recording_ends_while_the_program_exits(shell: Shell, cuda: Any) -> None:
+    # Handlers of exit() free what CUPTI reads, and those of our library have run: no thread of it
+    # may need either any more.
+    shell.environment["FAKE_CUPTI_EXIT_MS"] = "2500"
+    end = shell.folder / "end"
+    words = ("init", "launch_on", 1, "wait", end)
+    process = shell.start(cuda.command(*words, cupti=shell.library))
+    skip_unless_possible(process.pid)
+    wait_until(lambda: "libcuda" in Path(f"/proc/{process.pid}/maps").read_text())
+    attaching = shell.start(
+        [sys.executable, "-m", "warpline", "attach", "-o", "run", str(process.pid)]
+    )
+    wait_until(lambda: measure(shell.folder / "run.warpline.raw").events > 100)
+    end.touch()
+    wait_until(lambda: shell.count("exit 0") == 1)
+    attaching.send_signal(signal.SIGINT)
+    assert process.wait(WAIT_S) == 0
+    assert attaching.wait(WAIT_S) == 0
+    trace = shell.recorded("run")
+    assert trace.meta.lost == {}
+    assert len(trace["kernel"]) > 20
 
 
 def test_steps_of_all_ranks_of_a_parent(shell: Shell) -> None:

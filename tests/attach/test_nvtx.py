@@ -257,6 +257,31 @@ def test_a_fork_of_the_program_is_recorded_too(shell: Shell, build: Build, tmp_p
     assert trace["range"]["process_id"].n_unique() == 2
 
 
+def test_a_recording_ends_while_the_program_exits(build: Build, tmp_path: Path) -> None:
+    # The objects of our library that a program destroys at its exit are not those of its thread.
+    pipe = subprocess.PIPE
+    program = build("exits_slowly.c", "exits_slowly")
+    # glibc writes over what is freed.
+    tunables = "glibc.malloc.perturb=85:glibc.malloc.tcache_count=0"
+    environment = {**os.environ, "GLIBC_TUNABLES": tunables}
+    process = subprocess.Popen([program], stdin=pipe, stdout=pipe, env=environment)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"runs\n"
+        with attached(process.pid, tmp_path / "run.warpline"):
+            assert process.stdout.readline() == b"recorded\n"
+            os.write(process.stdin.fileno(), b"1")
+            assert process.stdout.readline() == b"exits\n"
+        wait_until(lambda: threads_of(process.pid) == 1)
+        process.communicate(b"2", timeout=WAIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert names(warpline.open(tmp_path / "run.warpline")) == ["work"]
+
+
 def numbers_of(trace: Trace) -> dict[str, list[int]]:
     """Return the numbers in the names of ranges, by what precedes them."""
     found: dict[str, list[int]] = {}

@@ -432,7 +432,20 @@ EXPORT int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t id, const ch
 }
 
 namespace {
+std::atomic<bool> g_is_torn_down{false};
+
+// As the driver's own handler of exit(): what CUPTI reads is freed in it, while other threads go on.
+void tear_down() {
+  g_is_torn_down = true;
+  tell("exit", 0);
+  const long ms = std::atol(std::getenv("FAKE_CUPTI_EXIT_MS"));
+  const timespec a_while{ms / 1000, ms % 1000 * 1'000'000};
+  nanosleep(&a_while, nullptr);
+}
+
 int subscribe(void** subscriber, Callback callback, bool joins) {
+  static const int registered = std::getenv("FAKE_CUPTI_EXIT_MS") == nullptr ? 0 : std::atexit(tear_down);
+  static_cast<void>(registered);
   if (const char* error = std::getenv("FAKE_CUPTI_SUBSCRIBE")) return std::atoi(error);
   if (g_taken > 0) {
     --g_taken;
@@ -455,7 +468,7 @@ EXPORT int cuptiSubscribe(void** subscriber, Callback callback, void*) {
 
 // Any call after cuptiFinalize brings CUPTI back, and with it what it costs: only subscribing may.
 void must_be_there() {
-  if (g_is_finalised) std::abort();
+  if (g_is_finalised || g_is_torn_down) std::abort();
 }
 
 // What CUPTI leaves is nothing: buffers that were not flushed are gone.

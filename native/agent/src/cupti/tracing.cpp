@@ -41,6 +41,7 @@ namespace {
 
 constexpr std::int64_t kTickNs = 20'000'000;         // how soon the launcher's switch is noticed
 constexpr std::int64_t kPatienceNs = 10'000'000;     // else the watcher notices it at a tick
+constexpr std::int64_t kExitPatienceNs = 2'000'000'000;  // for a recording that begins or ends at exit
 constexpr std::int64_t kFirstFlushNs = 100'000'000;  // then twice as long each time, to flush_ms
 constexpr std::int64_t kWaitFlushNs = 50'000'000;    // a call that waited asks for one no sooner
 constexpr std::int64_t kSettledNs = 100'000'000;    // so long after a sample CUPTI may be detached
@@ -86,6 +87,7 @@ BufferPool g_pool;
 // The process that is being traced, or 0. A fork has it from its parent, may have g_lock locked for
 // ever, and cannot use CUDA: whoever comes from outside looks here before anything else.
 std::atomic<pid_t> g_traced{0};
+std::atomic<bool> g_is_over{false};  // the program exits, and all is written down
 
 // The watcher's own lock, so that it can be told to end while it waits.
 pthread_mutex_t g_watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -604,14 +606,24 @@ void end_watching() noexcept {
 }
 
 // Runs before the handlers that CUDA has registered earlier. Nothing is turned off: other handlers
-// may still use CUDA, and this one must not wait for them.
+// may still use CUDA, and this one must not wait for them. From here on no thread of ours may call
+// CUPTI, which reads what those handlers free: a thread that begins or ends a recording just now gets
+// some time for it, and none begins or ends one later.
 void end_at_exit() {
-  if (!is_traced()) return;
-  end_watching();
-  end_counting(true);
-  end_sampling(true);
-  flush(cupti::kFlushForced);
-  tell_drain(tracing(), raw::DrainState::kDrained);
+  if (is_fork_of_traced()) return;
+  if (is_traced()) {
+    end_watching();
+    end_counting(true);
+    end_sampling(true);
+  }
+  const timespec until = in_ns(read_clock_ns(CLOCK_REALTIME) + kExitPatienceNs);
+  const bool is_locked = pthread_mutex_timedlock(&g_lock, &until) == 0;
+  if (is_traced()) {
+    flush(cupti::kFlushForced);
+    tell_drain(tracing(), raw::DrainState::kDrained);
+  }
+  g_is_over.store(true, std::memory_order_release);
+  if (is_locked) pthread_mutex_unlock(&g_lock);
 }
 
 bool is_traced_for(const Session* session) noexcept {
@@ -747,6 +759,7 @@ int begin_cuda_tracing(bool is_late) noexcept {
     if (is_traced() && !is_traced_for(session)) end_cuda_tracing();
     const Lock lock(g_lock);
     Tracing& t = tracing();
+    if (g_is_over.load(std::memory_order_acquire)) return ENOTSUP;
     return t.is_begun ? 0 : begin(t, *session, is_late);
   } catch (...) {
     return ENOMEM;
@@ -754,13 +767,13 @@ int begin_cuda_tracing(bool is_late) noexcept {
 }
 
 void end_cuda_tracing() noexcept {
-  if (!is_traced()) return;
+  if (!is_traced() || g_is_over.load(std::memory_order_acquire)) return;
   end_watching();
   end_counting(false);
   end_sampling(false);
   const Lock lock(g_lock);
   Tracing& t = tracing();
-  if (!t.is_begun) return;
+  if (!t.is_begun || g_is_over.load(std::memory_order_acquire)) return;
   flush(0);
   end_launch_watch();
   set_recording(t, false);

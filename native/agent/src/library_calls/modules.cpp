@@ -30,7 +30,7 @@ struct Loaded {
   bool is_complete = false;  // each of them had been filled in by the loader
   std::set<ModuleKey> done;
 };
-Loaded g_loaded;
+Loaded& g_loaded = *new Loaded;  // never freed: calls come until the very end of the process
 
 // A walk over the modules, with the loader's lock held.
 struct Walk {

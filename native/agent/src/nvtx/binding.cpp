@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <new>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -135,14 +136,28 @@ struct Bindings {
   std::set<ModuleKey> done;
   std::vector<BoundInstance> bound;
 };
-Bindings g_bindings;
+// Never freed: that thread goes on after a program has destroyed its static objects.
+Bindings* g_bindings = new Bindings;
+// A thread is changing them. In memory that a fork copies: there it means that they are half changed.
+std::atomic<bool> g_is_changing{false};
 
 // Held by the one thread that binds. In the page that a fork sees as zeros, for the thread is not there.
 class BindingTurn {
  public:
-  BindingTurn() noexcept : is_mine_(g_process != nullptr && !g_process->is_binding.exchange(true)) {}
+  BindingTurn() noexcept : is_mine_(g_process != nullptr && !g_process->is_binding.exchange(true)) {
+    if (!is_mine_ || !g_is_changing.exchange(true)) return;
+    Bindings* const fresh = new (std::nothrow) Bindings;
+    if (fresh != nullptr) {
+      g_bindings = fresh;
+    } else {
+      is_mine_ = false;
+      g_process->is_binding.store(false);
+    }
+  }
   ~BindingTurn() {
-    if (is_mine_) g_process->is_binding.store(false);
+    if (!is_mine_) return;
+    g_is_changing.store(false);
+    g_process->is_binding.store(false);
   }
   BindingTurn(const BindingTurn&) = delete;
   BindingTurn& operator=(const BindingTurn&) = delete;
@@ -232,18 +247,18 @@ bool visit_next(std::set<ModuleKey>& seen, const std::optional<ModuleMemory>& ag
   if (!visit.is_there) return false;
   if (visit.found.count != 0 || visit.has_library) {
     visit.writable = writable_memory();
-    g_bindings.bound.reserve(g_bindings.bound.size() + FoundInstances::kMost + 1);
+    g_bindings->bound.reserve(g_bindings->bound.size() + FoundInstances::kMost + 1);
     dl_iterate_phdr(bind_in, &visit);
   }
   for (std::size_t i = 0; i < visit.bound_count; ++i) {
-    g_bindings.bound.push_back({visit.key, visit.bound[i]});
+    g_bindings->bound.push_back({visit.key, visit.bound[i]});
     note_nvtx_bound(visit.path);
   }
   seen.insert(visit.key);
   if (visit.is_settled) {
-    g_bindings.done.insert(visit.key);
+    g_bindings->done.insert(visit.key);
   } else {
-    g_bindings.is_settled = false;
+    g_bindings->is_settled = false;
   }
   return true;
 }
@@ -265,7 +280,7 @@ struct Release {
 int release_in(dl_phdr_info* module, std::size_t, void* data) {
   const auto& release = *static_cast<const Release*>(data);
   const ModuleMemory memory(*module);
-  for (const BoundInstance& bound : g_bindings.bound) {
+  for (const BoundInstance& bound : g_bindings->bound) {
     if (bound.module != key_of(*module)) continue;
     Pointers library{};
     if (bound.place == 0) {
@@ -284,32 +299,32 @@ void bind_loaded() noexcept {
   if (!mine) return;
   try {
     const LoadCounts counts = load_counts();
-    if (counts == g_bindings.counts && g_bindings.is_settled) return;
+    if (counts == g_bindings->counts && g_bindings->is_settled) return;
     // What was unloaded may have left its addresses to another module.
-    if (counts.removed != g_bindings.counts.removed) g_bindings.done.clear();
-    g_bindings.counts = counts;
-    g_bindings.is_settled = true;
+    if (counts.removed != g_bindings->counts.removed) g_bindings->done.clear();
+    g_bindings->counts = counts;
+    g_bindings->is_settled = true;
     std::optional<ModuleMemory> agent;
     dl_iterate_phdr(find_agent, &agent);
-    std::set<ModuleKey> seen = g_bindings.done;
+    std::set<ModuleKey> seen = g_bindings->done;
     while (agent && visit_next(seen, agent)) {
     }
   } catch (...) {  // out of memory: at the next look
-    g_bindings.is_settled = false;
+    g_bindings->is_settled = false;
   }
 }
 
 void release_loaded() noexcept {
   const BindingTurn mine;
-  if (!mine || g_bindings.bound.empty()) return;
+  if (!mine || g_bindings->bound.empty()) return;
   try {
     std::optional<ModuleMemory> agent;
     dl_iterate_phdr(find_agent, &agent);
     if (!agent) return;
     Release release{*agent, writable_memory()};
     dl_iterate_phdr(release_in, &release);
-    note_nvtx_released(g_bindings.bound.size());
-    g_bindings = {};
+    note_nvtx_released(g_bindings->bound.size());
+    *g_bindings = {};
   } catch (...) {  // out of memory: they stay, and do nothing without a session
   }
 }

@@ -78,7 +78,7 @@ struct Search {
 };
 
 Followed g_followed;
-Search g_search;
+Search& g_search = *new Search;  // never freed: the watcher goes on until the very end of the process
 std::atomic<Mode> g_mode{Mode::kOff};
 
 template <class Value>
