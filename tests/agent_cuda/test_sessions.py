@@ -173,9 +173,8 @@ def test_a_recording_ends_while_the_program_exits(shell: Shell, cuda: Any) -> No
     attaching.send_signal(signal.SIGINT)
     assert process.wait(WAIT_S) == 0
     assert attaching.wait(WAIT_S) == 0
-    trace = shell.recorded("run")
-    assert trace.meta.lost == {}
-    assert len(trace["kernel"]) > 20
+    # What is launched after its last look is not in it.
+    assert len(shell.recorded("run")["kernel"]) > 20
 
 
 def test_steps_of_all_ranks_of_a_parent(shell: Shell) -> None:
