@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -50,6 +51,16 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return the path of a capture in tests/data/nsys by its name; see support/captures.py."""
     folder = tmp_path_factory.mktemp("captures")
     return lambda name: captures.unpack(name, folder)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what has been collected out of garbage collections: some million objects that stay.
+
+    Comparisons collect garbage before they open the next recording, and each collection would
+    look at all of them.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -215,7 +215,7 @@ def _wait_until_told(told, text):
 
 
 def _wait(is_done):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not is_done():
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -42,8 +42,9 @@ def test_a_killed_program_loses_what_was_not_flushed_but_no_call(run, words, sta
 NEVER = 3_600_000  # ms
 WAIT = ("call", 37, 0)  # cudaDeviceSynchronize
 COPY = ("call", 40, 0)  # cudaMemcpy
-ASKED_IN_A_MOMENT = ("sleep", 150)
-BETWEEN_TWO_REGULAR_ONES = ("sleep", 800)  # they come after 0.1, 0.3, 0.7, 1.5 s
+ASKED_IN_A_MOMENT = ("sleep", 400)
+# They come after 0.1, 0.3, 0.7 and 1.5 s, or later; a wait within 50 ms of one asks for none.
+BETWEEN_TWO_REGULAR_ONES = ("sleep", 950)
 
 
 @pytest.mark.parametrize("wait", [WAIT, COPY])

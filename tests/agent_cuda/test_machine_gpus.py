@@ -57,7 +57,7 @@ def test_a_list_of_visible_devices(cuda, visible, number):
 
 def _ask(cuda, *words):
     program = cuda.program.parent / "gpu_number"
-    done = subprocess.run([program, *words], check=True, capture_output=True, text=True, timeout=10)
+    done = subprocess.run([program, *words], check=True, capture_output=True, text=True, timeout=60)
     found = int(done.stdout)
     return None if found < 0 else found
 

@@ -65,7 +65,7 @@ class Finder:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        assert self._process.wait(timeout=10) == 0
+        assert self._process.wait(timeout=60) == 0
 
 
 @pytest.fixture(scope="module")

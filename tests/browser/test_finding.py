@@ -136,10 +136,12 @@ def test_a_kernel_of_the_backward_thread_shows_its_step_and_its_forward_module(s
     """Compared with the sequence numbers in the names of the file's ranges."""
     viewer = show()
     kernels = ask_file(
-        """SELECT k.start, r.start, r.globalTid FROM CUPTI_ACTIVITY_KIND_KERNEL k
+        """WITH backward AS MATERIALIZED
+        (SELECT globalTid, start, end FROM NVTX_EVENTS WHERE text LIKE '%Backward0, seq = %')
+        SELECT k.start, r.start, r.globalTid FROM CUPTI_ACTIVITY_KIND_KERNEL k
         JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON k.correlationId = r.correlationId
-        WHERE EXISTS (SELECT 1 FROM NVTX_EVENTS n WHERE n.globalTid = r.globalTid
-        AND n.text LIKE '%Backward0, seq = %' AND n.start <= r.start AND n.end >= r.end)
+        WHERE EXISTS (SELECT 1 FROM backward n WHERE n.globalTid = r.globalTid
+        AND n.start <= r.start AND n.end >= r.end)
         ORDER BY k.start"""
     )
     assert len(kernels) > 100

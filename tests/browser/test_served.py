@@ -25,7 +25,7 @@ def served(path):
         finally:
             process.terminate()  # not Ctrl+C, which background jobs of a shell ignore
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=20)
+                process.communicate(timeout=60)
             process.kill()
 
 

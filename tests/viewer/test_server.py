@@ -50,7 +50,7 @@ def site():
 
 
 def ask(server, path, method="GET", body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     named = {key.replace("_", "-").title(): value for key, value in headers.items()}
     connection.request(method, path, body=body, headers=named)
     answer = connection.getresponse()
@@ -162,7 +162,7 @@ def test_a_question_needs_the_secret_and_the_host(site):
 
 @pytest.mark.parametrize("length", ["", "-1", "x", "1e9", "4000001", "9" * 5000, "٣"])
 def test_a_question_without_a_sensible_length_is_not_read(site, length):
-    with socket.create_connection(("127.0.0.1", site.server_port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", site.server_port), timeout=60) as connection:
         host = f"127.0.0.1:{site.server_port}"
         head = f"POST {secret_path(site)}turn HTTP/1.1\r\nHost: {host}\r\n"
         connection.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())

@@ -45,7 +45,7 @@ def main() -> None:
         while not [*log.glob(f"{told['pid']}-*.outside.wlraw")]:
             time.sleep(0.01)
         steering.write(name, steering.stop(name), lambda _: None)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while others_like_us() and time.monotonic() < until:
             time.sleep(0.01)
         held = {
