@@ -68,7 +68,9 @@ def explanation(name: str, width: int = _WIDTH) -> str:
     known = {word.lower(): item for item in terms() for word in item.names}
     if name.lower() in known:
         return term(known[name.lower()], width)
-    names = [*ANALYSES.names(), *RULES.names(), *of_kernels.names(), *TABLES, *known]
+    names = list(
+        dict.fromkeys([*ANALYSES.names(), *RULES.names(), *of_kernels.names(), *TABLES, *known])
+    )
     raise UsageError(f"unknown table, rule or term {name!r}", hint=_near(name, names))
 
 
