@@ -198,10 +198,10 @@ def test_every_command_has_help_that_fits(run, item):
     assert not item.HELP.endswith(".")
 
 
-def test_no_words_is_a_mistake_that_shows_the_help(run):
-    done = run()
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(OVERVIEW)
+def test_the_overview_lists_commands(run):
+    done = run("--help")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(OVERVIEW)
 
 
 def test_version(run):

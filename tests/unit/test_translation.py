@@ -15,6 +15,7 @@ from warpline.errors import UsageError
 
 _LINES = (Path(__file__).parents[1] / "data" / "command_lines.txt").read_text().splitlines()
 NSYS = [line for line in _LINES if "nsys profile" in line]
+OCCUPANCY_AND_IPC = f"{METRICS['achieved_occupancy']},{METRICS['ipc']}"
 NCU = [line for line in _LINES if "nsys profile" not in line]
 
 
@@ -95,10 +96,7 @@ def test_a_line_of_ncu_that_warpline_refuses_says_why():
         ),
         (
             "nvprof --metrics achieved_occupancy,ipc --kernels saxpy ./a",
-            [
-                f"warpline kernels --kernel-name regex:saxpy --metrics"
-                f" {METRICS['achieved_occupancy']},{METRICS['ipc']} ./a"
-            ],
+            [f"warpline kernels --kernel-name regex:saxpy --metrics {OCCUPANCY_AND_IPC} ./a"],
         ),
         (
             "nvprof --profile-from-start off --unified-memory-profiling off -f ./a",

@@ -69,19 +69,25 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def asks_for_help(words: Sequence[str]) -> bool:
     """Return whether an option before the line asks for help."""
-    return bool(words) and words[0] in {"-h", "--help"}
+    return any(word in {"-h", "--help"} for word in words[: _options(words)])
 
 
 def read(words: Sequence[str]) -> Namespace:
     """Parse the options that precede the line."""
-    count = 0
-    while count < len(words) and words[count].startswith("-") and words[count] != "--":
-        count += 2 if words[count] in {"-f", "--format"} else 1
+    count = _options(words)
     parser = parsers.Parser(f"warpline {NAME}")
     add_arguments(parser)
     args = parser.read(words[:count])
-    args.line = [word for word in words[count:] if word != "--"][:1] + list(words[count + 1 :])
+    args.line = list(words[count + 1 :] if words[count : count + 1] == ["--"] else words[count:])
     return args
+
+
+def _options(words: Sequence[str]) -> int:
+    """Return the number of words before the line."""
+    count = 0
+    while count < len(words) and words[count].startswith("-") and words[count] != "--":
+        count += 2 if words[count] in {"-f", "--format"} else 1
+    return min(count, len(words))
 
 
 def run(args: Namespace) -> int:
