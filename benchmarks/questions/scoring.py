@@ -24,7 +24,7 @@ _SIZES = {
     },
 }
 _UNKNOWN = re.compile(
-    r"cannot (say|tell|be (said|told|determined))|can't (say|tell)|not (recorded|available|known)"
+    r"can(not|'t) (say|be determined)|not (recorded|available|known)"
     r"|unknown|no data",
     re.IGNORECASE,
 )

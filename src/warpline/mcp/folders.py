@@ -51,8 +51,8 @@ class Folders:
     def find(self, word: str) -> Path:
         """Return the file or directory that a call names, without symbolic links.
 
-        The same error for what is outside and for what does not exist: whether a file outside
-        exists is not told.
+        The error is the same for what is outside and for what does not exist, so it does not reveal
+        which files are outside.
 
         Raises:
             InputError: There is none in the folders.

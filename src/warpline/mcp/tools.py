@@ -174,7 +174,7 @@ class Toolbox:
             return _failure(error.message, error.hint)
         except OSError as error:
             return _failure(f"{error.filename or 'a file'}: {error.strerror or error}", None)
-        except Exception as error:  # noqa: BLE001 - a defect is told, and the server goes on
+        except Exception as error:  # noqa: BLE001 - a defect is an error of the call; the server goes on
             return _failure(f"internal error: {type(error).__name__}: {error}", "please report it")
 
     def _find(self, name: str) -> Tool:

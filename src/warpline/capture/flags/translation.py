@@ -151,7 +151,7 @@ def _replaced(
     shown = " ".join(word.raw for word in piece)
     taken = getattr(settings, flag.attribute)
     value = taken if isinstance(taken, str) else ",".join(taken)
-    reason = warning.removeprefix(shown).strip().removeprefix("is ")
+    reason = warning.partition(" is ")[2]  # which begins with the flag and its value
     found.left_out.append((shown, reason))
     name = piece[0].value.partition("=")[0] if len(piece) == 1 else piece[0].value
     name = name if name.startswith("--") else name[:2]
