@@ -52,6 +52,16 @@ def test_flags_that_are_left_out_are_named_with_the_reason():
     ]
 
 
+def test_flags_that_say_the_default_are_not_needed():
+    line = "nsys profile -x true --sample=none --stats=false --wait all -t cuda,nvtx -f true ./a"
+    done = translated(split(line))
+    assert done.lines == ["warpline profile -t cuda,nvtx -f true ./a"]
+    reasons = dict(done.left_out)
+    assert list(reasons) == ["-x true", "--sample=none", "--stats=false", "--wait all"]
+    assert set(reasons.values()) == {"not needed: it is the default"}
+    assert "nsys samples CPUs" not in " ".join(done.differs)
+
+
 def test_defaults_that_differ_are_said_only_if_they_matter():
     bare = " ".join(translated(split("nsys profile ./a")).differs)
     for words in ("osrt", "-s process-tree", "--cuda-graph-trace=graph", "report1.warpline"):

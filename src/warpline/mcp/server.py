@@ -47,7 +47,7 @@ def serve(folders: Sequence[str]) -> None:
         made = _server(toolbox)
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"warpline mcp requires the package mcp, 2.0 or newer ({error})",
+            f"warpline mcp requires the package mcp, 2.3 or newer ({error})",
             hint="run pip install 'warpline[mcp]'",
         ) from None
     with contextlib.suppress(KeyboardInterrupt):

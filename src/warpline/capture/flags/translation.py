@@ -19,6 +19,7 @@ from warpline.capture.flags.shell_words import Word
 from warpline.capture.session.names import ENDING, FOREIGN_ENDINGS
 from warpline.errors import UsageError
 
+_NOT_NEEDED = "not needed: it is the default"
 _TURNED_OFF = "it turns off what Warpline does not do"
 
 
@@ -137,11 +138,30 @@ def _fitting(
         said = error.message.removeprefix(f"{' '.join(values)}: ")
         found.left_out.append((shown, f"{said}; {error.hint}" if is_useful else said))
         return None
+    return _as_read(kind, piece, flag, settings, found)
+
+
+def _as_read(
+    kind: Kind, piece: list[Word], flag: Flag, settings: Any, found: Translation
+) -> list[Word] | None:
+    """Return the words to keep of a flag, given the settings that it makes."""
     if flag.attribute == "trace":
         return _traced(piece, settings, found)
+    if _is_default(kind, flag, settings):
+        found.left_out.append((" ".join(word.raw for word in piece), _NOT_NEEDED))
+        return None
     for warning in getattr(settings, "warnings", ()):
         return _replaced(piece, flag, settings, warning, found)
     return piece
+
+
+def _is_default(kind: Kind, flag: Flag, settings: Any) -> bool:
+    """Return whether a flag sets what holds without it."""
+    if kind is KERNELS or settings.warnings:  # there, defaults depend on which flags are given
+        return False
+    nothing = object()
+    taken = getattr(settings, flag.attribute, nothing)
+    return taken is not nothing and bool(taken == getattr(kind.settings(), flag.attribute))
 
 
 def _replaced(
