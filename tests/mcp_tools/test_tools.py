@@ -161,6 +161,16 @@ class TestAnswers:
         found = answer(box, "events", recordings=[BAD], table="gpu_health")
         assert found["answer"] == "cannot say"
 
+    def test_too_much_for_a_call_says_what_to_do(self, box, monkeypatch):
+        monkeypatch.setattr("warpline.mcp.tabling._MOST_ROWS", 10)
+        monkeypatch.setattr("warpline.mcp.looking._MOST_EVENTS", 10)
+        asked = {"recordings": [BAD]}
+        reply = box.call("table", {**asked, "name": "cuda_gpu_trace"})
+        assert "rows of cuda_gpu_trace are too many to look at (name a time" in reply.text
+        reply = box.call("events", asked)
+        assert reply.text.endswith("are too many to look at (name a shorter time)")
+        assert not box.call("events", {**asked, "time": "60ms/62ms"}).is_error
+
     def test_a_comparison_says_what_it_rests_on(self, box):
         found = answer(box, "compare", before=[BAD], after=[FIXED])
         assert found["verdict"] == "faster"

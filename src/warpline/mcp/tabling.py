@@ -16,6 +16,8 @@ from warpline.result import ANALYSES, Result, Skipped
 if TYPE_CHECKING:
     from warpline.trace import Trace
 
+_MOST_ROWS = 500_000  # that one call looks at
+
 
 def table(  # noqa: PLR0913 - the arguments of a call
     opened: Opened,
@@ -45,6 +47,11 @@ def table(  # noqa: PLR0913 - the arguments of a call
             {"table": name, "answer": CANNOT_SAY},
             [unknown.section([unknown.row_of(found)])],
             cursor,
+        )
+    if len(found) > _MOST_ROWS:
+        raise UsageError(
+            f"{len(found)} rows of {name} are too many to look at",
+            hint="name a time or an nvtx range",
         )
     names = [field.name for field in found.fields]
     rows: Sequence[Sequence[Any]] = conditions.chosen(names, found.rows(), where)
