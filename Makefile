@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests instructions bench harm lint format docs viewer clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -54,6 +54,10 @@ torch-tests: $(VENV)/installed  ## Run the tests that need PyTorch, which it ins
 cluster-tests: $(VENV)/installed  ## Run the tests that start a dask cluster, which it installs
 	@$(BIN)/python -c 'import distributed' 2>/dev/null || $(PIP_INSTALL) 'distributed>=2024.1'
 	$(BIN)/python -m pytest -m cluster tests/fleet $(ARGS)
+
+mcp-tests: $(VENV)/installed  ## Run the tests that ask a server by the MCP SDK, which it installs
+	@$(BIN)/python -c 'import mcp.server.lowlevel' 2>/dev/null || $(PIP_INSTALL) 'mcp>=2.3,<3'
+	$(BIN)/python -m pytest -m mcp tests/mcp_tools $(ARGS)
 
 bench: $(VENV)/installed  ## Measure Warpline beside other profilers: SIZES=... NSYS=... HTA=PYTHON PERFETTO=...
 	@$(BIN)/python benchmarks/bench.py --folder build/bench $(if $(SIZES),--sizes $(SIZES)) \

@@ -219,6 +219,11 @@ def _first_paragraph(docstring: str) -> str:
     return text.partition("What it finds: ")[2].partition("\n")[0]
 
 
+def terms_of_package() -> str:
+    """Return the terms, of which `warpline explain` needs a copy in the package."""
+    return (ROOT / "docs" / "terms.md").read_text(encoding="utf-8")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/schema.md": schema_page,
     "docs/tables.md": tables_page,
@@ -226,6 +231,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     NSYS_PAGE: nsys_page,
     KERNELS_PAGE: kernels_page,
     "docs/benchmarks.md": benchmark_page.page,
+    "src/warpline/data/terms.md": terms_of_package,
     "docs/images/benchmarks.svg": benchmark_page.plot,
     "README.md": readme,
 }

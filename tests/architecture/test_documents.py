@@ -40,7 +40,7 @@ def test_generated_pages_are_current(repository: Path) -> None:
 
 
 def test_links_between_documents_lead_somewhere(repository: Path) -> None:
-    documents = [*repository.glob("*.md"), *(repository / "docs").glob("*.md")]
+    documents = [*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]
     broken = [
         f"{document.name}: {target}"
         for document in documents

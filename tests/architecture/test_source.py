@@ -19,6 +19,7 @@ BORDERS = {
     "injected/context.py",
     "injected/startup/sitecustomize.py",
     "injected/watch_import.py",
+    "mcp/tools.py",
 }
 
 SOURCE = Path(__file__).parents[2] / "src" / "warpline"

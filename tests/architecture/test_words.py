@@ -64,7 +64,7 @@ KEPT = (
     "`colour`",
 )
 FIRST_PARTY = ("src/warpline/**/*.py", "benchmarks/**/*.py", "docs/*.py")
-DOCUMENTS = ("*.md", "docs/*.md", "viewer/*.md", "src/warpline/data/*.md", "benchmarks/**/*.md")
+DOCUMENTS = ("*.md", "docs/**/*.md", "viewer/*.md", "src/warpline/data/*.md", "benchmarks/**/*.md")
 SOURCES = ("viewer/src/**/*.ts", "viewer/src/**/*.tsx")
 NATIVE = ("native/*/src/**/*.cpp", "native/*/src/**/*.h")
 IDENTIFIER = re.compile(r"[\w./:\"'`-]*")

@@ -47,9 +47,9 @@ MISTAKES = {
         (
             "name a recording or a command: analyze, attach, baseline, bench, cancel, compare,"
             " completion, demo, doctor, dump, explain, export, finalize, flame, fleet, gate,"
-            " graphcheck, import, kernels, launch, list, memory, merge, profile, query, recover,"
-            " report, sessions, shutdown, start, stats, status, stop, summary, sweep, top, trend,"
-            " view"
+            " graphcheck, import, kernels, launch, list, mcp, memory, merge, profile, query,"
+            " recover, report, sessions, shutdown, start, stats, status, stop, summary, sweep, top,"
+            " translate, trend, view"
         ),
     ),
     "--fromat csv": (
@@ -102,7 +102,11 @@ MISTAKES = {
     "missing.sqlite": (1, "missing.sqlite does not exist"),
     "./stats": (1, "stats does not exist"),
     "stats .": (1, ". is a directory without recordings", "pass a recording file"),
-    "explain kernl": (2, "unknown table or rule 'kernl'", "did you mean kernel or kernel_sum"),
+    "explain kernl": (
+        2,
+        "unknown table, rule or term 'kernl'",
+        "did you mean kernel or kernel_sum",
+    ),
     "explain": (2, "missing NAME argument", "run warpline list for the names"),
     "list --format csv": (2, "unknown format 'csv'", "use text or json"),
     "completion ksh": (2, "unknown shell 'ksh'"),
@@ -194,10 +198,10 @@ def test_every_command_has_help_that_fits(run, item):
     assert not item.HELP.endswith(".")
 
 
-def test_no_words_is_a_mistake_that_shows_the_help(run):
-    done = run()
-    assert (done.status, done.out) == (2, "")
-    assert done.err.startswith(OVERVIEW)
+def test_the_overview_lists_commands(run):
+    done = run("--help")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith(OVERVIEW)
 
 
 def test_version(run):

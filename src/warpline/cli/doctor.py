@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warpline import __version__
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from importlib import metadata
 
     from warpline import api, native
-    from warpline.capture.machine import agent, checks
+    from warpline.capture.machine import agent, checks, cures
     from warpline.readers.nsys import convert
 else:
     dataclasses = lazy("dataclasses")
@@ -31,6 +31,7 @@ else:
     native = lazy("warpline.native")
     agent = lazy("warpline.capture.machine.agent")
     checks = lazy("warpline.capture.machine.checks")
+    cures = lazy("warpline.capture.machine.cures")
     convert = lazy("warpline.readers.nsys.convert")
 
 NAME = "doctor"
@@ -60,6 +61,11 @@ _HAS_NATIVE = {"linux"}  # platforms with a native core
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of this command."""
     parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="print the shell commands that would mend what is missing; none is run",
+    )
+    parser.add_argument(
         "-f", "--format", metavar="FORMAT", default="text", help="output format: text, json"
     )
 
@@ -67,7 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print the checks; status 1 if Warpline cannot read recordings."""
     setup = facts()
-    write_facts(args, setup, text)
+    write_facts(args, setup, mending if args.fix else text)
     return 0 if setup["is_usable"] else 1
 
 
@@ -106,6 +112,34 @@ def text(setup: Facts) -> str:
         "This installation works." if setup["is_usable"] else "This installation does not work.",
     ]
     return "\n".join(lines)
+
+
+def mending(setup: Facts) -> str:
+    """Return a shell script that mends what is missing, with the reasons as comments."""
+    lines: list[str] = []
+    for name, said, fix, commands in _missing(setup):
+        lines += ["", f"# {name}: {said}"]
+        lines += [f"# {fix}"] if fix and not commands else []
+        lines += commands
+    nothing = "# Nothing is missing."
+    return "\n".join([*(lines[1:] or [nothing]), "", "# These lines were printed, not run."])
+
+
+def _missing(setup: Facts) -> Iterator[tuple[str, str, str | None, Sequence[str]]]:
+    """Yield what is missing: its name, the details, the fix in words, and commands."""
+    names = [item["name"] for item in setup["packages"] if not item["version"]]
+    needed = [item["name"] for item in setup["packages"] if item["is_needed"]]
+    lacking = [name for name in names if name in needed]
+    if lacking or not setup["is_usable"]:
+        chosen = [f"numpy>={_LEAST_NUMPY}" if name == "numpy" else name for name in needed]
+        yield "packages", "required, missing or too old", None, [cures.package(*chosen)]
+    fix = setup["native"]["fix"]
+    if fix:
+        commands = (fix,) if fix.startswith("unset ") else cures.compiler()
+        yield "native core", setup["native"]["reason"], fix, commands
+    for item in setup["cuda"]:
+        if not item["is_good"] and item["fix"]:
+            yield item["name"], item["text"], item["fix"], item["commands"]
 
 
 def _native_lines(native: Facts) -> list[str]:

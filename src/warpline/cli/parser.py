@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import shutil
     import textwrap
 
-    from warpline.cli import copying
+    from warpline.cli import copying, greeting
 else:
     difflib = lazy("difflib")
     pkgutil = lazy("pkgutil")
@@ -36,6 +36,7 @@ else:
     shutil = lazy("shutil")
     textwrap = lazy("textwrap")
     copying = lazy("warpline.cli.copying")
+    greeting = lazy("warpline.cli.greeting")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
@@ -166,7 +167,7 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     while rest and rest[0] == "--debug":  # elsewhere it is an option of the command
         del rest[0]
     if not rest:
-        return _too_few
+        return lambda: _print(greeting.text(greeting.look(os.environ)))
     first = rest[0]
     if first in {"-h", "--help", "help"}:
         return _help(rest[1:] if first == "help" else [])
@@ -359,12 +360,6 @@ def _terminal_width() -> int:
 def _version() -> str:
 
     return f"warpline {__version__}"
-
-
-def _too_few() -> int:
-    if sys.stderr is not None:
-        sys.stderr.write(overview() + "\n")
-    return UsageError.exit_code
 
 
 def _print(text: str) -> int:

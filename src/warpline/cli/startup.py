@@ -13,7 +13,7 @@ _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 # Packages whose modules import numpy.
-_OF_ARRAYS = {"api", "derived", "documents", "render", "result", "trace", "viewer"}
+_OF_ARRAYS = {"api", "derived", "documents", "mcp", "render", "result", "trace", "viewer"}
 
 
 def lazy(name: str) -> Any:

@@ -22,20 +22,20 @@ from warpline.cli.output import Output
 from warpline.cli.placing import alone, listed, parts_of
 from warpline.cli.sorting import sorted_by
 from warpline.cli.startup import lazy
-from warpline.cli.stdout import write_text
+from warpline.cli.stdout import text_width, write_text
 from warpline.errors import UsageError
 
 if TYPE_CHECKING:
     import dataclasses
 
     from warpline import api, plugins, result
-    from warpline.cli import explain
+    from warpline.documents import explanations
 else:
     dataclasses = lazy("dataclasses")
     api = lazy("warpline.api")
     plugins = lazy("warpline.plugins")
     result = lazy("warpline.result")
-    explain = lazy("warpline.cli.explain")
+    explanations = lazy("warpline.documents.explanations")
 
 NAME = "stats"
 HELP = "print tables such as cuda_gpu_kern_sum, with the names and numbers of nsys stats"
@@ -174,4 +174,5 @@ def _help_reports(words: str) -> int:
     if names == [_ALL]:
         names = sorted(result.ANALYSES.names())
     tables = [result.ANALYSES.get(name.split(":")[0]) for name in names]
-    return write_text("\n\n\n".join(map(explain.table, tables)))
+    width = text_width()
+    return write_text("\n\n\n".join(explanations.table(item, width) for item in tables))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpline.capture.machine import cures
 from warpline.capture.machine.agent import (
     AGENT_NAME,
     CUDA_INJECTION_VARIABLE,
@@ -18,10 +19,16 @@ from warpline.capture.machine.agent import (
     agent_library,
 )
 from warpline.capture.machine.cupti import find_cupti
-from warpline.capture.machine.driver import DRIVER, driver_version
+from warpline.capture.machine.driver import counted, driver_version, gpu_models
 from warpline.capture.machine.gpus import Gpus, find_gpus
 from warpline.capture.machine.nvml import LIBRARY, GpuLostError, Nvml
-from warpline.capture.machine.obstacles import Obstacle, is_admin, is_restricted, rights
+from warpline.capture.machine.obstacles import (
+    Obstacle,
+    has_capability,
+    is_admin,
+    is_restricted,
+    rights,
+)
 from warpline.capture.machine.perf import perf_obstacle, sampler_library
 from warpline.errors import AgentMissingError, CounterError
 from warpline.units import format_bytes, plural
@@ -36,7 +43,9 @@ _STATE = {
     "used_memory_bytes": "memory",
 }
 _PARANOID = Path("proc/sys/kernel/perf_event_paranoid")
-_MOST_PARANOID = 2  # the highest level at which users may sample their own processes
+_MOST_PARANOID = cures.MOST_PARANOID
+_PTRACE_SCOPE = Path("proc/sys/kernel/yama/ptrace_scope")
+_SYS_PTRACE = 1 << 19
 _WITH_TIMERS = "CPU sampling uses timers, and has no context switches"
 _COUNTERS = "GPU counters"
 _HEALTH = "GPU state"
@@ -58,12 +67,14 @@ class Finding:
         is_good: Whether it passed.
         text: The details.
         fix: How to fix it; None if there is nothing to do.
+        commands: Shell commands that do so; empty if none does.
     """
 
     name: str
     is_good: bool
     text: str
     fix: str | None = None
+    commands: tuple[str, ...] = ()
 
     @classmethod
     def good(cls, name: str, text: str) -> Finding:
@@ -71,9 +82,9 @@ class Finding:
         return cls(name, is_good=True, text=text)
 
     @classmethod
-    def bad(cls, name: str, text: str, fix: str | None = None) -> Finding:
+    def bad(cls, name: str, text: str, fix: str | None = None, *commands: str) -> Finding:
         """Return a check that failed."""
-        return cls(name, is_good=False, text=text, fix=fix)
+        return cls(name, is_good=False, text=text, fix=fix, commands=commands)
 
 
 def findings(
@@ -96,7 +107,7 @@ def findings(
     found = [driver, _cupti(environment, has_driver=driver.is_good)]
     if driver.is_good:
         found.append(_health(open_nvml))
-    asked = (_counters(environment, root, ask), _perf_events(root))
+    asked = (_counters(environment, root, ask), _perf_events(root), _attaching(root))
     found += [item for item in asked if item is not None]
     return [*found, *_other_tools(environment), *_dcgm(root), _disk(folder), *_limits(root)]
 
@@ -105,13 +116,8 @@ def _driver(root: Path) -> Finding:
     version = driver_version(root)
     if version is None:
         return Finding.bad("CUDA driver", "not found; only NVTX can be recorded")
-    models = [
-        found[1].strip()
-        for path in sorted((root / DRIVER / "gpus").glob("*/information"))
-        if (found := re.search(r"^Model:(.*)$", _read(path), re.MULTILINE))
-    ]
-    kinds = ", ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
-    return Finding.good("CUDA driver", f"{version}, {kinds or 'no GPU'}")
+    models = gpu_models(root)
+    return Finding.good("CUDA driver", f"{version}, {counted(models) or 'no GPU'}")
 
 
 def _cupti(environment: Mapping[str, str], *, has_driver: bool) -> Finding:
@@ -120,7 +126,9 @@ def _cupti(environment: Mapping[str, str], *, has_driver: bool) -> Finding:
         shown = ", ".join(f"{_version(path)} ({path})" for path in paths)
         return Finding.good("CUPTI", shown)
     fix = "run pip install nvidia-cuda-cupti in the program's Python environment"
-    return Finding.bad("CUPTI", "not found", fix if has_driver else None)
+    if not has_driver:
+        return Finding.bad("CUPTI", "not found")
+    return Finding.bad("CUPTI", "not found", fix, cures.package("nvidia-cuda-cupti"))
 
 
 def _version(path: Path) -> str:
@@ -140,7 +148,7 @@ def _counters(
     restricted = is_restricted(root)
     if restricted is None:
         return None
-    tried = _tried_counters(environment, ask)
+    tried = _tried_counters(environment, root, ask)
     if tried is not None:
         return tried
     if not restricted:
@@ -148,10 +156,17 @@ def _counters(
     if is_admin(root):
         return Finding.good(_COUNTERS, "administrators only; this user is one")
     missing = rights(root)
-    return Finding.bad(_COUNTERS, f"{missing.cause}; {_NOT_NEEDED}", missing.cure)
+    return _lacking_counters(missing, root)
 
 
-def _tried_counters(environment: Mapping[str, str], ask: Callable[..., Gpus]) -> Finding | None:
+def _lacking_counters(missing: Obstacle, root: Path) -> Finding:
+    commands = cures.counters(root) if missing.is_about_rights else ()
+    return Finding.bad(_COUNTERS, f"{missing.cause}; {_NOT_NEEDED}", missing.cure, *commands)
+
+
+def _tried_counters(
+    environment: Mapping[str, str], root: Path, ask: Callable[..., Gpus]
+) -> Finding | None:
     """Return what came of an attempt to use them; None if there was none."""
     libraries = find_cupti(environment)
     if not libraries:
@@ -161,7 +176,7 @@ def _tried_counters(environment: Mapping[str, str], ask: Callable[..., Gpus]) ->
     except CounterError as error:
         return Finding.bad(_COUNTERS, f"{error.message}; {_NOT_NEEDED}", error.hint)
     if gpu.obstacle is not None:
-        return Finding.bad(_COUNTERS, f"{gpu.obstacle.cause}; {_NOT_NEEDED}", gpu.obstacle.cure)
+        return _lacking_counters(gpu.obstacle, root)
     name = f"{gpu.name} ({gpu.chip or 'unknown chip'})"
     text = f"can be collected on {name}, per kernel launch and over time"
     return Finding.good(_COUNTERS, text) if gpu.is_tried else None
@@ -203,6 +218,25 @@ def _perf_events(root: Path) -> Finding | None:
         "perf events",
         f"{shown}; {_WITH_TIMERS}",
         f"run sysctl kernel.perf_event_paranoid={_MOST_PARANOID}",
+        *cures.setting("kernel.perf_event_paranoid", _MOST_PARANOID),
+    )
+
+
+def _attaching(root: Path) -> Finding | None:
+    """Return whether this user may attach to programs that run; None if nothing restricts it."""
+    level = _read(root / _PTRACE_SCOPE).strip()
+    if not level.isdecimal():
+        return None
+    text = f"ptrace_scope is {level}"
+    if level == "0" or has_capability(_SYS_PTRACE, root):
+        return Finding.good("attaching", text)
+    fix = "run warpline as root, or sysctl kernel.yama.ptrace_scope=0"
+    commands = cures.setting("kernel.yama.ptrace_scope", 0)
+    if level == "3":
+        fix = "set kernel.yama.ptrace_scope in /etc/sysctl.d and reboot"
+        commands = (*commands[1:], cures.as_root("reboot"))
+    return Finding.bad(
+        "attaching", f"{text}; warpline attach needs root, other commands do not", fix, *commands
     )
 
 
@@ -223,6 +257,7 @@ def _other_tools(environment: Mapping[str, str]) -> list[Finding]:
             name,
             f"{environment[name]} is set by another tool; warpline profile replaces it",
             f"unset {name} if you do not need that tool",
+            f"unset {name}",
         )
         for name in (CUDA_INJECTION_VARIABLE, INJECTION_VARIABLE)
         if environment.get(name) and Path(environment[name]).name != AGENT_NAME
@@ -238,6 +273,7 @@ def _dcgm(root: Path) -> Iterator[Finding]:
                 f"{_DCGM} is running (process {path.parent.name}) and may be using the GPU"
                 " counters; not needed to record kernels and copies",
                 "run dcgmi profile --pause",
+                "dcgmi profile --pause",
             )
             return
 
@@ -258,7 +294,7 @@ def _limits(root: Path) -> Iterator[Finding]:
     largest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if largest != resource.RLIM_INFINITY:
         text = f"limited to {format_bytes(largest)}, which includes recordings"
-        yield Finding.bad("file size", text, "run ulimit -f unlimited")
+        yield Finding.bad("file size", text, "run ulimit -f unlimited", "ulimit -f unlimited")
     limits = (_read(root / "sys/fs/cgroup" / name).strip() for name in _MEMORY_LIMITS)
     limit = next((int(text) for text in limits if text.isdecimal()), _UNLIMITED)
     if limit < _LEAST_BYTES:

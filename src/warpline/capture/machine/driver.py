@@ -1,4 +1,4 @@
-"""The version of the GPU driver, without loading it."""
+"""The version of the GPU driver and the models of its GPUs, without loading it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,34 @@ DRIVER = Path("proc/driver/nvidia")
 _MOST = 4096  # characters of the file
 
 
+def gpu_models(root: Path = Path("/")) -> list[str]:
+    """Return the names of the GPUs that the kernel module knows, in the order of their bus."""
+    return [
+        found[1].strip()
+        for path in sorted((root / DRIVER / "gpus").glob("*/information"))
+        if (found := re.search(r"^Model:(.*)$", _text(path), re.MULTILINE))
+    ]
+
+
+def counted(models: list[str]) -> str:
+    """Return names with their numbers: ``2 x NVIDIA H200``."""
+    return ", ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
+
+
 def driver_version(root: Path = Path("/")) -> str | None:
     """Return the version of the kernel module, such as ``580.159.04``; None without a driver.
 
     Args:
         root: Root of the file system.
     """
-    try:
-        with (root / DRIVER / "version").open(encoding="utf-8", errors="replace") as file:
-            text = file.read(_MOST)
-    except OSError:
-        return None
+    text = _text(root / DRIVER / "version")
     found = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]*)", text)
     return found[1] if found else None
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST)
+    except OSError:
+        return ""

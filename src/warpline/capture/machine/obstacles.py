@@ -137,7 +137,7 @@ def _of_configuration(support: Mapping[str, int]) -> int | None:
 def rights(root: Path = Path("/")) -> Obstacle:
     """Return the obstacle that this user may not read counters, with the cure for this machine."""
     cause = "this user may not read GPU counters (ERR_NVGPUCTRPERM)"
-    if _is_container(root):
+    if is_container(root):
         capability = "PERFMON" if _knows_perfmon(root) else "SYS_ADMIN"
         return Obstacle(
             f"{cause}, and the container lacks CAP_{capability}",
@@ -158,8 +158,12 @@ def is_restricted(root: Path = Path("/")) -> bool | None:
 
 def is_admin(root: Path = Path("/")) -> bool:
     """Return whether this process has a capability that the driver accepts."""
+    return has_capability(_SYS_ADMIN | (_PERFMON if _knows_perfmon(root) else 0), root)
+
+
+def has_capability(accepted: int, root: Path = Path("/")) -> bool:
+    """Return whether this process has one of some capabilities, given as bits."""
     bits = re.search(r"^CapEff:\s*([0-9a-f]+)", _read(root / "proc/self/status"), re.MULTILINE)
-    accepted = _SYS_ADMIN | (_PERFMON if _knows_perfmon(root) else 0)
     return bits is not None and bool(int(bits[1], 16) & accepted)
 
 
@@ -168,7 +172,8 @@ def _knows_perfmon(root: Path) -> bool:
     return major.isdecimal() and int(major) >= _PERFMON_DRIVER
 
 
-def _is_container(root: Path) -> bool:
+def is_container(root: Path = Path("/")) -> bool:
+    """Return whether this process runs in a container."""
     marks = (root / ".dockerenv", root / "run/.containerenv")
     text = _read(root / "proc/1/cgroup")
     return any(mark.exists() for mark in marks) or bool(
