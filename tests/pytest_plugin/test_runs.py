@@ -143,13 +143,15 @@ def output(project: Path) -> str:
 
 def shown(output: str, name: str) -> str:
     """Return what a run shows of a test that failed."""
-    found = re.search(rf"^_+ (?:ERROR at setup of )?{name} _+\n(.*?)^[_=]+ ", output, re.M | re.S)
+    found = re.search(
+        rf"^_+ (?:ERROR at setup of )?{name} _+\n(.*?)^[_=]+ ", output, re.MULTILINE | re.DOTALL
+    )
     assert found, output
     return found[1]
 
 
 def test_only_what_keeps_its_limits_passes(output):
-    passed = re.findall(r"^PASSED test_it.py::(\w+)", output, re.M)
+    passed = re.findall(r"^PASSED test_it.py::(\w+)", output, re.MULTILINE)
     assert sorted(passed) == ["test_plain", "test_within"]
     assert "10 failed, 2 passed, 1 error" in output
 
@@ -169,8 +171,9 @@ def test_a_failure_has_each_limit_with_its_value(output):
 
 def test_the_recording_of_a_failure_is_kept_and_named(output, project):
     text = shown(output, "test_slow")
-    found = re.search(r"^recording kept: (.*)$", text, re.M)
-    assert found and warpline.open(found[1])["range"].height == 9
+    found = re.search(r"^recording kept: (.*)$", text, re.MULTILINE)
+    assert found
+    assert warpline.open(found[1])["range"].height == 9
     assert f"what to change: warpline analyze {found[1]}" in text
     kept = {path.name for path in (project / "tmp").rglob("*.warpline")}
     assert "test_it.py-test_slow.warpline" in kept
