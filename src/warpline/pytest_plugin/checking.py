@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -107,17 +108,18 @@ class Checking:
         recorder = item.stash.get(_RECORDER, None)
         if recorder is None:
             return (yield)
-        is_asked = _FIXTURE in getattr(item, "fixturenames", ())
-        try:
-            if is_asked:
-                result = yield
-            else:
-                with recorder():
-                    result = yield
-            if recorder.wanted.has_limits:
+        with contextlib.ExitStack() as stack:
+            if _FIXTURE not in getattr(item, "fixturenames", ()):
+                try:
+                    stack.enter_context(recorder())
+                except WarplineError as error:
+                    raise _failure(error) from None
+            result = yield
+        if recorder.wanted.has_limits:
+            try:
                 self._check(item, recorder)
-        except WarplineError as error:
-            raise _failure(error) from None
+            except WarplineError as error:
+                raise _failure(error) from None
         return result
 
     def _check(self, item: pytest.Item, recorder: Recorder) -> None:

@@ -63,6 +63,7 @@ class Recorded:
     @property
     def path(self) -> Path:
         """The recording; of several runs, the first one."""
+        __tracebackhide__ = True  # a failure is at the line of the test
         if not self.paths:
             why = self._why_not or "use it after the with block"
             raise CaptureError("the recording is not available", hint=why)
@@ -85,25 +86,30 @@ class Recorded:
         Raises:
             UsageError: There is no GPU work, and there are no steps on the CPU.
         """
+        __tracebackhide__ = True
         _ = self.path
         return api.summarize([str(path) for path in self.paths], steps=self.steps)
 
     @property
     def step_ms(self) -> float:
         """Mean time of the analyzed steps in ms; UsageError without steps."""
+        __tracebackhide__ = True
         return self._value(STEP) / 1e6
 
     @property
     def idle(self) -> float:
         """Share of the steps in which the GPU is idle; UsageError without GPU work."""
+        __tracebackhide__ = True
         return self._value(IDLE)
 
     @property
     def memory_peak(self) -> float:
         """Peak GPU memory in bytes; UsageError if no allocations were recorded."""
+        __tracebackhide__ = True
         return self._value(MEMORY)
 
     def _value(self, metric: str) -> float:
+        __tracebackhide__ = True
         found = measure(self.summary, metric)
         if isinstance(found, str):
             raise UsageError(f"{metric} is unknown: {found}")
@@ -208,6 +214,7 @@ class Recorder:
         Raises:
             CaptureError: The command failed, or left no recording. Its output is the test's.
         """
+        __tracebackhide__ = True
         if isinstance(command, str) or not command:
             raise UsageError(
                 "a command is a list", hint='pass [sys.executable, "train.py"], without a shell'
@@ -241,6 +248,7 @@ class Recorder:
 
     def open(self, *paths: str | os.PathLike[str]) -> Recorded:
         """Take recordings that exist, each of which is a run; they are never removed."""
+        __tracebackhide__ = True
         found = [Path(path) for path in paths]
         if not found:
             raise UsageError("no recording named", hint='pass a file: open("run.sqlite")')
