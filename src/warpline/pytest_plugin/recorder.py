@@ -19,7 +19,7 @@ from warpline.capture.in_process.profile import profile
 from warpline.capture.in_process.run import is_recorded
 from warpline.comparison.bounds import IDLE, MEMORY, STEP, measure
 from warpline.comparison.summary import Summary
-from warpline.errors import CaptureError, UsageError
+from warpline.errors import CaptureError, UsageError, WarplineError
 from warpline.lazy import lazy
 from warpline.pytest_plugin.marker import Wanted, wanted
 
@@ -170,8 +170,12 @@ class Recorder:
             cuda_memory_usage=self.wanted.needs_memory,
             overwrite=True,
         )
-        with self._noting():
-            recording.start()
+        try:
+            with self._noting():
+                recording.start()
+        except WarplineError as error:  # its place within the recorder says nothing to a user
+            __tracebackhide__ = True
+            raise error.with_traceback(None) from None
         try:
             yield recorded
         finally:
