@@ -169,3 +169,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register the magic ``%%warpline``; IPython calls it for ``%load_ext warpline``."""
+    importlib.import_module("warpline.notebook").load_ipython_extension(shell)

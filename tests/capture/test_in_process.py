@@ -450,3 +450,10 @@ except warpline.CaptureError as error: print(error.hint)
 """)
     assert "warpline recover" in done.stdout, done.stdout + done.stderr
     assert len(list(tmp_path.glob("*.raw"))) == 1
+
+
+def test_allocations_are_recorded_on_request():
+    for wanted in (False, True):
+        cuda = warpline.profile(cuda_memory_usage=wanted)._config.cuda
+        assert cuda is not None
+        assert ("cuda_memory", str(int(wanted))) in cuda.pairs()

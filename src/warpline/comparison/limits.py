@@ -116,9 +116,7 @@ def _share(text: str) -> float | None:
 
 def _amount(text: str, *, is_size: bool) -> float | None:
     if is_size:
-        found = _SIZE.fullmatch(text)
-        unit = _BYTES.get(found[2].lower()) if found else None
-        return float(found[1]) * unit if found and unit else None
+        return parse_bytes(text)
     if not text or text[-1].isdigit():
         return None  # a bare number: 2 of what?
     try:
@@ -126,3 +124,10 @@ def _amount(text: str, *, is_size: bool) -> float | None:
     except ValueError:
         return None
     return value if value > 0.0 else None
+
+
+def parse_bytes(text: str) -> float | None:
+    """Return the bytes that ``8 GiB`` or ``500MB`` stands for; None for another text."""
+    found = _SIZE.fullmatch(text)
+    unit = _BYTES.get(found[2].lower()) if found else None
+    return float(found[1]) * unit if found and unit else None

@@ -61,6 +61,7 @@ class Profile:
             its flags and values known to be harmless are stored; the rest becomes ``***``.
         pytorch: What to record of PyTorch, as for ``warpline profile --pytorch``: "all",
             "modules,optimizer".
+        cuda_memory_usage: Record allocations and frees of GPU memory.
 
     Attributes:
         path: Path of the recording; None before `start`, and for a nested profile.
@@ -84,6 +85,7 @@ class Profile:
         keep_environment: bool = False,
         keep_command: bool = False,
         pytorch: str | Iterable[str] = (),
+        cuda_memory_usage: bool = False,
     ) -> None:
         self._pattern = None if path is None else os.fspath(path)
         self._trace = _wanted(trace)
@@ -99,7 +101,7 @@ class Profile:
             nvtx="nvtx" in self._trace,
             domain_include=include,
             domain_exclude=exclude,
-            cuda=cuda_config() if "cuda" in self._trace else None,
+            cuda=cuda_config(memory=cuda_memory_usage) if "cuda" in self._trace else None,
             collect=capabilities.collectors(self._trace),
         )
         self._overwrite = overwrite
@@ -208,6 +210,7 @@ def profile(  # noqa: PLR0913 - the options of a command
     keep_environment: bool = False,
     keep_command: bool = False,
     pytorch: str | Iterable[str] = (),
+    cuda_memory_usage: bool = False,
 ) -> Profile:
     """Record this process: ``with warpline.profile("run.warpline") as run:``, then `run.trace`.
 
@@ -223,6 +226,7 @@ def profile(  # noqa: PLR0913 - the options of a command
         keep_environment=keep_environment,
         keep_command=keep_command,
         pytorch=pytorch,
+        cuda_memory_usage=cuda_memory_usage,
     )
 
 
@@ -246,6 +250,6 @@ def _without_alias(word: str) -> str:
     return capabilities.ALIASES.get(word, word)
 
 
-def cuda_config() -> CudaConfig:
-    """Return what is recorded of CUDA in this process."""
-    return CudaConfig(library_paths=tuple(map(str, find_cupti(os.environ))))
+def cuda_config(*, memory: bool = False) -> CudaConfig:
+    """Return what is recorded of CUDA in this process, with or without its allocations."""
+    return CudaConfig(library_paths=tuple(map(str, find_cupti(os.environ))), memory=memory)
