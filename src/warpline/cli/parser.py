@@ -15,8 +15,8 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast, runtime_checkable
 
-from warpline import __version__
-from warpline.cli import bar, summary
+from warpline import __version__, reading
+from warpline.cli import bar
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
 from warpline.lazy import lazy_pattern
@@ -38,6 +38,8 @@ else:
     copying = lazy("warpline.cli.copying")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
+_WITHOUT_COMMAND = "Without a command, Warpline prints the summary of the recordings. Commands:"
+_ABOUT_AGENT = "Record CUDA and PyTorch programs. Recordings are read where Warpline is installed."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
 _RECORDINGS = ("recordings", "before", "after")  # attributes of arguments that name recordings
@@ -178,7 +180,7 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     if chosen is not None:
         return _invocation(chosen, rest[1:])
     if os.path.lexists(first) or "." in first or "/" in first or os.sep in first:
-        return _invocation(summary, rest)
+        return _summary(rest)
     raise _unknown_command(first)
 
 
@@ -195,11 +197,19 @@ def _options_first(words: Sequence[str]) -> Callable[[], int]:
                 hint=f"put the command first: warpline {reordered}",
             )
         if os.path.lexists(word):
-            return _invocation(summary, words)
+            return _summary(words)
     raise UsageError(
         f"option {option!r} without a command or an existing recording",
         hint=f"put the command first: warpline stats {shlex.join(words)} RECORDING",
     )
+
+
+def _summary(words: Sequence[str]) -> Callable[[], int]:
+    """Return what a recording without a command means."""
+    reading.require()
+    chosen = find("summary")
+    assert chosen is not None  # it is there wherever recordings can be read
+    return _invocation(chosen, words)
 
 
 def _help(words: Sequence[str]) -> Callable[[], int]:
@@ -215,6 +225,10 @@ def _help(words: Sequence[str]) -> Callable[[], int]:
 
 def _unknown_command(name: str) -> UsageError:
     names = [item.NAME for item in commands()]
+    if not reading.is_here():
+        return UsageError(
+            f"warpline-agent has no command {name!r}", hint=f"it only records: {', '.join(names)}"
+        )
     hint = _did_you_mean(name, names) or f"name a recording or a command: {', '.join(names)}"
     return UsageError(f"unknown command {name!r}", hint=hint)
 
@@ -272,13 +286,16 @@ def overview() -> str:
         "FORCE_COLOR": "enable color on pipes",
         "WARPLINE_SSH": "command line to use in place of ssh",
     }
+    usage, about, before = _USAGE, _ABOUT, _WITHOUT_COMMAND
+    if not reading.is_here():
+        usage, about, before = _USAGE.splitlines()[-1].strip(), _ABOUT_AGENT, "Commands:"
     return "\n".join(
         [
-            f"usage: {_USAGE}",
+            f"usage: {usage}",
             "",
-            _ABOUT,
+            about,
             "",
-            "Without a command, Warpline prints the summary of the recordings. Commands:",
+            before,
             *lines,
             "",
             "Options:",
@@ -358,7 +375,7 @@ def _terminal_width() -> int:
 
 def _version() -> str:
 
-    return f"warpline {__version__}"
+    return f"{reading.package()} {__version__}"
 
 
 def _too_few() -> int:

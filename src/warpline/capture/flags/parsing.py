@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpline import reading
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import GRAMMAR
-from warpline.capture.flags.pytorch import with_ranges
+from warpline.capture.flags.pytorch import NEEDS_READING, with_ranges
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.session.agent_config import WaitSource
 from warpline.capture.session.control import RangeMode
@@ -44,6 +45,7 @@ def check(settings: CaptureSettings) -> None:
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_host(settings)
+    _check_reading(settings)
     _check_sampling(settings)
     _check_keeping(settings)
     _check_metrics(settings)
@@ -111,6 +113,18 @@ def _check_host(settings: CaptureSettings) -> None:
         raise UsageError(
             "--host and -x false cannot be combined", hint="omit -x: nothing would read its output"
         )
+
+
+def _check_reading(settings: CaptureSettings) -> None:
+    """Reject flags that read the recording where that is impossible, and print no summary."""
+    if settings.stats:
+        reading.require("--stats")
+    if settings.export:
+        reading.require("--export")
+    for word in sorted(NEEDS_READING.intersection(settings.pytorch)):
+        if settings.host is None:
+            reading.require(f"--pytorch={word}")
+    settings.no_summary |= not reading.is_here()
 
 
 def _check_metrics(settings: CaptureSettings) -> None:
