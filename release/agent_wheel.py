@@ -53,7 +53,10 @@ def _modules(files: Mapping[str, bytes]) -> set[str]:
 def _metadata(text: str) -> str:
     """Return the metadata: another name and page, and no requirements."""
     head = text.partition("\n\n")[0]
+    nvtx = re.findall(r"(?m)^Requires-Dist: (nvtx\b[^;\n]*)$", head)
     head = re.sub(r"(?m)^(Requires-Dist|Provides-Extra): .*\n", "", head + "\n")
+    head = re.sub(r"(?m)^License-File: release/.*\n", "", head)
+    head += f"Provides-Extra: annotate\nRequires-Dist: {nvtx[0]}; extra == 'annotate'\n"
     head = re.sub(r"(?m)^Name: .*$", f"Name: {NAME}", head)
     head = re.sub(r"(?m)^Summary: .*$", f"Summary: {_SUMMARY}", head)
     return f"{head}\n{(ROOT / 'release' / 'index-agent.md').read_text(encoding='utf-8')}"

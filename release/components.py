@@ -76,7 +76,7 @@ def _of_the_runtime(zig: str, llvm: str) -> Iterator[Component]:
 
 
 def license_of(parts: list[Component]) -> str:
-    """Return the SPDX expression of a wheel. The parts of glibc come with every program on Linux."""
+    """Return the SPDX expression of a wheel. Every program on Linux has the parts of glibc."""
     return " AND ".join(sorted({OWN_LICENSE, *(p.license for p in parts if p.license != _GLIBC)}))
 
 
@@ -115,8 +115,16 @@ def document(name: str, version: str, parts: list[Component], needs: list[str]) 
         },
         "components": [
             *components,
-            *({"type": "library", "bom-ref": f"pkg:pypi/{each}", "name": each,
-               "purl": f"pkg:pypi/{each}", "scope": "excluded"} for each in needs),
+            *(
+                {
+                    "type": "library",
+                    "bom-ref": f"pkg:pypi/{each}",
+                    "name": each,
+                    "purl": f"pkg:pypi/{each}",
+                    "scope": "excluded",
+                }
+                for each in needs
+            ),
         ],
         "dependencies": [
             {
@@ -132,8 +140,9 @@ def document(name: str, version: str, parts: list[Component], needs: list[str]) 
 
 
 def _listed(part: Component) -> dict[str, Any]:
-    is_expression = part.license != _GLIBC
-    license_ = {"expression": part.license} if is_expression else {"license": {"name": part.license}}
+    license_: dict[str, Any] = {"expression": part.license}
+    if part.license == _GLIBC:
+        license_ = {"license": {"name": part.license}}
     found: dict[str, Any] = {
         "type": "library",
         "bom-ref": part.purl or f"{part.name}@{part.version}",

@@ -60,7 +60,9 @@ class Modules:
             found.add(name)
             imports = self._imports(name)
             waiting += [*self._packages(name), *imports.eager]
-            waiting += [each for each in imports.deferred if not self.needs(each)]
+            named = [each for each in imports.deferred if not self.needs(each)]
+            started = [f"{each}.__main__" for each in named]  # ``python -m`` a package
+            waiting += [*named, *(each for each in started if each in self.paths)]
         return sorted(found)
 
     def needs(self, name: str) -> frozenset[str]:

@@ -34,7 +34,7 @@ def require(what: str = "reading recordings") -> None:
     if not is_here():
         raise InstallationError(
             f"{what} requires Warpline; this is warpline-agent, which only records",
-            hint="copy the recording to where Warpline is installed",
+            hint="record here, and read the recording where Warpline is installed",
         )
 
 

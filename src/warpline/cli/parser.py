@@ -286,6 +286,7 @@ def overview() -> str:
         "FORCE_COLOR": "enable color on pipes",
         "WARPLINE_SSH": "command line to use in place of ssh",
     }
+    left = max(width + 4, *map(len, (*options, *variables)))
     usage, about, before = _USAGE, _ABOUT, _WITHOUT_COMMAND
     if not reading.is_here():
         usage, about, before = _USAGE.splitlines()[-1].strip(), _ABOUT_AGENT, "Commands:"
@@ -299,10 +300,10 @@ def overview() -> str:
             *lines,
             "",
             "Options:",
-            *(f"  {name:{width + 4}}  {text}" for name, text in options.items()),
+            *(f"  {name:{left}}  {text}" for name, text in options.items()),
             "",
             "Environment:",
-            *(f"  {name:{width + 4}}  {text}" for name, text in variables.items()),
+            *(f"  {name:{left}}  {text}" for name, text in variables.items()),
         ]
     )
 

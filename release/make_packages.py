@@ -1,6 +1,6 @@
 """Build all packages into a directory: the source distribution, and wheels made from it.
 
-Usage: python release/build.py [--output DIR] [--machines x86_64,aarch64]
+Usage: python release/make_packages.py [--output DIR] [--machines x86_64,aarch64]
 
 Run it with the packages of release/requirements.txt. For each machine there are a wheel of Warpline
 and one of warpline-agent; both exist without native libraries, too, for other systems. The time in
@@ -64,7 +64,7 @@ def build(output: Path, machines: list[str]) -> None:
 def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str]) -> Path:
     """Build one wheel, and return it: with native libraries for a machine, or without any."""
     env = {**environment, "WARPLINE_BUILD_NATIVE": "0"}
-    options = ["--no-isolation", "--wheel", "--outdir", folder]
+    options: list[str | Path] = ["--no-isolation", "--wheel", "--outdir", folder]
     if machine:
         env = {
             **environment,
@@ -77,9 +77,11 @@ def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str
     (wheel,) = folder.glob("*.whl")
     if not machine:
         return wheel
-    plat = f"{POLICY}_{machine}"
-    _run("auditwheel", "repair", "--plat", plat, "--wheel-dir", folder / "wheelhouse", wheel, env=env)
-    (repaired,) = (folder / "wheelhouse").glob("*.whl")
+    # It has nothing to repair: it refuses wheels that need a newer glibc, and renames the others.
+    place = folder / "wheelhouse"
+    repair = ["--only-plat", "--plat", f"{POLICY}_{machine}", "--wheel-dir", str(place)]
+    _run("auditwheel", "repair", *repair, wheel, env=env)
+    (repaired,) = place.glob("*.whl")
     return repaired
 
 
@@ -98,12 +100,12 @@ def described(files: Mapping[str, bytes]) -> dict[str, bytes]:
     name, version = (_field(metadata, each) for each in ("Name", "Version"))
     parts = components.inside(set(files), zig_versions())
     needs = re.findall(r"^Requires-Dist: ([\w.-]+)(?![^\n]*extra ==)", metadata, re.MULTILINE)
-    texts = components.texts(parts)
-    lines = [f"License-File: {each}\n" for each in texts]
+    texts = {f"release/licenses/{each}": text for each, text in components.texts(parts).items()}
+    lines = [f"License-File: {each}\n" for each in texts if f": {each}\n" not in metadata]
     own = "License-File: LICENSE\n"
     metadata = metadata.replace(own, "".join([own, *lines]), 1)
-    expression = components.license_of(parts)
-    metadata = re.sub(r"(?m)^License-Expression: .*$", f"License-Expression: {expression}", metadata)
+    expression = f"License-Expression: {components.license_of(parts)}"
+    metadata = re.sub(r"(?m)^License-Expression: .*$", expression, metadata)
     return {
         **files,
         f"{folder}/METADATA": metadata.encode(),
