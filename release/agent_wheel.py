@@ -12,7 +12,7 @@ from recording_modules import Modules
 
 ROOT = Path(__file__).parents[1]
 NAME = "warpline-agent"
-# As `warpline.reading.MARKER`.
+# As `warpline.installation.MARKER`.
 MARKER = "warpline/recording_only.txt"
 _MARKER_TEXT = b"This is warpline-agent: it records, and does not read recordings.\n"
 _SUMMARY = "Records CUDA and PyTorch programs for Warpline, with the standard library only"

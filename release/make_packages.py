@@ -26,6 +26,10 @@ import wheel_file
 ROOT = Path(__file__).parents[1]
 MACHINES = ("x86_64", "aarch64")
 POLICY = "manylinux_2_28"  # that of zig.cmake
+# It knows the policies of all machines, and accepts names of those of its own only.
+_AUDITWHEEL = (
+    "import platform; platform.machine = {!r}.lower; import auditwheel.main as a; a.main()"
+)
 
 
 def main() -> None:
@@ -77,10 +81,20 @@ def _wheel(tree: Path, folder: Path, machine: str, environment: Mapping[str, str
     (wheel,) = folder.glob("*.whl")
     if not machine:
         return wheel
+    if not wheel.stem.endswith(machine):  # what users want of a build on their machine
+        sys.exit(f"error: the native libraries for {machine} cannot be built, see above")
     # It has nothing to repair: it refuses wheels that need a newer glibc, and renames the others.
     place = folder / "wheelhouse"
-    repair = ["--only-plat", "--plat", f"{POLICY}_{machine}", "--wheel-dir", str(place)]
-    _run("auditwheel", "repair", *repair, wheel, env=env)
+    words: list[str | Path] = [
+        "repair",
+        "--only-plat",
+        "--plat",
+        f"{POLICY}_{machine}",
+        "--wheel-dir",
+        place,
+        wheel,
+    ]
+    _call("-c", _AUDITWHEEL.format(machine), *words, env=env)
     (repaired,) = place.glob("*.whl")
     return repaired
 
@@ -142,9 +156,12 @@ def _epoch_s() -> int:
 
 
 def _run(module: str, *words: str | Path, env: Mapping[str, str]) -> None:
-    shown = " ".join(str(word) for word in words)
-    print(f"== {module} {shown}", flush=True)
-    subprocess.run([sys.executable, "-m", module, *map(str, words)], check=True, env=env)
+    _call("-m", module, *words, env=env)
+
+
+def _call(*words: str | Path, env: Mapping[str, str]) -> None:
+    print("==", *words, flush=True)
+    subprocess.run([sys.executable, *map(str, words)], check=True, env=env)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def __getattr__(name: str) -> Any:
         module = importlib.import_module(_PUBLIC[name])
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("warpline."):
-            importlib.import_module("warpline.reading").require(f"warpline.{name}")
+            importlib.import_module("warpline.installation").require_reading(f"warpline.{name}")
         raise
     value = module if module.__name__ == f"warpline.{name}" else getattr(module, name)
     globals()[name] = value

@@ -16,7 +16,7 @@ import wheel_file
 from recording_modules import Modules
 
 import warpline
-from warpline import reading
+from warpline import installation
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +48,7 @@ def _run(*words: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_marker_is_what_is_looked_for() -> None:
-    assert f"warpline/{reading.MARKER}" == agent_wheel.MARKER
+    assert f"warpline/{installation.MARKER}" == agent_wheel.MARKER
 
 
 def test_recording_takes_no_other_packages(modules: Modules) -> None:

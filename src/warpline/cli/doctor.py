@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from warpline import __version__, reading
+from warpline import __version__, installation
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Facts, write_facts
 from warpline.errors import CaptureError
@@ -74,13 +74,13 @@ def run(args: Namespace) -> int:
 
 def facts() -> dict[str, Any]:
     """Return facts about the installation and its environment."""
-    reads = reading.is_here()
+    reads = installation.reads()
     agent = _agent()
     packages = [_package(item) for item in _PACKAGES if reads or item.records]
     is_usable = _is_usable(packages) if reads else agent["is_available"]
     has_readers = reads and is_usable
     return {
-        "package": reading.package(),
+        "package": installation.package(),
         "version": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,

@@ -15,7 +15,7 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast, runtime_checkable
 
-from warpline import __version__, reading
+from warpline import __version__, installation
 from warpline.cli import bar
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
@@ -43,6 +43,11 @@ _ABOUT_AGENT = "Record CUDA and PyTorch programs. Recordings are read where Warp
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
 _RECORDINGS = ("recordings", "before", "after")  # attributes of arguments that name recordings
+# Those about programs that are recorded, besides the ones that check when they have parsed how.
+_OF_PROGRAMS = {
+    *("profile", "launch", "start", "stop", "cancel", "status", "sessions", "dump", "finalize"),
+    *("shutdown", "attach", "top"),
+}
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
 
 
@@ -206,7 +211,7 @@ def _options_first(words: Sequence[str]) -> Callable[[], int]:
 
 def _summary(words: Sequence[str]) -> Callable[[], int]:
     """Return what a recording without a command means."""
-    reading.require()
+    installation.require_reading()
     chosen = find("summary")
     assert chosen is not None  # it is there wherever recordings can be read
     return _invocation(chosen, words)
@@ -225,7 +230,7 @@ def _help(words: Sequence[str]) -> Callable[[], int]:
 
 def _unknown_command(name: str) -> UsageError:
     names = [item.NAME for item in commands()]
-    if not reading.is_here():
+    if not installation.reads():
         return UsageError(
             f"warpline-agent has no command {name!r}", hint=f"it only records: {', '.join(names)}"
         )
@@ -288,7 +293,7 @@ def overview() -> str:
     }
     left = max(width + 4, *map(len, (*options, *variables)))
     usage, about, before = _USAGE, _ABOUT, _WITHOUT_COMMAND
-    if not reading.is_here():
+    if not installation.reads():
         usage, about, before = _USAGE.splitlines()[-1].strip(), _ABOUT_AGENT, "Commands:"
     return "\n".join(
         [
@@ -318,6 +323,8 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
         asks_for_help, read = item.asks_for_help, item.read
     if asks_for_help(words):
         return lambda: _print(parser.format_help().rstrip())
+    if item.NAME in _OF_PROGRAMS:
+        installation.require_linux()
     args = read(words)
     if isinstance(item, OwnGrammar):  # it shows its own progress
         return lambda: item.run(args)
@@ -376,7 +383,7 @@ def _terminal_width() -> int:
 
 def _version() -> str:
 
-    return f"{reading.package()} {__version__}"
+    return f"{installation.package()} {__version__}"
 
 
 def _too_few() -> int:

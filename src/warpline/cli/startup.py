@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from warpline import reading
+from warpline import installation
 from warpline.lazy import lazy as deferred
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
@@ -37,7 +37,7 @@ def _with_numpy() -> Iterator[None]:
 
     Raises InstallationError where recordings cannot be read.
     """
-    reading.require()
+    installation.require_reading()
     with _without_threads():
         import numpy as np  # noqa: F401, PLC0415 - here, for the reason above
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpline import reading
+from warpline import installation
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import GRAMMAR
 from warpline.capture.flags.pytorch import NEEDS_READING, with_ranges
@@ -34,6 +34,7 @@ def parse(words: Sequence[str]) -> CaptureSettings:
 
 def check(settings: CaptureSettings) -> None:
     """Reject conflicting flags and warn about flags without effect."""
+    installation.require_linux()
     if not settings.command:
         raise UsageError("missing PROGRAM argument", hint="run warpline profile -- python train.py")
     if settings.nvtx_domain_include and settings.nvtx_domain_exclude:
@@ -118,13 +119,13 @@ def _check_host(settings: CaptureSettings) -> None:
 def _check_reading(settings: CaptureSettings) -> None:
     """Reject flags that read the recording where that is impossible, and print no summary."""
     if settings.stats:
-        reading.require("--stats")
+        installation.require_reading("--stats")
     if settings.export:
-        reading.require("--export")
+        installation.require_reading("--export")
     for word in sorted(NEEDS_READING.intersection(settings.pytorch)):
         if settings.host is None:
-            reading.require(f"--pytorch={word}")
-    settings.no_summary |= not reading.is_here()
+            installation.require_reading(f"--pytorch={word}")
+    settings.no_summary |= not installation.reads()
 
 
 def _check_metrics(settings: CaptureSettings) -> None:
