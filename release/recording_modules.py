@@ -42,6 +42,7 @@ class Modules:
 
     def __init__(self, sources: Path) -> None:
         self.paths: Mapping[str, Path] = dict(_modules(sources))
+        self._names = {*self.paths}
         self._by_path = {name.rpartition(".")[2] for name in self.paths if _is_whole(name)}
         self._needs = cache(self._find_needs)
         self._imports = cache(self._read)
@@ -88,17 +89,17 @@ class Modules:
         """Return what a module imports: modules of this package, and packages of others."""
         found = _Imports()
         tree = ast.parse(self.paths[name].read_text(encoding="utf-8"))
+        is_package = self.paths[name].name == "__init__.py"
         for node, is_deferred in _statements(tree):
+            if isinstance(node, ast.Constant):
+                text = str(node.value)
+                found.deferred |= {text, f"{name}.{text}" if is_package else text} & self._names
+                continue
             targets = found.deferred if is_deferred else found.eager
             for each in _imported(node):
                 known = self._known(each)
                 if known is not None and known != name:
                     targets.add(known)
-        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-        is_package = self.paths[name].name == "__init__.py"
-        for text in texts:
-            if isinstance(text, str):
-                found.deferred |= {text, f"{name}.{text}" if is_package else text} & {*self.paths}
         found.deferred -= {name, *found.eager}
         return found
 
