@@ -15,8 +15,8 @@ import numpy, zipfile
 
 for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
     sys.modules[name] = None
-for name in ("fork", "getuid", "killpg", "openpty", "pread", "sched_getaffinity", "statvfs", "uname",
-             "register_at_fork", "sysconf", "WNOHANG"):
+for name in ("fork", "getuid", "killpg", "openpty", "pread", "register_at_fork", "statvfs",
+             "sched_getaffinity", "sysconf", "uname", "WNOHANG"):
     delattr(os, name)
 for name in ("SIGALRM", "SIGHUP", "SIGKILL", "SIGPIPE", "SIGQUIT", "SIGUSR1", "pthread_sigmask"):
     delattr(signal, name)
