@@ -9,6 +9,7 @@ and of pyenv are tried. With --offline, only what needs no package index is.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import os
@@ -48,8 +49,9 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", type=Path)
     parser.add_argument("--offline", action="store_true")
     args = parser.parse_args()
-    wheels = sorted(args.packages.glob("*.whl"))
-    (source,) = args.packages.glob("*.tar.gz")
+    packages = args.packages.resolve()
+    wheels = sorted(packages.glob("*.whl"))
+    (source,) = packages.glob("*.tar.gz")
     _run(sys.executable, "-m", "twine", "check", "--strict", *wheels, source)
     check_source(source)
     for wheel in wheels:
@@ -128,8 +130,8 @@ def try_python(python: Path, folder: Path, whole: Path, agent: Path, *, is_offli
     full = _environment(python, folder / "full")
     _pip(full, whole)
     _warpline(full, "doctor")
-    os.chdir(folder)
-    _warpline(full, "demo")
+    with contextlib.chdir(folder):  # where it writes its report
+        _warpline(full, "demo")
     program = folder / "program.py"
     program.write_text(_PROGRAM, encoding="utf-8")
     _warpline(full, "profile", "-o", folder / "full.warpline", "--", full, program)
