@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer clean
+.PHONY: help demo test sanitized torch-tests cluster-tests mcp-tests instructions bench harm lint format docs viewer wheels packages reproducible clean
 
 help:  ## Show this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) \
@@ -87,6 +87,27 @@ docs: $(VENV)/installed  ## Write the generated pages and the output shown in th
 
 viewer:  ## Rebuild the timeline after a change to viewer/ (needs npm)
 	cd viewer && npm ci --silent && npm test && npm run build
+
+# Another environment: the tools of a release are pinned, and tests do not need them.
+RELEASE := build/release
+MACHINES ?= x86_64,aarch64
+wheels: $(RELEASE)/installed  ## Build all packages into dist/: for old glibc, two machines, and the agent
+	@$(RELEASE)/bin/python release/make_packages.py --output dist --machines "$(MACHINES)"
+
+packages: wheels  ## Build all packages, check them and try them on all Pythons here
+	@$(RELEASE)/bin/python release/check.py $(ARGS)
+
+reproducible: $(RELEASE)/installed  ## Build all packages twice, and compare their bytes
+	@for name in one other; do \
+		$(RELEASE)/bin/python release/make_packages.py --output build/twice/$$name --machines "$(MACHINES)" || exit; \
+	done
+	diff -r build/twice/one build/twice/other && echo "All packages have the same bytes twice."
+
+$(RELEASE)/installed: release/requirements.txt | $(BIN)/python
+	@echo "Installing the tools of a release into $(RELEASE)." >&2
+	@$(BIN)/python -m venv --clear $(RELEASE)
+	@$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check -r release/requirements.txt
+	@touch $@
 
 clean:  ## Remove the environment, builds and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \

@@ -161,7 +161,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'warpline' has no attribute {name!r}")
-    module = importlib.import_module(_PUBLIC[name])
+    try:
+        module = importlib.import_module(_PUBLIC[name])
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("warpline."):
+            importlib.import_module("warpline.installation").require_reading(f"warpline.{name}")
+        raise
     value = module if module.__name__ == f"warpline.{name}" else getattr(module, name)
     globals()[name] = value
     return value

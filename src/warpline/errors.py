@@ -12,6 +12,7 @@
       CounterError                 exit 1   hardware counters cannot be planned
       BenchmarkError               exit 1   a benchmark can measure nothing
       HostError                    exit 1   another machine cannot be reached or used
+      InstallationError            exit 1   this installation lacks what is asked of it
       MissingTableError            exit 1   the requested events were never recorded
       SchemaError                  exit 1   a bug: a reader or analysis violates its declaration
       PluginError                  exit 1   an installed extension cannot be used
@@ -100,6 +101,10 @@ class BenchmarkError(WarplineError):
 
 class HostError(WarplineError):
     """Another machine cannot be reached or used: by ssh, or for lack of what it takes there."""
+
+
+class InstallationError(WarplineError):
+    """This installation of Warpline lacks what is asked of it."""
 
 
 class MissingTableError(WarplineError):

@@ -9,6 +9,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define WL_HAS_CARRYLESS 1
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -159,9 +160,13 @@ WL_CARRYLESS uint32_t folded(const uint8_t *bytes, std::size_t part, uint32_t st
   return all;
 }
 
+// Not by __builtin_cpu_supports: the runtime of zig, which published libraries have, answers no.
 bool has_carryless() noexcept {
-  static const bool has =
-      __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("sse4.1") != 0;
+  static const bool has = [] {
+    constexpr unsigned wanted = bit_PCLMUL | bit_SSE4_1;
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & wanted) == wanted;
+  }();
   return has;
 }
 

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from warpline import installation
 from warpline.cli import parser, talk
 from warpline.errors import WarplineError
 
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         with _warnings_as_talk():
+            installation.check()
             status = parser.parse(words)()
             if sys.stdout is not None:
                 sys.stdout.flush()  # the last chance to notice a full disk

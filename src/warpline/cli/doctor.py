@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from warpline import __version__
+from warpline import __version__, installation
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import Facts, write_facts
 from warpline.errors import CaptureError
@@ -44,12 +44,13 @@ class _Package(NamedTuple):
     name: str
     purpose: str
     is_needed: bool = True
+    records: bool = False  # whether it is of use without reading
 
 
 _PACKAGES = (
     _Package("numpy", "all commands"),
     _Package("polars", "DataFrames: trace['kernel']", is_needed=False),
-    _Package("nvtx", "warpline.annotate", is_needed=False),
+    _Package("nvtx", "warpline.annotate", is_needed=False, records=True),
     _Package("shtab", "warpline completion", is_needed=False),
     _Package("pandas", ".to_pandas()", is_needed=False),
     _Package("pyarrow", ".to_pandas()", is_needed=False),
@@ -71,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Print the checks; status 1 if Warpline cannot read recordings."""
+    """Print the checks; status 1 if Warpline cannot read, or warpline-agent cannot record."""
     setup = facts()
     write_facts(args, setup, mending if args.fix else text)
     return 0 if setup["is_usable"] else 1
@@ -79,28 +80,33 @@ def run(args: Namespace) -> int:
 
 def facts() -> dict[str, Any]:
     """Return facts about the installation and its environment."""
-    packages = [_package(item) for item in _PACKAGES]
-    is_usable = _is_usable(packages)
+    reads = installation.reads()
+    agent = _agent()
+    packages = [_package(item) for item in _PACKAGES if reads or item.records]
+    is_usable = _is_usable(packages) if reads else agent["is_available"]
+    has_readers = reads and is_usable
     return {
+        "package": installation.package(),
         "version": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
         "is_usable": is_usable,
         "native": _native(),
-        "agent": _agent(),
+        "agent": agent,
         "cuda": _cuda(),
         "packages": packages,
         "terminal": _terminal(),
-        "nsys": _nsys() if is_usable else [],
-        "readers": _readers() if is_usable else [],
+        "nsys": _nsys() if has_readers else [],
+        "readers": _readers() if has_readers else [],
     }
 
 
 def text(setup: Facts) -> str:
     """Return the facts as lines, each with its status in front."""
+    name = "Warpline" if setup["package"] == "warpline" else setup["package"]
     lines = [
-        f"Warpline {setup['version']}, Python {setup['python']} ({setup['executable']})",
+        f"{name} {setup['version']}, Python {setup['python']} ({setup['executable']})",
         setup["platform"],
         "",
         *_native_lines(setup["native"]),
@@ -181,6 +187,8 @@ def _surroundings(setup: Facts) -> list[str]:
     )
     if readers:
         lines.append(f"ok    readable formats: {readers}")
+    if setup["package"] != "warpline":
+        return lines
     installed = [f"{item['version']} ({item['path']})" for item in setup["nsys"]]
     if installed:
         lines.append(f"ok    nsys {', '.join(installed)}")

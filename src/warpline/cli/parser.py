@@ -15,8 +15,8 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast, runtime_checkable
 
-from warpline import __version__
-from warpline.cli import bar, summary
+from warpline import __version__, installation
+from warpline.cli import bar
 from warpline.cli.startup import lazy
 from warpline.errors import UsageError, WarplineError
 from warpline.lazy import lazy_pattern
@@ -39,9 +39,16 @@ else:
     greeting = lazy("warpline.cli.greeting")
 
 _ABOUT = "Profile CUDA and PyTorch programs, and analyze the recordings."
+_WITHOUT_COMMAND = "Without a command, Warpline prints the summary of the recordings. Commands:"
+_ABOUT_AGENT = "Record CUDA and PyTorch programs. Recordings are read where Warpline is installed."
 _USAGE = "warpline RECORDING...\n       warpline COMMAND [OPTIONS]"
 _LEADING_MINUS = lazy_pattern(r"-[0-9.]")
 _RECORDINGS = ("recordings", "before", "after")  # attributes of arguments that name recordings
+# Those about programs that are recorded, besides the ones that check when they have parsed how.
+_OF_PROGRAMS = {
+    *("profile", "launch", "start", "stop", "cancel", "status", "sessions", "dump", "finalize"),
+    *("shutdown", "attach", "top"),
+}
 _SWITCHES = {"force_overwrite", "quiet", "force_export"}  # nsys lets true or false follow them
 
 
@@ -179,7 +186,7 @@ def parse(words: Sequence[str]) -> Callable[[], int]:
     if chosen is not None:
         return _invocation(chosen, rest[1:])
     if os.path.lexists(first) or "." in first or "/" in first or os.sep in first:
-        return _invocation(summary, rest)
+        return _summary(rest)
     raise _unknown_command(first)
 
 
@@ -196,11 +203,19 @@ def _options_first(words: Sequence[str]) -> Callable[[], int]:
                 hint=f"put the command first: warpline {reordered}",
             )
         if os.path.lexists(word):
-            return _invocation(summary, words)
+            return _summary(words)
     raise UsageError(
         f"option {option!r} without a command or an existing recording",
         hint=f"put the command first: warpline stats {shlex.join(words)} RECORDING",
     )
+
+
+def _summary(words: Sequence[str]) -> Callable[[], int]:
+    """Return what a recording without a command means."""
+    installation.require_reading()
+    chosen = find("summary")
+    assert chosen is not None  # it is there wherever recordings can be read
+    return _invocation(chosen, words)
 
 
 def _help(words: Sequence[str]) -> Callable[[], int]:
@@ -216,6 +231,10 @@ def _help(words: Sequence[str]) -> Callable[[], int]:
 
 def _unknown_command(name: str) -> UsageError:
     names = [item.NAME for item in commands()]
+    if not installation.reads():
+        return UsageError(
+            f"warpline-agent has no command {name!r}", hint=f"it only records: {', '.join(names)}"
+        )
     hint = _did_you_mean(name, names) or f"name a recording or a command: {', '.join(names)}"
     return UsageError(f"unknown command {name!r}", hint=hint)
 
@@ -273,20 +292,24 @@ def overview() -> str:
         "FORCE_COLOR": "enable color on pipes",
         "WARPLINE_SSH": "command line to use in place of ssh",
     }
+    left = max(width + 4, *map(len, (*options, *variables)))
+    usage, about, before = _USAGE, _ABOUT, _WITHOUT_COMMAND
+    if not installation.reads():
+        usage, about, before = _USAGE.splitlines()[-1].strip(), _ABOUT_AGENT, "Commands:"
     return "\n".join(
         [
-            f"usage: {_USAGE}",
+            f"usage: {usage}",
             "",
-            _ABOUT,
+            about,
             "",
-            "Without a command, Warpline prints the summary of the recordings. Commands:",
+            before,
             *lines,
             "",
             "Options:",
-            *(f"  {name:{width + 4}}  {text}" for name, text in options.items()),
+            *(f"  {name:{left}}  {text}" for name, text in options.items()),
             "",
             "Environment:",
-            *(f"  {name:{width + 4}}  {text}" for name, text in variables.items()),
+            *(f"  {name:{left}}  {text}" for name, text in variables.items()),
         ]
     )
 
@@ -301,6 +324,8 @@ def _invocation(item: Command, words: Sequence[str]) -> Callable[[], int]:
         asks_for_help, read = item.asks_for_help, item.read
     if asks_for_help(words):
         return lambda: _print(parser.format_help().rstrip())
+    if item.NAME in _OF_PROGRAMS:
+        installation.require_linux()
     args = read(words)
     if isinstance(item, OwnGrammar):  # it shows its own progress
         return lambda: item.run(args)
@@ -359,7 +384,7 @@ def _terminal_width() -> int:
 
 def _version() -> str:
 
-    return f"warpline {__version__}"
+    return f"{installation.package()} {__version__}"
 
 
 def _print(text: str) -> int:

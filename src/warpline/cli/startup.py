@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from warpline import installation
 from warpline.lazy import lazy as deferred
 
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
@@ -33,7 +34,10 @@ def _with_numpy() -> Iterator[None]:
 
     Python 3.11 allocates its stack in chunks. Where a loop calls across the end of one, each call
     maps and unmaps a chunk, and numpy's own imports are as deep as a chunk is long.
+
+    Raises InstallationError where recordings cannot be read.
     """
+    installation.require_reading()
     with _without_threads():
         import numpy as np  # noqa: F401, PLC0415 - here, for the reason above
 

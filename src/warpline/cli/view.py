@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warpline import installation
 from warpline.cli import copying, talk, top
 from warpline.cli.arguments import (
     add_filters,
@@ -93,6 +94,7 @@ def run(args: Namespace) -> int:
     if not 0 <= args.port <= _PORTS:
         raise UsageError(f"--port {args.port}: must be 0 to {_PORTS}")
     if args.live:
+        installation.require_linux()
         return _follow(args)
     place = copying.place_named(args.recordings[0]) if len(args.recordings) == 1 else None
     if place is None or args.ceilings:

@@ -15,6 +15,7 @@ from typing import Any
 
 from warpline.capture.flags.declarations import GRAMMAR
 from warpline.capture.flags.grammar import Flag
+from warpline.capture.flags.pytorch import NEEDS_READING
 from warpline.capture.flags.settings import CaptureSettings
 from warpline.capture.launcher.launch import Outcome, Talk
 from warpline.capture.machine.agent import agent_library
@@ -27,8 +28,6 @@ from warpline.units import format_bytes
 
 _HERE = frozenset(("host", "host_dir", "host_python", "output"))  # flags that are for this machine
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-# Words of --pytorch whose rows are added by what reads recordings.
-_NEEDS_ARRAYS = frozenset(("functions-trace", "functions-trace-shapes", "memory"))
 _ARRAYS = ("numpy", "polars")
 
 
@@ -85,7 +84,7 @@ def words_there(words: Sequence[str], command: Sequence[str]) -> list[str]:
 def _begin(
     connection: Connection, settings: CaptureSettings, words: Sequence[str], talk: Talk
 ) -> dict[str, Any]:
-    needs = () if _NEEDS_ARRAYS.isdisjoint(settings.pytorch) else _ARRAYS
+    needs = () if NEEDS_READING.isdisjoint(settings.pytorch) else _ARRAYS
     request = {
         "do": "begin",
         "machine": os.uname().machine,

@@ -66,7 +66,7 @@ raw::ControlSlot* take_slot(raw::ControlPage& page, std::uint32_t pid) noexcept 
 void tell_drain(raw::ControlPage& page, const raw::ControlSlot* slot,
                 raw::DrainState state) noexcept {
   if (slot == nullptr) return;
-  __atomic_store_n(&page.drains[slot - page.slots], state, __ATOMIC_RELEASE);
+  __atomic_store(&page.drains[slot - page.slots], &state, __ATOMIC_RELEASE);
 }
 
 bool is_drain_wanted(const raw::ControlPage& page) noexcept {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpline import installation
 from warpline.capture.flags import capabilities
 from warpline.capture.flags.declarations import GRAMMAR
-from warpline.capture.flags.pytorch import with_ranges
+from warpline.capture.flags.pytorch import NEEDS_READING, with_ranges
 from warpline.capture.flags.settings import CaptureRange, CaptureSettings
 from warpline.capture.session.agent_config import WaitSource
 from warpline.capture.session.control import RangeMode
@@ -33,6 +34,7 @@ def parse(words: Sequence[str]) -> CaptureSettings:
 
 def check(settings: CaptureSettings) -> None:
     """Reject conflicting flags and warn about flags without effect."""
+    installation.require_linux()
     if not settings.command:
         raise UsageError("missing PROGRAM argument", hint="run warpline profile -- python train.py")
     if settings.nvtx_domain_include and settings.nvtx_domain_exclude:
@@ -44,6 +46,7 @@ def check(settings: CaptureSettings) -> None:
     if settings.duration is None and not settings.stop_on_exit:
         raise UsageError("-x false requires --duration", hint="use -d SECONDS -x false")
     _check_host(settings)
+    _check_reading(settings)
     _check_sampling(settings)
     _check_keeping(settings)
     _check_metrics(settings)
@@ -111,6 +114,18 @@ def _check_host(settings: CaptureSettings) -> None:
         raise UsageError(
             "--host and -x false cannot be combined", hint="omit -x: nothing would read its output"
         )
+
+
+def _check_reading(settings: CaptureSettings) -> None:
+    """Reject flags that read the recording where that is impossible, and print no summary."""
+    if settings.stats:
+        installation.require_reading("--stats")
+    if settings.export:
+        installation.require_reading("--export")
+    for word in sorted(NEEDS_READING.intersection(settings.pytorch)):
+        if settings.host is None:
+            installation.require_reading(f"--pytorch={word}")
+    settings.no_summary |= not installation.reads()
 
 
 def _check_metrics(settings: CaptureSettings) -> None:

@@ -14,6 +14,8 @@ OF_ALL = ("modules", "optimizer", "dataloader")
 OPERATORS = ("autograd-nvtx", "autograd-shapes-nvtx", "functions-trace", "functions-trace-shapes")
 MEMORY = "memory"
 WORDS = (*OF_ALL, *OPERATORS, MEMORY)
+# Their rows are added by what reads recordings.
+NEEDS_READING = frozenset(("functions-trace", "functions-trace-shapes", MEMORY))
 
 # The NVTX domains of what each word records; "default" is the unnamed one, that of PyTorch's own
 # ranges, such as those of backward passes. `injected` has the names, too.
