@@ -223,6 +223,9 @@ def test_a_library_that_the_process_does_not_see(
     attacher: Attacher, counted: Path, tmp_path: Path
 ) -> None:
     with running("sleep", "60") as child:
+        maps = Path(f"/proc/{child.pid}/maps")
+        while "libc.so" not in maps.read_text():  # it has just begun to start
+            time.sleep(0.005)
         with pytest.raises(CaptureError, match="no such file"):
             attacher.inject(child.pid, tmp_path / "none.so", "counted", "ok")
         with pytest.raises(CaptureError, match="undefined symbol: none"):

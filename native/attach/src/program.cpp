@@ -137,13 +137,22 @@ void Program::add_entries() {
   }
 }
 
-Program::Place Program::place_of(std::uint64_t address) const {
+const Program::Module* Program::module_of(std::uint64_t address) const {
   const auto after = std::upper_bound(modules_.begin(), modules_.end(), address,
                                       [](std::uint64_t place, const Module& each) { return place < each.code.begin; });
-  if (after == modules_.begin() || !(after - 1)->code.holds(address)) return Place::kPlain;
-  const Module& module = *(after - 1);
-  const FileFacts& facts = *module.facts;
-  const std::uint64_t in_file = address - module.bias;
+  return after == modules_.begin() || !(after - 1)->code.holds(address) ? nullptr : &*(after - 1);
+}
+
+bool Program::may_return_to_forbidden(std::uint64_t address) const {
+  return place_of(address - 1) == Place::kForbidden &&
+         module_of(address - 1)->file->is_behind_call(address - module_of(address - 1)->bias);
+}
+
+Program::Place Program::place_of(std::uint64_t address) const {
+  const Module* const module = module_of(address);
+  if (module == nullptr) return Place::kPlain;
+  const FileFacts& facts = *module->facts;
+  const std::uint64_t in_file = address - module->bias;
   if (facts.is_loader || contains(facts.forbidden, in_file)) return Place::kForbidden;
   if (contains(facts.waiting, in_file)) return Place::kWaiting;
   if (facts.entries.empty()) return Place::kPlain;

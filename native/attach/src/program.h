@@ -51,6 +51,8 @@ class Program {
     kInside,     // within the C library, where only the callers tell
   };
   Place place_of(std::uint64_t address) const;
+  // Whether a call may return to an address that is in such a forbidden place.
+  bool may_return_to_forbidden(std::uint64_t address) const;
 
   sampler::CodeMap& code() noexcept { return code_; }
   pid_t pid() const noexcept { return pid_; }
@@ -77,6 +79,7 @@ class Program {
   const FileFacts& facts_of(const sampler::ElfFile& file);
   void add(const std::string& line, const std::string& main_path);
   void add_entries();
+  const Module* module_of(std::uint64_t address) const;
   const Module* c_library() const;
   std::uint64_t find(std::string_view name, const char* other_library) const;
   std::uint64_t find_system_call() const;

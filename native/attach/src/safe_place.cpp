@@ -6,6 +6,8 @@ namespace warpline::attach {
 namespace {
 
 constexpr std::size_t kInnerBytes = 16 << 10;
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kMostStackBytes = 1 << 20;
 
 // A run of frames in the C library, from the inside out. Its outermost one is what the program called, or,
 // at the outer end of the stack, what started the thread.
@@ -61,7 +63,24 @@ Safety SafePlaces::judge(const stack::Registers& registers, bool is_waiting) {
   }
   if (!run.ends_well(callers_.is_complete)) return Safety::kUnsafe;
   if (callers_.is_complete) return Safety::kSafe;
-  return run.has_left_library() ? Safety::kUnknown : Safety::kUnsafe;
+  if (!run.has_left_library() || may_return_to_forbidden(registers.stack_pointer)) return Safety::kUnsafe;
+  return Safety::kUnknown;
+}
+
+bool SafePlaces::may_return_to_forbidden(std::uint64_t stack_pointer) {
+  std::uint64_t words[kPageBytes / sizeof(std::uint64_t)];
+  std::uint64_t at = (stack_pointer + 7) & ~std::uint64_t{7};
+  for (std::size_t read = 0; read < kMostStackBytes;) {
+    const std::size_t wanted = kPageBytes - at % kPageBytes;
+    const std::size_t bytes = sampler::read_process(program_.pid(), at, words, wanted);
+    for (std::size_t i = 0; i < bytes / sizeof *words; ++i) {
+      if (program_.may_return_to_forbidden(words[i])) return true;
+    }
+    if (bytes < wanted) return false;  // all of it was read
+    at += bytes;
+    read += bytes;
+  }
+  return true;  // too deep to tell
 }
 
 }  // namespace warpline::attach

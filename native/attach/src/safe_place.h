@@ -11,7 +11,7 @@ namespace warpline::attach {
 enum class Safety : std::uint8_t {
   kSafe,
   kUnsafe,
-  kUnknown,  // nothing speaks against it, but some callers were not found
+  kUnknown,  // some callers were not found, and nothing on the stack looks like one that speaks against it
 };
 
 class SafePlaces {
@@ -22,6 +22,10 @@ class SafePlaces {
   Safety judge(const stack::Registers& registers, bool is_waiting);
 
  private:
+  // Whether a word of the stack may be an address to return to in the loader or another function in which
+  // no thread may be made. Such a word may be left from an earlier call.
+  bool may_return_to_forbidden(std::uint64_t stack_pointer);
+
   sampler::Unwinder unwinder_;
   sampler::Callers callers_;
   std::vector<std::byte> inner_;
