@@ -14,7 +14,7 @@ from warpline.derived.steps.exclusion import StepFacts, exclude
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.derived.work.ranks import UNKNOWN, rank_in_name
 from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I64, BoolArray
+from warpline.ops.arrays import F64, I32, I64, BoolArray
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,18 @@ def job_of(summaries: Sequence[RankSummary]) -> Job:
         index = np.where(rank.windows.step >= 0, _index_of(rank), UNKNOWN)
         window_step.append(np.where(chosen, np.searchsorted(step_index, index), -1))
     return Job(ranks, tuple(numbers[at] for at in order), included, step_index, tuple(window_step))
+
+
+def steps_of(job: Job, place: int, start_ns: I64) -> I32:
+    """Return the step of moments of a rank, a place in the job's steps; -1 for none that counts."""
+    windows = job.ranks[place].windows
+    if not len(windows.start_ns):
+        return np.full(len(start_ns), -1, np.int32)
+    row = np.searchsorted(windows.start_ns, start_ns, side="right") - 1
+    inside = (row >= 0) & (start_ns < windows.end_ns[np.maximum(row, 0)])
+    step = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1)
+    of_job: I32 = step.astype(np.int32)
+    return of_job
 
 
 def _index_of(rank: RankSummary) -> I64:

@@ -127,6 +127,8 @@ def _series(ranks: Sequence[RankSummary]) -> dict[_Key, list[_Series]]:
         code = np.array([numbers[key] for key in keys], np.int64)[rows.kind]
         for key, number in numbers.items():
             own = np.flatnonzero(code == number).astype(np.int32)
+            if not len(own):  # a kind of sends
+                continue
             series = _Series(place, own, rows.end_ns[own], rows.sequence[own])
             found.setdefault(key, []).append(series)
     return found

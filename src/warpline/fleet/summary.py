@@ -11,7 +11,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +20,12 @@ from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
 from warpline.ops.arrays import F64, I32, I64, U8, U16, repeated
 
-VERSION = 1
+VERSION = 2
 _MOST_KINDS = 2**16
 _START_BITS = 48
 _COARSE = 2**31  # durations from here on are stored in units of 1,024 ns
 _COARSE_BITS = 10
+_MOST_GEMM_NS = 2**32 - 1
 QUARTERS, SHARES = 4, 255
 
 
@@ -37,6 +38,8 @@ class CollectiveKind(NamedTuple):
         members: The ranks in it as recorded, such as ``[0, 1]``; "" if unknown.
         is_named: Whether a communicator was recorded.
         bytes: Message size; -1 if unknown.
+        algorithm: Such as RING or TREE; "" if neither NCCL nor the kernel's name tells it.
+        label: The name that the program gave the communicator; "" if none is known.
     """
 
     operation: str
@@ -44,10 +47,12 @@ class CollectiveKind(NamedTuple):
     members: str
     is_named: bool
     bytes: int
+    algorithm: str = ""
+    label: str = ""
 
 
 class Collectives(NamedTuple):
-    """The collectives of a rank that end on all ranks together, by start.
+    """Collectives of a rank that end on all ranks together, or its sends and receives, by start.
 
     Attributes:
         start_ns: Shape (n,), int64.
@@ -77,6 +82,34 @@ class Collectives(NamedTuple):
             within = np.clip(until_ns - place * quarter, 0.0, quarter)
             total += within * (self.hidden[rows, place] / SHARES)
         return total
+
+
+def no_collectives() -> Collectives:
+    """Return none."""
+    no = np.zeros(0, np.int64)
+    return Collectives(no, no, np.zeros((0, QUARTERS), np.uint8), np.zeros(0, np.uint16), no)
+
+
+class PeerCalls(NamedTuple):
+    """Calls by which a rank sends to another rank, or receives from it, in the steps.
+
+    Attributes:
+        operation: ``Send`` or ``Recv``.
+        communicator: Its id or name.
+        members: The ranks in it as recorded; "" if unknown.
+        rank: The own number in the communicator; -1 if unknown.
+        peer: The number of the other rank in it.
+        bytes: Message size; -1 if unknown.
+        per_step: Calls per step.
+    """
+
+    operation: str
+    communicator: str
+    members: str
+    rank: int
+    peer: int
+    bytes: int
+    per_step: float
 
 
 class HostSteps(NamedTuple):
@@ -209,6 +242,10 @@ class RankSummary:
         cpu_gaps_ns: CPU time per step in long gaps without CUDA API calls; None if unknown.
         os_calls: Time in OS functions of launching threads, the longest ones.
         calls: The last call of each communicator.
+        exchanges: Its kernels that send to single ranks or receive from them.
+        peers: The calls that these come from.
+        gemm_ns: Shape (all-to-alls,), int64, by start: GEMMs from its end to the next one in its
+            communicator.
     """
 
     identity: Identity
@@ -220,6 +257,9 @@ class RankSummary:
     cpu_gaps_ns: float | None
     os_calls: tuple[NamedTime, ...]
     calls: tuple[LastCall, ...]
+    exchanges: Collectives = field(default_factory=no_collectives)
+    peers: tuple[PeerCalls, ...] = ()
+    gemm_ns: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def packed(summaries: Iterable[RankSummary]) -> bytes:
@@ -249,16 +289,19 @@ def unpacked(content: bytes) -> list[RankSummary]:
 
 def _packed(summary: RankSummary) -> bytes:
     words, base_ns = _words(summary.collectives)
+    sent, sent_base_ns = _words(summary.exchanges)
     head = {
         "version": VERSION,
         "identity": asdict(summary.identity),
         "kinds": summary.kinds,
         "base_ns": base_ns,
+        "exchange_base_ns": sent_base_ns,
         "numbers": _runs(summary.collectives, summary.kinds),
         "ranges": summary.ranges,
         "cpu_gaps_ns": summary.cpu_gaps_ns,
         "os_calls": summary.os_calls,
         "calls": summary.calls,
+        "peers": summary.peers,
         "parts": len(TimePart),
     }
     windows = summary.windows
@@ -270,6 +313,8 @@ def _packed(summary: RankSummary) -> bytes:
         "number": windows.number.astype(np.uint32),
         "work_ns": windows.work_ns,
         "collectives": words,
+        "exchanges": sent,
+        "gemm_ns": np.minimum(summary.gemm_ns, _MOST_GEMM_NS).astype(np.uint32),
     }
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, **arrays)
@@ -318,6 +363,9 @@ def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
         cpu_gaps_ns=head["cpu_gaps_ns"],
         os_calls=_times(head["os_calls"]),
         calls=tuple(LastCall(*call) for call in head["calls"]),
+        exchanges=_collectives(arrays["exchanges"], head["exchange_base_ns"], {}, kinds),
+        peers=tuple(PeerCalls(*call) for call in head["peers"]),
+        gemm_ns=arrays["gemm_ns"].astype(np.int64),
     )
 
 

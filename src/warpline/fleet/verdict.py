@@ -16,6 +16,7 @@ from warpline.fleet.findings import found_in, numbered
 from warpline.fleet.gridding import grid_of
 from warpline.fleet.jobs import Job, job_of
 from warpline.fleet.lateness import Late, late_ranks, own_time_ns
+from warpline.fleet.layout import Layout, layout_of
 from warpline.fleet.matching import Clock, Matches, clocks, matches
 from warpline.fleet.networks import collectives_of
 from warpline.fleet.stragglers import stragglers_of
@@ -43,14 +44,15 @@ class Known(NamedTuple):
         matched: Its collectives.
         clocks: The clock of each rank.
         waits: Waits for other ranks.
+        layout: Its parallel groups.
         late: Whom the others wait for; None if waits do not matter.
-        without_collectives: Whether no collectives are matched.
     """
 
     job: Job
     matched: Matches
     clocks: list[Clock | None]
     waits: Waits
+    layout: Layout
     late: Late | None
 
 
@@ -59,9 +61,12 @@ def known_of(summaries: Sequence[RankSummary]) -> Known:
     job = job_of(summaries)
     matched = matches(job.ranks)
     of_ranks = clocks(len(job), matched.groups)
-    waited = waits(job, matched)
-    late = late_ranks(job, waited, matched.groups) if matched.groups else None
-    return Known(job, matched, of_ranks, waited, late)
+    layout = layout_of(job, matched.groups)
+    waited = waits(job, matched, layout.stage)
+    late = None
+    if matched.groups or layout.stages:
+        late = late_ranks(job, waited, matched.groups, layout.stage)
+    return Known(job, matched, of_ranks, waited, layout, late)
 
 
 def once_each(
@@ -105,7 +110,8 @@ def verdict_of(
         )
     known = known_of(summaries)
     job = known.job
-    late = stragglers_of(job, known.matched.groups, known.clocks, known.waits, known.late)
+    matched = (known.matched.groups, known.clocks)
+    late = stragglers_of(job, matched, known.waits, known.layout, known.late)
     networks = collectives_of(job, known.waits)
     findings = numbered(found_in(job, known.waits, known.late, late, networks))
     fleet = Fleet(
@@ -150,7 +156,7 @@ def _ranks(known: Known) -> tuple[FleetRank, ...]:
     busy = job.parts_per_step_ns[:, [int(part) for part in BUSY]].sum(axis=1)
     wait, exposed, caused = (
         values.sum(axis=1) / steps
-        for values in (waited.wait_ns, waited.exposed_ns, waited.caused_ns)
+        for values in (waited.all_wait_ns, waited.all_exposed_ns, waited.caused_ns)
     )
     last = waited.last / np.maximum(waited.collectives, 1)
     found = []
@@ -266,7 +272,7 @@ def _verdict(
     if not fleet.steps:
         step = f"{format_ns(fleet.step_ns)} from the first to the last operation"
     said = f"{count}{where}, {step} (mean): GPUs are busy {format_ratio(busy)}"
-    exposed = known.waits.exposed_ns.sum() / max(int(known.job.counts.sum()), 1)
+    exposed = known.waits.all_exposed_ns.sum() / max(int(known.job.counts.sum()), 1)
     share = exposed / fleet.step_ns if fleet.step_ns else 0.0
     if share >= MEASURABLE_RATIO:
         said += f", {format_ratio(share)} of the time waiting for other ranks"

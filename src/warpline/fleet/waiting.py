@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.fleet.blocks import blocks_of
-from warpline.fleet.jobs import Job
+from warpline.fleet.exchanging import exchange_waits
+from warpline.fleet.jobs import Job, steps_of
 from warpline.fleet.matching import Group, Matches, Member
 from warpline.fleet.summary import RankSummary
 from warpline.ops.arrays import F64, I32, I64, BoolArray
@@ -32,6 +33,10 @@ class Waits:
         sums: Sums over the collectives of each group.
         used: The number of collectives.
         incomplete: The number of them that some members of their group have no record of.
+        exchange_ns: Shape (ranks, steps), how long it waited for neighbors in sends and receives.
+        exchange_exposed_ns: Shape (ranks, steps), the exposed part of that.
+        across_ns: Shape (ranks, steps), the part of `exposed_ns` in collectives of several pipeline
+            stages.
     """
 
     wait_ns: F64
@@ -45,6 +50,19 @@ class Waits:
     sums: tuple[GroupSums, ...]
     used: int
     incomplete: int
+    exchange_ns: F64
+    exchange_exposed_ns: F64
+    across_ns: F64
+
+    @property
+    def all_exposed_ns(self) -> F64:
+        """Shape (ranks, steps), exposed waits in collectives, sends and receives."""
+        return self.exposed_ns + self.exchange_exposed_ns
+
+    @property
+    def all_wait_ns(self) -> F64:
+        """Shape (ranks, steps), waits in collectives, sends and receives."""
+        return self.wait_ns + self.exchange_ns
 
 
 class GroupSums(NamedTuple):
@@ -81,8 +99,13 @@ class _Arrivals(NamedTuple):
     counts: BoolArray
 
 
-def waits(job: Job, matched: Matches) -> Waits:
+def waits(job: Job, matched: Matches, stage: I64) -> Waits:
     """Return the waits of each rank.
+
+    Args:
+        job: The job.
+        matched: Its collectives.
+        stage: Shape (ranks,), int64, the pipeline stage of each rank; -1 for none.
 
     A rank arrives in a collective when its kernel starts. Until the last rank arrives, the others
     wait in their kernels; the rest is the transfer. A collective counts if most of its kernels
@@ -93,16 +116,23 @@ def waits(job: Job, matched: Matches) -> Waits:
     blocks = blocks_of(job)
     between = np.zeros((len(blocks.names), len(blocks.names)))
     last, taken = np.zeros(len(job), np.int64), np.zeros(len(job), np.int64)
-    step_of = [_steps_of(job, place) for place in range(len(job))]
+    step_of = [
+        steps_of(job, place, rank.collectives.start_ns) for place, rank in enumerate(job.ranks)
+    ]
     sums: list[GroupSums] = []
     used = incomplete = 0
+    across = np.zeros(shape)
     for group in matched.groups:
         arrivals = _arrivals(job, group, step_of)
+        is_across = len(set(stage[[member.rank for member in group.members]].tolist())) > 1
+        before = arrays[1].copy() if is_across else across
         waited = _add(job, group, arrivals, step_of, arrays)
         for member, late_exposed in zip(group.members, waited, strict=True):
             between[:, blocks.of_rank[member.rank]] += np.bincount(
                 blocks.of_rank, late_exposed, len(blocks.names)
             )
+        if is_across:
+            across += arrays[1] - before
         late = arrivals.counts & (arrivals.last_ns - arrivals.second_ns > group.error_ns)
         np.add.at(last, arrivals.last[late], 1)
         for member in group.members:
@@ -112,6 +142,7 @@ def waits(job: Job, matched: Matches) -> Waits:
         partly = arrivals.counts & (arrivals.present < len(group.members))
         incomplete += int(np.count_nonzero(partly))
     wait_ns, exposed_ns, caused_ns, caused_exposed_ns, transfer_ns = arrays
+    exchange_ns, exchange_exposed_ns = exchange_waits(job)
     return Waits(
         wait_ns=wait_ns,
         exposed_ns=exposed_ns,
@@ -124,19 +155,10 @@ def waits(job: Job, matched: Matches) -> Waits:
         sums=tuple(sums),
         used=used,
         incomplete=incomplete,
+        exchange_ns=exchange_ns,
+        exchange_exposed_ns=exchange_exposed_ns,
+        across_ns=across,
     )
-
-
-def _steps_of(job: Job, place: int) -> I32:
-    """Return the step of each collective of a rank, a place in the job's steps; -1 for none."""
-    rank = job.ranks[place]
-    windows, start = rank.windows, rank.collectives.start_ns
-    if not len(windows.start_ns):
-        return np.full(len(start), -1, np.int32)
-    row = np.searchsorted(windows.start_ns, start, side="right") - 1
-    inside = (row >= 0) & (start < windows.end_ns[np.maximum(row, 0)])
-    step: I32 = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1).astype(np.int32)
-    return step
 
 
 def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
