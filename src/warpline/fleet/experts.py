@@ -18,8 +18,11 @@ from warpline.fleet.jobs import Job, steps_of
 from warpline.fleet.matching import Group
 from warpline.ops.arrays import F64, I64
 
+EXPERTS_FIX = (
+    "Balance the router: a larger auxiliary loss or a bias per expert, a capacity factor, experts"
+    " of unequal load on one rank, or copies of the most used ones."
+)
 _HOT = 1.15  # times the mean of its group: a rank with that much work on average is named
-_SLOW_GPU = 0.5  # of the excess: if the other intervals show as much, it is the GPU, not its load
 _LEAST_NS = 1_000.0  # GEMMs: shorter intervals are no experts' work
 _STAYS = 0.5  # at worst, of what uneven experts cost
 _MODEL_ERROR = 0.02  # of the step
@@ -71,14 +74,13 @@ def experts_of(job: Job, groups: Sequence[Group]) -> Experts | None:
     count = max(len(job.step_index), 1)
     for group, work in worked:
         ranks = np.array([member.rank for member in group.members], np.int64)
-        mean = np.maximum(work.gemm_ns.mean(axis=0), 1.0)
-        ratios.append(float((work.gemm_ns.max(axis=0) / mean).mean()))
-        load[ranks] = work.gemm_ns.sum(axis=1) / max(float(mean.sum()), 1.0)
-        speed = work.other_ns.sum(axis=1) / max(float(work.other_ns.sum(axis=1).mean()), 1.0)
-        is_hot = (load[ranks] >= _HOT) & (speed - 1 < _SLOW_GPU * (load[ranks] - 1))
-        hot += ranks[is_hot].tolist()
+        gemm_ns = work.gemm_ns / _slowness(work.other_ns)[:, None]
+        mean = np.maximum(gemm_ns.mean(axis=0), 1.0)
+        ratios.append(float((gemm_ns.max(axis=0) / mean).mean()))
+        load[ranks] = gemm_ns.sum(axis=1) / max(float(mean.sum()), 1.0)
+        hot += ranks[load[ranks] >= _HOT].tolist()
         # At most what the ranks did wait: work that something else hides costs nothing.
-        more = np.minimum((work.gemm_ns.max(axis=0) - mean), work.lost_ns)
+        more = np.minimum(gemm_ns.max(axis=0) - mean, work.lost_ns)
         lost.append(float(np.maximum(more, 0.0).sum()) / count)
     worst = max(lost)
     now_ns = job.usual_step_ns
@@ -88,6 +90,14 @@ def experts_of(job: Job, groups: Sequence[Group]) -> Experts | None:
     saving = Estimate(low, worst, worst + error_ns)
     found = tuple(tuple(member.rank for member in group.members) for group, _ in worked)
     return Experts(found, float(np.mean(ratios)), load, tuple(sorted(hot)), worst, saving)
+
+
+def _slowness(other_ns: F64) -> F64:
+    """Return how many times as long each rank takes for work that all have, by their median."""
+    total = other_ns.sum(axis=1)
+    usual = float(np.median(total))
+    slowness: F64 = total / usual if usual > _LEAST_NS else np.ones(len(total))
+    return np.maximum(slowness, 1.0)
 
 
 def _work(job: Job, group: Group) -> _Work | None:

@@ -22,6 +22,8 @@ _IN_PRODUCT = ("tensor", "context", "pipeline", "sharded-data", "data")
 _SHORT = {"tensor": "TP", "context": "CP", "pipeline": "PP", "sharded-data": "FSDP", "data": "DP"}
 _NESTED = (("data", "context"), ("data", "sharded-data"), ("sharded-data", "context"))
 
+_MESH = "ranks send to more than two others"
+
 Set = tuple[int, ...]
 
 
@@ -34,12 +36,14 @@ class Dimension(NamedTuple):
         groups: The ranks of each, places in the job, the first one's first.
         calls: What a rank calls per step, by operation: of the usual group.
         why: What tells the kind, in words.
+        is_sent: Whether they send and receive, instead of meeting in collectives.
     """
 
     kind: Kind
     groups: tuple[Set, ...]
     calls: tuple[tuple[str, float], ...]
     why: str
+    is_sent: bool = False
 
     @property
     def size(self) -> int:
@@ -100,15 +104,15 @@ def _of_chains(chains: Sequence[Chain]) -> Iterator[Dimension]:
     for chain in chains:
         calls = (("Send", chain.units),) if chain.units else ()
         if chain.shape == "mesh":
-            yield Dimension("unclear", (chain.ranks,), calls, "ranks send to more than two others")
+            yield Dimension("unclear", (chain.ranks,), calls, _MESH, is_sent=True)
         elif chain.is_round:
             why = "data goes round a ring of ranks"
             if len(chain.ranks) == 2:
                 why = "both send and receive at once: a pipeline sends before it receives"
-            yield Dimension("context", (chain.ranks,), calls, why)
+            yield Dimension("context", (chain.ranks,), calls, why, is_sent=True)
         else:
             why = "each sends to the next rank and back"
-            yield Dimension("pipeline", (chain.ranks,), calls, why)
+            yield Dimension("pipeline", (chain.ranks,), calls, why, is_sent=True)
 
 
 def _of_unknown_peers(job: Job, chains: Sequence[Chain]) -> Iterator[Dimension]:
@@ -119,8 +123,8 @@ def _of_unknown_peers(job: Job, chains: Sequence[Chain]) -> Iterator[Dimension]:
         if summary.identity.sends and rank not in linked
     )
     if rest:
-        why = "sends and receives, but their peers are not recorded: NCCL's NVTX ranges have them"
-        yield Dimension("unclear", (rest,), (), why)
+        why = "they send and receive, but their peers are not recorded (NCCL's NVTX ranges)"
+        yield Dimension("unclear", (rest,), (), why, is_sent=True)
 
 
 def _numbers(count: int, groups: Sequence[Set]) -> list[set[int]]:

@@ -2,7 +2,7 @@
 
 With n microbatches and s stages, a stage works on n of n + s - 1 equal parts of a step: it waits
 until the first microbatch reaches it, and after its last one. The slowest stage sets the pace of
-all others: a step takes n times its work for one microbatch, and once that of each other stage.
+all others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from warpline.ops.arrays import F64, I64
 
 _MODEL_ERROR = 0.02  # of the step
 _STAYS = 0.3  # at worst, of what a stage takes longer
-_FEWEST = 2.0  # microbatches, if their number is unknown
+_FEWEST, _MANY = 2.0, 64.0  # microbatches, if their number is unknown
+_BACKWARD = 2 / 3  # of the work of a microbatch
+SCHEDULES = ("1F1B", "GPipe")
 
 
 class Stage(NamedTuple):
@@ -115,18 +117,57 @@ def _largest(own_ns: F64, ranks: I64) -> float:
 def _step(
     before_ns: Sequence[float], after_ns: Sequence[float], units: float, now_ns: float
 ) -> Estimate:
-    """Return the step after the work of stages changes; the bounds allow for another schedule."""
-    savings = [
-        _length_ns(before_ns, n) - _length_ns(after_ns, n)
-        for n in ((units,) if units >= 1 else (_FEWEST, np.inf))
+    """Return the step after the work of stages changes.
+
+    By the schedule that explains the step now; the bounds have the other one, too.
+    """
+    lengths = [
+        (_length_ns(before_ns, n, schedule), _length_ns(after_ns, n, schedule))
+        for n in ((units,) if units >= 1 else (_FEWEST, _MANY))
+        for schedule in SCHEDULES
     ]
-    central = max(float(np.mean(savings)), 0.0)
+    savings = [before - after for before, after in lengths]
+    nearest = int(np.argmin([abs(before - now_ns) for before, _ in lengths]))
+    central = max(savings[nearest], 0.0)
     low, high = max(min(savings) * (1 - _STAYS), 0.0), max(*savings, 0.0) * (1 + _STAYS)
     error_ns = _MODEL_ERROR * now_ns
     return Estimate(now_ns - high - error_ns, now_ns - central, now_ns - low + error_ns)
 
 
-def _length_ns(own_ns: Sequence[float], units: float) -> float:
-    """Return the length of a step, by the work of each stage in it."""
-    most = max(own_ns)
-    return most + (sum(own_ns) - most) / units
+def _length_ns(own_ns: Sequence[float], units: float, schedule: str) -> float:
+    """Return the length of a step, by the work of each stage in it.
+
+    Args:
+        own_ns: Of each stage, for all microbatches, forward and backward.
+        units: Number of microbatches.
+        schedule: ``1F1B`` alternates one forward and one backward pass; ``GPipe`` makes all
+            forward passes first.
+    """
+    count = max(round(units), 1)
+    ended: dict[tuple[int, int, bool], float] = {}
+    orders = [_order(stage, len(own_ns), count, schedule) for stage in range(len(own_ns))]
+    at, place = [0.0] * len(own_ns), [0] * len(own_ns)
+    while any(one < len(order) for one, order in zip(place, orders, strict=True)):
+        for stage, order in enumerate(orders):
+            while place[stage] < len(order):
+                number, is_backward = order[place[stage]]
+                before = stage + 1 if is_backward else stage - 1
+                needs = (before, number, is_backward)
+                if 0 <= before < len(own_ns) and needs not in ended:
+                    break
+                share = _BACKWARD if is_backward else 1 - _BACKWARD
+                at[stage] = max(at[stage], ended.get(needs, 0.0)) + share * own_ns[stage] / count
+                ended[stage, number, is_backward] = at[stage]
+                place[stage] += 1
+    return max(at)
+
+
+def _order(stage: int, stages: int, count: int, schedule: str) -> list[tuple[int, bool]]:
+    """Return the passes of a stage: the microbatch, and whether it is a backward pass."""
+    ahead = count if schedule == "GPipe" else min(stages - stage, count)
+    order = [(number, False) for number in range(ahead)]
+    for number in range(count):
+        order.append((number, True))
+        if ahead + number < count:
+            order.append((ahead + number, False))
+    return order

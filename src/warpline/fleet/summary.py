@@ -426,7 +426,7 @@ def _runs(rows: Collectives, kinds: Sequence[CollectiveKind]) -> dict[str, list[
     found = {}
     for name, own in _communicators(rows.kind, kinds).items():
         numbers = rows.sequence[own]
-        if (numbers < 0).any():
+        if not len(numbers) or (numbers < 0).any():  # none: a communicator of sends
             continue
         opens = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 2) != 1)
         if len(opens) <= 1 + len(own) // 8:  # else the order of calls is that of the kernels

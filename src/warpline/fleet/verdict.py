@@ -16,9 +16,16 @@ from warpline.fleet.findings import found_in, numbered
 from warpline.fleet.gridding import grid_of
 from warpline.fleet.jobs import Job, job_of
 from warpline.fleet.lateness import Late, late_ranks, own_time_ns
-from warpline.fleet.layout import Layout, layout_of
+from warpline.fleet.layout import layout_of
 from warpline.fleet.matching import Clock, Matches, clocks, matches
 from warpline.fleet.networks import collectives_of
+from warpline.fleet.parallel import (
+    Parallel,
+    groups_of,
+    parallel_of,
+    result_of_experts,
+    result_of_pipeline,
+)
 from warpline.fleet.stragglers import stragglers_of
 from warpline.fleet.summary import RankSummary
 from warpline.fleet.waiting import Waits, waits
@@ -34,6 +41,7 @@ from warpline.units import format_ns, format_ratio, plural
 
 _MATTERS = 0.1  # idle time below this share is not mentioned
 _MOST = 0.5  # of the idle time
+_WITHOUT = {"slow-stage": "With balanced stages", "uneven-experts": "With even experts"}
 
 
 class Known(NamedTuple):
@@ -44,7 +52,7 @@ class Known(NamedTuple):
         matched: Its collectives.
         clocks: The clock of each rank.
         waits: Waits for other ranks.
-        layout: Its parallel groups.
+        parallel: Its parallel groups.
         late: Whom the others wait for; None if waits do not matter.
     """
 
@@ -52,7 +60,7 @@ class Known(NamedTuple):
     matched: Matches
     clocks: list[Clock | None]
     waits: Waits
-    layout: Layout
+    parallel: Parallel
     late: Late | None
 
 
@@ -66,7 +74,8 @@ def known_of(summaries: Sequence[RankSummary]) -> Known:
     late = None
     if matched.groups or layout.stages:
         late = late_ranks(job, waited, matched.groups, layout.stage)
-    return Known(job, matched, of_ranks, waited, layout, late)
+    parallel = parallel_of(job, matched, layout, waited)
+    return Known(job, matched, of_ranks, waited, parallel, late)
 
 
 def once_each(
@@ -111,9 +120,10 @@ def verdict_of(
     known = known_of(summaries)
     job = known.job
     matched = (known.matched.groups, known.clocks)
-    late = stragglers_of(job, matched, known.waits, known.layout, known.late)
+    late = stragglers_of(job, matched, known.waits, known.parallel, known.late)
     networks = collectives_of(job, known.waits)
-    findings = numbered(found_in(job, known.waits, known.late, late, networks))
+    found = found_in(job, known.waits, (known.late, late), networks, known.parallel)
+    findings = numbered(found)
     fleet = Fleet(
         title=title,
         verdict="",
@@ -129,6 +139,10 @@ def verdict_of(
         left_out=tuple(left_out),
         notes=_notes(known, left_out),
         grid=grid_of(job, known.waits),
+        layout=known.parallel.layout.text,
+        groups=groups_of(job, known.parallel.layout, known.waits),
+        pipeline=result_of_pipeline(job, known.parallel.pipeline),
+        experts=result_of_experts(job, known.parallel.experts),
     )
     return replace(fleet, verdict=_verdict(fleet, known, late.ranks, findings))
 
@@ -271,7 +285,8 @@ def _verdict(
     step = f"{plural(fleet.steps, 'step')} of {format_ns(fleet.step_ns)}"
     if not fleet.steps:
         step = f"{format_ns(fleet.step_ns)} from the first to the last operation"
-    said = f"{count}{where}, {step} (mean): GPUs are busy {format_ratio(busy)}"
+    layout = f" ({fleet.layout})" if fleet.layout and len(fleet.ranks) > 2 else ""
+    said = f"{count}{where}{layout}, {step} (mean): GPUs are busy {format_ratio(busy)}"
     exposed = known.waits.all_exposed_ns.sum() / max(int(known.job.counts.sum()), 1)
     share = exposed / fleet.step_ns if fleet.step_ns else 0.0
     if share >= MEASURABLE_RATIO:
@@ -298,7 +313,8 @@ def _first(findings: Sequence[FleetFinding]) -> str:
     if first.step_ns is not None and first.saving_ns is not None and first.saving_ns.central > 0:
         low, central, high = first.step_ns
         said += (
-            f" Without it, a step would take about {format_ns(central)}"
+            f" {_WITHOUT.get(first.rule, 'Without it')}, a step would take about"
+            f" {format_ns(central)}"
             f" ({format_ns(low)} to {format_ns(high)})."
         )
     return said

@@ -73,6 +73,7 @@ class GroupSums(NamedTuple):
         communicator: Its id, name, or place of the stream.
         ranks: The members, places in the job.
         bytes: Message size; -1 if unknown.
+        algorithm: Such as RING; "" if unknown, or if it differs.
         calls: Number of collectives.
         wait_ns: How long a rank waited in them, mean over the ranks.
         transfer_ns: Sum of the times from the last arrival to the end.
@@ -83,6 +84,7 @@ class GroupSums(NamedTuple):
     communicator: str
     ranks: tuple[int, ...]
     bytes: int
+    algorithm: str
     calls: int
     wait_ns: float
     transfer_ns: float
@@ -219,26 +221,30 @@ def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
     """Return the sums of a group's collectives by message size."""
     transfer = np.zeros(group.total)
     size = np.full(group.total, -1, np.int64)
-    waited = np.zeros(group.total)
+    waited, algorithm = np.zeros(group.total), np.full(group.total, "", object)
     for member in group.members:
         rank, place, rows = job.ranks[member.rank], member.place, member.rows
+        names = np.array([kind.algorithm for kind in rank.kinds], object)
         sizes = np.array([kind.bytes for kind in rank.kinds], np.int64)
         duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
         late = arrivals.last_ns[place] - _start(rank, member)
         waited[place] += np.clip(late, 0.0, duration)
         is_last = arrivals.last[place] == member.rank
         transfer[place[is_last]] = duration[is_last]
-        size[place[is_last]] = sizes[rank.collectives.kind[rows[is_last]]]
+        kind = rank.collectives.kind[rows[is_last]]
+        size[place[is_last]], algorithm[place[is_last]] = sizes[kind], names[kind]
     found = []
     ranks = tuple(member.rank for member in group.members)
     for each in np.unique(size[arrivals.counts]).tolist():
         chosen = np.flatnonzero(arrivals.counts & (size == each))
+        used = set(algorithm[chosen].tolist())
         found.append(
             GroupSums(
                 group.operation,
                 group.communicator,
                 ranks,
                 each,
+                used.pop() if len(used) == 1 else "",
                 len(chosen),
                 float((waited[chosen] / arrivals.present[chosen]).sum()),
                 float(transfer[chosen].sum()),

@@ -20,6 +20,7 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
+from warpline.presentation.fleet_groups import parallel_sections
 from warpline.result.fleet import Fleet, FleetCollective, FleetFinding, FleetRank
 from warpline.units import format_bytes, format_ns, format_ratio, plural
 
@@ -49,6 +50,7 @@ def on_page(found: Fleet) -> PageBlocks:
     if _has_hosts(found):
         after.append(_hosts(found))
     after.append(Section("Time of all ranks", (_parts(found),)))
+    after += parallel_sections(found)
     if found.collectives:
         after.append(Section("Collectives", (_collectives(found),)))
     if found.left_out:
@@ -137,6 +139,7 @@ def _blocks(found: Fleet) -> Iterator[Block]:
         yield Section(f"Left out: {plural(len(found.left_out), 'recording')}", (_left_out(found),))
     yield Section("Time of all ranks", (_parts(found),))
     yield Section(_ranks_title(found), (_ranks(found),))
+    yield from parallel_sections(found)
     if found.collectives:
         yield Section("Collectives", (_collectives(found),))
     if found.notes:
@@ -228,19 +231,19 @@ def _rank_cells(rank: FleetRank) -> tuple[Cell, ...]:
 
 
 def _collectives(found: Fleet) -> Table:
+    headings = ("ranks", "size", "count", "wait", "transfer", "bus GB/s", "of link")
+    rows = found.collectives[:_COLLECTIVES]
     columns = (
         Column("operation", width=12, fit=Fit.SHORTEN),
-        *(
-            Column(heading, width=9, is_number=True)
-            for heading in ("ranks", "size", "count", "wait", "transfer", "bus GB/s")
-        ),
+        *(Column(heading, width=8, is_number=True) for heading in headings),
+        *((Column("algorithm", width=9),) if any(item.algorithm for item in rows) else ()),
     )
-    rows = tuple(Row(_collective_cells(item)) for item in found.collectives[:_COLLECTIVES])
-    return Table(columns=columns, rows=rows)
+    shown = tuple(Row(_collective_cells(item)[: len(columns)]) for item in rows)
+    return Table(columns=columns, rows=shown)
 
 
 def _collective_cells(item: FleetCollective) -> tuple[Cell, ...]:
-    rate = item.bus_bytes_per_s
+    rate, link = item.bus_bytes_per_s, item.link_bytes_per_s
     groups = f" x {item.communicators}" if item.communicators > 1 else ""
     return (
         Cell(item.operation),
@@ -250,4 +253,6 @@ def _collective_cells(item: FleetCollective) -> tuple[Cell, ...]:
         Cell(format_ns(item.wait_ns)),
         Cell(format_ns(item.transfer_ns)),
         Cell("-" if rate is None else f"{rate / 1e9:,.1f}"),
+        Cell("-" if rate is None or not link else format_ratio(rate / link)),
+        Cell(item.algorithm or "-"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,10 @@ class Straggler:
         name: How the rank is called.
         rank: Its number; None if unknown.
         host: Its machine; None if unknown.
-        pattern: ``persistent``, ``some-steps`` or ``one-host``.
+        pattern: ``persistent``, ``some-steps``, ``one-host`` or ``one-stage``.
         role: ``straggler``, or ``behind`` if it is not slower.
         cause: ``slow-gpu``, ``more-gpu-work``, ``longer-gpu-work``, ``slow-input``, ``slow-host``,
-            ``behind``, ``other-task`` or ``unknown``.
+            ``uneven-experts``, ``behind``, ``other-task`` or ``unknown``.
         text: The cause in words.
         more_ns: How much longer it takes per step than its peers.
         fix: What to do.
@@ -110,8 +111,9 @@ class FleetFinding:
 
     Attributes:
         id: F1, F2...
-        rule: ``straggler``, ``slow-host-of-ranks``, ``ranks-in-turn``, ``slow-communicator``,
-            ``slow-clock``, ``hang``, ``exposed-communication`` or ``rank-idle``.
+        rule: ``straggler``, ``slow-host-of-ranks``, ``slow-stage``, ``ranks-in-turn``,
+            ``uneven-experts``, ``pipeline-bubbles``, ``slow-communicator``, ``slow-network``,
+            ``slow-clock`` or ``hang``.
         severity: As in `analyze`.
         title: The problem in a few words.
         claim: The facts.
@@ -145,6 +147,9 @@ class FleetCollective:
         wait_ns: How long a rank waits for the last one to arrive, mean.
         transfer_ns: From the last arrival to the end, median.
         bus_bytes_per_s: What a ring moves over each link in that time; None if unknown.
+        algorithm: Such as RING or NVLS, as NCCL or the kernel's name tells it; None if unknown.
+        link_bytes_per_s: The peak of a GPU's NVLink, or of PCIe if it has none, per direction;
+            None for groups of several machines, and if the GPU is unknown.
     """
 
     operation: str
@@ -155,6 +160,87 @@ class FleetCollective:
     wait_ns: float
     transfer_ns: float
     bus_bytes_per_s: float | None
+    algorithm: str | None = None
+    link_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ParallelGroups:
+    """Groups of ranks of one kind.
+
+    Attributes:
+        kind: ``tensor``, ``context``, ``pipeline``, ``sharded-data``, ``data``, ``expert``, ``all``
+            (it joins ranks of other groups, for norms and checks) or ``unclear``.
+        groups: Their number.
+        ranks: Ranks in the usual group.
+        first: Names of the ranks of the first group.
+        calls: Collectives or sends of a rank per step, by operation.
+        wait_ns: How long a rank waits in these collectives per step.
+        transfer_ns: The rest of their time.
+        why: What tells the kind.
+    """
+
+    kind: str
+    groups: int
+    ranks: int
+    first: tuple[str, ...]
+    calls: Mapping[str, float]
+    wait_ns: float
+    transfer_ns: float
+    why: str
+
+
+@dataclass(frozen=True)
+class FleetStage:
+    """A stage of a pipeline; times per step, means over its ranks, in ns.
+
+    Attributes:
+        stage: Its number.
+        ranks: Names of its ranks.
+        step_ns: The step.
+        own_ns: Part of it without exposed waits for other ranks.
+        bubble_ns: Exposed waits for other stages.
+    """
+
+    stage: int
+    ranks: tuple[str, ...]
+    step_ns: float
+    own_ns: float
+    bubble_ns: float
+
+
+@dataclass(frozen=True)
+class FleetPipeline:
+    """The pipelines of a job.
+
+    Attributes:
+        stages: In order.
+        microbatches: Per step, times the chunks of each stage; None if they cannot be counted.
+        bubble_ratio: Share of the steps in which stages wait for others.
+        bound_ratio: The share that the schedule has even if all stages are equal; None if unknown.
+    """
+
+    stages: tuple[FleetStage, ...]
+    microbatches: float | None
+    bubble_ratio: float
+    bound_ratio: float | None
+
+
+@dataclass(frozen=True)
+class FleetExperts:
+    """The work of experts: GEMMs between all-to-alls.
+
+    Attributes:
+        groups: Number of expert-parallel groups.
+        ratio: The longest work of a group by its mean: mean over layers and steps.
+        hot: Names of the ranks with more work than the others of their group on average.
+        lost_ns: How much longer the longest is than the mean, per step.
+    """
+
+    groups: int
+    ratio: float
+    hot: tuple[str, ...]
+    lost_ns: float
 
 
 @dataclass(frozen=True)
@@ -185,6 +271,10 @@ class Fleet:
         notes: What limits the answer.
         workers: How the summaries were made, in words.
         grid: Every rank and step.
+        layout: How ranks share the work, such as ``TP 8 x PP 2 x DP 4``; "" if unclear.
+        groups: Its parallel groups.
+        pipeline: Its stages; None without a pipeline.
+        experts: The work of its experts; None without.
     """
 
     title: str
@@ -202,6 +292,10 @@ class Fleet:
     notes: tuple[str, ...]
     workers: str = ""
     grid: FleetGrid | None = field(default=None, repr=False, compare=False)
+    layout: str = ""
+    groups: tuple[ParallelGroups, ...] = ()
+    pipeline: FleetPipeline | None = None
+    experts: FleetExperts | None = None
 
     def with_workers(self, said: str) -> Fleet:
         """Return the answer with a sentence about how the summaries were made."""
@@ -232,11 +326,22 @@ class Fleet:
             "stragglers": [asdict(item) for item in self.stragglers],
             "findings": [_finding(item) for item in self.findings],
             "collectives": [asdict(item) for item in self.collectives],
+            "layout": self.layout,
+            "groups": [_plain(asdict(item)) for item in self.groups],
+            "pipeline": None if self.pipeline is None else _plain(asdict(self.pipeline)),
+            "experts": None if self.experts is None else _plain(asdict(self.experts)),
             "ranks": [asdict(item) for item in self.ranks],
             "left_out": [asdict(item) for item in self.left_out],
             "notes": list(self.notes),
             "workers": self.workers,
         }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with lists for tuples, as JSON has it."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def _finding(item: FleetFinding) -> dict[str, Any]:
