@@ -121,7 +121,7 @@ def communication(trace: Trace) -> Communication:
 
 
 def _told(trace: Trace, kernel: I64, kinds: CollectiveKinds) -> CollectiveKinds:
-    """Return the kinds with what the calls tell of kernels of sends and receives."""
+    """Return the kinds with what the calls show of kernels of sends and receives."""
     is_sent = np.isin(np.array(kinds.operations, object)[kinds.operation], SENDS)
     rows = np.flatnonzero(is_sent) if len(kernel) else np.zeros(0, np.int64)
     if not len(rows):
@@ -222,7 +222,7 @@ def _rounded(size: I64) -> I64:
 def _algorithms(trace: Trace, kernel: I64) -> tuple[I64, tuple[str, ...]]:
     """Return the algorithm of each kernel, and their names; "" where it is not known.
 
-    As NCCL reported it, else as the kernel's name tells it.
+    As NCCL reported it, else by the kernel's name.
     """
     if not len(kernel):
         return kernel, ("",)

@@ -35,7 +35,7 @@ _WORDS: dict[str, Kind] = {
 
 
 def kind_of(traffic: Traffic) -> tuple[Kind, str]:
-    """Return the kind of a group, and what tells it."""
+    """Return the kind of a group, and what shows it."""
     named = _named(traffic)
     if named is not None:
         return named
@@ -57,7 +57,7 @@ def kind_of(traffic: Traffic) -> tuple[Kind, str]:
 
 
 def _named(traffic: Traffic) -> tuple[Kind, str] | None:
-    """Return the kind that the program's name of a communicator tells; None if it tells none."""
+    """Return the kind by the program's name of a communicator; None if it has no known word."""
     kinds = {
         (_WORDS[word], label)
         for label in traffic.labels

@@ -35,7 +35,7 @@ class Dimension(NamedTuple):
             ``all`` (groups of other groups: norms and checks) or ``unclear``.
         groups: The ranks of each, places in the job, the first one's first.
         calls: What a rank calls per step, by operation: of the usual group.
-        why: What tells the kind, in words.
+        why: What shows the kind, in words.
         is_sent: Whether they send and receive, instead of meeting in collectives.
     """
 
@@ -194,7 +194,7 @@ def _text(count: int, merged: Sequence[Dimension]) -> str:
     for item in merged:
         covered = sum(map(len, item.groups))
         if item.kind in _IN_PRODUCT and item.size > 1 and covered >= _COVERED * count:
-            if item.kind in sizes:  # two of one kind: their names would not tell which is which
+            if item.kind in sizes:  # two of one kind: their names would not distinguish them
                 return ""
             sizes[item.kind], first[item.kind] = item.size, item
     for outer, inner in (

@@ -38,7 +38,7 @@ class CollectiveKind(NamedTuple):
         members: The ranks in it as recorded, such as ``[0, 1]``; "" if unknown.
         is_named: Whether a communicator was recorded.
         bytes: Message size; -1 if unknown.
-        algorithm: Such as RING or TREE; "" if neither NCCL nor the kernel's name tells it.
+        algorithm: Such as RING or TREE; "" if neither NCCL nor the kernel's name has it.
         label: The name that the program gave the communicator; "" if none is known.
     """
 

@@ -21,7 +21,8 @@ class Traffic(NamedTuple):
     Attributes:
         ranks: Places in the job, ascending.
         calls: Collectives per step, by operation.
-        gap: The longest time without any, as a share of the step; it may go on in the next one.
+        gap: The longest time without any, as a share of the step less their exposed time; it may go
+            on in the next step.
         early: Share of them before the middle of the sends and receives of a step; None without.
         gathers_first: All-gathers before the first reduce-scatter of a step.
         scatter_run: Reduce-scatters that follow each other without an all-gather: the most, as a
@@ -125,7 +126,8 @@ def _gap(job: Job, rank: int, rows: _Rows, chosen: I64) -> float:
     start, end = rows.start_ns[chosen], np.maximum.accumulate(rows.end_ns[chosen])
     around = (int(start[0]) - low) + max(high - int(end[-1]), 0)
     between = int((start[1:] - end[:-1]).max(initial=0))
-    return max(around, between) / max(high - low, 1)
+    exposed = float(((rows.end_ns - rows.start_ns) * (1 - rows.hidden))[chosen].sum())
+    return min(max(around, between) / max(high - low - exposed, 1.0), 1.0)
 
 
 def _early(job: Job, rank: int, rows: _Rows, every: Sequence[I64]) -> float | None:

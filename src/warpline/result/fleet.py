@@ -147,7 +147,7 @@ class FleetCollective:
         wait_ns: How long a rank waits for the last one to arrive, mean.
         transfer_ns: From the last arrival to the end, median.
         bus_bytes_per_s: What a ring moves over each link in that time; None if unknown.
-        algorithm: Such as RING or NVLS, as NCCL or the kernel's name tells it; None if unknown.
+        algorithm: Such as RING or NVLS, as NCCL or the kernel's name has it; None if unknown.
         link_bytes_per_s: The peak of a GPU's NVLink, or of PCIe if it has none, per direction;
             None for groups of several machines, and if the GPU is unknown.
     """
@@ -177,7 +177,7 @@ class ParallelGroups:
         calls: Collectives or sends of a rank per step, by operation.
         wait_ns: How long a rank waits in these collectives per step.
         transfer_ns: The rest of their time.
-        why: What tells the kind.
+        why: What shows the kind.
     """
 
     kind: str
