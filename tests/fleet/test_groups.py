@@ -57,6 +57,14 @@ def test_groups_without_communicators_are_unclear() -> None:
     assert "communicators" in found.groups[0].why
 
 
+def test_lost_recordings_leave_the_layout() -> None:
+    job = Layout(tensor=2, pipeline=2, data=3, microbatches=4, layers=2, steps=4)
+    every = [one for rank, one in enumerate(summaries(job, simulate(job))) if rank != 3]
+    found = verdict_of("job", every)
+    assert found.layout == "TP 2 x PP 2 x DP 3"
+    assert [len(stage.ranks) for stage in found.pipeline.stages] == [5, 5]  # type: ignore[union-attr]
+
+
 def test_ranks_of_a_real_job_are_data_parallel(capture: Callable[[str], Path]) -> None:
     found = api.fleet([capture(f"ddp_serial.bad.rank{rank}") for rank in (0, 1)], workers=1)
     assert found.layout == "DP 2"

@@ -126,4 +126,5 @@ def _places(job: Job) -> dict[tuple[str, str], dict[int, int]]:
 def _listed(call: PeerCalls) -> list[int]:
     """Return the ranks in a communicator, if all of them are listed."""
     text = call.members
-    return [] if "..." in text else [int(number) for number in re.findall(r"\d+", text)]
+    is_whole = text.endswith("]") and "..." not in text
+    return [int(number) for number in re.findall(r"\d+", text)] if is_whole else []

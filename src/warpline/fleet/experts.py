@@ -118,7 +118,7 @@ def _work(job: Job, group: Group) -> _Work | None:
         own = steps_of(job, member.rank, times.start_ns[member.rows])
         step[member.place] = np.maximum(step[member.place], own)
     # The interval after each all-to-all, and how long ranks wait in the next one.
-    wait = (np.nanmax(start, axis=0, keepdims=True) - start).mean(axis=0)
+    wait = np.nanmean(np.nanmax(start, axis=0, keepdims=True) - start, axis=0)
     lost = np.append(wait[1:], 0.0)
     follows = np.append(step[1:] == step[:-1], False)
     kinds = []

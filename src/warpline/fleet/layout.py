@@ -84,15 +84,18 @@ def layout_of(job: Job, groups: Sequence[Group]) -> Layout:
     for item, kind, why in kinds:
         if not item.is_named and len(job) > _SURE:
             found.append(_alone("unclear", item, "no communicators are recorded"))
-        elif item.early is not None and item.ranks[0] not in linked:
+        elif item.early is not None and linked.isdisjoint(item.ranks):
             found.append(_alone("unclear", item, "its ranks send to unknown ones"))
         elif kind in {"data", "unclear"} and _joins(item.ranks, inner_of):
             found.append(_alone("all", item, "joins ranks of the same model: norms and checks"))
         else:
             found.append(_alone(kind, item, why))
-    merged = _merged(found)
+    known = [number for number in job.numbers if number is not None]
+    is_known = len(known) == len(job)
+    merged = _merged(found, known if is_known else range(len(job)))
     stage, units = _stages(len(job), merged, chains)
-    return Layout(tuple(merged), _text(len(job), merged), stage, units)
+    world = max(known) + 1 if is_known else len(job)
+    return Layout(tuple(merged), _text(len(job), world, merged), stage, units)
 
 
 def _alone(kind: Kind, item: Traffic, why: str) -> Dimension:
@@ -146,17 +149,19 @@ def _joins(ranks: Set, inner_of: Sequence[set[int]]) -> bool:
     return False
 
 
-def _merged(found: Sequence[Dimension]) -> list[Dimension]:
-    """Return dimensions: groups of one kind and shape that share no rank."""
+def _merged(found: Sequence[Dimension], numbers: Sequence[int]) -> list[Dimension]:
+    """Return dimensions: groups of one kind and shape that share no rank.
+
+    Args:
+        found: A dimension of each group.
+        numbers: The number of each rank: places would differ where recordings are lost.
+    """
     merged: list[tuple[Dimension, set[int]]] = []
     for item in sorted(found, key=lambda item: (-len(item.groups[0]), item.groups[0])):
         group = item.groups[0]
         for at, (other, taken) in enumerate(merged):
-            if (
-                other.kind == item.kind
-                and _fits(group, other.groups[0])
-                and taken.isdisjoint(group)
-            ):
+            both = ([numbers[rank] for rank in one] for one in (group, other.groups[0]))
+            if other.kind == item.kind and taken.isdisjoint(group) and _fits(*both):
                 merged[at] = (other._replace(groups=(*other.groups, group)), taken | set(group))
                 break
         else:
@@ -166,7 +171,7 @@ def _merged(found: Sequence[Dimension]) -> list[Dimension]:
     return sorted(dimensions, key=lambda item: (kinds.index(item.kind), -len(item.groups)))
 
 
-def _fits(group: Set, first: Set) -> bool:
+def _fits(group: Sequence[int], first: Sequence[int]) -> bool:
     """Return whether ranks lie like those of another group, of which some may be lost."""
     if len(group) == len(first):
         return all(a - group[0] == b - first[0] for a, b in zip(group, first, strict=True))
@@ -187,8 +192,14 @@ def _stages(count: int, merged: Sequence[Dimension], chains: Sequence[Chain]) ->
     return stage, units.pop() if len(units) == 1 else 0.0
 
 
-def _text(count: int, merged: Sequence[Dimension]) -> str:
-    """Return the layout in words if its dimensions make up the job; else an empty text."""
+def _text(count: int, world: int, merged: Sequence[Dimension]) -> str:
+    """Return the layout in words if its dimensions make up the job; else an empty text.
+
+    Args:
+        count: Number of ranks with a recording.
+        world: Number of ranks.
+        merged: The dimensions.
+    """
     sizes: dict[str, int] = {}
     first: dict[str, Dimension] = {}
     for item in merged:
@@ -204,7 +215,7 @@ def _text(count: int, merged: Sequence[Dimension]) -> str:
     ):
         if outer in first and inner in first and _contains(first[outer], first[inner]):
             sizes[outer] //= sizes[inner]
-    if not sizes or np.prod(list(sizes.values())) != count:
+    if not sizes or np.prod(list(sizes.values())) != world:
         return ""
     experts = [item.size for item in merged if item.kind == "expert"]
     parts = [f"{_SHORT[kind]} {sizes[kind]}" for kind in _IN_PRODUCT if sizes.get(kind, 1) > 1]

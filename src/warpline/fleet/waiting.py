@@ -126,7 +126,8 @@ def waits(job: Job, matched: Matches, stage: I64) -> Waits:
     across = np.zeros(shape)
     for group in matched.groups:
         arrivals = _arrivals(job, group, step_of)
-        is_across = len(set(stage[[member.rank for member in group.members]].tolist())) > 1
+        stages = set(stage[[member.rank for member in group.members]].tolist()) - {-1}
+        is_across = len(stages) > 1
         before = arrays[1].copy() if is_across else across
         waited = _add(job, group, arrivals, step_of, arrays)
         for member, late_exposed in zip(group.members, waited, strict=True):

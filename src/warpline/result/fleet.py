@@ -31,7 +31,7 @@ class FleetRank:
         step_ns: Mean length of a step on its GPU.
         busy_ns: Part of it in which the GPU is busy, with collectives.
         own_ns: Part of it without exposed waits for other ranks.
-        wait_ns: How long it waits for others in collectives.
+        wait_ns: How long it waits for others in collectives, sends and receives.
         exposed_wait_ns: The part of that in which its GPU computes nothing.
         caused_ns: How long all others together wait where it arrives last.
         last_ratio: Share of its collectives in which it arrives last.
