@@ -65,6 +65,33 @@ def test_lost_recordings_leave_the_layout() -> None:
     assert [len(stage.ranks) for stage in found.pipeline.stages] == [5, 5]  # type: ignore[union-attr]
 
 
+def test_without_steps_groups_are_unclear() -> None:
+    job = Layout(data=4, steps=4)
+    whole = []
+    for one in summaries(job, simulate(job)):
+        windows, steps = one.windows, one.steps
+        last = windows.end_ns[-1:]
+        whole.append(
+            replace(
+                one,
+                steps=steps._replace(
+                    **{name: values[:0] for name, values in steps._asdict().items()}
+                ),
+                windows=windows._replace(
+                    step=windows.step[:1] * 0 - 1,
+                    start_ns=windows.start_ns[:1],
+                    end_ns=last,
+                    parts_ns=windows.parts_ns.sum(axis=0, keepdims=True),
+                    number=windows.number.sum(axis=0, keepdims=True),
+                    work_ns=windows.work_ns.sum(axis=0, keepdims=True),
+                ),
+            )
+        )
+    found = verdict_of("job", whole)
+    assert (found.steps, found.layout) == (0, "")
+    assert {item.kind for item in found.groups} == {"unclear"}
+
+
 def test_ranks_of_a_real_job_are_data_parallel(capture: Callable[[str], Path]) -> None:
     found = api.fleet([capture(f"ddp_serial.bad.rank{rank}") for rank in (0, 1)], workers=1)
     assert found.layout == "DP 2"
@@ -136,7 +163,8 @@ def test_the_slow_stage_is_found(planted: dict[str, object], even: float, cause:
     found = answer(replace(PIPELINE, **planted))  # type: ignore[arg-type]
     first = found.findings[0]
     (stage,) = (value[0] for value in planted.values())  # type: ignore[index]
-    assert (first.rule, first.ranks) == ("slow-stage", (f"rank {2 * stage}", f"rank {2 * stage + 1}"))
+    assert first.rule == "slow-stage"
+    assert first.ranks == (f"rank {2 * stage}", f"rank {2 * stage + 1}")
     assert {(item.pattern, item.cause) for item in found.stragglers} == {("one-stage", cause)}
     truth = step_ns(simulate(replace(PIPELINE, scale=even)))
     assert first.step_ns is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,10 @@ def recording(
 
     A group of calls has one kernel. Before each, there is a GEMM of 2 ms, launched by another call.
     """
-    kernels, apis, calls, ranges = [], [], [], []
+    kernels: list[tuple[int, int, int, str, int]] = []
+    apis: list[tuple[int, int, int]] = []
+    calls: list[tuple[int, int, str, int]] = []
+    ranges: list[tuple[int, int, str]] = []
     at = 0
     for step in range(steps):
         begin = at
@@ -62,7 +66,7 @@ def _summarized(
         return {name: [0] * len(rows) for name in names}
 
     streams = [row[4] for row in kernels]
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "process": {"pid": [1000 + rank], "name": ["python"], "rank": [rank]},
         "thread": {"process_id": [0], "tid": [1000 + rank]},
         "device": {"gpu_index": [rank], "uuid": [f"GPU-{rank}"]},

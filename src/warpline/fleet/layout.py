@@ -82,7 +82,9 @@ def layout_of(job: Job, groups: Sequence[Group]) -> Layout:
     inner_of = _numbers(len(job), inner)
     linked = {rank for chain in chains for rank in chain.ranks}
     for item, kind, why in kinds:
-        if not item.is_named and len(job) > _SURE:
+        if not job.has_steps:
+            found.append(_alone("unclear", item, "there are no steps in which to place them"))
+        elif not item.is_named and len(job) > _SURE:
             found.append(_alone("unclear", item, "no communicators are recorded"))
         elif item.early is not None and linked.isdisjoint(item.ranks):
             found.append(_alone("unclear", item, "its ranks send to unknown ones"))
@@ -93,7 +95,7 @@ def layout_of(job: Job, groups: Sequence[Group]) -> Layout:
     known = [number for number in job.numbers if number is not None]
     is_known = len(known) == len(job)
     merged = _merged(found, known if is_known else range(len(job)))
-    stage, units = _stages(len(job), merged, chains)
+    stage, units = _stages(len(job), merged, chains, has_steps=job.has_steps)
     world = max(known) + 1 if is_known else len(job)
     return Layout(tuple(merged), _text(len(job), world, merged), stage, units)
 
@@ -179,7 +181,9 @@ def _fits(group: Sequence[int], first: Sequence[int]) -> bool:
     return len(steps) == 1 and all((rank - group[0]) % min(steps) == 0 for rank in group)
 
 
-def _stages(count: int, merged: Sequence[Dimension], chains: Sequence[Chain]) -> tuple[I64, float]:
+def _stages(
+    count: int, merged: Sequence[Dimension], chains: Sequence[Chain], *, has_steps: bool
+) -> tuple[I64, float]:
     stage = np.full(count, -1, np.int64)
     pipelines = [item for item in merged if item.kind == "pipeline"]
     if not pipelines:
@@ -189,7 +193,7 @@ def _stages(count: int, merged: Sequence[Dimension], chains: Sequence[Chain]) ->
     for chain in own:
         stage[list(chain.ranks)] = np.arange(size)
     units = {round(chain.units, 3) for chain in own}
-    return stage, units.pop() if len(units) == 1 else 0.0
+    return stage, units.pop() if len(units) == 1 and has_steps else 0.0
 
 
 def _text(count: int, world: int, merged: Sequence[Dimension]) -> str:
