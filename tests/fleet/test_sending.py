@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.ranks import MadeRun
 
 from warpline.fleet.chains import chains_of
 from warpline.fleet.jobs import job_of
@@ -94,6 +95,16 @@ def _summarized(
             "rank_count": [ranks] * len(calls),
             "sequence": list(range(len(calls))),
         },
+        "nccl_op": {
+            "time_ns": [0],
+            "process_id": [0],
+            "thread_id": [0],
+            "name": ["Send"],
+            "communicator": ["0x00000000deadbeef"],
+            "communicator_name": ["pp"],
+            "rank": [rank],
+            "algorithm": ["RING"],
+        },
     }
     meta = TraceMeta((Path(f"run.rank{rank}.warpline"),), "memory", origin_utc_ns=0)
     (found,) = summarize(Run(Trace(MemorySource(tables, meta))))
@@ -122,6 +133,7 @@ def test_kernels_do_what_their_calls_do() -> None:
     assert operations(found)[:3] == ["Recv", "SendRecv", "Send"]
     assert {kind.communicator for kind in found.kinds} == {"0x00000000deadbeef"}
     assert {kind.bytes for kind in found.kinds} == {8 << 20}
+    assert {kind.label for kind in found.kinds} == {"pp"}
     assert found.identity.sends
     assert len(found.collectives.start_ns) == 0
     length = found.exchanges.end_ns - found.exchanges.start_ns
@@ -166,3 +178,16 @@ def test_without_calls_peers_are_unknown() -> None:
     assert set(operations(found)) == {"SendRecv"}
     assert found.identity.sends
     assert chains_of(job_of([found, recording(1, 2, [[]] * 3)])) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [
+        ("ncclKernel_AllReduce_TREE_LL128_Sum_float(ncclDevComm*)", "TREE"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", ""),
+    ],
+)
+def test_algorithms_are_those_of_exact_names(name: str, algorithm: str) -> None:
+    made = MadeRun(ranks=2, clock_ns=(0, 0), steps=3, per_step=5, straggler=0, kernel_name=name)
+    (found,) = summarize(Run(Trace(made.source(0))))
+    assert {kind.algorithm for kind in found.kinds} == {algorithm}
