@@ -20,7 +20,7 @@ from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
 from warpline.ops.arrays import F64, I32, I64, U8, U16, repeated
 
-VERSION = 1
+VERSION = 2
 _MOST_KINDS = 2**16
 _START_BITS = 48
 _COARSE = 2**31  # durations from here on are stored in units of 1,024 ns
@@ -144,7 +144,9 @@ class LastCall(NamedTuple):
         sequence: Number of the last one in the communicator; -1 if unknown.
         operation: Of the last call.
         start_ns: When the last call began.
-        pending: How many of the last calls have no kernel that ended.
+        pending: How many of the last calls have no kernel that ended; -1 if unknown.
+        open_operation: Of the first of these; "" without.
+        open_bytes: Its message size; -1 if unknown.
     """
 
     communicator: str
@@ -154,6 +156,8 @@ class LastCall(NamedTuple):
     operation: str
     start_ns: int
     pending: int
+    open_operation: str = ""
+    open_bytes: int = -1
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ class RankSummary:
         cpu_gaps_ns: CPU time per step in long gaps without CUDA API calls; None if unknown.
         os_calls: Time in OS functions of launching threads, the longest ones.
         calls: The last call of each communicator.
+        doing: The ranges that its process had open at the end, the outermost first.
     """
 
     identity: Identity
@@ -220,6 +225,7 @@ class RankSummary:
     cpu_gaps_ns: float | None
     os_calls: tuple[NamedTime, ...]
     calls: tuple[LastCall, ...]
+    doing: tuple[str, ...] = ()
 
 
 def packed(summaries: Iterable[RankSummary]) -> bytes:
@@ -259,6 +265,7 @@ def _packed(summary: RankSummary) -> bytes:
         "cpu_gaps_ns": summary.cpu_gaps_ns,
         "os_calls": summary.os_calls,
         "calls": summary.calls,
+        "doing": summary.doing,
         "parts": len(TimePart),
     }
     windows = summary.windows
@@ -318,6 +325,7 @@ def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
         cpu_gaps_ns=head["cpu_gaps_ns"],
         os_calls=_times(head["os_calls"]),
         calls=tuple(LastCall(*call) for call in head["calls"]),
+        doing=tuple(head["doing"]),
     )
 
 
