@@ -147,7 +147,7 @@ class Recorded:
         return why
 
     def _is_full(self) -> bool:
-        """Return whether the events take as much as they may, and say so."""
+        """Return whether the events take as much as they may, and report it."""
         began = time.monotonic()
         if self._limit is None or began < self._size_at:
             return False

@@ -13,7 +13,7 @@ from warpline.units import format_bytes
 
 FEW_RANKS = 8  # up to here, nothing is limited by default
 DEFAULT_BYTES = 512 << 20
-# What launchers tell each rank: torchrun and others, srun, Open MPI, MPICH and Intel MPI, MVAPICH.
+# Set by launchers for each rank: torchrun and others, srun, Open MPI, MPICH and Intel MPI, MVAPICH.
 _SIZES = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
           "MV2_COMM_WORLD_SIZE")  # fmt: skip
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
