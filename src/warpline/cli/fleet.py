@@ -33,7 +33,7 @@ else:
     pages = lazy("warpline.viewer.report")
 
 NAME = "fleet"
-HELP = "analyze jobs of many ranks: stragglers and their causes, collectives, clocks, hangs"
+HELP = "analyze jobs of many ranks: stragglers, hangs, collectives, clocks"
 
 _FORMATS = ("text", "json", "markdown")
 _PAGE = "page"  # chosen by the suffix of the file only, as in other commands
