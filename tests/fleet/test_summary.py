@@ -17,6 +17,7 @@ from warpline.derived.breakdown.partition import step_partition
 from warpline.errors import InputError
 from warpline.fleet.summarizing import summarize
 from warpline.fleet.summary import (
+    VERSION,
     CollectiveKind,
     Collectives,
     RankSummary,
@@ -92,7 +93,7 @@ def test_damaged_summaries_are_an_input_error(damage: str) -> None:
         "cut": content[:-10],
         "flipped": content[:9] + b"\xff" + content[10:],
         "junk": struct.pack("<Q", 4) + b"junk",
-        "other version": content.replace(b'"version": 2', b'"version": 9'),
+        "other version": content.replace(f'"version": {VERSION}'.encode(), b'"version": 9'),
     }
     with pytest.raises(InputError):
         unpacked(hostile[damage])

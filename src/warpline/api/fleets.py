@@ -23,17 +23,29 @@ from warpline.trace.reading import files_of
 from warpline.units import plural
 
 if TYPE_CHECKING:
-    from warpline.fleet import cluster, reducing, summarizing, summary, verdict
+    from warpline.fleet import (
+        answer,
+        cluster,
+        flight_calls,
+        flight_dumps,
+        reducing,
+        summarizing,
+        summary,
+        verdict,
+    )
     from warpline.fleet.reducing import Reduced
     from warpline.fleet.summary import RankSummary
 else:
+    answer = lazy("warpline.fleet.answer")
     cluster = lazy("warpline.fleet.cluster")
+    flight_dumps = lazy("warpline.fleet.flight_dumps")
     reducing = lazy("warpline.fleet.reducing")
     summarizing = lazy("warpline.fleet.summarizing")
     summary = lazy("warpline.fleet.summary")
     verdict = lazy("warpline.fleet.verdict")
 
 _FEW = 8  # recordings that one process reads before workers would have started
+_DUMPS = 16  # of flight recorders, that take the time of a recording
 _LARGE = 64  # recordings from which on the first ranks are reported
 _WILD = "*?["
 
@@ -52,7 +64,8 @@ def fleet(
     Each recording is reduced to a summary by a worker. Nothing holds the events of two ranks.
 
     Args:
-        recordings: Files, patterns such as ``run/*.warpline``, and directories.
+        recordings: Files, patterns such as ``run/*.warpline``, and directories. Dumps of PyTorch's
+            flight recorder may be among them.
         workers: Number of processes on this machine. 1 reads the recordings in this process,
             without dask. None takes one per CPU core; few recordings, or all if dask.distributed
             is not installed, are read in this process.
@@ -74,12 +87,12 @@ def fleet(
     paths = matching(recordings)
     if workers is not None and scheduler is not None:
         raise UsageError("--workers and --scheduler cannot be combined", hint="leave one out")
-    count = _workers(workers, len(paths)) if scheduler is None else 0
+    count = _workers(workers, _weight(paths)) if scheduler is None else 0
     leaf = partial(summary_of, steps=steps)
     first = None if early is None or len(paths) < _LARGE else partial(_early, paths, early)
     with progress.task("Summarizing ranks", len(paths)) as advance:
         if count == 1:
-            parts, said = _in_turn(paths, leaf, advance, first), _said_alone(workers, len(paths))
+            parts, said = _in_turn(paths, leaf, advance, first), _said_alone(workers, paths)
         else:
             with _client(count, scheduler, has_dashboard=dashboard is not None) as client:
                 if dashboard is not None:
@@ -94,19 +107,22 @@ def _early(paths: Sequence[str], report: Callable[[Fleet], None], parts: Reduced
     summaries = summary.unpacked(parts.content)
     if summaries:
         title = source_name([Path(path) for path in paths])
+        # Of some ranks, dumps would say that the others are missing.
         report(verdict.verdict_of(title, summaries, parts.left_out))
 
 
 def _answer(paths: Sequence[str], parts: Reduced, workers: str) -> Fleet:
     with progress.task("Comparing ranks"):
         summaries, twice = verdict.once_each(summary.unpacked(parts.content))
-        if not summaries:
+        dumps, more = answer.one_of_each_rank(parts.dumps)
+        if not summaries and not dumps:
             raise InputError(
                 f"none of {plural(len(paths), 'recording')} could be used: {_first(parts)}",
                 hint="warpline summary shows what a recording has",
             )
         title = source_name([Path(path) for path in paths])
-        found = verdict.verdict_of(title, summaries, (*parts.left_out, *twice))
+        left_out = (*parts.left_out, *twice, *more)
+        found = answer.answer_of(title, summaries, dumps, left_out)
     return found.with_workers(workers)
 
 
@@ -130,11 +146,19 @@ def matching(recordings: PathLike | Sequence[PathLike]) -> list[str]:
         files = sorted(glob.glob(word, recursive=True)) if is_pattern else [word]  # noqa: PTH207
         if not files:
             raise UsageError(f"no recording matches {word}", hint="check the pattern with ls")
-        inside = [item for file in files for item in files_of(Path(file))]
+        inside = [item for file in files for item in _files_in(Path(file))]
         found |= dict.fromkeys(str(item.absolute()) for item in inside)
     if not found:
         raise UsageError("no recording given", hint="warpline fleet analyze 'run/*.warpline'")
     return list(found)
+
+
+def _files_in(path: Path) -> list[Path]:
+    """Return the file of a path, or the recordings in a directory, or else its dumps."""
+    found = files_of(path)
+    if found != [path] or not path.is_dir():
+        return found
+    return sorted(item for item in path.iterdir() if flight_dumps.is_dump(item)) or found
 
 
 def summary_of(path: str, *, steps: str | None = None) -> Reduced:
@@ -143,6 +167,8 @@ def summary_of(path: str, *, steps: str | None = None) -> Reduced:
     Workers run this: it raises nothing that is about the file.
     """
     try:
+        if flight_dumps.is_dump(Path(path)):
+            return reducing.Reduced(b"", (), (_dump(path),))
         made = failures.marked("fleet", partial(_summarized, path, steps))
     except WarplineError as error:
         return _left_out(path, error.message.removeprefix(f"{path}: ").removeprefix(f"{path} "))
@@ -158,6 +184,13 @@ def summary_of(path: str, *, steps: str | None = None) -> Reduced:
 def _summarized(path: str, steps: str | None) -> list[RankSummary]:
     try:
         return summarizing.summarize(Run(opened(path), steps))
+    except MemoryError as error:
+        raise InputError("not enough memory", hint="use fewer workers") from error
+
+
+def _dump(path: str) -> flight_calls.FlightDump:
+    try:
+        return flight_dumps.read_dump(Path(path))
     except MemoryError as error:
         raise InputError("not enough memory", hint="use fewer workers") from error
 
@@ -181,6 +214,12 @@ def _in_turn(
     return reducing.joined(parts)
 
 
+def _weight(paths: Sequence[str]) -> int:
+    """Return as how many recordings some files count: many dumps are read in the time of one."""
+    dumps = sum(flight_dumps.is_dump(Path(path)) for path in paths)
+    return len(paths) - dumps + dumps // _DUMPS
+
+
 def _workers(wanted: int | None, recordings: int) -> int:
     """Return how many processes read recordings; 1 for this one."""
     has_dask = importlib.util.find_spec("distributed") is not None
@@ -197,8 +236,8 @@ def _workers(wanted: int | None, recordings: int) -> int:
     return min(cores, recordings)
 
 
-def _said_alone(wanted: int | None, recordings: int) -> str:
-    if wanted is None and recordings > _FEW and importlib.util.find_spec("distributed") is None:
+def _said_alone(wanted: int | None, paths: Sequence[str]) -> str:
+    if wanted is None and _weight(paths) > _FEW and importlib.util.find_spec("distributed") is None:
         return (
             "Summaries made by one process; install warpline[cluster] (dask.distributed) to use"
             " all CPU cores or a cluster."

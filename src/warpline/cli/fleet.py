@@ -33,7 +33,7 @@ else:
     pages = lazy("warpline.viewer.report")
 
 NAME = "fleet"
-HELP = "analyze jobs of many ranks: stragglers and their causes, collectives, clocks"
+HELP = "analyze jobs of many ranks: stragglers, hangs, collectives, clocks"
 
 _FORMATS = ("text", "json", "markdown")
 _PAGE = "page"  # chosen by the suffix of the file only, as in other commands
@@ -53,7 +53,8 @@ class Analyze:
             "recordings",
             nargs="*",
             metavar="RECORDING",
-            help="recordings of all ranks, in any format, or directories of the PyTorch profiler;"
+            help="recordings of all ranks, in any format, directories of the PyTorch profiler, or"
+            " dumps of PyTorch's flight recorder of a job that hangs (nccl_trace_rank_0);"
             " patterns such as 'run/*.warpline' may be quoted",
         )
         parser.usage = f"{parser.prog} [OPTIONS] RECORDING..."

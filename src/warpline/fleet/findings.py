@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from warpline.fleet.group_findings import (
     slow_network,
     slow_stage,
 )
-from warpline.fleet.hanging import Hang, hang_of
+from warpline.fleet.hanging import Difference, Hang, difference_of, hang_of
 from warpline.fleet.jobs import Job
 from warpline.fleet.lateness import Late
 from warpline.fleet.naming import capital, names
@@ -26,6 +26,11 @@ from warpline.fleet.waiting import Waits
 from warpline.result.fleet import FleetFinding
 from warpline.units import format_bytes, format_mhz, format_ns, format_ratio, plural
 
+STOPPED = ("hang", "collective-mismatch")  # rules: nothing else matters then
+ORDER_FIX = (
+    "All ranks of a group must call the same collectives, in the same order, with the same sizes"
+    " and types. Look for a branch, a loop or a shape that depends on the rank or on its data."
+)
 _SLOWER_CLOCK = 0.03  # than the median of the job
 _TURN_FIX = (
     "Balance the work between collectives: sequence lengths, shards, and experts. Pin processes to"
@@ -50,6 +55,9 @@ def found_in(
         parallel: Its parallel groups.
     """
     found, causes = late
+    difference = difference_of(job)
+    if difference is not None:
+        yield _difference(job, difference)
     hang = hang_of(job)
     if hang is not None:
         yield _hang(job, hang)
@@ -75,7 +83,7 @@ def numbered(findings: Iterable[FleetFinding]) -> tuple[FleetFinding, ...]:
     order = sorted(
         findings,
         key=lambda item: (
-            item.rule != "hang",
+            item.rule not in STOPPED,
             -(item.saving_ns.central if item.saving_ns is not None else 0.0),
             ("high", "medium", "low", "info").index(item.severity),
         ),
@@ -184,15 +192,46 @@ def _clocks(job: Job) -> Iterator[FleetFinding]:
 
 def _hang(job: Job, hang: Hang) -> FleetFinding:
     missing, waiting = names(job, hang.missing), names(job, hang.waiting)
+    number = "" if hang.sequence is None else f" {hang.sequence}"
     return FleetFinding(
         "",
         "hang",
         "high",
-        f"The job hangs: {missing} did not join {hang.operation} {hang.sequence}",
-        f"{capital(waiting)} called {hang.operation} (number {hang.sequence} of communicator"
-        f" {hang.communicator}) {format_ns(hang.waited_ns)} before the recordings end, and it has"
-        f" not ended. The last call of {missing} in it is number {hang.last_sequence}.",
+        f"The job hangs: {missing} did not join {hang.operation}{number}",
+        f"{capital(waiting)} called {hang.operation}{number} of communicator {hang.communicator}"
+        f" {format_ns(hang.waited_ns)} before the recordings end, and it has not ended."
+        f" {capital(missing)} completed all calls of it before."
+        + "".join(doing(job.name(rank), job.ranks[rank].doing) for rank in hang.missing[:3]),
         f"Look at the last ranges and stacks of {missing}: it runs other code, waits for something"
         " else, or died.",
         tuple(job.name(rank) for rank in hang.missing),
+    )
+
+
+def doing(name: str, ranges: Sequence[str]) -> str:
+    """Return a sentence about the ranges that a rank had open at the end of its recording."""
+    if not ranges:
+        return ""
+    return f" At the end of its recording, {name} is in {' > '.join(f'`{one}`' for one in ranges)}."
+
+
+def _difference(job: Job, found: Difference) -> FleetFinding:
+    said = [
+        (names(job, ranks), f"{operation}{f' of {format_bytes(size)}' if size >= 0 else ''}")
+        for ranks, operation, size in found.sides
+    ]
+    (most, usual), (fewest, other) = said[:2]
+    # Where as many ranks called one as the other, neither is the usual one.
+    is_even = len(found.sides[0][0]) == len(found.sides[1][0])
+    wrong = [rank for ranks, _, _ in found.sides[0 if is_even else 1 :] for rank in ranks]
+    return FleetFinding(
+        "",
+        "collective-mismatch",
+        "high",
+        f"The job hangs: {fewest} called {other}, {most} {usual}",
+        " ".join(f"{capital(who)} called {what}." for who, what in said)
+        + f" It is the same call of communicator {found.communicator}, and it has not ended"
+        f" {format_ns(found.waited_ns)} before the recordings end.",
+        ORDER_FIX,
+        tuple(job.name(rank) for rank in wrong),
     )

@@ -17,9 +17,16 @@ def names(job: Job, ranks: Sequence[int]) -> str:
         texts = [job.name(rank) for rank in ranks]
         rest = len(texts) - 3
         return ", ".join(texts[:3]) + (f" and {rest} more" if rest > 0 else "")
-    known = [number for number in numbers if number is not None]
-    if len(known) >= _IN_A_ROW and known == list(range(known[0], known[0] + len(known))):
-        return f"ranks {known[0]} to {known[-1]}"
+    return listed([number for number in numbers if number is not None])
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Return numbers of ranks for a sentence."""
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) >= _IN_A_ROW and [*numbers] == list(range(first, first + len(numbers))):
+        return f"ranks {first} to {last}"
     texts = [str(number) for number in numbers[:_NAMED]]
     rest = len(numbers) - _NAMED
     if rest > 0:

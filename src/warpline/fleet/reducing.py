@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from warpline.fleet.flight_calls import FlightDump
 from warpline.result.fleet import LeftOut
 
 FAN_IN = 16  # parts that are joined at once
@@ -21,10 +22,12 @@ class Reduced(NamedTuple):
     Attributes:
         content: Of `fleet.summary.packed`.
         left_out: The recordings without a summary.
+        dumps: Dumps of flight recorders.
     """
 
     content: bytes
     left_out: tuple[LeftOut, ...]
+    dumps: tuple[FlightDump, ...] = ()
 
 
 Leaf = Callable[[str], Reduced]  # reduces one recording; raises nothing about the file
@@ -35,6 +38,7 @@ def joined(parts: Sequence[Reduced]) -> Reduced:
     return Reduced(
         b"".join(part.content for part in parts),
         tuple(item for part in parts for item in part.left_out),
+        tuple(item for part in parts for item in part.dumps),
     )
 
 

@@ -101,6 +101,7 @@ def summarize(run: Run) -> list[RankSummary]:
                 exchanges=own.exchanges,
                 peers=peers_of_rank(run, rank.process),
                 gemm_ns=own.gemm_ns,
+                doing=_doing(run.trace, rank.process),
             )
         )
     return found
@@ -265,11 +266,24 @@ def _os_calls(run: Run, process: int) -> tuple[NamedTime, ...]:
     )
 
 
+def _doing(trace: Trace, process: int) -> tuple[str, ...]:
+    """Return the ranges that a process had open when it or its recording ended."""
+    if not trace.has("process") or not trace.row_count("process"):
+        return ()
+    pids = trace.columns("process", "pid")["pid"].filled(UNKNOWN)
+    own = {int(pids[process])} if process >= 0 else set(pids.tolist())
+    found = next((end for end in trace.meta.ends if end.pid in own and end.path), None)
+    return () if found is None else tuple(name[:_LONGEST_TEXT] for name in found.path)
+
+
 def _last_calls(trace: Trace, process: int) -> tuple[LastCall, ...]:
     """Return the last call of each communicator of a process."""
     if not trace.has("collective") or not trace.row_count("collective"):
         return ()
-    names = ("process_id", "communicator_id", "ranks_id", "sequence", "operation_id", "start_ns")
+    names = (
+        *("process_id", "communicator_id", "ranks_id", "sequence", "operation_id", "start_ns"),
+        "bytes",
+    )
     columns = {
         name: column.filled(UNKNOWN).astype(np.int64)
         for name, column in trace.columns("collective", *names).items()
@@ -294,15 +308,23 @@ def _last_call(trace: Trace, columns: dict[str, I64], has_kernel: BoolArray, row
         place = int(columns[column][last])
         return trace.strings.text(place)[:_LONGEST_TEXT] if place >= 0 else ""
 
+    def operation(row: int) -> str:
+        place = int(columns["operation_id"][row])
+        name = trace.strings.text(place)[:_LONGEST_TEXT] if place >= 0 else ""
+        return operation_name(name) or name
+
     ended = np.flatnonzero(has_kernel[rows])
     # Without any kernel, calls and kernels are not joined: nothing is known about the last ones.
-    pending = len(rows) - 1 - int(ended[-1]) if len(ended) else 0
+    pending = len(rows) - 1 - int(ended[-1]) if len(ended) else UNKNOWN
+    opened = int(rows[-pending]) if pending > 0 else None
     return LastCall(
         text("communicator_id"),
         text("ranks_id"),
         len(rows),
         int(columns["sequence"][last]),
-        operation_name(text("operation_id")) or text("operation_id"),
+        operation(last),
         int(columns["start_ns"][last]),
         pending,
+        "" if opened is None else operation(opened),
+        UNKNOWN if opened is None else int(columns["bytes"][opened]),
     )

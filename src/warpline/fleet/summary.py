@@ -177,7 +177,9 @@ class LastCall(NamedTuple):
         sequence: Number of the last one in the communicator; -1 if unknown.
         operation: Of the last call.
         start_ns: When the last call began.
-        pending: How many of the last calls have no kernel that ended.
+        pending: How many of the last calls have no kernel that ended; -1 if unknown.
+        open_operation: Of the first of these; "" without.
+        open_bytes: Its message size; -1 if unknown.
     """
 
     communicator: str
@@ -187,6 +189,8 @@ class LastCall(NamedTuple):
     operation: str
     start_ns: int
     pending: int
+    open_operation: str = ""
+    open_bytes: int = -1
 
 
 @dataclass(frozen=True)
@@ -246,6 +250,7 @@ class RankSummary:
         peers: The calls that these come from.
         gemm_ns: Shape (all-to-alls,), int64, by start: GEMMs from its end to the next one in its
             communicator.
+        doing: The ranges that its process had open at the end, the outermost first.
     """
 
     identity: Identity
@@ -260,6 +265,7 @@ class RankSummary:
     exchanges: Collectives = field(default_factory=no_collectives)
     peers: tuple[PeerCalls, ...] = ()
     gemm_ns: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    doing: tuple[str, ...] = ()
 
 
 def packed(summaries: Iterable[RankSummary]) -> bytes:
@@ -302,6 +308,7 @@ def _packed(summary: RankSummary) -> bytes:
         "os_calls": summary.os_calls,
         "calls": summary.calls,
         "peers": summary.peers,
+        "doing": summary.doing,
         "parts": len(TimePart),
     }
     windows = summary.windows
@@ -366,6 +373,7 @@ def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
         exchanges=_collectives(arrays["exchanges"], head["exchange_base_ns"], {}, kinds),
         peers=tuple(PeerCalls(*call) for call in head["peers"]),
         gemm_ns=arrays["gemm_ns"].astype(np.int64),
+        doing=tuple(head["doing"]),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
-from warpline.fleet.findings import found_in, numbered
+from warpline.fleet.findings import STOPPED, found_in, numbered
 from warpline.fleet.gridding import grid_of
 from warpline.fleet.jobs import Job, job_of
 from warpline.fleet.lateness import Late, late_ranks, own_time_ns
@@ -298,7 +298,7 @@ def _verdict(
         if most.ns >= _MOST * sum(part.ns for part in idle):
             said += f", mostly {most.category} ({format_ratio(most.share)})"
     said += "."
-    if known.late is not None and findings:
+    if findings and (known.late is not None or findings[0].rule in STOPPED):
         said += f" {_first(findings)}"
     elif known.matched.groups and len(fleet.ranks) > 1:
         said += " No rank delays the others."

@@ -29,6 +29,7 @@ _RANKS = 8
 _HOSTS = 16
 _COLLECTIVES = 5
 _LEFT_OUT = 10
+_PLACES = 12
 _LEAST_SHARE = 0.001  # of the time: smaller parts are in the JSON only
 
 
@@ -47,6 +48,8 @@ class PageBlocks(NamedTuple):
 def on_page(found: Fleet) -> PageBlocks:
     """Return what a page shows besides its findings, its maps and its table of ranks."""
     after: list[Block] = []
+    if found.dumps:
+        after.append(_whereabouts(found))
     if _has_hosts(found):
         after.append(_hosts(found))
     after.append(Section("Time of all ranks", (_parts(found),)))
@@ -137,8 +140,11 @@ def _blocks(found: Fleet) -> Iterator[Block]:
         yield Section(f"{item.id} {item.severity}: {item.title}", tuple(_finding(item)))
     if found.left_out:
         yield Section(f"Left out: {plural(len(found.left_out), 'recording')}", (_left_out(found),))
-    yield Section("Time of all ranks", (_parts(found),))
-    yield Section(_ranks_title(found), (_ranks(found),))
+    if found.dumps:
+        yield _whereabouts(found)
+    if found.ranks:
+        yield Section("Time of all ranks", (_parts(found),))
+        yield Section(_ranks_title(found), (_ranks(found),))
     yield from parallel_sections(found)
     if found.collectives:
         yield Section("Collectives", (_collectives(found),))
@@ -163,6 +169,40 @@ def _left_out(found: Fleet) -> Items:
     if more:
         shown.append(f"and {more:,} more (all of them: --format json)")
     return Items(tuple((Cell(text),) for text in shown))
+
+
+def _whereabouts(found: Fleet) -> Section:
+    """Return where the flight recorders end: ranks by the call that they wait in, or made last."""
+    sides: dict[tuple[str, ...], list[int]] = {}
+    for dump in found.dumps:
+        call = dump.waits_in or dump.last_call
+        cells = ("no calls", "", "", "")
+        if call is not None:
+            described = f" {call.group_description}" if call.group_description else ""
+            name = f"{call.operation} {call.number}"
+            cells = (name, f"{call.group}{described}", call.state, call.called_from or "-")
+        sides.setdefault(cells, []).append(dump.rank)
+    # Few ranks that are elsewhere matter more than the many that wait for them.
+    order = sorted(sides.items(), key=lambda side: (len(side[1]), side[1]))
+    columns = (
+        Column("ranks", width=12, fit=Fit.SHORTEN),
+        Column("call", width=18, fit=Fit.SHORTEN),
+        Column("group", width=14, fit=Fit.SHORTEN),
+        Column("state", width=9),
+        Column("called from", width=22, fit=Fit.SHORTEN),
+    )
+    rows = [Row((Cell(_numbers(ranks)), *map(Cell, cells))) for cells, ranks in order[:_PLACES]]
+    title = "Where each rank waits, or its last call"
+    if len(order) > len(rows):
+        title += f", {len(rows)} of {len(order):,}"
+    return Section(title, (Table(columns=columns, rows=tuple(rows)),))
+
+
+def _numbers(ranks: list[int]) -> str:
+    """Return ascending numbers as ranges: ``0-2, 4``."""
+    opens = [at for at, rank in enumerate(ranks) if at == 0 or ranks[at - 1] != rank - 1]
+    runs = [ranks[low:high] for low, high in zip(opens, [*opens[1:], len(ranks)], strict=True)]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 def _parts(found: Fleet) -> Table:

@@ -14,7 +14,7 @@ from warpline.render.diagnosis import text as text_blocks
 from warpline.result.fleet import Fleet
 
 Write = Callable[[Fleet, TextIO, Options], None]
-_LISTS = ("stragglers", "findings", "collectives", "ranks", "left_out")
+_LISTS = ("stragglers", "findings", "collectives", "ranks", "dumps", "left_out")
 
 
 def write_text(found: Fleet, out: TextIO, options: Options) -> None:

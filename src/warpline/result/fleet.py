@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from warpline.errors import InputError
 from warpline.estimate import Estimate
 from warpline.result.diagnosis import Severity
 from warpline.result.fleet_grid import FleetGrid
@@ -113,7 +114,7 @@ class FleetFinding:
         id: F1, F2...
         rule: ``straggler``, ``slow-host-of-ranks``, ``slow-stage``, ``ranks-in-turn``,
             ``uneven-experts``, ``pipeline-bubbles``, ``slow-communicator``, ``slow-network``,
-            ``slow-clock`` or ``hang``.
+            ``slow-clock``, ``hang`` or ``collective-mismatch``.
         severity: As in `analyze`.
         title: The problem in a few words.
         claim: The facts.
@@ -244,6 +245,56 @@ class FleetExperts:
 
 
 @dataclass(frozen=True)
+class FleetCall:
+    """A call of a collective, or a send or receive, in a flight recorder.
+
+    Attributes:
+        group: Name of its process group.
+        group_description: Such as ``default_pg``; "" if unknown.
+        operation: Such as ``all_reduce``.
+        number: Number of the call in its group.
+        state: ``scheduled``, ``started`` or ``completed``.
+        tensors: Their sizes and types, in words.
+        utc_ns: When it was called, UTC, in ns since 1970.
+        called_from: The innermost function that is not PyTorch's; "" if unknown.
+        stack: All Python functions, innermost first.
+    """
+
+    group: str
+    group_description: str
+    operation: str
+    number: int
+    state: str
+    tensors: str
+    utc_ns: int
+    called_from: str
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetDump:
+    """A dump of PyTorch's flight recorder of one rank.
+
+    Attributes:
+        name: How the rank is called.
+        rank: Its number.
+        path: The file.
+        version: Of PyTorch's layout.
+        calls: Number of calls in it.
+        waits_in: The first call that has not completed; None if all have.
+        last_call: The last call; None without calls.
+    """
+
+    name: str
+    rank: int
+    path: str
+    version: str
+    calls: int
+    waits_in: FleetCall | None
+    last_call: FleetCall | None
+
+
+@dataclass(frozen=True)
 class LeftOut:
     """A recording that is not part of the answer, and why."""
 
@@ -275,6 +326,7 @@ class Fleet:
         groups: Its parallel groups.
         pipeline: Its stages; None without a pipeline.
         experts: The work of its experts; None without.
+        dumps: Dumps of flight recorders, by rank.
     """
 
     title: str
@@ -296,14 +348,22 @@ class Fleet:
     groups: tuple[ParallelGroups, ...] = ()
     pipeline: FleetPipeline | None = None
     experts: FleetExperts | None = None
+    dumps: tuple[FleetDump, ...] = ()
 
     def with_workers(self, said: str) -> Fleet:
         """Return the answer with a sentence about how the summaries were made."""
         return replace(self, workers=said)
 
     def to_polars(self) -> pl.DataFrame:
-        """Return a Polars DataFrame of a row per rank and step, described in docs/fleet.md."""
-        assert self.grid is not None
+        """Return a Polars DataFrame of a row per rank and step, described in docs/fleet.md.
+
+        Raises:
+            InputError: There are dumps of flight recorders only.
+        """
+        if self.grid is None:
+            raise InputError(
+                "dumps of flight recorders have no steps", hint="use --format json, no --parquet"
+            )
         return self.grid.to_polars(self.ranks)
 
     @property
@@ -331,6 +391,7 @@ class Fleet:
             "pipeline": None if self.pipeline is None else _plain(asdict(self.pipeline)),
             "experts": None if self.experts is None else _plain(asdict(self.experts)),
             "ranks": [asdict(item) for item in self.ranks],
+            "dumps": [asdict(item) for item in self.dumps],
             "left_out": [asdict(item) for item in self.left_out],
             "notes": list(self.notes),
             "workers": self.workers,
