@@ -157,6 +157,11 @@ def _numbers(summaries: Sequence[RankSummary]) -> list[int | None]:
     return numbers
 
 
+def known_numbers(summaries: Sequence[RankSummary]) -> set[int]:
+    """Return the numbers of the ranks of one recording, as recorded or in the file's name."""
+    return {number for number in _numbers(summaries) if number is not None}
+
+
 def _included(ranks: Sequence[RankSummary]) -> tuple[BoolArray, ...]:
     """Return which windows of each rank count."""
     of_process: dict[tuple[str, int | None], int] = {}

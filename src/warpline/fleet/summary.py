@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,6 +176,8 @@ class Identity:
         sends: Whether the rank sends others data outside collectives.
         sm_clock_hz: Mean clock of the SMs while the GPU was not idle; None if not recorded.
         clock_limits: What limited that clock, in the words of nvidia-smi; None if unknown.
+        environment: Facts about machine, software and settings, by name; empty unless jobs are
+            compared.
     """
 
     path: str
@@ -193,6 +195,7 @@ class Identity:
     sends: bool
     sm_clock_hz: int | None
     clock_limits: str | None
+    environment: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -300,7 +303,7 @@ def _is_current(head: dict[str, Any]) -> bool:
 
 def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
     kinds = tuple(CollectiveKind(*kind) for kind in head["kinds"])
-    known = {field.name for field in fields(Identity)}
+    known = {item.name for item in fields(Identity)}
     return RankSummary(
         identity=Identity(**{k: v for k, v in head["identity"].items() if k in known}),
         steps=HostSteps(*arrays["steps"]),

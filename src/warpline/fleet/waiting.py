@@ -59,6 +59,8 @@ class GroupSums(NamedTuple):
         wait_ns: How long a rank waited in them, mean over the ranks.
         transfer_ns: Sum of the times from the last arrival to the end.
         median_ns: The median of these times.
+        step_wait_ns: Shape (steps,), float64: how long a rank waited in those of each step.
+        step_transfer_ns: Shape (steps,), float64: their transfers.
     """
 
     operation: str
@@ -69,6 +71,8 @@ class GroupSums(NamedTuple):
     wait_ns: float
     transfer_ns: float
     median_ns: float
+    step_wait_ns: F64
+    step_transfer_ns: F64
 
 
 class _Arrivals(NamedTuple):
@@ -107,7 +111,7 @@ def waits(job: Job, matched: Matches) -> Waits:
         np.add.at(last, arrivals.last[late], 1)
         for member in group.members:
             taken[member.rank] += int(np.count_nonzero(arrivals.counts[member.place]))
-        sums += _sums(job, group, arrivals)
+        sums += _sums(job, group, arrivals, step_of)
         used += int(np.count_nonzero(arrivals.counts))
         partly = arrivals.counts & (arrivals.present < len(group.members))
         incomplete += int(np.count_nonzero(partly))
@@ -193,24 +197,28 @@ def _add(
         yield waited
 
 
-def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
+def _sums(job: Job, group: Group, arrivals: _Arrivals, step_of: Sequence[I32]) -> list[GroupSums]:
     """Return the sums of a group's collectives by message size."""
     transfer = np.zeros(group.total)
     size = np.full(group.total, -1, np.int64)
     waited = np.zeros(group.total)
+    step = np.full(group.total, -1, np.int32)
     for member in group.members:
         rank, place, rows = job.ranks[member.rank], member.place, member.rows
         sizes = np.array([kind.bytes for kind in rank.kinds], np.int64)
         duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
         late = arrivals.last_ns[place] - _start(rank, member)
         waited[place] += np.clip(late, 0.0, duration)
+        step[place] = np.maximum(step[place], step_of[member.rank][rows])
         is_last = arrivals.last[place] == member.rank
         transfer[place[is_last]] = duration[is_last]
         size[place[is_last]] = sizes[rank.collectives.kind[rows[is_last]]]
     found = []
     ranks = tuple(member.rank for member in group.members)
+    steps = max(len(job.step_index), 1)
     for each in np.unique(size[arrivals.counts]).tolist():
         chosen = np.flatnonzero(arrivals.counts & (size == each))
+        mean_wait = waited[chosen] / arrivals.present[chosen]
         found.append(
             GroupSums(
                 group.operation,
@@ -218,9 +226,11 @@ def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
                 ranks,
                 each,
                 len(chosen),
-                float((waited[chosen] / arrivals.present[chosen]).sum()),
+                float(mean_wait.sum()),
                 float(transfer[chosen].sum()),
                 float(np.median(transfer[chosen])),
+                np.bincount(step[chosen], mean_wait, steps).astype(np.float64),
+                np.bincount(step[chosen], transfer[chosen], steps).astype(np.float64),
             )
         )
     return found
