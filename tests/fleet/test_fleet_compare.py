@@ -137,7 +137,8 @@ def test_waits_that_are_unknown_on_a_side_are_not_gone() -> None:
     alone = side_of("job", ranks_of(late=1)[:1])
     found = compare_jobs([job_of(late=1)], [alone])
     assert found.waits is None
-    assert found.stragglers == found.collectives == ()
+    assert found.stragglers == ()
+    assert found.collectives == ()
     assert found.ranks[0].own.before_ns is None
     assert "delays" not in found.sentence
     assert not [item for item in found.steps.findings if item.rule == "straggler"]

@@ -135,7 +135,7 @@ def _jobs(
     found = []
     for one in named:
         parts = reading.reduced(one.paths, leaf, advance, None)
-        every, twice = verdict.once_each(summary.unpacked(parts.content), seen)
+        every, twice = verdict.once_each(summary.drained(parts.content), seen)
         if not every:
             raise without_any(one.paths, parts._replace(left_out=(*parts.left_out, *twice)))
         left_out: tuple[LeftOut, ...] = (*parts.left_out, *twice)

@@ -155,7 +155,7 @@ def summary_of(path: str, *, steps: str | None = None, has_environment: bool = F
         return _left_out(path, made.reason)
     if not made:
         return _left_out(path, "no GPU work was recorded")
-    return reducing.Reduced(summary.packed(made), ())
+    return reducing.Reduced([summary.packed(made)], ())
 
 
 def _summarized(path: str, steps: str | None, *, has_environment: bool) -> list[RankSummary]:
@@ -174,7 +174,7 @@ def _with_environment(run: Run, made: RankSummary) -> RankSummary:
 
 
 def _left_out(path: str, reason: str) -> Reduced:
-    return reducing.Reduced(b"", (LeftOut(path, reason),))
+    return reducing.Reduced([], (LeftOut(path, reason),))
 
 
 def _in_turn(

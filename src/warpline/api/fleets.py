@@ -70,7 +70,7 @@ def fleet(
 
 def _early(paths: Sequence[str], report: Callable[[Fleet], None], parts: Reduced) -> None:
     """Report the answer about the first ranks, if there are any."""
-    summaries = summary.unpacked(parts.content)
+    summaries = summary.drained(parts.content)
     if summaries:
         title = source_name([Path(path) for path in paths])
         report(verdict.verdict_of(title, summaries, parts.left_out))
@@ -78,7 +78,7 @@ def _early(paths: Sequence[str], report: Callable[[Fleet], None], parts: Reduced
 
 def _answer(paths: Sequence[str], parts: Reduced, workers: str) -> Fleet:
     with progress.task("Comparing ranks"):
-        summaries, twice = verdict.once_each(summary.unpacked(parts.content))
+        summaries, twice = verdict.once_each(summary.drained(parts.content))
         if not summaries:
             raise without_any(paths, parts)
         title = source_name([Path(path) for path in paths])

@@ -161,7 +161,8 @@ def _reduced(
         if first is not None and len(done) == FIRST:
             first(joined(client.gather(done, errors="skip")))
             first = None
-    return joined((_tree(client, done), Reduced(b"", tuple(left_out))))
+    tasks.clear()  # a worker frees a summary once it is joined, as nothing else refers to it
+    return joined((_tree(client, done), Reduced([], tuple(left_out))))
 
 
 def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
@@ -185,18 +186,22 @@ def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
         yield from found.done
 
 
-def _tree(client: Any, parts: Sequence[Any]) -> Reduced:
-    """Return the parts joined by the workers, `FAN_IN` at a time."""
-    level = list(parts)
-    while len(level) > 1:
-        level = [
-            client.submit(joined, level[low : low + FAN_IN], pure=False)
-            for low in range(0, len(level), FAN_IN)
-        ]
-    if not level:
-        return Reduced(b"", ())
-    found: Reduced = level[0].result()
-    return found
+def _tree(client: Any, parts: list[Any]) -> Reduced:
+    """Return the parts, joined by the workers, `FAN_IN` at a time, and then here.
+
+    The joined parts arrive one after another: in one message, a large job would be in memory twice.
+
+    Args:
+        client: The client.
+        parts: What the workers made; emptied, so that they free it.
+    """
+    level = [
+        client.submit(joined, parts[low : low + FAN_IN], pure=False)
+        for low in range(0, len(parts), FAN_IN)
+    ]
+    parts.clear()
+    level.reverse()
+    return joined([level.pop().result() for _ in range(len(level))])
 
 
 def _reason(task: Any) -> str:

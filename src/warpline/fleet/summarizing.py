@@ -32,18 +32,14 @@ from warpline.derived.steps.times import (
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.derived.work.operations import operations
 from warpline.derived.work.owners import owner_of
+from warpline.fleet.collectives import QUARTERS, SHARES, CollectiveKind, Collectives, fewest_kinds
 from warpline.fleet.summary import (
-    QUARTERS,
-    SHARES,
-    CollectiveKind,
-    Collectives,
     HostSteps,
     Identity,
     LastCall,
     NamedTime,
     RankSummary,
     RankWindows,
-    fewest_kinds,
 )
 from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.ops.group import distinct_values, factorize_rows

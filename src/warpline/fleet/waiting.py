@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from warpline.fleet.blocks import blocks_of
+from warpline.fleet.collectives import CollectiveRows, hidden_ns
 from warpline.fleet.jobs import Job
 from warpline.fleet.matching import Group, Matches, Member
-from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I32, I64, BoolArray
+from warpline.ops.arrays import F64, I64, BoolArray
+
+Steps = npt.NDArray[np.signedinteger[Any]]  # places of steps, -1 for none
 
 
 @dataclass(frozen=True)
@@ -131,24 +134,27 @@ def waits(job: Job, matched: Matches) -> Waits:
     )
 
 
-def _steps_of(job: Job, place: int) -> I32:
-    """Return the step of each collective of a rank, a place in the job's steps; -1 for none."""
+def _steps_of(job: Job, place: int) -> Steps:
+    """Return the step of each collective of a rank, a place in the job's steps; -1 for none.
+
+    Integers of as few bytes as there are steps: a job has tens of millions of collectives.
+    """
     rank = job.ranks[place]
     windows, start = rank.windows, rank.collectives.start_ns
     if not len(windows.start_ns):
-        return np.full(len(start), -1, np.int32)
+        return np.full(len(start), -1, np.int8)
     row = np.searchsorted(windows.start_ns, start, side="right") - 1
     inside = (row >= 0) & (start < windows.end_ns[np.maximum(row, 0)])
-    step: I32 = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1).astype(np.int32)
-    return step
+    step: Steps = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1)
+    return step.astype(np.min_scalar_type(-max(len(job.step_index), 1)))
 
 
-def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
+def _arrivals(job: Job, group: Group, step_of: Sequence[Steps]) -> _Arrivals:
     last, second = np.full(group.total, -np.inf), np.full(group.total, -np.inf)
     who = np.full(group.total, -1, np.int64)
     present, counted = np.zeros(group.total, np.int64), np.zeros(group.total, np.int64)
     for member in group.members:
-        at = _start(job.ranks[member.rank], member)
+        at = _start(_rows(job, member), member)
         place = member.place
         is_later = at > last[place]
         second[place] = np.where(is_later, last[place], np.maximum(second[place], at))
@@ -160,15 +166,19 @@ def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
     return _Arrivals(last, second, who, present, counts)
 
 
-def _start(rank: RankSummary, member: Member) -> F64:
-    return member.on_common_time(rank.collectives.start_ns[member.rows])
+def _rows(job: Job, member: Member) -> CollectiveRows:
+    return job.ranks[member.rank].collectives.taken(member.rows)
+
+
+def _start(rows: CollectiveRows, member: Member) -> F64:
+    return member.on_common_time(rows.start_ns)
 
 
 def _add(
     job: Job,
     group: Group,
     arrivals: _Arrivals,
-    step_of: Sequence[I32],
+    step_of: Sequence[Steps],
     arrays: Sequence[F64],
 ) -> Iterator[F64]:
     """Add a group's waits to the sums by rank and step.
@@ -177,15 +187,14 @@ def _add(
     """
     wait_sum, exposed_sum, caused, caused_exposed, transfer = arrays
     for member in group.members:
-        rank, rows = job.ranks[member.rank], member.rows
-        step = step_of[member.rank][rows]
+        step = step_of[member.rank][member.rows]
         chosen = np.flatnonzero(arrivals.counts[member.place] & (step >= 0))
-        place, step, rows = member.place[chosen], step[chosen], rows[chosen]
-        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
-        late = arrivals.last_ns[place] - _start(rank, member)[chosen]
+        place, step = member.place[chosen], step[chosen]
+        rows = job.ranks[member.rank].collectives.taken(member.rows[chosen])
+        duration = rows.end_ns - rows.start_ns
+        late = arrivals.last_ns[place] - _start(rows, member)
         wait: F64 = np.clip(late, 0.0, duration)
-        hidden_ns = rank.collectives.hidden_ns(rows, wait)
-        exposed = np.maximum(wait - hidden_ns, 0.0)
+        exposed = np.maximum(wait - hidden_ns(rows, wait), 0.0)
         np.add.at(wait_sum[member.rank], step, wait)
         np.add.at(exposed_sum[member.rank], step, exposed)
         np.add.at(transfer[member.rank], step, duration - wait)
@@ -197,22 +206,22 @@ def _add(
         yield waited
 
 
-def _sums(job: Job, group: Group, arrivals: _Arrivals, step_of: Sequence[I32]) -> list[GroupSums]:
+def _sums(job: Job, group: Group, arrivals: _Arrivals, step_of: Sequence[Steps]) -> list[GroupSums]:
     """Return the sums of a group's collectives by message size."""
     transfer = np.zeros(group.total)
     size = np.full(group.total, -1, np.int64)
     waited = np.zeros(group.total)
     step = np.full(group.total, -1, np.int32)
     for member in group.members:
-        rank, place, rows = job.ranks[member.rank], member.place, member.rows
-        sizes = np.array([kind.bytes for kind in rank.kinds], np.int64)
-        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
-        late = arrivals.last_ns[place] - _start(rank, member)
+        place, rows = member.place, _rows(job, member)
+        sizes = np.array([kind.bytes for kind in job.ranks[member.rank].kinds], np.int64)
+        duration = rows.end_ns - rows.start_ns
+        late = arrivals.last_ns[place] - _start(rows, member)
         waited[place] += np.clip(late, 0.0, duration)
-        step[place] = np.maximum(step[place], step_of[member.rank][rows])
+        step[place] = np.maximum(step[place], step_of[member.rank][member.rows])
         is_last = arrivals.last[place] == member.rank
         transfer[place[is_last]] = duration[is_last]
-        size[place[is_last]] = sizes[rank.collectives.kind[rows[is_last]]]
+        size[place[is_last]] = sizes[rows.kind[is_last]]
     found = []
     ranks = tuple(member.rank for member in group.members)
     steps = max(len(job.step_index), 1)
