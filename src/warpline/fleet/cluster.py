@@ -8,6 +8,7 @@ that workers die of is left out.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ dask: Any = lazy("dask")
 
 _DEATHS = 2  # workers that may die of one recording before it is left out
 _CONNECT = "20s"
+_WATCHED = 256  # recordings whose end is waited for at once: each wait costs time for each of them
 _PATIENCE_S = 60  # without a finished recording, before it is checked that there are workers
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _DEATHS,
@@ -171,10 +173,11 @@ def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
     Raises:
         WarplineError: There are no workers any more.
     """
-    pending = set(tasks)
+    pending = dict.fromkeys(tasks)  # in the order in which workers take them
     while pending:
+        watched = list(itertools.islice(pending, _WATCHED))
         try:
-            found = distributed.wait(pending, timeout=_PATIENCE_S, return_when="FIRST_COMPLETED")
+            found = distributed.wait(watched, timeout=_PATIENCE_S, return_when="FIRST_COMPLETED")
         except TimeoutError as error:
             if not client.scheduler_info(n_workers=-1)["workers"]:
                 raise WarplineError(
@@ -182,8 +185,10 @@ def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
                     hint="start workers that restart (without --no-nanny), and run this again",
                 ) from error
             continue
-        pending -= found.done
-        yield from found.done
+        for task in watched:
+            if task in found.done:
+                del pending[task]
+                yield task
 
 
 def _tree(client: Any, parts: list[Any]) -> Reduced:
