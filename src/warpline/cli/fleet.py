@@ -97,6 +97,7 @@ class Analyze:
             )
         name = _checked_output(args)
         freed_memory.reuse()
+        freed_memory.share()
         found = api.fleet(
             args.recordings,
             workers=args.workers,

@@ -91,6 +91,7 @@ class Compare:
         if args.output != STDOUT:
             check_output(Path(args.output), overwrite=args.force_overwrite)
         freed_memory.reuse()
+        freed_memory.share()
         found = api.compare_fleets(
             before,
             after,

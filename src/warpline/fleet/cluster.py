@@ -8,11 +8,11 @@ that workers die of is left out.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from warpline import __version__
@@ -27,7 +27,6 @@ dask: Any = lazy("dask")
 
 _DEATHS = 2  # workers that may die of one recording before it is left out
 _CONNECT = "20s"
-_WATCHED = 256  # recordings whose end is waited for at once: each wait costs time for each of them
 _PATIENCE_S = 60  # without a finished recording, before it is checked that there are workers
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _DEATHS,
@@ -173,22 +172,27 @@ def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
     Raises:
         WarplineError: There are no workers any more.
     """
-    pending = dict.fromkeys(tasks)  # in the order in which workers take them
+    done: SimpleQueue[Any] = (
+        SimpleQueue()
+    )  # `distributed.wait` takes longer the more tasks there are
+    pending = 0
+    for task in tasks:
+        task.add_done_callback(done.put)
+        pending += 1
     while pending:
-        watched = list(itertools.islice(pending, _WATCHED))
         try:
-            found = distributed.wait(watched, timeout=_PATIENCE_S, return_when="FIRST_COMPLETED")
-        except TimeoutError as error:
+            task = done.get(timeout=_PATIENCE_S)
+        except Empty as error:
             if not client.scheduler_info(n_workers=-1)["workers"]:
                 raise WarplineError(
                     "the cluster has no workers any more",
                     hint="start workers that restart (without --no-nanny), and run this again",
                 ) from error
             continue
-        for task in watched:
-            if task in found.done:
-                del pending[task]
-                yield task
+        if task.status not in ("finished", "error"):
+            raise CancelledError(task.status)
+        pending -= 1
+        yield task
 
 
 def _tree(client: Any, parts: list[Any]) -> Reduced:
