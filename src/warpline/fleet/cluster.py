@@ -96,13 +96,17 @@ def _check(client: Any, address: str) -> None:
     """Raise UsageError if a worker lacks this version of Warpline."""
     if not client.scheduler_info(n_workers=-1)["workers"]:
         raise UsageError(f"the scheduler at {address} has no workers", hint="start dask workers")
-    try:
-        versions = set(client.run(_version).values())
-    except (ImportError, AttributeError) as error:
+    # A worker that dies meanwhile answers with an OSError: the others read its recordings.
+    answers = list(client.run(_version, on_error="return").values())
+    foreign = [one for one in answers if isinstance(one, ImportError | AttributeError)]
+    if foreign:
         raise UsageError(
-            f"workers of {address} cannot import warpline: {error}",
+            f"workers of {address} cannot import warpline: {foreign[0]}",
             hint="install the same version of Warpline on all workers",
-        ) from error
+        )
+    versions = {str(one) for one in answers if not isinstance(one, OSError)}
+    if not versions:
+        raise UsageError(f"the scheduler at {address} has no workers", hint="start dask workers")
     if versions != {__version__}:
         raise UsageError(
             f"workers have warpline {', '.join(sorted(versions))}, this is {__version__}",
