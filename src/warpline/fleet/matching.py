@@ -91,7 +91,7 @@ class _Series(NamedTuple):
 
     @property
     def end_ns(self) -> I64:
-        """Shape (n,), int64: made anew for each use, as a job has too many to keep them."""
+        """Shape (n,), int64: decoded on each use, as a job has too many to keep them."""
         return self.every.taken(self.rows).end_ns
 
     @property
