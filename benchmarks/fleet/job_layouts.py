@@ -14,17 +14,8 @@ from job_programs import Op, Recorded, run
 from job_timeline import F64
 
 from warpline.derived.time_parts import BUSY, TimePart
-from warpline.fleet.summary import (
-    QUARTERS,
-    SHARES,
-    CollectiveKind,
-    Collectives,
-    HostSteps,
-    Identity,
-    PeerCalls,
-    RankSummary,
-    RankWindows,
-)
+from warpline.fleet.collectives import QUARTERS, SHARES, CollectiveKind, Collectives
+from warpline.fleet.summary import HostSteps, Identity, PeerCalls, RankSummary, RankWindows
 
 MS = 1e6
 LAYER_NS = 0.6 * MS  # forward; backward takes twice as long

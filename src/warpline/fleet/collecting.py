@@ -17,15 +17,9 @@ from warpline.derived.steps.times import NO_STEP, Windows
 from warpline.derived.texts import number_texts
 from warpline.derived.time_parts import TimePart
 from warpline.derived.work.operations import operations
+from warpline.fleet.collectives import QUARTERS, SHARES, CollectiveKind, Collectives, fewest_kinds
 from warpline.fleet.inside import Rank
 from warpline.fleet.sending import SENDS, sent_by
-from warpline.fleet.summary import (
-    QUARTERS,
-    SHARES,
-    CollectiveKind,
-    Collectives,
-    fewest_kinds,
-)
 from warpline.ops.arrays import I64, U8, BoolArray
 from warpline.ops.group import distinct_values, factorize_rows
 from warpline.trace import Trace

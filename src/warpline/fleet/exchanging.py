@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpline.fleet.collectives import CollectiveKind, hidden_ns
 from warpline.fleet.jobs import Job, steps_of
-from warpline.fleet.summary import CollectiveKind, RankSummary
+from warpline.fleet.summary import RankSummary
 from warpline.ops.arrays import F64, I64
 
 _AT_ONCE = 0.05  # of the sends and receives of a size: they wait least, so they show the transfer
@@ -25,7 +26,7 @@ def exchange_waits(job: Job) -> tuple[F64, F64]:
     wait_ns, exposed_ns = np.zeros(shape), np.zeros(shape)
     transfers = _transfers(job)
     for place, rank in enumerate(job.ranks):
-        if not len(rank.exchanges.start_ns):
+        if not rank.exchanges.total:
             continue
         step = steps_of(job, place, rank.exchanges.start_ns)
         wait, exposed = _waits(rank, transfers)
@@ -43,9 +44,9 @@ def _transfers(job: Job) -> dict[_Key, float]:
     """Return how long the transfers of each operation, communicator and size take."""
     every: dict[_Key, list[I64]] = {}
     for rank in job.ranks:
-        length = rank.exchanges.end_ns - rank.exchanges.start_ns
-        for code in np.unique(rank.exchanges.kind).tolist():
-            own = length[rank.exchanges.kind == code]
+        length, kind = rank.exchanges.end_ns - rank.exchanges.start_ns, rank.exchanges.kind
+        for code in np.unique(kind).tolist():
+            own = length[kind == code]
             every.setdefault(_key(rank.kinds[code]), []).append(own)
     return {
         key: float(np.quantile(np.concatenate(parts), _AT_ONCE)) for key, parts in every.items()
@@ -56,15 +57,15 @@ def _waits(rank: RankSummary, transfers: dict[_Key, float]) -> tuple[F64, F64]:
     """Return the wait of each send and receive, and its exposed part, without what others have."""
     rows = rank.exchanges
     of_kind = np.array([transfers.get(_key(kind), 0.0) for kind in rank.kinds])
-    length = (rows.end_ns - rows.start_ns).astype(np.float64)
+    start = rows.start_ns
+    length = (rows.end_ns - start).astype(np.float64)
     until = np.maximum(length - of_kind[rows.kind], 0.0)
-    before = np.maximum.accumulate(rows.start_ns + until)
+    before = np.maximum.accumulate(start + until)
     begin = np.zeros(len(until))
-    begin[1:] = np.clip(before[:-1] - rows.start_ns[1:], 0.0, until[1:])
-    every = np.arange(len(until), dtype=np.int32)
-    hidden = rows.hidden_ns(every, until) - rows.hidden_ns(every, begin)
+    begin[1:] = np.clip(before[:-1] - start[1:], 0.0, until[1:])
+    hidden = hidden_ns(rows, until) - hidden_ns(rows, begin)
     wait = until - begin
-    free = 1.0 - _covered(rank, rows.start_ns + begin, rows.start_ns + until) / np.maximum(wait, 1)
+    free = 1.0 - _covered(rank, start + begin, start + until) / np.maximum(wait, 1)
     return wait * free, np.maximum(wait - hidden, 0.0) * free
 
 

@@ -112,10 +112,10 @@ def _work(job: Job, group: Group) -> _Work | None:
             return None
         of_row = dict(zip(places.tolist(), rank.gemm_ns.tolist(), strict=True))
         gemm[row, member.place] = [of_row.get(at, 0) for at in member.rows.tolist()]
-        times = rank.collectives
-        start[row, member.place] = member.on_common_time(times.start_ns[member.rows])
-        end[row, member.place] = member.on_common_time(times.end_ns[member.rows])
-        own = steps_of(job, member.rank, times.start_ns[member.rows])
+        times = rank.collectives.taken(member.rows)
+        start[row, member.place] = member.on_common_time(times.start_ns)
+        end[row, member.place] = member.on_common_time(times.end_ns)
+        own = steps_of(job, member.rank, times.start_ns)
         step[member.place] = np.maximum(step[member.place], own)
     # The interval after each all-to-all, and how long ranks wait in the next one.
     wait = np.nanmean(np.nanmax(start, axis=0, keepdims=True) - start, axis=0)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warpline.fleet.collectives import SHARES
 from warpline.fleet.jobs import Job, steps_of
 from warpline.fleet.matching import Group, Member
-from warpline.fleet.summary import SHARES
 from warpline.ops.arrays import F64, I64, BoolArray
 
 _MOST_STEPS = 16  # examined
@@ -102,13 +102,11 @@ def _median(values: Sequence[float], otherwise: float) -> float:
 def _rows(job: Job, members: Sequence[tuple[int, Member]]) -> _Rows:
     parts = []
     for operation, member in members:
-        every, rows = job.ranks[member.rank].collectives, member.rows
-        start = every.start_ns[rows]
+        rows = job.ranks[member.rank].collectives.taken(member.rows)
+        start = rows.start_ns
         step = steps_of(job, member.rank, start).astype(np.int64)
-        hidden = every.hidden[rows].mean(axis=1) / SHARES if len(rows) else np.zeros(0)
-        parts.append(
-            (np.full(len(rows), operation, np.int64), step, start, every.end_ns[rows], hidden)
-        )
+        hidden = rows.hidden.mean(axis=1) / SHARES if rows.total else np.zeros(0)
+        parts.append((np.full(rows.total, operation, np.int64), step, start, rows.end_ns, hidden))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[2], kind="stable")
     order = order[columns[1][order] >= 0]

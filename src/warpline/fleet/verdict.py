@@ -79,13 +79,17 @@ def known_of(summaries: Sequence[RankSummary]) -> Known:
 
 
 def once_each(
-    summaries: Sequence[RankSummary],
+    summaries: Sequence[RankSummary], seen: dict[object, str] | None = None
 ) -> tuple[list[RankSummary], tuple[LeftOut, ...]]:
     """Return each rank once, and the recordings that hold a rank of another one again.
 
     Such as an export beside the recording that it was made from.
+
+    Args:
+        summaries: The summaries.
+        seen: The ranks of other jobs that count, and their recordings. New ones are added.
     """
-    seen: dict[object, str] = {}
+    seen = {} if seen is None else seen
     kept, twice = [], []
     for summary in sorted(summaries, key=lambda summary: summary.identity.path):
         identity, start = summary.identity, summary.windows.start_ns
@@ -117,7 +121,11 @@ def verdict_of(
         raise InputError(
             "no rank with GPU work in these recordings", hint="record with --trace=cuda,nvtx"
         )
-    known = known_of(summaries)
+    return answer_of(title, known_of(summaries), left_out)
+
+
+def answer_of(title: str, known: Known, left_out: Sequence[LeftOut] = ()) -> Fleet:
+    """Return what is known of a job, as `verdict_of` does."""
     job = known.job
     matched = (known.matched.groups, known.clocks)
     late = stragglers_of(job, matched, known.waits, known.parallel, known.late)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.fleet.blocks import blocks_of
+from warpline.fleet.collectives import CollectiveRows, hidden_ns
 from warpline.fleet.exchanging import exchange_waits
-from warpline.fleet.jobs import Job, steps_of
+from warpline.fleet.jobs import Job, Steps, steps_of
 from warpline.fleet.matching import Group, Matches, Member
-from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I32, I64, BoolArray
+from warpline.ops.arrays import F64, I64, BoolArray
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class GroupSums(NamedTuple):
         wait_ns: How long a rank waited in them, mean over the ranks.
         transfer_ns: Sum of the times from the last arrival to the end.
         median_ns: The median of these times.
+        step_wait_ns: Shape (steps,), float64: how long a rank waited in those of each step.
+        step_transfer_ns: Shape (steps,), float64: their transfers.
     """
 
     operation: str
@@ -89,6 +91,8 @@ class GroupSums(NamedTuple):
     wait_ns: float
     transfer_ns: float
     median_ns: float
+    step_wait_ns: F64
+    step_transfer_ns: F64
 
 
 class _Arrivals(NamedTuple):
@@ -140,7 +144,7 @@ def waits(job: Job, matched: Matches, stage: I64) -> Waits:
         np.add.at(last, arrivals.last[late], 1)
         for member in group.members:
             taken[member.rank] += int(np.count_nonzero(arrivals.counts[member.place]))
-        sums += _sums(job, group, arrivals)
+        sums += _sums(job, group, arrivals, step_of)
         used += int(np.count_nonzero(arrivals.counts))
         partly = arrivals.counts & (arrivals.present < len(group.members))
         incomplete += int(np.count_nonzero(partly))
@@ -164,12 +168,12 @@ def waits(job: Job, matched: Matches, stage: I64) -> Waits:
     )
 
 
-def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
+def _arrivals(job: Job, group: Group, step_of: Sequence[Steps]) -> _Arrivals:
     last, second = np.full(group.total, -np.inf), np.full(group.total, -np.inf)
     who = np.full(group.total, -1, np.int64)
     present, counted = np.zeros(group.total, np.int64), np.zeros(group.total, np.int64)
     for member in group.members:
-        at = _start(job.ranks[member.rank], member)
+        at = _start(_rows(job, member), member)
         place = member.place
         is_later = at > last[place]
         second[place] = np.where(is_later, last[place], np.maximum(second[place], at))
@@ -181,15 +185,19 @@ def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
     return _Arrivals(last, second, who, present, counts)
 
 
-def _start(rank: RankSummary, member: Member) -> F64:
-    return member.on_common_time(rank.collectives.start_ns[member.rows])
+def _rows(job: Job, member: Member) -> CollectiveRows:
+    return job.ranks[member.rank].collectives.taken(member.rows)
+
+
+def _start(rows: CollectiveRows, member: Member) -> F64:
+    return member.on_common_time(rows.start_ns)
 
 
 def _add(
     job: Job,
     group: Group,
     arrivals: _Arrivals,
-    step_of: Sequence[I32],
+    step_of: Sequence[Steps],
     arrays: Sequence[F64],
 ) -> Iterator[F64]:
     """Add a group's waits to the sums by rank and step.
@@ -198,15 +206,14 @@ def _add(
     """
     wait_sum, exposed_sum, caused, caused_exposed, transfer = arrays
     for member in group.members:
-        rank, rows = job.ranks[member.rank], member.rows
-        step = step_of[member.rank][rows]
+        step = step_of[member.rank][member.rows]
         chosen = np.flatnonzero(arrivals.counts[member.place] & (step >= 0))
-        place, step, rows = member.place[chosen], step[chosen], rows[chosen]
-        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
-        late = arrivals.last_ns[place] - _start(rank, member)[chosen]
+        place, step = member.place[chosen], step[chosen]
+        rows = job.ranks[member.rank].collectives.taken(member.rows[chosen])
+        duration = rows.end_ns - rows.start_ns
+        late = arrivals.last_ns[place] - _start(rows, member)
         wait: F64 = np.clip(late, 0.0, duration)
-        hidden_ns = rank.collectives.hidden_ns(rows, wait)
-        exposed = np.maximum(wait - hidden_ns, 0.0)
+        exposed = np.maximum(wait - hidden_ns(rows, wait), 0.0)
         np.add.at(wait_sum[member.rank], step, wait)
         np.add.at(exposed_sum[member.rank], step, exposed)
         np.add.at(transfer[member.rank], step, duration - wait)
@@ -218,27 +225,32 @@ def _add(
         yield waited
 
 
-def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
+def _sums(job: Job, group: Group, arrivals: _Arrivals, step_of: Sequence[Steps]) -> list[GroupSums]:
     """Return the sums of a group's collectives by message size."""
     transfer = np.zeros(group.total)
     size = np.full(group.total, -1, np.int64)
     waited, algorithm = np.zeros(group.total), np.full(group.total, "", object)
+    step = np.full(group.total, -1, np.int32)
     for member in group.members:
-        rank, place, rows = job.ranks[member.rank], member.place, member.rows
-        names = np.array([kind.algorithm for kind in rank.kinds], object)
-        sizes = np.array([kind.bytes for kind in rank.kinds], np.int64)
-        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
-        late = arrivals.last_ns[place] - _start(rank, member)
+        place, rows = member.place, _rows(job, member)
+        kinds = job.ranks[member.rank].kinds
+        names = np.array([kind.algorithm for kind in kinds], object)
+        sizes = np.array([kind.bytes for kind in kinds], np.int64)
+        duration = rows.end_ns - rows.start_ns
+        late = arrivals.last_ns[place] - _start(rows, member)
         waited[place] += np.clip(late, 0.0, duration)
+        step[place] = np.maximum(step[place], step_of[member.rank][member.rows])
         is_last = arrivals.last[place] == member.rank
         transfer[place[is_last]] = duration[is_last]
-        kind = rank.collectives.kind[rows[is_last]]
+        kind = rows.kind[is_last]
         size[place[is_last]], algorithm[place[is_last]] = sizes[kind], names[kind]
     found = []
     ranks = tuple(member.rank for member in group.members)
+    steps = max(len(job.step_index), 1)
     for each in np.unique(size[arrivals.counts]).tolist():
         chosen = np.flatnonzero(arrivals.counts & (size == each))
         used = set(algorithm[chosen].tolist())
+        mean_wait = waited[chosen] / arrivals.present[chosen]
         found.append(
             GroupSums(
                 group.operation,
@@ -247,9 +259,11 @@ def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
                 each,
                 used.pop() if len(used) == 1 else "",
                 len(chosen),
-                float((waited[chosen] / arrivals.present[chosen]).sum()),
+                float(mean_wait.sum()),
                 float(transfer[chosen].sum()),
                 float(np.median(transfer[chosen])),
+                np.bincount(step[chosen], mean_wait, steps).astype(np.float64),
+                np.bincount(step[chosen], transfer[chosen], steps).astype(np.float64),
             )
         )
     return found
