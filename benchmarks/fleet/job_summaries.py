@@ -15,15 +15,9 @@ from job_recordings import Template
 from job_timeline import F64, Timeline
 
 from warpline.derived.time_parts import TimePart
+from warpline.fleet.collectives import QUARTERS, CollectiveKind, Collectives
 from warpline.fleet.summarizing import summarize
-from warpline.fleet.summary import (
-    QUARTERS,
-    CollectiveKind,
-    Collectives,
-    HostSteps,
-    RankSummary,
-    RankWindows,
-)
+from warpline.fleet.summary import HostSteps, RankSummary, RankWindows
 from warpline.ops.arrays import I64
 from warpline.trace import Run
 

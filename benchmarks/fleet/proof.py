@@ -29,7 +29,7 @@ from warpline import api
 from warpline.derived.time_parts import TimePart
 from warpline.fleet.matching import clocks, matches
 from warpline.fleet.summarizing import summarize
-from warpline.fleet.summary import RankSummary, packed, unpacked
+from warpline.fleet.summary import RankSummary, drained, packed
 from warpline.fleet.verdict import verdict_of
 from warpline.result.fleet import Fleet
 from warpline.trace import Run
@@ -130,21 +130,22 @@ def _clocks_covered(every: Sequence[RankSummary], times: Timeline) -> int:
 
 
 def scale(base: Template, ranks: int, steps: int = 50) -> None:
-    """Measure the answer from summaries alone: as they come from workers, in one block."""
+    """Measure the answer from summaries alone: as they come from workers, in pieces."""
     one = base_of(base)
     job = replace(
         CLOCKS, ranks=ranks, steps=steps, seed=1, faults=(Fault("slow", (ranks // 3,), 1.15),)
     )
     times = timeline(base.step, job)
-    content = b"".join(packed([summary]) for summary in summaries(one, times, HOST))
-    per_step = (len(content) / ranks - 16 * times.arrival_ns[0].size) / steps
+    content = [packed([summary]) for summary in summaries(one, times, HOST)]
+    size = sum(map(len, content))
+    per_step = (size / ranks - 16 * times.arrival_ns[0].size) / steps
     del times
     before = _memory()
     began, cpu = time.monotonic(), time.process_time()
-    answer = verdict_of("job", unpacked(content))
+    answer = verdict_of("job", drained(content))
     print(
         f"{ranks} ranks x {steps} steps: {time.monotonic() - began:.1f} s,"
-        f" {time.process_time() - cpu:.1f} s of CPU; {len(content) / 2**20:.0f} MiB of summaries"
+        f" {time.process_time() - cpu:.1f} s of CPU; {size / 2**20:.0f} MiB of summaries"
         f" ({per_step:.0f} bytes per step besides 16 per collective), peak memory {_memory():,.0f}"
         f" MiB (before: {before:,.0f})"
     )

@@ -1,8 +1,9 @@
 """Reads plain data from pickles without running them.
 
 A pickle is a program for a stack machine. Of its opcodes, only those are interpreted that build
-dicts with texts as keys, lists, tuples, texts, numbers, truth values and None. Nothing is imported,
-called or looked up by name, so a hostile file can only be refused.
+dicts with texts (or, on request, small numbers) as keys, lists, tuples, texts, numbers, truth
+values and None. Nothing is imported, called or looked up by name, so a hostile file can only be
+refused.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ _PUTS: Final = {ord("q"): struct.Struct("B"), ord("r"): struct.Struct("<I")}
 _PROTOCOLS = range(2, 6)
 _MOST_DEPTH = 64  # of containers whose items are under way
 _MOST_INTEGER_BYTES = 9  # 64 bits without a sign
+_MOST_KEY = (1 << 16) - 1
 _BYTES_PER_CONTAINER = 6  # real files have more: each item of a container has a key or a value
 _FREE_CONTAINERS = 1 << 12
 _BYTES_PER_REPORT = 1 << 20
@@ -80,13 +82,17 @@ _KNOWN_ITEMS = re.compile(rb"\x94\(((?:h.|j.{4}){1,999}+)e", re.DOTALL)
 _KNOWN_ITEM = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
 
 
-def load(content: bytes, name: str, *, hint: str | None = None) -> Any:
+def load(
+    content: bytes, name: str, *, hint: str | None = None, has_number_keys: bool = False
+) -> Any:
     """Return the value that a pickle of protocol 2 to 5 stands for.
 
     Args:
         content: The pickle. What follows its end is ignored, as pickle does.
         name: What errors call it.
         hint: What to do if it needs more than plain data.
+        has_number_keys: Whether keys of dicts may also be integers from 0 to 65,535. They are
+            too few for many to collide.
 
     Returns:
         The value. Lists of which all items occurred before are tuples, and equal ones are the same
@@ -100,7 +106,7 @@ def load(content: bytes, name: str, *, hint: str | None = None) -> Any:
         raise InputError(f"{name} is not a pickle of protocol 2 to 5")
     try:
         with progress.task("Reading", len(content)) as advance:
-            return _Pickle(content, name, hint, advance).value()
+            return _Pickle(content, name, hint, advance, has_number_keys).value()
     except (IndexError, struct.error):  # of the content, the stack or the memo
         raise CorruptTraceError(f"{name} is truncated or damaged", hint="write it again") from None
     except UnicodeDecodeError:
@@ -111,11 +117,17 @@ class _Pickle:
     """The stack machine."""
 
     def __init__(
-        self, content: bytes, name: str, hint: str | None, advance: Callable[[int], None]
+        self,
+        content: bytes,
+        name: str,
+        hint: str | None,
+        advance: Callable[[int], None],
+        has_number_keys: bool,  # noqa: FBT001 - of `load`
     ) -> None:
         self._content = content
         self._name = name
         self._hint = hint
+        self._has_number_keys = has_number_keys
         self._advance = advance
         self._reported = 0  # bytes
         self._memo: list[Any] = []
@@ -262,8 +274,12 @@ class _Pickle:
         target, keys = self._stack[-1], keys_and_values[::2]
         if type(target) is not dict or len(keys_and_values) % 2:
             self._refuse(place, "an item of what is no dict")
-        if not {*map(type, keys)} <= {str}:  # numbers could be chosen such that all collide
-            self._refuse(place, "a key that is no text")
+        kinds = {*map(type, keys)}
+        if not kinds <= {str}:  # numbers could be chosen such that all collide
+            if not self._has_number_keys or not kinds <= {str, int}:
+                self._refuse(place, "a key that is no text")
+            if any(type(key) is int and not 0 <= key <= _MOST_KEY for key in keys):
+                self._refuse(place, "a large number as a key")
         target.update(zip(keys, keys_and_values[1::2], strict=True))
 
     def _extend(self, items: list[Any], place: int) -> None:

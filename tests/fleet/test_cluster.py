@@ -138,7 +138,7 @@ def test_a_worker_is_killed_in_the_middle(job: Path, cluster: Cluster) -> None:
         time.sleep(0.01)
     busy.kill()
     out, err = running.communicate(timeout=300)
-    assert (running.returncode, err) == (0, "")
+    assert (running.returncode, err) == (0, ""), err
     check(out, job)
 
 
@@ -158,7 +158,7 @@ def test_workers_on_this_machine(job: Path) -> None:
         listening |= {address for process in tree(whole) for address in listens(process)}
         time.sleep(0.05)
     out, err = running.communicate(timeout=300)
-    assert (running.returncode, err) == (0, "")
+    assert (running.returncode, err) == (0, ""), err
     assert listening == {"127.0.0.1"}, "reachable from elsewhere"
     check(out, job)
 

@@ -13,7 +13,7 @@ import pytest
 from support.json_schema import violations
 
 from warpline import api
-from warpline.api.fleets import matching
+from warpline.api.fleet_reading import matching
 from warpline.cli import main
 from warpline.errors import InputError, UsageError
 

@@ -226,6 +226,44 @@ def test_a_hang_names_who_did_not_come() -> None:
     assert all(item.rule != "hang" for item in verdict_of("job", running).findings)
 
 
+def hung(rank: int, *, calls: int, pending: int, operation: str, size: int = 64) -> RankSummary:
+    """Return a rank whose recording has some calls, the last of them without an end."""
+    planned = [[Meeting("dp", (0, 1, 2), (MS, MS, MS))] for _ in range(8)]
+    call = LastCall("dp", "", calls, calls - 1, operation, 20 * MS, pending, operation, size)
+    made = summary(rank, simulate(3, planned)[rank], calls=(call,), end_ns=60_000 * MS)
+    return replace(made, doing=("step_9", "load_batch") if not pending else ())
+
+
+def test_a_hang_of_recordings_that_begin_at_different_calls() -> None:
+    """Those of --keep-last: numbers of calls count from the start of each."""
+    every = [
+        hung(0, calls=20, pending=1, operation="AllReduce"),
+        hung(1, calls=35, pending=0, operation="AllReduce"),
+        hung(2, calls=31, pending=2, operation="AllReduce"),
+    ]
+    found = verdict_of("job", every)
+    assert [item.ranks for item in found.findings if item.rule == "hang"] == [("rank 1",)]
+    assert found.findings[0].title == "The job hangs: rank 1 did not join AllReduce"
+    assert "rank 1 is in `step_9` > `load_batch`" in found.findings[0].claim
+    assert "The job hangs: rank 1 did not join AllReduce." in found.verdict
+    assert "No rank delays the others" not in found.verdict
+
+
+@pytest.mark.parametrize("other", [("Broadcast", 64), ("AllReduce", 128)])
+def test_ranks_that_wait_in_different_calls(other: tuple[str, int]) -> None:
+    operation, size = other
+    every = [
+        hung(0, calls=20, pending=1, operation="AllReduce"),
+        hung(1, calls=9, pending=1, operation=operation, size=size),
+        hung(2, calls=20, pending=1, operation="AllReduce"),
+    ]
+    found = verdict_of("job", every).findings[0]
+    assert (found.rule, found.ranks) == ("collective-mismatch", ("rank 1",))
+    assert f"rank 1 called {operation}" in found.title
+    same = [hung(rank, calls=9, pending=1, operation="AllReduce") for rank in range(3)]
+    assert all(item.rule != "collective-mismatch" for item in verdict_of("job", same).findings)
+
+
 def test_a_gpu_at_a_lower_clock_is_reported() -> None:
     planned = [[Meeting("dp", (0, 1, 2, 3), (MS, MS, MS, MS))] for _ in range(8)]
     every = []

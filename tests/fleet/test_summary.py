@@ -15,15 +15,9 @@ from support.fleets import Meeting, simulate, summary
 import warpline
 from warpline.derived.breakdown.partition import step_partition
 from warpline.errors import InputError
+from warpline.fleet.collectives import CollectiveKind, Collectives, fewest_kinds, hidden_ns
 from warpline.fleet.summarizing import summarize
-from warpline.fleet.summary import (
-    CollectiveKind,
-    Collectives,
-    RankSummary,
-    fewest_kinds,
-    packed,
-    unpacked,
-)
+from warpline.fleet.summary import VERSION, RankSummary, packed, unpacked
 from warpline.trace import Run
 
 HEAD_BYTES = 16_384
@@ -54,6 +48,7 @@ def test_summaries_can_be_joined_as_bytes() -> None:
 
 def with_collectives(**columns: Any) -> RankSummary:
     one = made()
+    assert isinstance(one.collectives, Collectives)
     return replace(one, collectives=one.collectives._replace(**columns))
 
 
@@ -92,7 +87,7 @@ def test_damaged_summaries_are_an_input_error(damage: str) -> None:
         "cut": content[:-10],
         "flipped": content[:9] + b"\xff" + content[10:],
         "junk": struct.pack("<Q", 4) + b"junk",
-        "other version": content.replace(b'"version": 1', b'"version": 9'),
+        "other version": content.replace(f'"version": {VERSION}'.encode(), b'"version": 9'),
     }
     with pytest.raises(InputError):
         unpacked(hostile[damage])
@@ -120,7 +115,7 @@ def test_what_was_computed_meanwhile_is_known_by_quarters() -> None:
         np.array([-1]),
     )
     found = [
-        float(rows.hidden_ns(np.zeros(1, np.int32), np.array([until]))[0])
+        float(hidden_ns(rows, np.array([until]))[0])
         for until in (0.0, 500.0, 1000.0, 2500.0, 4000.0, 9000.0)
     ]
     assert found == pytest.approx([0, 500, 1000, 1100, 1200, 1200])

@@ -8,16 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.derived.time_parts import BUSY, TimePart
-from warpline.fleet.summary import (
-    QUARTERS,
-    CollectiveKind,
-    Collectives,
-    HostSteps,
-    Identity,
-    LastCall,
-    RankSummary,
-    RankWindows,
-)
+from warpline.fleet.collectives import QUARTERS, CollectiveKind, Collectives
+from warpline.fleet.summary import HostSteps, Identity, LastCall, RankSummary, RankWindows
 
 
 class Meeting(NamedTuple):

@@ -210,3 +210,16 @@ def test_random_bytes_never_end_in_another_error() -> None:
             content[randomly.randrange(2, len(content))] = randomly.randrange(256)
         with suppress(InputError):
             pickles.load(bytes(content), "x")
+
+
+def test_small_numbers_are_keys_on_request_only() -> None:
+    content = pickle.dumps({0: [1], 65_535: [2]}, protocol=2)
+    assert pickles.load(content, "x", has_number_keys=True) == {0: [1], 65_535: [2]}
+    with pytest.raises(InputError, match="a key that is no text"):
+        pickles.load(content, "x")
+    for key in (65_536, -1):
+        with pytest.raises(InputError, match="a large number as a key"):
+            pickles.load(pickle.dumps({key: 0}, protocol=2), "x", has_number_keys=True)
+    for other in (True, 1.5, (1,)):
+        with pytest.raises(InputError, match="a key that is no text"):
+            pickles.load(pickle.dumps({other: 0}, protocol=2), "x", has_number_keys=True)

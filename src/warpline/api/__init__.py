@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         gate,
         summarize,
     )
+    from warpline.api.fleet_comparing import compare_fleets
     from warpline.api.fleets import fleet
     from warpline.api.pages import (
         make_flame_report,
@@ -67,6 +68,7 @@ else:
 _MODULES = {
     "analyze": "answers",
     "compare": "comparing",
+    "compare_fleets": "fleet_comparing",
     "compare_kernels": "comparing",
     "compare_memory": "answers",
     "compared": "comparing",
@@ -106,6 +108,7 @@ _MODULES = {
 __all__ = [
     "analyze",
     "compare",
+    "compare_fleets",
     "compare_kernels",
     "compare_memory",
     "compared",

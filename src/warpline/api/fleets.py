@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import importlib.util
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpline import plugins, progress
-from warpline.api.recordings import PathLike, opened
-from warpline.documents import failures
-from warpline.errors import InputError, UsageError, WarplineError
+from warpline import progress
+from warpline.api.fleet_reading import matching, reader, summary_of, without_any
+from warpline.api.recordings import PathLike
 from warpline.lazy import lazy
-from warpline.result import Skipped, source_name
-from warpline.result.fleet import Fleet, LeftOut
-from warpline.trace import Run
-from warpline.trace.reading import files_of
-from warpline.units import plural
+from warpline.result import source_name
+from warpline.result.fleet import Fleet
 
 if TYPE_CHECKING:
-    from warpline.fleet import cluster, reducing, summarizing, summary, verdict
+    from warpline.fleet import answer, summary, verdict
     from warpline.fleet.reducing import Reduced
-    from warpline.fleet.summary import RankSummary
 else:
-    cluster = lazy("warpline.fleet.cluster")
-    reducing = lazy("warpline.fleet.reducing")
-    summarizing = lazy("warpline.fleet.summarizing")
+    answer = lazy("warpline.fleet.answer")
     summary = lazy("warpline.fleet.summary")
     verdict = lazy("warpline.fleet.verdict")
 
-_FEW = 8  # recordings that one process reads before workers would have started
 _LARGE = 64  # recordings from which on the first ranks are reported
-_WILD = "*?["
 
 
 def fleet(
@@ -52,7 +39,8 @@ def fleet(
     Each recording is reduced to a summary by a worker. Nothing holds the events of two ranks.
 
     Args:
-        recordings: Files, patterns such as ``run/*.warpline``, and directories.
+        recordings: Files, patterns such as ``run/*.warpline``, and directories. Dumps of PyTorch's
+            flight recorder may be among them.
         workers: Number of processes on this machine. 1 reads the recordings in this process,
             without dask. None takes one per CPU core; few recordings, or all if dask.distributed
             is not installed, are read in this process.
@@ -72,157 +60,32 @@ def fleet(
         InputError: No recording could be used.
     """
     paths = matching(recordings)
-    if workers is not None and scheduler is not None:
-        raise UsageError("--workers and --scheduler cannot be combined", hint="leave one out")
-    count = _workers(workers, len(paths)) if scheduler is None else 0
     leaf = partial(summary_of, steps=steps)
     first = None if early is None or len(paths) < _LARGE else partial(_early, paths, early)
-    with progress.task("Summarizing ranks", len(paths)) as advance:
-        if count == 1:
-            parts, said = _in_turn(paths, leaf, advance, first), _said_alone(workers, len(paths))
-        else:
-            with _client(count, scheduler, has_dashboard=dashboard is not None) as client:
-                if dashboard is not None:
-                    dashboard(client.dashboard_link)
-                said = _said(client, scheduler)
-                parts = cluster.reduced(client, paths, leaf, advance, first)
-    return _answer(paths, parts, said)
+    with (
+        progress.task("Summarizing ranks", len(paths)) as advance,
+        reader(paths, workers, scheduler, dashboard) as found,
+    ):
+        parts = found.reduced(paths, leaf, advance, first)
+    return _answer(paths, parts, found.said)
 
 
 def _early(paths: Sequence[str], report: Callable[[Fleet], None], parts: Reduced) -> None:
     """Report the answer about the first ranks, if there are any."""
-    summaries = summary.unpacked(parts.content)
+    summaries = summary.drained(parts.content)
     if summaries:
         title = source_name([Path(path) for path in paths])
+        # Of some ranks, dumps would say that the others are missing.
         report(verdict.verdict_of(title, summaries, parts.left_out))
 
 
 def _answer(paths: Sequence[str], parts: Reduced, workers: str) -> Fleet:
     with progress.task("Comparing ranks"):
-        summaries, twice = verdict.once_each(summary.unpacked(parts.content))
-        if not summaries:
-            raise InputError(
-                f"none of {plural(len(paths), 'recording')} could be used: {_first(parts)}",
-                hint="warpline summary shows what a recording has",
-            )
+        summaries, twice = verdict.once_each(summary.drained(parts.content))
+        dumps, more = answer.one_of_each_rank(parts.dumps)
+        if not summaries and not dumps:
+            raise without_any(paths, parts)
         title = source_name([Path(path) for path in paths])
-        found = verdict.verdict_of(title, summaries, (*parts.left_out, *twice))
+        left_out = (*parts.left_out, *twice, *more)
+        found = answer.answer_of(title, summaries, dumps, left_out)
     return found.with_workers(workers)
-
-
-def _first(parts: Reduced) -> str:
-    if not parts.left_out:
-        return "no GPU work was recorded"
-    return f"{Path(parts.left_out[0].path).name}: {parts.left_out[0].reason}"
-
-
-def matching(recordings: PathLike | Sequence[PathLike]) -> list[str]:
-    """Return the absolute paths of recordings, each once; patterns name all files that match.
-
-    Raises:
-        UsageError: A pattern matches nothing.
-    """
-    words = [recordings] if isinstance(recordings, str | os.PathLike) else list(recordings)
-    plugins.load("readers")  # they know which files of a directory are recordings
-    found: dict[str, None] = {}
-    for word in [os.fspath(item) for item in words]:
-        is_pattern = any(char in word for char in _WILD) and not Path(word).exists()
-        files = sorted(glob.glob(word, recursive=True)) if is_pattern else [word]  # noqa: PTH207
-        if not files:
-            raise UsageError(f"no recording matches {word}", hint="check the pattern with ls")
-        inside = [item for file in files for item in files_of(Path(file))]
-        found |= dict.fromkeys(str(item.absolute()) for item in inside)
-    if not found:
-        raise UsageError("no recording given", hint="warpline fleet analyze 'run/*.warpline'")
-    return list(found)
-
-
-def summary_of(path: str, *, steps: str | None = None) -> Reduced:
-    """Return the summaries of a recording's ranks; if it cannot be used, the reason.
-
-    Workers run this: it raises nothing that is about the file.
-    """
-    try:
-        made = failures.marked("fleet", partial(_summarized, path, steps))
-    except WarplineError as error:
-        return _left_out(path, error.message.removeprefix(f"{path}: ").removeprefix(f"{path} "))
-    except OSError as error:
-        return _left_out(path, error.strerror or str(error))
-    if isinstance(made, Skipped):
-        return _left_out(path, made.reason)
-    if not made:
-        return _left_out(path, "no GPU work was recorded")
-    return reducing.Reduced(summary.packed(made), ())
-
-
-def _summarized(path: str, steps: str | None) -> list[RankSummary]:
-    try:
-        return summarizing.summarize(Run(opened(path), steps))
-    except MemoryError as error:
-        raise InputError("not enough memory", hint="use fewer workers") from error
-
-
-def _left_out(path: str, reason: str) -> Reduced:
-    return reducing.Reduced(b"", (LeftOut(path, reason),))
-
-
-def _in_turn(
-    paths: Sequence[str],
-    leaf: Callable[[str], Reduced],
-    advance: progress.Advance,
-    first: Callable[[Reduced], None] | None,
-) -> Reduced:
-    parts = []
-    for part in reducing.in_turn(paths, leaf):
-        parts.append(part)
-        advance(1)
-        if first is not None and len(parts) == reducing.FIRST:
-            first(reducing.joined(parts))
-    return reducing.joined(parts)
-
-
-def _workers(wanted: int | None, recordings: int) -> int:
-    """Return how many processes read recordings; 1 for this one."""
-    has_dask = importlib.util.find_spec("distributed") is not None
-    if wanted is not None:
-        if not 1 <= wanted <= 1024:
-            raise UsageError(f"--workers {wanted}: must be 1 to 1024")
-        if wanted > 1 and not has_dask:
-            raise cluster.MISSING
-        return wanted
-    if not has_dask or recordings <= _FEW:
-        return 1
-    has_affinity = hasattr(os, "sched_getaffinity")  # Linux
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return min(cores, recordings)
-
-
-def _said_alone(wanted: int | None, recordings: int) -> str:
-    if wanted is None and recordings > _FEW and importlib.util.find_spec("distributed") is None:
-        return (
-            "Summaries made by one process; install warpline[cluster] (dask.distributed) to use"
-            " all CPU cores or a cluster."
-        )
-    return ""
-
-
-@contextlib.contextmanager
-def _client(
-    count: int, scheduler: str | None, *, has_dashboard: bool
-) -> Iterator[cluster.distributed.Client]:
-    if importlib.util.find_spec("distributed") is None:
-        raise cluster.MISSING
-    if has_dashboard and importlib.util.find_spec("bokeh") is None:
-        raise UsageError("dask's dashboard needs bokeh", hint="pip install bokeh")
-    if scheduler is None:
-        with cluster.local(count, dashboard=has_dashboard) as client:
-            yield client
-    else:
-        with cluster.existing(scheduler) as client:
-            yield client
-
-
-def _said(client: cluster.distributed.Client, scheduler: str | None) -> str:
-    count = len(client.scheduler_info(n_workers=-1)["workers"])
-    where = "on this machine" if scheduler is None else f"of the dask cluster at {scheduler}"
-    return f"Summaries made by {plural(count, 'worker')} {where}."

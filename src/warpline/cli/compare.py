@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from warpline.cli import talk
 from warpline.cli.arguments import add_output, add_steps
 from warpline.cli.output import Output
-from warpline.cli.sides import add_sides, sides
+from warpline.cli.sides import add_sides, share_of, sides
 from warpline.cli.startup import lazy
-from warpline.errors import UsageError
 
 if TYPE_CHECKING:
     import dataclasses
@@ -70,8 +69,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
     before, after = sides(args)
-    limit = None if args.fail_on is None else _share("--fail-on", args.fail_on)
-    tolerance = None if args.tolerance is None else _share("--tolerance", args.tolerance)
+    limit = None if args.fail_on is None else share_of("--fail-on", args.fail_on)
+    tolerance = None if args.tolerance is None else share_of("--tolerance", args.tolerance)
     output = Output(
         args,
         {
@@ -99,19 +98,6 @@ def run(args: Namespace) -> int:
     if limit is None:
         return 0
     return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(compared.verdict, 0)
-
-
-def _share(option: str, text: str) -> float:
-    """Parse ``2%`` or ``0.02``."""
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1:
-        raise UsageError(
-            f"{option}: {text!r} is not a share between 0 and 100%", hint=f"use {option} 5%"
-        )
-    return value
 
 
 def _with_table(compared: Comparison | KernelComparison) -> Document:

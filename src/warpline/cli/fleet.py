@@ -1,21 +1,23 @@
-"""``warpline fleet analyze``: one answer about all ranks of a job."""
+"""``warpline fleet``: one answer about all ranks of a job, and two jobs compared."""
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpline.cli import talk
 from warpline.cli.arguments import STDOUT, add_output, add_steps
+from warpline.cli.fleet_comparing import COMPARE, Compare
+from warpline.cli.fleet_workers import add_workers, write_answer
 from warpline.cli.output import format_name
 from warpline.cli.startup import lazy
 from warpline.cli.stdout import write_text
-from warpline.errors import UsageError, WarplineError
-from warpline.files import check_output, complete_file, is_special
+from warpline.errors import UsageError
+from warpline.files import check_output, complete_file
 from warpline.units import format_bytes
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ else:
     pages = lazy("warpline.viewer.report")
 
 NAME = "fleet"
-HELP = "analyze jobs of many ranks: stragglers and their causes, collectives, clocks"
+HELP = "analyze and compare jobs of many ranks: stragglers, hangs, causes, collectives"
 
 _FORMATS = ("text", "json", "markdown")
 _PAGE = "page"  # chosen by the suffix of the file only, as in other commands
@@ -53,24 +55,12 @@ class Analyze:
             "recordings",
             nargs="*",
             metavar="RECORDING",
-            help="recordings of all ranks, in any format, or directories of the PyTorch profiler;"
+            help="recordings of all ranks, in any format, directories of the PyTorch profiler, or"
+            " dumps of PyTorch's flight recorder of a job that hangs (nccl_trace_rank_0);"
             " patterns such as 'run/*.warpline' may be quoted",
         )
         parser.usage = f"{parser.prog} [OPTIONS] RECORDING..."
-        group = parser.add_argument_group("workers")
-        group.add_argument(
-            "--workers",
-            type=int,
-            metavar="N",
-            help="processes that read recordings (default: one per CPU core; 1 for up to 8"
-            " recordings). 1 needs no extra package, more need warpline[cluster]",
-        )
-        group.add_argument(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="read with the workers of a running dask cluster instead, such as"
-            " tcp://10.0.0.5:8786; they must see the recordings under the same paths",
-        )
+        group = add_workers(parser)
         group.add_argument(
             "--dashboard",
             action="store_true",
@@ -108,6 +98,7 @@ class Analyze:
             )
         name = _checked_output(args)
         freed_memory.reuse()
+        freed_memory.share()
         found = api.fleet(
             args.recordings,
             workers=args.workers,
@@ -123,24 +114,29 @@ class Analyze:
         return _FOUND if any(item.severity in grave for item in found.findings) else 0
 
 
-PARTS = (Analyze(),)
+PARTS = (Analyze(), COMPARE)
 
 
-def part(words: Sequence[str]) -> Analyze | None:
+def part(words: Sequence[str]) -> Analyze | Compare | None:
     """Return the part that the words name, if any."""
     return next((item for item in PARTS if words[:1] == [item.NAME.split()[1]]), None)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments of the command without a part."""
-    parser.usage = f"{parser.prog} analyze RECORDING... [OPTIONS]"
-    parser.add_argument("words", nargs="*", metavar="PART", help="analyze")
+    parser.usage = (
+        f"{parser.prog} analyze RECORDING... [OPTIONS]\n"
+        f"       {parser.prog} compare BEFORE AFTER [OPTIONS]"
+    )
+    parser.add_argument("words", nargs="*", metavar="PART", help="analyze or compare")
 
 
 def run(args: Namespace) -> int:
     """Explain that a part is missing."""
     said = f"no part {args.words[0]!r}" if args.words else "missing PART argument"
-    raise UsageError(said, hint="warpline fleet analyze 'run/*.warpline'")
+    raise UsageError(
+        said, hint="warpline fleet analyze 'run/*.warpline', or warpline fleet compare"
+    )
 
 
 def _report_early(found: Fleet) -> None:
@@ -188,15 +184,4 @@ def _write_all(found: Fleet, args: Namespace, name: str) -> None:
 
 
 def _write(found: Fleet, args: Namespace, name: str) -> None:
-    write = rendering.WRITERS[name]
-    if args.output != STDOUT and not is_special(Path(args.output)):
-        with (
-            complete_file(Path(args.output)) as unfinished,
-            unfinished.open("w", encoding="utf-8", newline="\n") as out,
-        ):
-            write(found, out, render.Options())
-        return
-    if sys.stdout is None:
-        raise WarplineError("standard output is closed", hint="use -o FILE")
-    write(found, sys.stdout, render.detect_options(sys.stdout, os.environ))
-    sys.stdout.flush()
+    write_answer(partial(rendering.WRITERS[name], found), args.output)

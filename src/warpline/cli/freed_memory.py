@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 # Of <malloc.h>, where glibc has them.
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 _MOST_KEPT_BYTES = 2**30
 
 
@@ -20,3 +20,14 @@ def reuse() -> None:
     if allocator is not None:
         allocator(_M_MMAP_MAX, 0)
         allocator(_M_TRIM_THRESHOLD, _MOST_KEPT_BYTES)
+
+
+def share() -> None:
+    """Let all threads that begin from now on take memory that any of them has freed.
+
+    What a thread of dask receives is freed by the thread that reads it. In arenas of their own, as
+    glibc has them, the summaries of a job would be in memory twice.
+    """
+    allocator = getattr(ctypes.CDLL(None), "mallopt", None)
+    if allocator is not None:
+        allocator(_M_ARENA_MAX, 1)

@@ -19,12 +19,13 @@ from warpline.cli import running, stdout, talk
 from warpline.cli.startup import lazy
 
 if TYPE_CHECKING:
-    from warpline.capture.launcher import launch
+    from warpline.capture.launcher import launch, on_finish
     from warpline.capture.launcher.launch import Outcome
     from warpline.cli import recorded_output, sampling_lists
     from warpline.remote import recording
 else:
     launch = lazy("warpline.capture.launcher.launch")
+    on_finish = lazy("warpline.capture.launcher.on_finish")
     recorded_output = lazy("warpline.cli.recorded_output")
     sampling_lists = lazy("warpline.cli.sampling_lists")
     recording = lazy("warpline.remote.recording")
@@ -90,6 +91,7 @@ def _afterwards(chosen: CaptureSettings, outcome: Outcome) -> None:
             _tell_lacking(chosen)
         else:
             talk.note(f"wrote {running.short(outcome.output)}")
+    on_finish.run(chosen.on_finish, outcome.output, talk.warning)
 
 
 def _tell_lacking(chosen: CaptureSettings) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import dataclasses
 
     from warpline import api, plugins, render, result
+    from warpline.capture.launcher import on_finish
     from warpline.capture.session import names
     from warpline.render import screen
     from warpline.result import Result, Skipped
@@ -30,6 +31,7 @@ else:
     render = lazy("warpline.render")
     result = lazy("warpline.result")
     names = lazy("warpline.capture.session.names")
+    on_finish = lazy("warpline.capture.launcher.on_finish")
     screen = lazy("warpline.render.screen")
 
 _ALWAYS_SHOWN = ("process_sum", "recording")
@@ -50,9 +52,14 @@ def conclude(
     is_empty = bool(finished.get("is_empty"))
     has_summary = not (chosen.no_summary or chosen.quiet or is_empty)
     show(chosen, output, has_summary=has_summary)
-    if chosen.quiet:
-        return
-    if is_empty:
+    if not chosen.quiet:
+        _tell(finished, output, nothing if is_empty else "")
+    on_finish.run(chosen.on_finish, output, talk.warning)
+
+
+def _tell(finished: Mapping[str, Any], output: Path, nothing: str) -> None:
+    """Print the warnings of a recording, and its name."""
+    if nothing:
         talk.warning(nothing)
     if finished.get("lost"):
         talk.warning(f"{plural(finished['lost'], 'event')} dropped")

@@ -62,6 +62,23 @@ def sides(args: Namespace) -> tuple[list[str], list[str]]:
     return both
 
 
+def share_of(option: str, text: str) -> float:
+    """Return the value of an option such as ``2%`` or ``0.02``.
+
+    Raises:
+        UsageError: It is not between 0 and 1.
+    """
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise UsageError(
+            f"{option}: {text!r} is not a share between 0 and 100%", hint=f"use {option} 5%"
+        )
+    return value
+
+
 def check_runs(words: Sequence[str]) -> None:
     """Check that words name recordings, each once: a run counted twice would seem to repeat itself.
 

@@ -9,31 +9,12 @@ from typing import Protocol
 
 from warpline.result.comparison import FindingChange, FindingDifference
 from warpline.result.diagnosis import Severity, severity_rank
+from warpline.result.profile import Problem
 
 OF_RECORDING = "capture-quality"  # the rule about the recording, not about the program
 _LEAST = 0.1  # relative difference of a saving that counts as better or worse
 _NUMBER = re.compile(r"\d+")
 _ORDER: tuple[FindingChange, ...] = ("fixed", "new", "worse", "better", "same")
-
-
-class Problem(Protocol):
-    """A finding, of a run or of a kernel."""
-
-    @property
-    def rule(self) -> str:
-        """Name of the rule."""
-
-    @property
-    def title(self) -> str:
-        """Its title, perhaps with numbers."""
-
-    @property
-    def severity(self) -> Severity:
-        """How much it matters."""
-
-    @property
-    def saving_ns(self) -> int | None:
-        """Estimated saving; None if unknown."""
 
 
 class Judged(Protocol):

@@ -128,7 +128,7 @@ def profile(run: Run, *, keep_going: bool = True) -> Profile:
         items=items,
         phases=of_ranges,
         findings=judged.findings,
-        environment=_environment(run, has_steps=has_steps),
+        environment=environment_of(run, has_steps=has_steps),
         ranks=len(step_partition(run).ranks),
         recorder=_profiler(trace),
         memory_peak_bytes=_memory_peaks(trace),
@@ -176,8 +176,8 @@ def _profiler(trace: Trace) -> str:
     return found[0].strip() if found else trace.meta.format
 
 
-def _environment(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
-    """Return the facts about machine, software and settings."""
+def environment_of(run: Run, *, has_steps: bool) -> Mapping[str, str | None]:
+    """Return the facts about machine, software and settings, by name; None if not recorded."""
     trace, meta = run.trace, run.trace.meta
     facts: dict[str, str | None] = {
         **_devices(trace),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -183,6 +183,54 @@ def _other_task(job: Job, place: int) -> Cause:
     text = "it runs other kernels than the other ranks"
     fix = "If ranks have different tasks by design, such as pipeline stages, balance these."
     return Cause("other-task", text, _sentence(text), fix, max(more, 0.0))
+
+
+def stage_cause(job: Job, stage: I64, late: Late) -> Cause:
+    """Return why a pipeline stage is slower than the others: more layers, or slower GPUs.
+
+    Args:
+        job: The job.
+        stage: Shape (ranks,), int64, the stage of each rank.
+        late: The late stage.
+    """
+    own, more_ns = list(late.ranks), late.exposed_ns
+    others = np.setdiff1d(np.flatnonzero(stage >= 0), own)
+    every = [_work(rank, chosen) for rank, chosen in zip(job.ranks, job.included, strict=True)]
+    number, ns = (np.array([work[which] for work in every]) for which in (0, 1))
+    number[:, TimePart.COLLECTIVE] = ns[:, TimePart.COLLECTIVE] = 0.0
+    more = float(ns[own].sum(axis=1).mean() / max(ns[others].sum(axis=1).mean(), 1.0))
+    many = float(number[own].sum(axis=1).mean() / max(number[others].sum(axis=1).mean(), 1.0))
+    longer = float(ns[own].sum(axis=1).mean() - ns[others].sum(axis=1).mean())
+    if longer < _EXPLAINS * more_ns:
+        text = f"its ranks take {format_ns(more_ns)} longer per step, but not for GPU work"
+        return Cause("slow-host", text, _sentence(text), _HOST_FIX, more_ns)
+    if many - 1 >= _EVERYWHERE * (more - 1):
+        text = f"it runs {many:.2f} times as many operations, {format_ns(longer)} more GPU work"
+        fix = (
+            "Balance the stages: move layers from it to others. The first and the last stage also"
+            " have the embedding, the output layer and the loss."
+        )
+        return Cause("more-gpu-work", text, _sentence(text), fix, more_ns)
+    text = f"its GPUs take {more:.2f} times as long for as many operations"
+    fix = f"If its layers are not larger than those of other stages: {_lower(_GPU_FIX)}"
+    return Cause("slow-gpu", text, _sentence(text) + _clocks(job, own, others), fix, more_ns)
+
+
+def _clocks(job: Job, own: Sequence[int], others: I64) -> str:
+    """Return a sentence about the clocks of ranks, if they are lower; else an empty text."""
+    both = []
+    for ranks in (own, others.tolist()):
+        known = [hz for rank in ranks if (hz := job.ranks[rank].identity.sm_clock_hz)]
+        if not known:
+            return ""
+        both.append(float(np.median(known)))
+    if both[0] >= (1 - _SLOWER_CLOCK) * both[1]:
+        return ""
+    return f" Their SMs run at {format_mhz(both[0])}, those of the others at {format_mhz(both[1])}."
+
+
+def _lower(text: str) -> str:
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def cpu_work_ns(rank: RankSummary) -> float | None:

@@ -12,6 +12,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from warpline import __version__
@@ -95,13 +96,17 @@ def _check(client: Any, address: str) -> None:
     """Raise UsageError if a worker lacks this version of Warpline."""
     if not client.scheduler_info(n_workers=-1)["workers"]:
         raise UsageError(f"the scheduler at {address} has no workers", hint="start dask workers")
-    try:
-        versions = set(client.run(_version).values())
-    except (ImportError, AttributeError) as error:
+    # A worker that dies meanwhile answers with an OSError: the others read its recordings.
+    answers = list(client.run(_version, on_error="return").values())
+    foreign = [one for one in answers if isinstance(one, ImportError | AttributeError)]
+    if foreign:
         raise UsageError(
-            f"workers of {address} cannot import warpline: {error}",
+            f"workers of {address} cannot import warpline: {foreign[0]}",
             hint="install the same version of Warpline on all workers",
-        ) from error
+        )
+    versions = {str(one) for one in answers if not isinstance(one, OSError)}
+    if not versions:
+        raise UsageError(f"the scheduler at {address} has no workers", hint="start dask workers")
     if versions != {__version__}:
         raise UsageError(
             f"workers have warpline {', '.join(sorted(versions))}, this is {__version__}",
@@ -161,7 +166,8 @@ def _reduced(
         if first is not None and len(done) == FIRST:
             first(joined(client.gather(done, errors="skip")))
             first = None
-    return joined((_tree(client, done), Reduced(b"", tuple(left_out))))
+    tasks.clear()  # a worker frees a summary once it is joined, as nothing else refers to it
+    return joined((_tree(client, done), Reduced([], tuple(left_out))))
 
 
 def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
@@ -170,33 +176,45 @@ def _finished(client: Any, tasks: Iterable[Any]) -> Iterator[Any]:
     Raises:
         WarplineError: There are no workers any more.
     """
-    pending = set(tasks)
+    done: SimpleQueue[Any] = (
+        SimpleQueue()
+    )  # `distributed.wait` takes longer the more tasks there are
+    pending = 0
+    for task in tasks:
+        task.add_done_callback(done.put)
+        pending += 1
     while pending:
         try:
-            found = distributed.wait(pending, timeout=_PATIENCE_S, return_when="FIRST_COMPLETED")
-        except TimeoutError as error:
+            task = done.get(timeout=_PATIENCE_S)
+        except Empty as error:
             if not client.scheduler_info(n_workers=-1)["workers"]:
                 raise WarplineError(
                     "the cluster has no workers any more",
                     hint="start workers that restart (without --no-nanny), and run this again",
                 ) from error
             continue
-        pending -= found.done
-        yield from found.done
+        if task.status not in ("finished", "error"):
+            raise CancelledError(task.status)
+        pending -= 1
+        yield task
 
 
-def _tree(client: Any, parts: Sequence[Any]) -> Reduced:
-    """Return the parts joined by the workers, `FAN_IN` at a time."""
-    level = list(parts)
-    while len(level) > 1:
-        level = [
-            client.submit(joined, level[low : low + FAN_IN], pure=False)
-            for low in range(0, len(level), FAN_IN)
-        ]
-    if not level:
-        return Reduced(b"", ())
-    found: Reduced = level[0].result()
-    return found
+def _tree(client: Any, parts: list[Any]) -> Reduced:
+    """Return the parts, joined by the workers, `FAN_IN` at a time, and then here.
+
+    The joined parts arrive one after another: in one message, a large job would be in memory twice.
+
+    Args:
+        client: The client.
+        parts: What the workers made; emptied, so that they free it.
+    """
+    level = [
+        client.submit(joined, parts[low : low + FAN_IN], pure=False)
+        for low in range(0, len(parts), FAN_IN)
+    ]
+    parts.clear()
+    level.reverse()
+    return joined([level.pop().result() for _ in range(len(level))])
 
 
 def _reason(task: Any) -> str:

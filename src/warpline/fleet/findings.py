@@ -9,16 +9,28 @@ import numpy as np
 
 from warpline.derived.severity import MEASURABLE_RATIO, severity_of
 from warpline.estimate import Estimate
-from warpline.fleet.hanging import Hang, hang_of
+from warpline.fleet.group_findings import (
+    are_experts,
+    found_in_groups,
+    slow_network,
+    slow_stage,
+)
+from warpline.fleet.hanging import Difference, Hang, difference_of, hang_of
 from warpline.fleet.jobs import Job
 from warpline.fleet.lateness import Late
+from warpline.fleet.naming import capital, names
 from warpline.fleet.networks import Networks, SlowGroup
+from warpline.fleet.parallel import Parallel
 from warpline.fleet.stragglers import LateCauses
 from warpline.fleet.waiting import Waits
 from warpline.result.fleet import FleetFinding
 from warpline.units import format_bytes, format_mhz, format_ns, format_ratio, plural
 
-_NAMED = 8  # ranks in a sentence
+STOPPED = ("hang", "collective-mismatch")  # rules: nothing else matters then
+ORDER_FIX = (
+    "All ranks of a group must call the same collectives, in the same order, with the same sizes"
+    " and types. Look for a branch, a loop or a shape that depends on the rank or on its data."
+)
 _SLOWER_CLOCK = 0.03  # than the median of the job
 _TURN_FIX = (
     "Balance the work between collectives: sequence lengths, shards, and experts. Pin processes to"
@@ -27,14 +39,39 @@ _TURN_FIX = (
 
 
 def found_in(
-    job: Job, waits: Waits, late: Late | None, causes: LateCauses, networks: Networks
+    job: Job,
+    waits: Waits,
+    late: tuple[Late | None, LateCauses],
+    networks: Networks,
+    parallel: Parallel,
 ) -> Iterator[FleetFinding]:
-    """Yield the problems of a job."""
+    """Yield the problems of a job.
+
+    Args:
+        job: The job.
+        waits: Its waits.
+        late: Whom the others wait for, and why.
+        networks: Its collectives.
+        parallel: Its parallel groups.
+    """
+    found, causes = late
+    difference = difference_of(job)
+    if difference is not None:
+        yield _difference(job, difference)
     hang = hang_of(job)
     if hang is not None:
         yield _hang(job, hang)
-    if late is not None:
-        yield _late(job, waits, late, causes)
+    if found is not None and found.pattern == "one-stage":
+        yield slow_stage(job, parallel, found, causes)
+    elif found is not None and not are_experts(parallel, found):
+        yield _late(job, waits, found, causes)
+    yield from found_in_groups(job, parallel, found)
+    hosts = networks.slow_hosts
+    if hosts is not None and hosts.more_ns >= MEASURABLE_RATIO * causes.now_ns:
+        yield slow_network(hosts, causes.now_ns)
+        networks = networks._replace(
+            slow=tuple(slow for slow in networks.slow if slow not in hosts.groups)
+        )
     for slow in networks.slow[:3]:
         if slow.more_ns >= MEASURABLE_RATIO * causes.now_ns:
             yield _slow_group(job, slow, causes.now_ns)
@@ -46,30 +83,12 @@ def numbered(findings: Iterable[FleetFinding]) -> tuple[FleetFinding, ...]:
     order = sorted(
         findings,
         key=lambda item: (
-            item.rule != "hang",
+            item.rule not in STOPPED,
             -(item.saving_ns.central if item.saving_ns is not None else 0.0),
             ("high", "medium", "low", "info").index(item.severity),
         ),
     )
     return tuple(replace(item, id=f"F{place}") for place, item in enumerate(order, 1))
-
-
-def names(job: Job, ranks: Sequence[int]) -> str:
-    """Return names of ranks for a sentence: ``ranks 3, 5 and 40 more``."""
-    numbers = [job.numbers[rank] for rank in ranks]
-    if len(ranks) == 1 or None in numbers:
-        texts = [job.name(rank) for rank in ranks]
-        rest = len(texts) - 3
-        return ", ".join(texts[:3]) + (f" and {rest} more" if rest > 0 else "")
-    texts = [str(number) for number in numbers[:_NAMED]]
-    rest = len(numbers) - _NAMED
-    if rest > 0:
-        return f"ranks {', '.join(texts)} and {rest} more"
-    return f"ranks {', '.join(texts[:-1])} and {texts[-1]}"
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFinding:
@@ -103,7 +122,7 @@ def _late(job: Job, waits: Waits, late: Late, causes: LateCauses) -> FleetFindin
         title = f"Ranks of one machine, {first.host}, delay the others: {cause.text}"
     else:
         reason = cause.text or f"{others} {waited}"
-        title = f"{_capital(who)}{host} {role}: {reason}"
+        title = f"{capital(who)}{host} {role}: {reason}"
     last = waits.last[list(late.ranks)].sum() / max(int(waits.collectives[late.ranks[0]]), 1)
     of = plural(max(len(job.step_index), 1), "step")
     claim = (
@@ -173,15 +192,46 @@ def _clocks(job: Job) -> Iterator[FleetFinding]:
 
 def _hang(job: Job, hang: Hang) -> FleetFinding:
     missing, waiting = names(job, hang.missing), names(job, hang.waiting)
+    number = "" if hang.sequence is None else f" {hang.sequence}"
     return FleetFinding(
         "",
         "hang",
         "high",
-        f"The job hangs: {missing} did not join {hang.operation} {hang.sequence}",
-        f"{_capital(waiting)} called {hang.operation} (number {hang.sequence} of communicator"
-        f" {hang.communicator}) {format_ns(hang.waited_ns)} before the recordings end, and it has"
-        f" not ended. The last call of {missing} in it is number {hang.last_sequence}.",
+        f"The job hangs: {missing} did not join {hang.operation}{number}",
+        f"{capital(waiting)} called {hang.operation}{number} of communicator {hang.communicator}"
+        f" {format_ns(hang.waited_ns)} before the recordings end, and it has not ended."
+        f" {capital(missing)} completed all calls of it before."
+        + "".join(doing(job.name(rank), job.ranks[rank].doing) for rank in hang.missing[:3]),
         f"Look at the last ranges and stacks of {missing}: it runs other code, waits for something"
         " else, or died.",
         tuple(job.name(rank) for rank in hang.missing),
+    )
+
+
+def doing(name: str, ranges: Sequence[str]) -> str:
+    """Return a sentence about the ranges that a rank had open at the end of its recording."""
+    if not ranges:
+        return ""
+    return f" At the end of its recording, {name} is in {' > '.join(f'`{one}`' for one in ranges)}."
+
+
+def _difference(job: Job, found: Difference) -> FleetFinding:
+    said = [
+        (names(job, ranks), f"{operation}{f' of {format_bytes(size)}' if size >= 0 else ''}")
+        for ranks, operation, size in found.sides
+    ]
+    (most, usual), (fewest, other) = said[:2]
+    # Where as many ranks called one as the other, neither is the usual one.
+    is_even = len(found.sides[0][0]) == len(found.sides[1][0])
+    wrong = [rank for ranks, _, _ in found.sides[0 if is_even else 1 :] for rank in ranks]
+    return FleetFinding(
+        "",
+        "collective-mismatch",
+        "high",
+        f"The job hangs: {fewest} called {other}, {most} {usual}",
+        " ".join(f"{capital(who)} called {what}." for who, what in said)
+        + f" It is the same call of communicator {found.communicator}, and it has not ended"
+        f" {format_ns(found.waited_ns)} before the recordings end.",
+        ORDER_FIX,
+        tuple(job.name(rank) for rank in wrong),
     )

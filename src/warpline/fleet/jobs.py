@@ -7,14 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from warpline.derived.steps.exclusion import StepFacts, exclude
 from warpline.derived.time_parts import OF_KERNELS, TimePart
 from warpline.derived.work.ranks import UNKNOWN, rank_in_name
 from warpline.fleet.summary import RankSummary
 from warpline.ops.arrays import F64, I64, BoolArray
+
+Steps = npt.NDArray[np.signedinteger[Any]]  # places of steps, -1 for none
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,20 @@ def job_of(summaries: Sequence[RankSummary]) -> Job:
     return Job(ranks, tuple(numbers[at] for at in order), included, step_index, tuple(window_step))
 
 
+def steps_of(job: Job, place: int, start_ns: I64) -> Steps:
+    """Return the step of moments of a rank, a place in the job's steps; -1 for none that counts.
+
+    Integers of as few bytes as there are steps: a job has tens of millions of collectives.
+    """
+    windows = job.ranks[place].windows
+    if not len(windows.start_ns):
+        return np.full(len(start_ns), -1, np.int8)
+    row = np.searchsorted(windows.start_ns, start_ns, side="right") - 1
+    inside = (row >= 0) & (start_ns < windows.end_ns[np.maximum(row, 0)])
+    step: Steps = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1)
+    return step.astype(np.min_scalar_type(-max(len(job.step_index), 1)))
+
+
 def _index_of(rank: RankSummary) -> I64:
     if not len(rank.steps.number):
         return np.full(len(rank.windows.step), UNKNOWN, np.int64)
@@ -155,6 +173,11 @@ def _numbers(summaries: Sequence[RankSummary]) -> list[int | None]:
         if len(set(known)) == len(known):
             numbers = both
     return numbers
+
+
+def known_numbers(summaries: Sequence[RankSummary]) -> set[int]:
+    """Return the numbers of the ranks of one recording, as recorded or in the file's name."""
+    return {number for number in _numbers(summaries) if number is not None}
 
 
 def _included(ranks: Sequence[RankSummary]) -> tuple[BoolArray, ...]:

@@ -12,7 +12,7 @@ from warpline.fleet.matching import Group
 from warpline.fleet.waiting import Waits
 from warpline.ops.arrays import F64, I64
 
-Pattern = Literal["persistent", "some-steps", "one-host", "in-turn"]
+Pattern = Literal["persistent", "some-steps", "one-host", "one-stage", "in-turn"]
 
 _BEYOND_CHANCE = 0.25  # of the distance from an equal share of the waits to all of them
 _ALSO = 0.5  # of the most waits caused by a rank: others with as much are stragglers, too
@@ -35,7 +35,8 @@ class Late(NamedTuple):
 
     Attributes:
         pattern: ``persistent``: the same ranks in most steps; ``some-steps``: in fewer;
-            ``one-host``: ranks of one machine; ``in-turn``: no rank or machine causes most waits.
+            ``one-host``: ranks of one machine; ``one-stage``: all ranks of a pipeline stage;
+            ``in-turn``: no rank or machine causes most waits.
         ranks: Places in the job; none if all wait for each other in turn.
         steps: Number of steps in which they cause most of the waits.
         waited_ns: How long each other rank waits for them, mean per step.
@@ -49,14 +50,23 @@ class Late(NamedTuple):
     exposed_ns: float
 
 
-def late_ranks(job: Job, waits: Waits, groups: tuple[Group, ...]) -> Late | None:
+def late_ranks(job: Job, waits: Waits, groups: tuple[Group, ...], stage: I64) -> Late | None:
     """Return which ranks the others wait for; None if the waits are not a measurable share.
 
     Where all ranks meet in one group, a rank is late if it causes well over an equal share of the
     exposed waits. Where there are several groups, such as data and tensor parallel ones, whoever
     waits in one group is late in the next: then a rank is late if it takes longer by itself, less
-    its exposed waits, than the other ranks.
+    its exposed waits, than the other ranks. Ranks of a pipeline are compared within their stage,
+    and then the stages with each other.
+
+    Args:
+        job: The job.
+        waits: Its waits.
+        groups: Its matched collectives.
+        stage: Shape (ranks,), int64, the pipeline stage of each rank; -1 for none.
     """
+    if stage.max(initial=-1) > 0:
+        return _late_in_pipeline(job, waits, stage)
     taking = np.flatnonzero(waits.collectives > 0)
     if len(taking) < 2:
         return None
@@ -190,13 +200,58 @@ def own_time_ns(job: Job, waits: Waits) -> F64:
 
     Shape (ranks,), float64.
     """
-    own: F64 = job.step_ns - waits.exposed_ns.sum(axis=1) / np.maximum(job.counts, 1)
+    own: F64 = job.step_ns - waits.all_exposed_ns.sum(axis=1) / np.maximum(job.counts, 1)
     return own
+
+
+def _late_in_pipeline(job: Job, waits: Waits, stage: I64) -> Late | None:
+    """Return the ranks that are slower than the others of their stage, or the slowest stage."""
+    taking = np.flatnonzero((job.counts > 0) & (stage >= 0))
+    own = own_time_ns(job, waits)
+    usual = np.array([_usual_of_others(own, taking, stage, rank) for rank in taking.tolist()])
+    more = own[taking] - usual
+    pattern, ranks, steps = _most_by_themselves(job, waits, taking, more)
+    stages = np.unique(stage[taking])
+    of_stage = np.array([np.median(own[taking][stage[taking] == each]) for each in stages])
+    slowest = int(np.argmax(of_stage))
+    slower = float(of_stage[slowest] - np.median(np.delete(of_stage, slowest)))
+    if not ranks or slower > float(more.max()):
+        if slower < MEASURABLE_RATIO * job.usual_step_ns:
+            return _late_in_turn(job, waits, taking)
+        chosen = taking[stage[taking] == stages[slowest]]
+        return Late("one-stage", tuple(chosen.tolist()), len(job.step_index), slower, slower)
+    others = np.setdiff1d(taking, ranks)
+    count = max(len(job.step_index), 1) * max(len(others), 1)
+    waited, exposed = (
+        min(float(values[others].sum()) / count, float(more.max()))
+        for values in (waits.all_wait_ns, waits.all_exposed_ns)
+    )
+    is_much = exposed >= MEASURABLE_RATIO * job.usual_step_ns
+    return Late(pattern, ranks, steps, waited, exposed) if is_much else None
+
+
+def _usual_of_others(own_ns: F64, taking: I64, stage: I64, rank: int) -> float:
+    """Return the median of what the other ranks of a rank's stage take by themselves."""
+    others = taking[(stage[taking] == stage[rank]) & (taking != rank)]
+    return float(np.median(own_ns[others])) if len(others) else float(own_ns[rank])
+
+
+def _late_in_turn(job: Job, waits: Waits, taking: I64) -> Late | None:
+    """Return that ranks of the same stages wait for each other, if that is a measurable share."""
+    count = max(len(job.step_index), 1) * len(taking)
+    exposed = float((waits.exposed_ns - waits.across_ns)[taking].sum()) / count
+    if exposed < MEASURABLE_RATIO * job.usual_step_ns:
+        return None
+    return Late("in-turn", (), 0, max(float(waits.wait_ns[taking].sum()) / count, exposed), exposed)
 
 
 def _slow_by_themselves(job: Job, waits: Waits, taking: I64) -> _Blamed:
     own = own_time_ns(job, waits)[taking]
-    more = own - float(np.median(own))
+    return _most_by_themselves(job, waits, taking, own - float(np.median(own)))
+
+
+def _most_by_themselves(job: Job, waits: Waits, taking: I64, more: F64) -> _Blamed:
+    """Return the ranks that take longer by themselves than usual, by `more`, ns per step."""
     sigma = _MAD_TO_SIGMA * float(np.median(np.abs(more)))
     least = max(MEASURABLE_RATIO * job.usual_step_ns, _SIGMAS * sigma)
     largest = float(more.max())
@@ -223,7 +278,7 @@ def _own_by_step(job: Job, waits: Waits) -> F64:
         step, windows = job.window_step[place], rank.windows
         counted = np.flatnonzero(step >= 0)
         lengths[place, step[counted]] = (windows.end_ns - windows.start_ns)[counted]
-    return lengths - waits.exposed_ns
+    return lengths - waits.all_exposed_ns
 
 
 def peers_of(job: Job, place: int, besides: tuple[int, ...] = ()) -> I64:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from warpline.derived.collectives.end_pairs import LEAST_PAIRS
+from warpline.fleet.collectives import CollectiveRows
 from warpline.fleet.fitting import (
     LEAST_ERROR_NS,
     TOLERANCE_NS,
@@ -17,7 +19,7 @@ from warpline.fleet.fitting import (
     relative,
 )
 from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I32, I64
+from warpline.ops.arrays import F64, I32, I64, repeated
 
 _FEW = 4  # groups among which a recording that begins later is looked for
 _PANEL = 24  # ranks whose ends make the common time of a group: more do not make it better
@@ -72,12 +74,54 @@ class Matches(NamedTuple):
 
 
 class _Series(NamedTuple):
-    """The collectives of one kind on one rank, by start."""
+    """The collectives of one kind on one rank, by start.
+
+    Attributes:
+        rank: The place of the rank in the job.
+        rows: Shape (n,), int32, places in its collectives.
+        every: All its collectives.
+        numbers: Their numbers in the communicator: shape (n,), int64; the first one, if each is one
+            more than the one before; None if unknown.
+    """
 
     rank: int
     rows: I32
-    end_ns: I64
-    sequence: I64
+    every: CollectiveRows
+    numbers: I64 | int | None
+
+    @property
+    def end_ns(self) -> I64:
+        """Shape (n,), int64: decoded on each use, as a job has too many to keep them."""
+        return self.every.taken(self.rows).end_ns
+
+    @property
+    def sequence(self) -> I64:
+        """Shape (n,), int64, -1 if unknown."""
+        if self.numbers is None:
+            return repeated(np.full(1, -1, np.int64), len(self.rows))
+        if isinstance(self.numbers, int):
+            return self.numbers + np.arange(len(self.rows))
+        return self.numbers
+
+
+def _shared(places: I64 | I32, count: int) -> I32:
+    """Return ascending places as int32; those of all collectives are one array for all ranks."""
+    if len(places) == count and np.array_equal(places, _all(count)):
+        return _all(count)
+    return places.astype(np.int32)
+
+
+@lru_cache(maxsize=64)
+def _all(count: int) -> I32:
+    found = np.arange(count, dtype=np.int32)
+    found.flags.writeable = False
+    return found
+
+
+def _numbers(sequence: I64) -> I64 | int | None:
+    if not len(sequence) or (sequence < 0).all():
+        return None
+    return int(sequence[0]) if bool((np.diff(sequence) == 1).all()) else sequence
 
 
 class _Paired(NamedTuple):
@@ -124,10 +168,15 @@ def _series(ranks: Sequence[RankSummary]) -> dict[_Key, list[_Series]]:
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         if not numbers:
             continue
-        code = np.array([numbers[key] for key in keys], np.int64)[rows.kind]
+        code, sequence = (
+            np.array([numbers[key] for key in keys], np.int64)[rows.kind],
+            rows.sequence,
+        )
         for key, number in numbers.items():
-            own = np.flatnonzero(code == number).astype(np.int32)
-            series = _Series(place, own, rows.end_ns[own], rows.sequence[own])
+            own = _shared(np.flatnonzero(code == number), len(code))
+            if not len(own):  # a kind of sends
+                continue
+            series = _Series(place, own, rows, _numbers(sequence[own]))
             found.setdefault(key, []).append(series)
     return found
 
@@ -135,18 +184,24 @@ def _series(ranks: Sequence[RankSummary]) -> dict[_Key, list[_Series]]:
 def _grouped(every: Sequence[_Series]) -> Iterator[tuple[_Series, list[_Paired]]]:
     """Yield the series that are on one clock with each other: a reference, and the others."""
     groups: list[tuple[_Series, list[_Paired]]] = []
+    reference_ns: list[I64] = []
     for series in sorted(every, key=lambda each: -len(each.rows)):
+        end_ns = series.end_ns
         # That one recording begins later takes long to find, so all groups are tried without first.
-        tried = [*((group, False) for group in groups), *((group, True) for group in groups[:_FEW])]
-        for (reference, others), is_shifted in tried:
+        places = range(len(groups))
+        tried = [*((place, False) for place in places), *((place, True) for place in places[:_FEW])]
+        for place, is_shifted in tried:
+            reference, others = groups[place]
             ordinals = _ordinals(reference, series)
-            found = pair(reference.end_ns, series.end_ns, ordinals, is_shifted=is_shifted)
+            found = pair(reference_ns[place], end_ns, ordinals, is_shifted=is_shifted)
             if found is not None:
-                first, second = (places.astype(np.int32) for places in found[:2])
+                first = _shared(found.first, len(reference.rows))
+                second = _shared(found.second, len(series.rows))
                 others.append(_Paired(series, first, second, found.line))
                 break
         else:
             groups.append((series, []))
+            reference_ns.append(end_ns)
     yield from groups
 
 
@@ -161,17 +216,19 @@ def _ascends(numbers: I64) -> bool:
 
 def _group(operation: str, communicator: str, first: _Series, others: list[_Paired]) -> Group:
     """Return a group whose common time is the median of many ranks' clocks."""
-    every = np.arange(len(first.rows), dtype=np.int32)
+    every = _all(len(first.rows))
     own = _Paired(first, every, every, Line(0.0, 0.0, 0.0, len(every)))
     members = [own, *others]
     common = _common_time(members)
     found = []
     for member in members:
-        base_ns = int(member.series.end_ns[0])
+        end_ns = member.series.end_ns
+        base_ns = int(end_ns[0])
         time = common[member.first]
-        ahead = relative(member.series.end_ns[member.second], base_ns) - time
+        ahead = relative(end_ns[member.second], base_ns) - time
         line = line_between(time, ahead) or member.line
-        rows = member.series.rows[member.second]
+        is_whole = member.second is _all(len(end_ns))
+        rows = member.series.rows if is_whole else member.series.rows[member.second]
         found.append(Member(member.series.rank, rows, member.first, base_ns, line))
     found.sort(key=lambda member: member.rank)
     error = max(*(member.line.spread_ns for member in found), LEAST_ERROR_NS)
@@ -186,7 +243,8 @@ def _common_time(members: Sequence[_Paired]) -> F64:
     ends = np.full((len(chosen), len(reference)), np.nan)  # a rank may lack some collectives
     for row, place in enumerate(chosen.tolist()):
         series, paired, own, line = members[place]
-        ends[row, paired] = line.removed(relative(series.end_ns, int(series.end_ns[0]))[own])
+        end_ns = series.end_ns
+        ends[row, paired] = line.removed(relative(end_ns, int(end_ns[0]))[own])
     ends[0] = reference
     common: F64 = np.nanmedian(ends, axis=0)
     return common

@@ -1,7 +1,8 @@
-"""Summaries of many recordings joined to one block of bytes, as a tree.
+"""Summaries of many recordings joined, as a tree.
 
-A reduced part is bytes and a list of what was left out, so that it may be sent between processes.
-Parts are joined in any order.
+A reduced part is pieces of bytes and a list of what was left out, so that it may be sent between
+processes. Parts are joined in any order. The pieces of a large job are never copied to one block,
+and each is freed once it is read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from warpline.fleet.flight_calls import FlightDump
 from warpline.result.fleet import LeftOut
 
 FAN_IN = 16  # parts that are joined at once
@@ -19,12 +21,14 @@ class Reduced(NamedTuple):
     """The summaries of some recordings.
 
     Attributes:
-        content: Of `fleet.summary.packed`.
+        content: Pieces, each of `fleet.summary.packed`. `fleet.summary.drained` reads them.
         left_out: The recordings without a summary.
+        dumps: Dumps of flight recorders.
     """
 
-    content: bytes
+    content: list[bytes]
     left_out: tuple[LeftOut, ...]
+    dumps: tuple[FlightDump, ...] = ()
 
 
 Leaf = Callable[[str], Reduced]  # reduces one recording; raises nothing about the file
@@ -33,8 +37,9 @@ Leaf = Callable[[str], Reduced]  # reduces one recording; raises nothing about t
 def joined(parts: Sequence[Reduced]) -> Reduced:
     """Return the summaries of all parts."""
     return Reduced(
-        b"".join(part.content for part in parts),
+        [piece for part in parts for piece in part.content],
         tuple(item for part in parts for item in part.left_out),
+        tuple(item for part in parts for item in part.dumps),
     )
 
 

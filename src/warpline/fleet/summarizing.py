@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 
-from warpline.derived.breakdown.overlaps import OverlapKind, overlaps
 from warpline.derived.breakdown.partition import partition
-from warpline.derived.collectives.kinds import UNKNOWN, CollectiveKinds, collective_kinds
-from warpline.derived.collectives.matches import TOGETHER, stream_places
+from warpline.derived.collectives.kinds import UNKNOWN
 from warpline.derived.health.clock_limits import is_idle, limits_in_words
 from warpline.derived.health.readings import gpu_readings
 from warpline.derived.idle.data_waits import SHORTEST_SILENCE_NS
@@ -29,23 +24,21 @@ from warpline.derived.steps.times import (
     step_of_operations,
     steps,
 )
-from warpline.derived.time_parts import BUSY, TimePart
+from warpline.derived.time_parts import BUSY
 from warpline.derived.work.operations import operations
 from warpline.derived.work.owners import owner_of
+from warpline.fleet.collecting import communication
+from warpline.fleet.inside import Rank, in_steps
+from warpline.fleet.sending import peers_of_rank
 from warpline.fleet.summary import (
-    QUARTERS,
-    SHARES,
-    CollectiveKind,
-    Collectives,
     HostSteps,
     Identity,
     LastCall,
     NamedTime,
     RankSummary,
     RankWindows,
-    fewest_kinds,
 )
-from warpline.ops.arrays import I64, U8, BoolArray
+from warpline.ops.arrays import I64, BoolArray
 from warpline.ops.group import distinct_values, factorize_rows
 from warpline.ops.tree import enclosing
 from warpline.trace import Run, Trace
@@ -66,13 +59,6 @@ _READ_AT_ONCE = {
 }
 
 
-class _Rank(NamedTuple):
-    """A process (row of its table; -1 if unknown) on a device."""
-
-    process: int
-    device: int
-
-
 def summarize(run: Run) -> list[RankSummary]:
     """Return a summary of each rank of a recording: of each process on each GPU with work.
 
@@ -84,17 +70,17 @@ def summarize(run: Run) -> list[RankSummary]:
     parts = partition(run.trace, windows).ns
     number, work_ns = _work_of_windows(run, windows)
     ranks = factorize_rows(windows.process, windows.device)
-    collectives = _rank_collectives(run.trace)
+    communicated = communication(run.trace)
     found = []
     for code, first in enumerate(ranks.first.tolist()):
         rank = _rank_of(run.trace, int(windows.process[first]), int(windows.device[first]))
         rows = np.flatnonzero(ranks.codes == code)
         rows = rows[np.argsort(windows.start_ns[rows], kind="stable")]
         host, place = _host_steps(run, rank.process)
-        kinds, own = collectives.of(rank)
+        own = communicated.of(rank)
         found.append(
             RankSummary(
-                identity=_identity(run, rank),
+                identity=_identity(run, rank, sends=len(own.exchanges.start_ns) > 0),
                 steps=host,
                 windows=RankWindows(
                     np.where(windows.step[rows] >= 0, place[windows.step[rows]], NO_STEP)
@@ -106,22 +92,26 @@ def summarize(run: Run) -> list[RankSummary]:
                     number[rows],
                     work_ns[rows],
                 ),
-                kinds=kinds,
-                collectives=own,
+                kinds=own.kinds,
+                collectives=own.collectives,
                 ranges=_ranges(run, rank.process),
                 cpu_gaps_ns=_cpu_gaps_ns(run, rank.process),
                 os_calls=_os_calls(run, rank.process),
                 calls=_last_calls(run.trace, rank.process),
+                exchanges=own.exchanges,
+                peers=peers_of_rank(run, rank.process),
+                gemm_ns=own.gemm_ns,
+                doing=_doing(run.trace, rank.process),
             )
         )
     return found
 
 
-def _rank_of(trace: Trace, process: int, device: int) -> _Rank:
+def _rank_of(trace: Trace, process: int, device: int) -> Rank:
     """Return a rank; the windows of a recording without steps belong to no process."""
     work = operations(trace)
     owners = distinct_values(work.process[work.device == device])
-    return _Rank(int(owners[0]) if process < 0 and len(owners) == 1 else process, device)
+    return Rank(int(owners[0]) if process < 0 and len(owners) == 1 else process, device)
 
 
 def _all_windows(run: Run) -> Windows:
@@ -186,109 +176,9 @@ def _host_steps(run: Run, process: int) -> tuple[HostSteps, I64]:
     return HostSteps(*(column[rows].astype(np.int64) for column in columns)), place
 
 
-class _RankCollectives(NamedTuple):
-    """The collectives of a recording that ranks end together, by start.
-
-    Attributes:
-        process: Shape (n,), int64.
-        device: Shape (n,), int64.
-        kinds: Shape (n,), the kind of each.
-        rows: Its times.
-    """
-
-    process: I64
-    device: I64
-    kinds: Sequence[CollectiveKind]
-    rows: Collectives
-
-    def of(self, rank: _Rank) -> tuple[tuple[CollectiveKind, ...], Collectives]:
-        """Return the kinds and the collectives of a rank."""
-        own = self.device == rank.device
-        if rank.process >= 0:
-            own &= self.process == rank.process
-        places = np.flatnonzero(own)
-        kinds, code = fewest_kinds([self.kinds[place] for place in places.tolist()])
-        every = self.rows
-        rows = Collectives(
-            every.start_ns[places],
-            every.end_ns[places],
-            every.hidden[places],
-            code,
-            every.sequence[places],
-        )
-        return kinds, rows
-
-
-def _rank_collectives(trace: Trace) -> _RankCollectives:
-    work = operations(trace)
-    place = np.flatnonzero(operation_categories(trace) == TimePart.COLLECTIVE)
-    kinds = collective_kinds(trace, place)
-    together = [code for code, name in enumerate(kinds.operations) if name in TOGETHER]
-    chosen = np.flatnonzero(np.isin(kinds.operation, together))
-    chosen = chosen[np.lexsort((work.end_ns[place[chosen]], work.start_ns[place[chosen]]))]
-    place = place[chosen]
-    start, end = work.start_ns[place], np.maximum(work.end_ns[place], work.start_ns[place])
-    rank = factorize_rows(work.process[place], work.device[place]).codes.astype(np.int64)
-    streams = stream_places(rank, work.stream[place])
-    return _RankCollectives(
-        work.process[place],
-        work.device[place],
-        _kinds(kinds, chosen, streams),
-        Collectives(
-            start,
-            end,
-            _hidden(trace, work.device[place], start, end),
-            np.zeros(len(start), np.uint16),
-            kinds.sequence[chosen],
-        ),
-    )
-
-
-def _hidden(trace: Trace, device: I64, start: I64, end: I64) -> U8:
-    """Return in which share of each quarter of some collectives their GPU computed, in 255ths."""
-    if not len(start):
-        return np.zeros((0, QUARTERS), np.uint8)
-    bounds = start[:, None] + (end - start)[:, None] * np.arange(QUARTERS + 1) // QUARTERS
-    low, high = bounds[:, :-1].reshape(-1), bounds[:, 1:].reshape(-1)
-    none = np.full(len(low), NO_STEP, np.int64)
-    windows = Windows(np.repeat(device, QUARTERS), low, high, step=none, process=none)
-    exposed = overlaps(trace, windows).ns[:, OverlapKind.EXPOSED_COMMUNICATION]
-    shares = SHARES * np.maximum(high - low - exposed, 0) / np.maximum(high - low, 1)
-    rounded: U8 = np.rint(shares).astype(np.uint8).reshape(-1, QUARTERS)
-    return rounded
-
-
-def _kinds(kinds: CollectiveKinds, rows: I64, streams: I64) -> list[CollectiveKind]:
-    """Return the kind of each collective."""
-    owner = np.where(kinds.communicator[rows] >= 0, -1, streams)
-    groups = factorize_rows(
-        kinds.operation[rows], kinds.communicator[rows], kinds.bytes[rows], owner
-    )
-    distinct = []
-    for first in groups.first.tolist():
-        row, communicator = int(rows[first]), int(kinds.communicator[rows[first]])
-        is_named = communicator >= 0
-        distinct.append(
-            CollectiveKind(
-                kinds.operations[int(kinds.operation[row])],
-                kinds.communicators[communicator][:_LONGEST_TEXT]
-                if is_named
-                else f"stream {int(streams[first])}",
-                kinds.members[communicator] if is_named else "",
-                is_named,
-                int(kinds.bytes[row]),
-            )
-        )
-    return [distinct[code] for code in groups.codes.tolist()]
-
-
-def _identity(run: Run, rank: _Rank) -> Identity:
+def _identity(run: Run, rank: Rank, *, sends: bool) -> Identity:
     trace = run.trace
     owner, meta = owner_of(trace, rank.process, rank.device), trace.meta
-    kinds = collective_kinds(
-        trace, np.flatnonzero(operation_categories(trace) == TimePart.COLLECTIVE)
-    )
-    used = {kinds.operations[code] for code in distinct_values(kinds.operation).tolist()}
     clock_hz, limits = _clock(trace, rank.device)
     return Identity(
         path=str(meta.paths[0]),
@@ -303,7 +193,7 @@ def _identity(run: Run, rank: _Rank) -> Identity:
         events=sum(trace.row_count(name) for name in trace.tables),
         lost=sum(count or 0 for count in meta.lost.values()),
         step_source=steps(run).source,
-        sends=bool(used & {"Send", "Recv", "SendRecv"}),
+        sends=sends,
         sm_clock_hz=clock_hz,
         clock_limits=limits,
     )
@@ -321,18 +211,6 @@ def _clock(trace: Trace, device: int) -> tuple[int | None, str | None]:
     return None, None
 
 
-def _in_steps(run: Run, process: int, start: I64, thread: I64) -> tuple[BoolArray, int]:
-    """Return which moments are in included steps of a process, and the number of these steps."""
-    found = steps(run)
-    owner = run.trace.columns("thread", "process_id")["process_id"].values[thread]
-    is_own: BoolArray = owner == process if process >= 0 else np.ones(len(start), np.bool_)
-    rows = np.flatnonzero(found.included & (found.process == process))
-    if not len(rows):
-        return is_own, 1
-    inside = enclosing(start, found.host_start_ns[rows], found.host_end_ns[rows]).found
-    return is_own & inside, len(rows)
-
-
 def _ranges(run: Run, process: int) -> tuple[NamedTime, ...]:
     """Return the CPU time per step in ranges of launching threads, by path."""
     trace = run.trace
@@ -344,7 +222,7 @@ def _ranges(run: Run, process: int) -> tuple[NamedTime, ...]:
     rows = np.flatnonzero(
         push_pop_ranges(trace) & working_threads(trace)[thread] & (texts.code >= 0)
     )
-    inside, count = _in_steps(run, process, start[rows], thread[rows])
+    inside, count = in_steps(run, process, start[rows], thread[rows])
     rows = rows[inside]
     sums = np.bincount(
         texts.code[rows], np.maximum(end - start, 0)[rows], minlength=len(texts.paths)
@@ -362,7 +240,7 @@ def _cpu_gaps_ns(run: Run, process: int) -> float | None:
     if not run.trace.has("api_call") or not run.trace.has("thread"):
         return None
     long = silences(run.trace).times.lasting(SHORTEST_SILENCE_NS)
-    inside, count = _in_steps(run, process, long.start_ns, long.thread)
+    inside, count = in_steps(run, process, long.start_ns, long.thread)
     return float((long.end_ns - long.start_ns)[inside].sum()) / count
 
 
@@ -374,7 +252,7 @@ def _os_calls(run: Run, process: int) -> tuple[NamedTime, ...]:
     columns = trace.columns("os_call", "start_ns", "end_ns", "thread_id", "name_id")
     start, end, thread, name = (column.values for column in columns.values())
     rows = np.flatnonzero(working_threads(trace)[thread])
-    inside, count = _in_steps(run, process, start[rows], thread[rows])
+    inside, count = in_steps(run, process, start[rows], thread[rows])
     rows = rows[inside]
     if not len(rows):
         return ()
@@ -388,11 +266,24 @@ def _os_calls(run: Run, process: int) -> tuple[NamedTime, ...]:
     )
 
 
+def _doing(trace: Trace, process: int) -> tuple[str, ...]:
+    """Return the ranges that a process had open when it or its recording ended."""
+    if not trace.has("process") or not trace.row_count("process"):
+        return ()
+    pids = trace.columns("process", "pid")["pid"].filled(UNKNOWN)
+    own = {int(pids[process])} if process >= 0 else set(pids.tolist())
+    found = next((end for end in trace.meta.ends if end.pid in own and end.path), None)
+    return () if found is None else tuple(name[:_LONGEST_TEXT] for name in found.path)
+
+
 def _last_calls(trace: Trace, process: int) -> tuple[LastCall, ...]:
     """Return the last call of each communicator of a process."""
     if not trace.has("collective") or not trace.row_count("collective"):
         return ()
-    names = ("process_id", "communicator_id", "ranks_id", "sequence", "operation_id", "start_ns")
+    names = (
+        *("process_id", "communicator_id", "ranks_id", "sequence", "operation_id", "start_ns"),
+        "bytes",
+    )
     columns = {
         name: column.filled(UNKNOWN).astype(np.int64)
         for name, column in trace.columns("collective", *names).items()
@@ -417,15 +308,23 @@ def _last_call(trace: Trace, columns: dict[str, I64], has_kernel: BoolArray, row
         place = int(columns[column][last])
         return trace.strings.text(place)[:_LONGEST_TEXT] if place >= 0 else ""
 
+    def operation(row: int) -> str:
+        place = int(columns["operation_id"][row])
+        name = trace.strings.text(place)[:_LONGEST_TEXT] if place >= 0 else ""
+        return operation_name(name) or name
+
     ended = np.flatnonzero(has_kernel[rows])
     # Without any kernel, calls and kernels are not joined: nothing is known about the last ones.
-    pending = len(rows) - 1 - int(ended[-1]) if len(ended) else 0
+    pending = len(rows) - 1 - int(ended[-1]) if len(ended) else UNKNOWN
+    opened = int(rows[-pending]) if pending > 0 else None
     return LastCall(
         text("communicator_id"),
         text("ranks_id"),
         len(rows),
         int(columns["sequence"][last]),
-        operation_name(text("operation_id")) or text("operation_id"),
+        operation(last),
         int(columns["start_ns"][last]),
         pending,
+        "" if opened is None else operation(opened),
+        UNKNOWN if opened is None else int(columns["bytes"][opened]),
     )

@@ -10,73 +10,48 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
-from warpline.ops.arrays import F64, I32, I64, U8, U16, repeated
+from warpline.fleet.collectives import (
+    CollectiveKind,
+    CollectiveRows,
+    PackedCollectives,
+    no_collectives,
+    runs_of_numbers,
+    words_of,
+)
+from warpline.ops.arrays import I64
 
-VERSION = 1
-_MOST_KINDS = 2**16
-_START_BITS = 48
-_COARSE = 2**31  # durations from here on are stored in units of 1,024 ns
-_COARSE_BITS = 10
-QUARTERS, SHARES = 4, 255
+VERSION = 2
+_MOST_GEMM_NS = 2**32 - 1
 
 
-class CollectiveKind(NamedTuple):
-    """What collectives of one kind have in common.
+class PeerCalls(NamedTuple):
+    """Calls by which a rank sends to another rank, or receives from it, in the steps.
 
     Attributes:
-        operation: Such as AllReduce.
-        communicator: Its id or name, or the place of the stream if none was recorded.
-        members: The ranks in it as recorded, such as ``[0, 1]``; "" if unknown.
-        is_named: Whether a communicator was recorded.
+        operation: ``Send`` or ``Recv``.
+        communicator: Its id or name.
+        members: The ranks in it as recorded; "" if unknown.
+        rank: The own number in the communicator; -1 if unknown.
+        peer: The number of the other rank in it.
         bytes: Message size; -1 if unknown.
+        per_step: Calls per step.
     """
 
     operation: str
     communicator: str
     members: str
-    is_named: bool
+    rank: int
+    peer: int
     bytes: int
-
-
-class Collectives(NamedTuple):
-    """The collectives of a rank that end on all ranks together, by start.
-
-    Attributes:
-        start_ns: Shape (n,), int64.
-        end_ns: Shape (n,), int64, exact up to 2.1 s after the start, then within 1.1 us.
-        hidden: Shape (n, 4), uint8: of each quarter of the time, in which share the GPU computed,
-            in 255ths.
-        kind: Shape (n,), uint16, places in the rank's kinds.
-        sequence: Shape (n,), int64, number of the call in its communicator; -1 if unknown.
-    """
-
-    start_ns: I64
-    end_ns: I64
-    hidden: U8
-    kind: U16
-    sequence: I64
-
-    def hidden_ns(self, rows: I32, until_ns: F64) -> F64:
-        """Return how long the GPU computed while some of them ran, from their starts.
-
-        Args:
-            rows: Shape (k,), which of them.
-            until_ns: Shape (k,), time after the start of each at which the sum ends.
-        """
-        quarter = (self.end_ns - self.start_ns)[rows] / QUARTERS
-        total = np.zeros(len(rows))
-        for place in range(QUARTERS):
-            within = np.clip(until_ns - place * quarter, 0.0, quarter)
-            total += within * (self.hidden[rows, place] / SHARES)
-        return total
+    per_step: float
 
 
 class HostSteps(NamedTuple):
@@ -144,7 +119,9 @@ class LastCall(NamedTuple):
         sequence: Number of the last one in the communicator; -1 if unknown.
         operation: Of the last call.
         start_ns: When the last call began.
-        pending: How many of the last calls have no kernel that ended.
+        pending: How many of the last calls have no kernel that ended; -1 if unknown.
+        open_operation: Of the first of these; "" without.
+        open_bytes: Its message size; -1 if unknown.
     """
 
     communicator: str
@@ -154,6 +131,8 @@ class LastCall(NamedTuple):
     operation: str
     start_ns: int
     pending: int
+    open_operation: str = ""
+    open_bytes: int = -1
 
 
 @dataclass(frozen=True)
@@ -176,6 +155,8 @@ class Identity:
         sends: Whether the rank sends others data outside collectives.
         sm_clock_hz: Mean clock of the SMs while the GPU was not idle; None if not recorded.
         clock_limits: What limited that clock, in the words of nvidia-smi; None if unknown.
+        environment: Facts about machine, software and settings, by name; empty unless jobs are
+            compared.
     """
 
     path: str
@@ -193,6 +174,7 @@ class Identity:
     sends: bool
     sm_clock_hz: int | None
     clock_limits: str | None
+    environment: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -209,17 +191,26 @@ class RankSummary:
         cpu_gaps_ns: CPU time per step in long gaps without CUDA API calls; None if unknown.
         os_calls: Time in OS functions of launching threads, the longest ones.
         calls: The last call of each communicator.
+        exchanges: Its kernels that send to single ranks or receive from them.
+        peers: The calls that these come from.
+        gemm_ns: Shape (all-to-alls,), int64, by start: GEMMs from its end to the next one in its
+            communicator.
+        doing: The ranges that its process had open at the end, the outermost first.
     """
 
     identity: Identity
     steps: HostSteps
     windows: RankWindows
     kinds: tuple[CollectiveKind, ...]
-    collectives: Collectives
+    collectives: CollectiveRows
     ranges: tuple[NamedTime, ...]
     cpu_gaps_ns: float | None
     os_calls: tuple[NamedTime, ...]
     calls: tuple[LastCall, ...]
+    exchanges: CollectiveRows = field(default_factory=no_collectives)
+    peers: tuple[PeerCalls, ...] = ()
+    gemm_ns: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    doing: tuple[str, ...] = ()
 
 
 def packed(summaries: Iterable[RankSummary]) -> bytes:
@@ -247,18 +238,35 @@ def unpacked(content: bytes) -> list[RankSummary]:
     return found
 
 
+def drained(pieces: list[bytes]) -> list[RankSummary]:
+    """Return the summaries in pieces of bytes, each freed once it is read: the list ends up empty.
+
+    Raises:
+        InputError: The bytes are not summaries of this version.
+    """
+    found: list[RankSummary] = []
+    pieces.reverse()
+    while pieces:
+        found += unpacked(pieces.pop())
+    return found
+
+
 def _packed(summary: RankSummary) -> bytes:
-    words, base_ns = _words(summary.collectives)
+    words, base_ns = words_of(summary.collectives)
+    sent, sent_base_ns = words_of(summary.exchanges)
     head = {
         "version": VERSION,
         "identity": asdict(summary.identity),
         "kinds": summary.kinds,
         "base_ns": base_ns,
-        "numbers": _runs(summary.collectives, summary.kinds),
+        "exchange_base_ns": sent_base_ns,
+        "numbers": runs_of_numbers(summary.collectives, summary.kinds),
         "ranges": summary.ranges,
         "cpu_gaps_ns": summary.cpu_gaps_ns,
         "os_calls": summary.os_calls,
         "calls": summary.calls,
+        "peers": summary.peers,
+        "doing": summary.doing,
         "parts": len(TimePart),
     }
     windows = summary.windows
@@ -270,6 +278,8 @@ def _packed(summary: RankSummary) -> bytes:
         "number": windows.number.astype(np.uint32),
         "work_ns": windows.work_ns,
         "collectives": words,
+        "exchanges": sent,
+        "gemm_ns": np.minimum(summary.gemm_ns, _MOST_GEMM_NS).astype(np.uint32),
     }
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, **arrays)
@@ -300,7 +310,7 @@ def _is_current(head: dict[str, Any]) -> bool:
 
 def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
     kinds = tuple(CollectiveKind(*kind) for kind in head["kinds"])
-    known = {field.name for field in fields(Identity)}
+    known = {item.name for item in fields(Identity)}
     return RankSummary(
         identity=Identity(**{k: v for k, v in head["identity"].items() if k in known}),
         steps=HostSteps(*arrays["steps"]),
@@ -313,98 +323,19 @@ def _restored(head: dict[str, Any], arrays: dict[str, Any]) -> RankSummary:
             arrays["work_ns"].reshape(-1, len(BUSY)),
         ),
         kinds=kinds,
-        collectives=_collectives(arrays["collectives"], head["base_ns"], head["numbers"], kinds),
+        collectives=PackedCollectives(
+            arrays["collectives"], head["base_ns"], head["numbers"], kinds
+        ),
         ranges=_times(head["ranges"]),
         cpu_gaps_ns=head["cpu_gaps_ns"],
         os_calls=_times(head["os_calls"]),
         calls=tuple(LastCall(*call) for call in head["calls"]),
+        exchanges=PackedCollectives(arrays["exchanges"], head["exchange_base_ns"], {}, kinds),
+        peers=tuple(PeerCalls(*call) for call in head["peers"]),
+        gemm_ns=arrays["gemm_ns"].astype(np.int64),
+        doing=tuple(head["doing"]),
     )
 
 
 def _times(listed: Sequence[Sequence[Any]]) -> tuple[NamedTime, ...]:
     return tuple(NamedTime(tuple(path), ns) for path, ns in listed)
-
-
-def _words(rows: Collectives) -> tuple[np.ndarray[Any, Any], int]:
-    """Return two 64-bit words per collective, and the time that starts count from."""
-    base_ns = int(rows.start_ns.min()) if len(rows.start_ns) else 0
-    if len(rows.start_ns) and int(rows.start_ns.max()) - base_ns >= 2**_START_BITS:
-        raise InputError(
-            "collectives are more than 78 hours apart", hint="select a part of the run"
-        )
-    start = (rows.start_ns - base_ns).astype(np.uint64)
-    first = (rows.kind.astype(np.uint64) << np.uint64(_START_BITS)) | start
-    duration = _shortened(rows.end_ns - rows.start_ns).astype(np.uint64)
-    hidden = rows.hidden.astype("<u1").reshape(-1, QUARTERS).copy().view("<u4").reshape(-1)
-    return np.stack((first, (duration << np.uint64(32)) | hidden.astype(np.uint64))), base_ns
-
-
-def _shortened(ns: I64) -> I64:
-    coarse = np.minimum(ns >> _COARSE_BITS, _COARSE - 1) | _COARSE
-    return np.where(ns < _COARSE, np.maximum(ns, 0), coarse)
-
-
-def _lengthened(word: I64) -> I64:
-    return np.where(word < _COARSE, word, (word & (_COARSE - 1)) << _COARSE_BITS)
-
-
-def _collectives(
-    words: np.ndarray[Any, Any],
-    base_ns: int,
-    numbers: dict[str, list[list[int]]],
-    kinds: Sequence[CollectiveKind],
-) -> Collectives:
-    first, second = words.astype(np.uint64)
-    start = (first & np.uint64(2**_START_BITS - 1)).astype(np.int64) + base_ns
-    kind = (first >> np.uint64(_START_BITS)).astype(np.uint16)
-    if len(kind) and int(kind.max()) >= len(kinds):
-        raise ValueError("unknown kind of collective")
-    duration = _lengthened((second >> np.uint64(32)).astype(np.int64))
-    hidden = (second & np.uint64(2**32 - 1)).astype("<u4").view(np.uint8).reshape(-1, QUARTERS)
-    return Collectives(start, start + duration, hidden, kind, _sequence(kind, kinds, numbers))
-
-
-def _communicators(kind: U16, kinds: Sequence[CollectiveKind]) -> dict[str, I64]:
-    """Return the rows of each named communicator, by its name and members."""
-    names = [f"{item.communicator} {item.members}" if item.is_named else "" for item in kinds]
-    distinct = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    code = np.array([distinct[name] for name in names], np.int64)
-    of_row = code[kind] if len(kind) else np.zeros(0, np.int64)
-    return {name: np.flatnonzero(of_row == at) for name, at in distinct.items() if name}
-
-
-def _runs(rows: Collectives, kinds: Sequence[CollectiveKind]) -> dict[str, list[list[int]]]:
-    """Return the call numbers of each communicator, as runs of consecutive ones: place, number."""
-    found = {}
-    for name, own in _communicators(rows.kind, kinds).items():
-        numbers = rows.sequence[own]
-        if (numbers < 0).any():
-            continue
-        opens = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 2) != 1)
-        if len(opens) <= 1 + len(own) // 8:  # else the order of calls is that of the kernels
-            found[name] = np.stack((opens, numbers[opens]), axis=1).tolist()
-    return found
-
-
-def _sequence(kind: U16, kinds: Sequence[CollectiveKind], runs: dict[str, list[list[int]]]) -> I64:
-    if not any(runs.values()):
-        return repeated(np.full(1, -1, np.int64), len(kind))
-    numbers = np.full(len(kind), -1, np.int64)
-    for name, own in _communicators(kind, kinds).items():
-        if not runs.get(name):
-            continue
-        opens, first = np.array(runs[name], np.int64).T
-        run = np.searchsorted(opens, np.arange(len(own)), side="right") - 1
-        numbers[own] = first[run] + np.arange(len(own)) - opens[run]
-    return numbers
-
-
-def fewest_kinds(kinds: Sequence[CollectiveKind]) -> tuple[tuple[CollectiveKind, ...], U16]:
-    """Return distinct kinds, few enough to be stored, and the place of each given kind among them.
-
-    Where message sizes vary too much, they are left out.
-    """
-    if len(set(kinds)) >= _MOST_KINDS:
-        kinds = [kind._replace(bytes=-1) for kind in kinds]
-    distinct = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-    return tuple(distinct), np.array([distinct[kind] for kind in kinds], np.uint16)

@@ -12,12 +12,20 @@ import numpy as np
 from warpline.derived.severity import MEASURABLE_RATIO
 from warpline.derived.time_parts import BUSY, TimePart
 from warpline.errors import InputError
-from warpline.fleet.findings import found_in, numbered
+from warpline.fleet.findings import STOPPED, found_in, numbered
 from warpline.fleet.gridding import grid_of
 from warpline.fleet.jobs import Job, job_of
 from warpline.fleet.lateness import Late, late_ranks, own_time_ns
+from warpline.fleet.layout import layout_of
 from warpline.fleet.matching import Clock, Matches, clocks, matches
 from warpline.fleet.networks import collectives_of
+from warpline.fleet.parallel import (
+    Parallel,
+    groups_of,
+    parallel_of,
+    result_of_experts,
+    result_of_pipeline,
+)
 from warpline.fleet.stragglers import stragglers_of
 from warpline.fleet.summary import RankSummary
 from warpline.fleet.waiting import Waits, waits
@@ -33,6 +41,7 @@ from warpline.units import format_ns, format_ratio, plural
 
 _MATTERS = 0.1  # idle time below this share is not mentioned
 _MOST = 0.5  # of the idle time
+_WITHOUT = {"slow-stage": "With balanced stages", "uneven-experts": "With even experts"}
 
 
 class Known(NamedTuple):
@@ -43,14 +52,15 @@ class Known(NamedTuple):
         matched: Its collectives.
         clocks: The clock of each rank.
         waits: Waits for other ranks.
+        parallel: Its parallel groups.
         late: Whom the others wait for; None if waits do not matter.
-        without_collectives: Whether no collectives are matched.
     """
 
     job: Job
     matched: Matches
     clocks: list[Clock | None]
     waits: Waits
+    parallel: Parallel
     late: Late | None
 
 
@@ -59,19 +69,27 @@ def known_of(summaries: Sequence[RankSummary]) -> Known:
     job = job_of(summaries)
     matched = matches(job.ranks)
     of_ranks = clocks(len(job), matched.groups)
-    waited = waits(job, matched)
-    late = late_ranks(job, waited, matched.groups) if matched.groups else None
-    return Known(job, matched, of_ranks, waited, late)
+    layout = layout_of(job, matched.groups)
+    waited = waits(job, matched, layout.stage)
+    late = None
+    if matched.groups or layout.stages:
+        late = late_ranks(job, waited, matched.groups, layout.stage)
+    parallel = parallel_of(job, matched, layout, waited)
+    return Known(job, matched, of_ranks, waited, parallel, late)
 
 
 def once_each(
-    summaries: Sequence[RankSummary],
+    summaries: Sequence[RankSummary], seen: dict[object, str] | None = None
 ) -> tuple[list[RankSummary], tuple[LeftOut, ...]]:
     """Return each rank once, and the recordings that hold a rank of another one again.
 
     Such as an export beside the recording that it was made from.
+
+    Args:
+        summaries: The summaries.
+        seen: The ranks of other jobs that count, and their recordings. New ones are added.
     """
-    seen: dict[object, str] = {}
+    seen = {} if seen is None else seen
     kept, twice = [], []
     for summary in sorted(summaries, key=lambda summary: summary.identity.path):
         identity, start = summary.identity, summary.windows.start_ns
@@ -103,11 +121,17 @@ def verdict_of(
         raise InputError(
             "no rank with GPU work in these recordings", hint="record with --trace=cuda,nvtx"
         )
-    known = known_of(summaries)
+    return answer_of(title, known_of(summaries), left_out)
+
+
+def answer_of(title: str, known: Known, left_out: Sequence[LeftOut] = ()) -> Fleet:
+    """Return what is known of a job, as `verdict_of` does."""
     job = known.job
-    late = stragglers_of(job, known.matched.groups, known.clocks, known.waits, known.late)
+    matched = (known.matched.groups, known.clocks)
+    late = stragglers_of(job, matched, known.waits, known.parallel, known.late)
     networks = collectives_of(job, known.waits)
-    findings = numbered(found_in(job, known.waits, known.late, late, networks))
+    found = found_in(job, known.waits, (known.late, late), networks, known.parallel)
+    findings = numbered(found)
     fleet = Fleet(
         title=title,
         verdict="",
@@ -123,6 +147,10 @@ def verdict_of(
         left_out=tuple(left_out),
         notes=_notes(known, left_out),
         grid=grid_of(job, known.waits),
+        layout=known.parallel.layout.text,
+        groups=groups_of(job, known.parallel.layout, known.waits),
+        pipeline=result_of_pipeline(job, known.parallel.pipeline),
+        experts=result_of_experts(job, known.parallel.experts),
     )
     return replace(fleet, verdict=_verdict(fleet, known, late.ranks, findings))
 
@@ -150,7 +178,7 @@ def _ranks(known: Known) -> tuple[FleetRank, ...]:
     busy = job.parts_per_step_ns[:, [int(part) for part in BUSY]].sum(axis=1)
     wait, exposed, caused = (
         values.sum(axis=1) / steps
-        for values in (waited.wait_ns, waited.exposed_ns, waited.caused_ns)
+        for values in (waited.all_wait_ns, waited.all_exposed_ns, waited.caused_ns)
     )
     last = waited.last / np.maximum(waited.collectives, 1)
     found = []
@@ -265,8 +293,9 @@ def _verdict(
     step = f"{plural(fleet.steps, 'step')} of {format_ns(fleet.step_ns)}"
     if not fleet.steps:
         step = f"{format_ns(fleet.step_ns)} from the first to the last operation"
-    said = f"{count}{where}, {step} (mean): GPUs are busy {format_ratio(busy)}"
-    exposed = known.waits.exposed_ns.sum() / max(int(known.job.counts.sum()), 1)
+    layout = f" ({fleet.layout})" if fleet.layout and len(fleet.ranks) > 2 else ""
+    said = f"{count}{where}{layout}, {step} (mean): GPUs are busy {format_ratio(busy)}"
+    exposed = known.waits.all_exposed_ns.sum() / max(int(known.job.counts.sum()), 1)
     share = exposed / fleet.step_ns if fleet.step_ns else 0.0
     if share >= MEASURABLE_RATIO:
         said += f", {format_ratio(share)} of the time waiting for other ranks"
@@ -277,7 +306,7 @@ def _verdict(
         if most.ns >= _MOST * sum(part.ns for part in idle):
             said += f", mostly {most.category} ({format_ratio(most.share)})"
     said += "."
-    if known.late is not None and findings:
+    if findings and (known.late is not None or findings[0].rule in STOPPED):
         said += f" {_first(findings)}"
     elif known.matched.groups and len(fleet.ranks) > 1:
         said += " No rank delays the others."
@@ -292,7 +321,8 @@ def _first(findings: Sequence[FleetFinding]) -> str:
     if first.step_ns is not None and first.saving_ns is not None and first.saving_ns.central > 0:
         low, central, high = first.step_ns
         said += (
-            f" Without it, a step would take about {format_ns(central)}"
+            f" {_WITHOUT.get(first.rule, 'Without it')}, a step would take about"
+            f" {format_ns(central)}"
             f" ({format_ns(low)} to {format_ns(high)})."
         )
     return said

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from warpline.fleet.blocks import blocks_of
-from warpline.fleet.jobs import Job
+from warpline.fleet.collectives import CollectiveRows, hidden_ns
+from warpline.fleet.exchanging import exchange_waits
+from warpline.fleet.jobs import Job, Steps, steps_of
 from warpline.fleet.matching import Group, Matches, Member
-from warpline.fleet.summary import RankSummary
-from warpline.ops.arrays import F64, I32, I64, BoolArray
+from warpline.ops.arrays import F64, I64, BoolArray
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Waits:
         sums: Sums over the collectives of each group.
         used: The number of collectives.
         incomplete: The number of them that some members of their group have no record of.
+        exchange_ns: Shape (ranks, steps), how long it waited for neighbors in sends and receives.
+        exchange_exposed_ns: Shape (ranks, steps), the exposed part of that.
+        across_ns: Shape (ranks, steps), the part of `exposed_ns` in collectives of several pipeline
+            stages.
     """
 
     wait_ns: F64
@@ -45,6 +50,19 @@ class Waits:
     sums: tuple[GroupSums, ...]
     used: int
     incomplete: int
+    exchange_ns: F64
+    exchange_exposed_ns: F64
+    across_ns: F64
+
+    @property
+    def all_exposed_ns(self) -> F64:
+        """Shape (ranks, steps), exposed waits in collectives, sends and receives."""
+        return self.exposed_ns + self.exchange_exposed_ns
+
+    @property
+    def all_wait_ns(self) -> F64:
+        """Shape (ranks, steps), waits in collectives, sends and receives."""
+        return self.wait_ns + self.exchange_ns
 
 
 class GroupSums(NamedTuple):
@@ -55,20 +73,26 @@ class GroupSums(NamedTuple):
         communicator: Its id, name, or place of the stream.
         ranks: The members, places in the job.
         bytes: Message size; -1 if unknown.
+        algorithm: Such as RING; "" if unknown, or if it differs.
         calls: Number of collectives.
         wait_ns: How long a rank waited in them, mean over the ranks.
         transfer_ns: Sum of the times from the last arrival to the end.
         median_ns: The median of these times.
+        step_wait_ns: Shape (steps,), float64: how long a rank waited in those of each step.
+        step_transfer_ns: Shape (steps,), float64: their transfers.
     """
 
     operation: str
     communicator: str
     ranks: tuple[int, ...]
     bytes: int
+    algorithm: str
     calls: int
     wait_ns: float
     transfer_ns: float
     median_ns: float
+    step_wait_ns: F64
+    step_transfer_ns: F64
 
 
 class _Arrivals(NamedTuple):
@@ -81,8 +105,13 @@ class _Arrivals(NamedTuple):
     counts: BoolArray
 
 
-def waits(job: Job, matched: Matches) -> Waits:
+def waits(job: Job, matched: Matches, stage: I64) -> Waits:
     """Return the waits of each rank.
+
+    Args:
+        job: The job.
+        matched: Its collectives.
+        stage: Shape (ranks,), int64, the pipeline stage of each rank; -1 for none.
 
     A rank arrives in a collective when its kernel starts. Until the last rank arrives, the others
     wait in their kernels; the rest is the transfer. A collective counts if most of its kernels
@@ -93,25 +122,34 @@ def waits(job: Job, matched: Matches) -> Waits:
     blocks = blocks_of(job)
     between = np.zeros((len(blocks.names), len(blocks.names)))
     last, taken = np.zeros(len(job), np.int64), np.zeros(len(job), np.int64)
-    step_of = [_steps_of(job, place) for place in range(len(job))]
+    step_of = [
+        steps_of(job, place, rank.collectives.start_ns) for place, rank in enumerate(job.ranks)
+    ]
     sums: list[GroupSums] = []
     used = incomplete = 0
+    across = np.zeros(shape)
     for group in matched.groups:
         arrivals = _arrivals(job, group, step_of)
+        stages = set(stage[[member.rank for member in group.members]].tolist()) - {-1}
+        is_across = len(stages) > 1
+        before = arrays[1].copy() if is_across else across
         waited = _add(job, group, arrivals, step_of, arrays)
         for member, late_exposed in zip(group.members, waited, strict=True):
             between[:, blocks.of_rank[member.rank]] += np.bincount(
                 blocks.of_rank, late_exposed, len(blocks.names)
             )
+        if is_across:
+            across += arrays[1] - before
         late = arrivals.counts & (arrivals.last_ns - arrivals.second_ns > group.error_ns)
         np.add.at(last, arrivals.last[late], 1)
         for member in group.members:
             taken[member.rank] += int(np.count_nonzero(arrivals.counts[member.place]))
-        sums += _sums(job, group, arrivals)
+        sums += _sums(job, group, arrivals, step_of)
         used += int(np.count_nonzero(arrivals.counts))
         partly = arrivals.counts & (arrivals.present < len(group.members))
         incomplete += int(np.count_nonzero(partly))
     wait_ns, exposed_ns, caused_ns, caused_exposed_ns, transfer_ns = arrays
+    exchange_ns, exchange_exposed_ns = exchange_waits(job)
     return Waits(
         wait_ns=wait_ns,
         exposed_ns=exposed_ns,
@@ -124,27 +162,18 @@ def waits(job: Job, matched: Matches) -> Waits:
         sums=tuple(sums),
         used=used,
         incomplete=incomplete,
+        exchange_ns=exchange_ns,
+        exchange_exposed_ns=exchange_exposed_ns,
+        across_ns=across,
     )
 
 
-def _steps_of(job: Job, place: int) -> I32:
-    """Return the step of each collective of a rank, a place in the job's steps; -1 for none."""
-    rank = job.ranks[place]
-    windows, start = rank.windows, rank.collectives.start_ns
-    if not len(windows.start_ns):
-        return np.full(len(start), -1, np.int32)
-    row = np.searchsorted(windows.start_ns, start, side="right") - 1
-    inside = (row >= 0) & (start < windows.end_ns[np.maximum(row, 0)])
-    step: I32 = np.where(inside, job.window_step[place][np.maximum(row, 0)], -1).astype(np.int32)
-    return step
-
-
-def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
+def _arrivals(job: Job, group: Group, step_of: Sequence[Steps]) -> _Arrivals:
     last, second = np.full(group.total, -np.inf), np.full(group.total, -np.inf)
     who = np.full(group.total, -1, np.int64)
     present, counted = np.zeros(group.total, np.int64), np.zeros(group.total, np.int64)
     for member in group.members:
-        at = _start(job.ranks[member.rank], member)
+        at = _start(_rows(job, member), member)
         place = member.place
         is_later = at > last[place]
         second[place] = np.where(is_later, last[place], np.maximum(second[place], at))
@@ -156,15 +185,19 @@ def _arrivals(job: Job, group: Group, step_of: Sequence[I32]) -> _Arrivals:
     return _Arrivals(last, second, who, present, counts)
 
 
-def _start(rank: RankSummary, member: Member) -> F64:
-    return member.on_common_time(rank.collectives.start_ns[member.rows])
+def _rows(job: Job, member: Member) -> CollectiveRows:
+    return job.ranks[member.rank].collectives.taken(member.rows)
+
+
+def _start(rows: CollectiveRows, member: Member) -> F64:
+    return member.on_common_time(rows.start_ns)
 
 
 def _add(
     job: Job,
     group: Group,
     arrivals: _Arrivals,
-    step_of: Sequence[I32],
+    step_of: Sequence[Steps],
     arrays: Sequence[F64],
 ) -> Iterator[F64]:
     """Add a group's waits to the sums by rank and step.
@@ -173,15 +206,14 @@ def _add(
     """
     wait_sum, exposed_sum, caused, caused_exposed, transfer = arrays
     for member in group.members:
-        rank, rows = job.ranks[member.rank], member.rows
-        step = step_of[member.rank][rows]
+        step = step_of[member.rank][member.rows]
         chosen = np.flatnonzero(arrivals.counts[member.place] & (step >= 0))
-        place, step, rows = member.place[chosen], step[chosen], rows[chosen]
-        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
-        late = arrivals.last_ns[place] - _start(rank, member)[chosen]
+        place, step = member.place[chosen], step[chosen]
+        rows = job.ranks[member.rank].collectives.taken(member.rows[chosen])
+        duration = rows.end_ns - rows.start_ns
+        late = arrivals.last_ns[place] - _start(rows, member)
         wait: F64 = np.clip(late, 0.0, duration)
-        hidden_ns = rank.collectives.hidden_ns(rows, wait)
-        exposed = np.maximum(wait - hidden_ns, 0.0)
+        exposed = np.maximum(wait - hidden_ns(rows, wait), 0.0)
         np.add.at(wait_sum[member.rank], step, wait)
         np.add.at(exposed_sum[member.rank], step, exposed)
         np.add.at(transfer[member.rank], step, duration - wait)
@@ -193,34 +225,45 @@ def _add(
         yield waited
 
 
-def _sums(job: Job, group: Group, arrivals: _Arrivals) -> list[GroupSums]:
+def _sums(job: Job, group: Group, arrivals: _Arrivals, step_of: Sequence[Steps]) -> list[GroupSums]:
     """Return the sums of a group's collectives by message size."""
     transfer = np.zeros(group.total)
     size = np.full(group.total, -1, np.int64)
-    waited = np.zeros(group.total)
+    waited, algorithm = np.zeros(group.total), np.full(group.total, "", object)
+    step = np.full(group.total, -1, np.int32)
     for member in group.members:
-        rank, place, rows = job.ranks[member.rank], member.place, member.rows
-        sizes = np.array([kind.bytes for kind in rank.kinds], np.int64)
-        duration = (rank.collectives.end_ns - rank.collectives.start_ns)[rows]
-        late = arrivals.last_ns[place] - _start(rank, member)
+        place, rows = member.place, _rows(job, member)
+        kinds = job.ranks[member.rank].kinds
+        names = np.array([kind.algorithm for kind in kinds], object)
+        sizes = np.array([kind.bytes for kind in kinds], np.int64)
+        duration = rows.end_ns - rows.start_ns
+        late = arrivals.last_ns[place] - _start(rows, member)
         waited[place] += np.clip(late, 0.0, duration)
+        step[place] = np.maximum(step[place], step_of[member.rank][member.rows])
         is_last = arrivals.last[place] == member.rank
         transfer[place[is_last]] = duration[is_last]
-        size[place[is_last]] = sizes[rank.collectives.kind[rows[is_last]]]
+        kind = rows.kind[is_last]
+        size[place[is_last]], algorithm[place[is_last]] = sizes[kind], names[kind]
     found = []
     ranks = tuple(member.rank for member in group.members)
+    steps = max(len(job.step_index), 1)
     for each in np.unique(size[arrivals.counts]).tolist():
         chosen = np.flatnonzero(arrivals.counts & (size == each))
+        used = set(algorithm[chosen].tolist())
+        mean_wait = waited[chosen] / arrivals.present[chosen]
         found.append(
             GroupSums(
                 group.operation,
                 group.communicator,
                 ranks,
                 each,
+                used.pop() if len(used) == 1 else "",
                 len(chosen),
-                float((waited[chosen] / arrivals.present[chosen]).sum()),
+                float(mean_wait.sum()),
                 float(transfer[chosen].sum()),
                 float(np.median(transfer[chosen])),
+                np.bincount(step[chosen], mean_wait, steps).astype(np.float64),
+                np.bincount(step[chosen], transfer[chosen], steps).astype(np.float64),
             )
         )
     return found

@@ -9,16 +9,16 @@ nothing: what it computed meanwhile takes as long as before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from warpline.estimate import Estimate
 from warpline.fleet.causes import cpu_work_ns
+from warpline.fleet.collectives import QUARTERS, SHARES
 from warpline.fleet.jobs import Job
 from warpline.fleet.lateness import peers_of
-from warpline.fleet.matching import Clock, Group
-from warpline.fleet.summary import QUARTERS, SHARES
+from warpline.fleet.matching import Clock, Group, Member
 from warpline.ops.arrays import F64, I32, I64, U8, BoolArray
 
 # Ranks times their collectives that are simulated: of larger jobs, late ranks and some others.
@@ -109,33 +109,19 @@ def _events(
     chosen = _simulated(job, late)
     events: list[tuple[float, _Event]] = []
     for group in groups:
-        columns = []
-        for member in group.members:
-            clock = clocks[member.rank]
-            if clock is None or not chosen[member.rank]:
-                continue
-            rows, summary = member.rows, job.ranks[member.rank]
-            start, end = summary.collectives.start_ns[rows], summary.collectives.end_ns[rows]
-            columns.append(
-                (
-                    member.place,
-                    np.full(len(rows), member.rank, np.int32),
-                    clock.job_time(start),
-                    clock.job_time(end),
-                    (end - start).astype(np.float64),
-                    summary.collectives.hidden[rows],
-                    _is_counted(job, member.rank, start),
-                )
-            )
-        if columns:
-            events += _by_collective(columns)
+        members = [
+            (member, clock)
+            for member in group.members
+            if (clock := clocks[member.rank]) is not None and chosen[member.rank]
+        ]
+        events += _events_of_group(job, group, members)
     events.sort(key=lambda event: event[0])
     return [event for _, event in events]
 
 
 def _simulated(job: Job, late: Sequence[int]) -> BoolArray:
     chosen = np.ones(len(job), np.bool_)
-    rows = max(len(rank.collectives.start_ns) for rank in job.ranks)
+    rows = max(rank.collectives.total for rank in job.ranks)
     most = max(_MOST_ROWS // max(rows, 1), _LEAST_RANKS)
     if len(job) > most:
         chosen[:] = False
@@ -144,25 +130,45 @@ def _simulated(job: Job, late: Sequence[int]) -> BoolArray:
     return chosen
 
 
-def _is_counted(job: Job, rank: int, start: I64) -> F64:
+def _is_counted(job: Job, rank: int, start: I64) -> BoolArray:
     windows, step = job.ranks[rank].windows, job.window_step[rank]
     row = np.searchsorted(windows.start_ns, start, side="right") - 1
     inside = (row >= 0) & (start < windows.end_ns[np.maximum(row, 0)])
-    counted: F64 = (inside & (step[np.maximum(row, 0)] >= 0)).astype(np.float64)
+    counted: BoolArray = inside & (step[np.maximum(row, 0)] >= 0)
     return counted
 
 
-def _by_collective(columns: Sequence[tuple[Any, ...]]) -> list[tuple[float, _Event]]:
-    place, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    order = np.argsort(place, kind="stable")
-    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+def _events_of_group(
+    job: Job, group: Group, members: Sequence[tuple[Member, Clock]]
+) -> list[tuple[float, _Event]]:
+    """Return the collectives of a group in which two ranks or more took part, and their arrivals.
+
+    All events are parts of the same few columns, by collective and then rank: they are most of the
+    memory.
+    """
+    number = np.zeros(group.total, np.int64)
+    for member, _ in members:
+        number[member.place] += 1
+    bounds = np.concatenate(([0], np.cumsum(number)))
+    size, free = int(bounds[-1]), bounds[:-1].copy()
+    rank, hidden = np.zeros(size, np.int32), np.zeros((size, QUARTERS), np.uint8)
+    arrival, end, duration = np.zeros(size), np.zeros(size), np.zeros(size)
+    counted = np.zeros(group.total, np.int64)
+    for member, clock in members:
+        rows = job.ranks[member.rank].collectives.taken(member.rows)
+        start_ns, end_ns = rows.start_ns, rows.end_ns
+        at = free[member.place]
+        free[member.place] += 1
+        rank[at], hidden[at] = member.rank, rows.hidden
+        arrival[at], end[at] = clock.job_time(start_ns), clock.job_time(end_ns)
+        duration[at] = end_ns - start_ns
+        counted[member.place] += _is_counted(job, member.rank, start_ns)
     found = []
-    for rows in np.split(order, first[1:]):
-        if len(rows) < 2:
-            continue
-        rank, arrival, end, duration, hidden, counted = (values[rows] for values in rest)
-        event = _Event(rank, arrival, end, duration, hidden, bool(counted.mean() > 0.5))
-        found.append((float(arrival.max()), event))
+    for place in np.flatnonzero(number > 1).tolist():
+        own = slice(bounds[place], bounds[place + 1])
+        counts = bool(counted[place] > number[place] / 2)
+        event = _Event(rank[own], arrival[own], end[own], duration[own], hidden[own], counts)
+        found.append((float(event.arrival_ns.max()), event))
     return found
 
 

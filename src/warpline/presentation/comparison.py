@@ -45,7 +45,7 @@ def screen(comparison: Comparison) -> Presentation:
 def markdown(comparison: Comparison) -> Presentation:
     """Return what Markdown shows, for a pull request."""
     shown = _presentation(comparison, parts=12, items=10, phases=10, has_warnings=True)
-    return shown._replace(blocks=tuple(map(_with_heading, shown.blocks)))
+    return shown._replace(blocks=tuple(map(with_heading, shown.blocks)))
 
 
 def notebook(comparison: Comparison) -> Presentation:
@@ -69,26 +69,27 @@ def _presentation(
             advice="",
             warnings=comparison.warnings if has_warnings else (),
         ),
-        *_sides(comparison),
-        *_waterfall(comparison, parts),
+        *sides_line(comparison),
+        *waterfall(comparison, parts),
         *_work(comparison, items),
         *_phases(comparison, phases),
         *_memory(comparison),
-        *_findings(comparison),
+        *finding_items(comparison),
         *environment_items(comparison.environment),
         *limits_section(comparison.limits),
     )
     return Presentation(blocks, (*comparison.before.paths, *comparison.after.paths))
 
 
-def _with_heading(block: Block) -> Block:
+def with_heading(block: Block) -> Block:
     """Return a table with a title as a section: Markdown has no titles of tables."""
     if not isinstance(block, Table) or not block.title:
         return block
     return Section(block.title, (replace(block, title=""),))
 
 
-def _sides(comparison: Comparison) -> Iterator[Block]:
+def sides_line(comparison: Comparison) -> Iterator[Block]:
+    """Yield what the sides are: steps, runs, ranks."""
     yield Line(
         f"Before: {_side(comparison.before)}. After: {_side(comparison.after)}.", is_faint=True
     )
@@ -105,7 +106,8 @@ def _side(side: Side) -> str:
     return f"{said}, {plural(side.ranks, 'rank')}" if side.ranks > 1 else said
 
 
-def _waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
+def waterfall(comparison: Comparison, most: int) -> Iterator[Block]:
+    """Yield the parts of the difference of the mean step, the largest ones."""
     step, parts = comparison.step, comparison.parts
     if step is None or not parts:
         return
@@ -293,7 +295,8 @@ def _signed_bytes(size: int) -> str:
     return f"{'+' if size >= 0 else '-'}{format_bytes(abs(size))}"
 
 
-def _findings(comparison: Comparison) -> Iterator[Block]:
+def finding_items(comparison: Comparison) -> Iterator[Block]:
+    """Yield what became of the findings."""
     items = []
     for item in comparison.findings:
         if item.change == "same" or item.severity == "info":

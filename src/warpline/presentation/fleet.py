@@ -20,6 +20,7 @@ from warpline.presentation.blocks import (
     Section,
     Table,
 )
+from warpline.presentation.fleet_groups import parallel_sections
 from warpline.result.fleet import Fleet, FleetCollective, FleetFinding, FleetRank
 from warpline.units import format_bytes, format_ns, format_ratio, plural
 
@@ -28,6 +29,7 @@ _RANKS = 8
 _HOSTS = 16
 _COLLECTIVES = 5
 _LEFT_OUT = 10
+_PLACES = 12
 _LEAST_SHARE = 0.001  # of the time: smaller parts are in the JSON only
 
 
@@ -46,9 +48,12 @@ class PageBlocks(NamedTuple):
 def on_page(found: Fleet) -> PageBlocks:
     """Return what a page shows besides its findings, its maps and its table of ranks."""
     after: list[Block] = []
+    if found.dumps:
+        after.append(_whereabouts(found))
     if _has_hosts(found):
         after.append(_hosts(found))
     after.append(Section("Time of all ranks", (_parts(found),)))
+    after += parallel_sections(found)
     if found.collectives:
         after.append(Section("Collectives", (_collectives(found),)))
     if found.left_out:
@@ -135,8 +140,12 @@ def _blocks(found: Fleet) -> Iterator[Block]:
         yield Section(f"{item.id} {item.severity}: {item.title}", tuple(_finding(item)))
     if found.left_out:
         yield Section(f"Left out: {plural(len(found.left_out), 'recording')}", (_left_out(found),))
-    yield Section("Time of all ranks", (_parts(found),))
-    yield Section(_ranks_title(found), (_ranks(found),))
+    if found.dumps:
+        yield _whereabouts(found)
+    if found.ranks:
+        yield Section("Time of all ranks", (_parts(found),))
+        yield Section(_ranks_title(found), (_ranks(found),))
+    yield from parallel_sections(found)
     if found.collectives:
         yield Section("Collectives", (_collectives(found),))
     if found.notes:
@@ -160,6 +169,40 @@ def _left_out(found: Fleet) -> Items:
     if more:
         shown.append(f"and {more:,} more (all of them: --format json)")
     return Items(tuple((Cell(text),) for text in shown))
+
+
+def _whereabouts(found: Fleet) -> Section:
+    """Return where the flight recorders end: ranks by the call that they wait in, or made last."""
+    sides: dict[tuple[str, ...], list[int]] = {}
+    for dump in found.dumps:
+        call = dump.waits_in or dump.last_call
+        cells = ("no calls", "", "", "")
+        if call is not None:
+            described = f" {call.group_description}" if call.group_description else ""
+            name = f"{call.operation} {call.number}"
+            cells = (name, f"{call.group}{described}", call.state, call.called_from or "-")
+        sides.setdefault(cells, []).append(dump.rank)
+    # Few ranks that are elsewhere matter more than the many that wait for them.
+    order = sorted(sides.items(), key=lambda side: (len(side[1]), side[1]))
+    columns = (
+        Column("ranks", width=12, fit=Fit.SHORTEN),
+        Column("call", width=18, fit=Fit.SHORTEN),
+        Column("group", width=14, fit=Fit.SHORTEN),
+        Column("state", width=9),
+        Column("called from", width=22, fit=Fit.SHORTEN),
+    )
+    rows = [Row((Cell(_numbers(ranks)), *map(Cell, cells))) for cells, ranks in order[:_PLACES]]
+    title = "Where each rank waits, or its last call"
+    if len(order) > len(rows):
+        title += f", {len(rows)} of {len(order):,}"
+    return Section(title, (Table(columns=columns, rows=tuple(rows)),))
+
+
+def _numbers(ranks: list[int]) -> str:
+    """Return ascending numbers as ranges: ``0-2, 4``."""
+    opens = [at for at, rank in enumerate(ranks) if at == 0 or ranks[at - 1] != rank - 1]
+    runs = [ranks[low:high] for low, high in zip(opens, [*opens[1:], len(ranks)], strict=True)]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 def _parts(found: Fleet) -> Table:
@@ -228,19 +271,19 @@ def _rank_cells(rank: FleetRank) -> tuple[Cell, ...]:
 
 
 def _collectives(found: Fleet) -> Table:
+    headings = ("ranks", "size", "count", "wait", "transfer", "bus GB/s", "of link")
+    rows = found.collectives[:_COLLECTIVES]
     columns = (
         Column("operation", width=12, fit=Fit.SHORTEN),
-        *(
-            Column(heading, width=9, is_number=True)
-            for heading in ("ranks", "size", "count", "wait", "transfer", "bus GB/s")
-        ),
+        *(Column(heading, width=8, is_number=True) for heading in headings),
+        *((Column("algorithm", width=9),) if any(item.algorithm for item in rows) else ()),
     )
-    rows = tuple(Row(_collective_cells(item)) for item in found.collectives[:_COLLECTIVES])
-    return Table(columns=columns, rows=rows)
+    shown = tuple(Row(_collective_cells(item)[: len(columns)]) for item in rows)
+    return Table(columns=columns, rows=shown)
 
 
 def _collective_cells(item: FleetCollective) -> tuple[Cell, ...]:
-    rate = item.bus_bytes_per_s
+    rate, link = item.bus_bytes_per_s, item.link_bytes_per_s
     groups = f" x {item.communicators}" if item.communicators > 1 else ""
     return (
         Cell(item.operation),
@@ -250,4 +293,6 @@ def _collective_cells(item: FleetCollective) -> tuple[Cell, ...]:
         Cell(format_ns(item.wait_ns)),
         Cell(format_ns(item.transfer_ns)),
         Cell("-" if rate is None else f"{rate / 1e9:,.1f}"),
+        Cell("-" if rate is None or not link else format_ratio(rate / link)),
+        Cell(item.algorithm or "-"),
     )

@@ -26,7 +26,9 @@ from warpline.remote.bringing import bring_home
 from warpline.remote.ssh import Connection
 from warpline.units import format_bytes
 
-_HERE = frozenset(("host", "host_dir", "host_python", "output"))  # flags that are for this machine
+_HERE = frozenset(
+    ("host", "host_dir", "host_python", "output", "on_finish")
+)  # flags that are for this machine
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ARRAYS = ("numpy", "polars")
 

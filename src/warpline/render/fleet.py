@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from warpline.presentation.fleet import fleet as presentation
@@ -14,7 +14,7 @@ from warpline.render.diagnosis import text as text_blocks
 from warpline.result.fleet import Fleet
 
 Write = Callable[[Fleet, TextIO, Options], None]
-_LISTS = ("stragglers", "findings", "collectives", "ranks", "left_out")
+_LISTS = ("stragglers", "findings", "collectives", "ranks", "dumps", "left_out")
 
 
 def write_text(found: Fleet, out: TextIO, options: Options) -> None:
@@ -29,11 +29,16 @@ def write_markdown(found: Fleet, out: TextIO, options: Options) -> None:
 
 def write_json(found: Fleet, out: TextIO, options: Options) -> None:
     """Write one object, described in docs/fleet.schema.json; a rank or finding per line."""
+    write_object(found.to_dict(), _LISTS, out)
+
+
+def write_object(values: Mapping[str, Any], lists: Sequence[str], out: TextIO) -> None:
+    """Write one object of JSON, with some of its lists an item per line."""
     opening = "{"
-    for name, value in found.to_dict().items():
+    for name, value in values.items():
         out.write(f"{opening}\n{json.dumps(name)}: ")
         opening = ","
-        if name in _LISTS and value:
+        if name in lists and value:
             out.write("[\n" + ",\n".join(map(_encoded, value)) + "]")
         else:
             out.write(_encoded(value))

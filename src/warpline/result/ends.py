@@ -17,6 +17,7 @@ _STOPPED_BY = {
     "duration": "Recording stopped at the end of -d",
     "capture range": "Recording stopped at the end of the capture range",
     "steps": "Recording stopped after --steps",
+    "size": "Recording stopped at --max-size",
     "warpline stop": "Recording stopped (warpline stop)",
 }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from warpline.result.diagnosis import Finding, PartKind
+from warpline.result.diagnosis import PartKind, Severity
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -84,6 +84,26 @@ class PartName(NamedTuple):
     meaning: str = ""
 
 
+class Problem(Protocol):
+    """A finding, of a run or of a kernel."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule."""
+
+    @property
+    def title(self) -> str:
+        """Its title, perhaps with numbers."""
+
+    @property
+    def severity(self) -> Severity:
+        """How much it matters."""
+
+    @property
+    def saving_ns(self) -> int | None:
+        """Estimated saving; None if unknown."""
+
+
 @dataclass(frozen=True)
 class Profile:
     """One run, as a side of a comparison.
@@ -114,7 +134,7 @@ class Profile:
     parts: Mapping[PartName, Fraction]
     items: Items
     phases: Phases = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Problem, ...] = ()
     environment: Mapping[str, str | None] = field(default_factory=dict)
     ranks: int = 1
     recorder: str = ""

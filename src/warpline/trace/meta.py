@@ -25,7 +25,7 @@ class ProcessEnd:
         signal: The signal that ended it, such as SIGKILL.
         exit_status: Its exit status.
         stopped_by: Why recording stopped: ``interrupt``, ``duration``, ``capture range``,
-            ``steps``, ``launch count`` or ``warpline stop``.
+            ``steps``, ``launch count``, ``size`` or ``warpline stop``.
         open_ranges: Number of ranges that it had open.
         path: Names of the open ranges of one thread, the outermost first: of the main thread if it
             had any, else of the thread with the longest-open innermost range. Of many names, the

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from warpline.errors import InputError
 from warpline.ops.arrays import F64
 from warpline.presentation.fleet import on_page, ranks_by_waits
 from warpline.result.fleet import Fleet, FleetFinding, FleetRank
@@ -42,9 +43,15 @@ def make_fleet_report(found: Fleet, folder: Path, parts: Assets) -> Report:
         found: What it shows.
         folder: The directory of the page: reports of single ranks in it are linked.
         parts: Its script and style sheets.
+
+    Raises:
+        InputError: There are dumps of flight recorders only.
     """
     grid = found.grid
-    assert grid is not None
+    if grid is None:
+        raise InputError(
+            "dumps of flight recorders have no steps for a page", hint="use -o FILE.md, or json"
+        )
     writer = BlockWriter()
     lengths = grid.step_ns
     is_known = lengths > 0

@@ -108,6 +108,33 @@ def _add(
     }
 
 
+def run_beside(words: Sequence[str]) -> int:
+    """Run a command of the user's, and return its exit status; negative: the signal that ended it.
+
+    Its output goes to standard error, and it has no input.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    with _starting:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=_stderr())
+        _running.add(process.pid)
+    try:
+        with process:
+            return process.wait()
+    finally:
+        with _starting:
+            _running.discard(process.pid)
+
+
+def _stderr() -> int:
+    try:
+        os.fstat(2)
+    except OSError:
+        return subprocess.DEVNULL
+    return 2
+
+
 @contextmanager
 def _process(words: Sequence[str], *, stderr: int) -> Iterator[subprocess.Popen[str]]:
     """Start a process of our own, and wait for it."""

@@ -25,6 +25,7 @@ from warpline.capture.collectors.metrics_request import (
 )
 from warpline.capture.flags import capabilities, values
 from warpline.capture.flags.call_chains import parse_call_chains, parse_python_chains
+from warpline.capture.flags.finish_command import words_of
 from warpline.capture.flags.grammar import IDLE_VALUES, TRUE_WORDS, Flag, Given, Grammar, Set
 from warpline.capture.flags.hosting import HOST_FLAGS
 from warpline.capture.flags.nsys import FOREIGN_FLAGS
@@ -56,6 +57,9 @@ _DEFAULT_FLUSH_MS, _LONGEST_MS = 1000, 3_600_000
 _LONGEST_NS = 1_000_000_000_000
 _SLOWEST_HZ, _FASTEST_HZ = 0.01, 100
 _MOST_SAMPLES = 10_000
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_LEAST_SIZE = 1 << 20
 _MOST_PYTHON_SAMPLES = 2000
 
 # Sets of nsys have numbers or the names of chips: 0, gh100, ga10x-gfxt.
@@ -231,6 +235,22 @@ _switches = _possible(
 _backtrace = _possible(Backtrace, {"lbr"}, "dwarf", "the software clock has no branch records")
 
 
+def _max_size(settings: CaptureSettings, flag: Given) -> None:
+    if flag.value.lower() in IDLE_VALUES:
+        settings.max_size = 0
+        return
+    found = _SIZE.fullmatch(flag.value.strip())
+    size = 0 if found is None else round(float(found[1]) * _SIZES[found[2].upper()])
+    if not _LEAST_SIZE <= size < 1 << 60:
+        raise flag.bad("none, or a size of 1M or more, such as 500M or 2G")
+    settings.max_size = size
+
+
+def _on_finish(settings: CaptureSettings, flag: Given) -> None:
+    words_of(flag.value, Path())  # checks it
+    settings.on_finish = flag.value
+
+
 def _exports(settings: CaptureSettings, flag: Given) -> None:
     for given in flag.value.split(","):
         word = _EXPORT_ALIASES.get(given.strip().lower(), given.strip().lower())
@@ -278,6 +298,9 @@ FLAGS = (
     Flag(("--when",), "CONDITION", "with --keep-last: write what is kept, and go on, when a step is"
          ' slow ("step > 2 x median", "step > 500ms"), nothing happens ("hang 30s"),'
          ' or Warpline receives a signal ("signal USR2")', _when),
+    Flag(("--max-size",), "SIZE", "stop recording, not the program, when its events take this much"
+         " on the disk, such as 500M or 2G; none: no limit (default: 512M in jobs of more than 8"
+         " ranks, none otherwise)", _max_size),
     Flag(("--nvtx-domain-include",), "LIST", 'record only these NVTX domains; "default" is the'
          " unnamed domain", _domains),
     Flag(("--nvtx-domain-exclude",), "LIST", "exclude these NVTX domains", _domains),
@@ -351,6 +374,9 @@ FLAGS = (
          is_switch=True),
     Flag(("--export",), "LIST", f"also export the recording as: {', '.join(EXPORT_TYPES)}",
          _exports),
+    Flag(("--on-finish",), "COMMAND", "run this when the recording is written, such as an upload:"
+         " {} is replaced by its path, which is appended without it; no shell, and no effect on the"
+         " exit status", _on_finish),
     Flag(("--stop-on-range-end",), "BOOL", "what --capture-range-end was before 2021",
          _stop_on_range_end, is_switch=True, is_hidden=True),
     Flag(("--keep-command",), "", "store the command line unmasked, including secrets (default:"

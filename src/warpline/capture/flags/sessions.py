@@ -38,7 +38,7 @@ _OF_LAUNCH = _OF_BOTH | {
 _OF_START = _OF_BOTH | {
     *("output", "force_overwrite", "delay", "duration", "capture_range", "nvtx_capture"),
     *("capture_range_end", "steps", "every", "duty", "step_range", "keep_last", "when"),
-    *("export", "stats"),
+    *("export", "stats", "max_size", "on_finish"),
 }
 # Nsight Systems has them for these commands; here they are flags of profile only.
 _WHY_NOT = "use warpline profile"

@@ -99,6 +99,8 @@ class TargetProcesses(enum.StrEnum):
 # The supported values of -c besides none.
 # Words of --pytorch with which operators have the Python stack of their first launch.
 _WITH_BACKTRACES = frozenset(("functions-trace", "functions-trace-shapes"))
+# What may have secrets is not in the recording.
+_NOT_TOLD = frozenset(("env_var", "on_finish"))
 _RANGE_MODES = {
     CaptureRange.NVTX: RangeMode.NVTX,
     CaptureRange.CUDA_PROFILER_API: RangeMode.CUDA_PROFILER_API,
@@ -166,6 +168,8 @@ class CaptureSettings:
     python_sampling: bool = False
     python_sampling_frequency: int = 1000
     export: tuple[str, ...] = ()
+    max_size: int | None = None  # bytes; 0: no limit, None: one in jobs of many ranks
+    on_finish: str | None = None
     stats: bool = False
     stop_on_range_end: bool = False
     discard_environment: bool = False
@@ -308,5 +312,5 @@ class CaptureSettings:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in sorted(vars(self).items())
-            if name in self.given and name != "env_var"
+            if name in self.given and name not in _NOT_TOLD
         }

@@ -7,15 +7,17 @@ from each start to the next stop.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from warpline.capture.flags.settings import CaptureSettings
-from warpline.capture.launcher import kept
+from warpline.capture.launcher import kept, on_finish
 from warpline.capture.launcher.attached import Attached
 from warpline.capture.launcher.keeper import Keeper
+from warpline.capture.launcher.size_limit import disk_bytes, size_limit
 from warpline.capture.launcher.time_windows import TimeSampling
 from warpline.capture.machine import processes
 from warpline.capture.machine.loaded import loaded_versions
@@ -29,6 +31,8 @@ from warpline.units import format_bytes
 # holds up its own changes of that for a moment, so this is done rarely.
 _VERSION_LOOKS = frozenset(2**power for power in range(1, 9))
 _POLL_S = 0.05
+_SIZE_POLL_S = 0.25
+_SIZE_REST = 50  # thousands of threads have many files: use at most 1/50 of a CPU
 
 
 class Recorded:
@@ -85,6 +89,10 @@ class Recorded:
             self.keeper = Keeper(
                 session.folder, session.control, keep, settings.triggers, self._write_kept
             )
+        self._limit = size_limit(settings, os.environ)
+        self._size_at = self._began
+        if self._limit is not None and self._limit.is_told:
+            say(self._limit.announcement)
         self._is_recording = self.control.state is State.RECORDING
         self._looks: dict[int, int] = {}
         self._miscounts = 0
@@ -98,6 +106,8 @@ class Recorded:
         times = [] if self.keeper is None or self.has_stopped else [self.keeper.next()]
         if self._sampling is not None and self._is_recording:
             times.append(now + self._sampling.next())
+        if self._limit is not None and not self.has_stopped:
+            times.append(self._size_at)
         if not self._is_recording:
             times.append(self._began + settings.delay)
         if settings.duration is not None and not self.has_stopped:
@@ -130,9 +140,26 @@ class Recorded:
             why = StoppedBy.CAPTURE_RANGE
         elif self._sampling is not None and self._sampling.is_over():
             why = StoppedBy.STEPS
+        elif not is_over and self._is_full():
+            why = StoppedBy.SIZE
         if why is not None:
             self.stop(why, is_over=is_over)
         return why
+
+    def _is_full(self) -> bool:
+        """Return whether the events take as much as they may, and report it."""
+        began = time.monotonic()
+        if self._limit is None or began < self._size_at:
+            return False
+        size = disk_bytes(self.session.folder)
+        took = time.monotonic() - began
+        self._size_at = began + max(_SIZE_POLL_S, took * _SIZE_REST)
+        if size < self._limit.bytes:
+            return False
+        self._say(self._limit.note)
+        with contextlib.suppress(OSError):  # a full disk: it was said
+            self.session.write_facts(notes=[*self.session.facts["notes"], self._limit.note])
+        return True
 
     def stop(self, why: StoppedBy, *, is_over: bool) -> None:
         """Stop recording.
@@ -225,6 +252,7 @@ class Recorded:
             self._say(f"{reason}; what was kept of it could not be written: {error}")
         else:
             self._say(f"{reason}: wrote {place.output.name}")
+            on_finish.run(self.settings.on_finish, place.output, self._say)
         finally:
             keeper.hold(is_wanted=False)
 

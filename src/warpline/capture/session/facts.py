@@ -31,6 +31,7 @@ class StoppedBy(enum.StrEnum):
     LAUNCH_COUNT = "launch count"
     COMMAND = "warpline stop"
     DUMP = "warpline dump"
+    SIZE = "size"
 
 
 def session_facts(

@@ -1,0 +1,133 @@
+"""``warpline fleet compare``: whether a change made the steps of a job of many ranks faster."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpline.cli.arguments import STDOUT, add_output, add_steps
+from warpline.cli.fleet_workers import add_workers, write_answer
+from warpline.cli.output import format_name
+from warpline.cli.sides import share_of
+from warpline.cli.startup import lazy
+from warpline.errors import UsageError
+from warpline.files import check_output
+
+if TYPE_CHECKING:
+    from warpline import api
+    from warpline.cli import freed_memory
+    from warpline.render import fleet_comparison as rendering
+else:
+    api = lazy("warpline.api")
+    freed_memory = lazy("warpline.cli.freed_memory")
+    rendering = lazy("warpline.render.fleet_comparison")
+
+_FORMATS = ("text", "json", "markdown")
+_SIDES = 2
+_SLOWER, _UNDECIDED = 3, 4  # exit statuses of --fail-on, as of `compare`
+_USAGE = "warpline fleet compare 'run1/*.warpline' 'run2/*.warpline'"
+
+
+class Compare:
+    """The part ``compare`` of the command ``fleet``."""
+
+    NAME = "fleet compare"
+    HELP = "compare two jobs of many ranks: step time, stragglers, ranks, collectives, machines"
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument(
+            "jobs",
+            nargs="*",
+            metavar="JOB",
+            help="the recordings of one job before and one after the change: quoted patterns such"
+            " as 'run1/*.warpline', or directories",
+        )
+        parser.usage = (
+            f"{parser.prog} BEFORE AFTER [OPTIONS]\n"
+            f"       {parser.prog} --before A... --after B... [OPTIONS]"
+        )
+        group = parser.add_argument_group("sides")
+        for name, text in (("before", "before the change"), ("after", "after the change")):
+            group.add_argument(
+                f"--{name}",
+                nargs="+",
+                default=[],
+                metavar="JOB",
+                help=f"jobs {text}: each quoted pattern or directory is one; files with distinct"
+                " ranks are one",
+            )
+        group.add_argument(
+            "--paired",
+            action="store_true",
+            help="the jobs were run in turn: compare the first with the first, and so on",
+        )
+        add_workers(parser)
+        group = parser.add_argument_group("comparison")
+        add_steps(group)
+        group.add_argument(
+            "--tolerance",
+            metavar="SHARE",
+            help="difference in step time that counts as the same, such as 2%% (default: 2%%)",
+        )
+        group.add_argument(
+            "--fail-on",
+            metavar="SHARE",
+            help="exit with status 3 if steps take this much more time, such as 5%%; 4 if"
+            " undecided",
+        )
+        add_output(parser, formats=", ".join(_FORMATS))
+
+    def run(self, args: Namespace) -> int:
+        """Print the comparison; with --fail-on, status 3 for a regression and 4 if undecided."""
+        before, after = _jobs(args)
+        limit = None if args.fail_on is None else share_of("--fail-on", args.fail_on)
+        tolerance = None if args.tolerance is None else share_of("--tolerance", args.tolerance)
+        name = format_name(args)
+        if name not in _FORMATS:
+            raise UsageError(f"unknown format {name!r}", hint=f"use {', '.join(_FORMATS)}")
+        if args.output != STDOUT:
+            check_output(Path(args.output), overwrite=args.force_overwrite)
+        freed_memory.reuse()
+        freed_memory.share()
+        found = api.compare_fleets(
+            before,
+            after,
+            workers=args.workers,
+            scheduler=args.scheduler,
+            steps=args.steps,
+            tolerance=limit if tolerance is None else tolerance,
+            paired=args.paired,
+        )
+        write_answer(partial(rendering.WRITERS[name], found), args.output)
+        if limit is None:
+            return 0
+        return {"slower": _SLOWER, "undecided": _UNDECIDED}.get(found.verdict, 0)
+
+
+COMPARE = Compare()
+
+
+def _jobs(args: Namespace) -> tuple[list[str], list[str]]:
+    """Return what names the jobs of both sides.
+
+    Raises:
+        UsageError: A side is missing, or more than two are named.
+    """
+    if args.before or args.after:
+        if args.jobs or not (args.before and args.after):
+            raise UsageError(
+                "name both sides: --before and --after",
+                hint="warpline fleet compare --before 'a1/*' 'a2/*' --after 'b1/*' 'b2/*'",
+            )
+        return list(args.before), list(args.after)
+    if not args.jobs:
+        raise UsageError("missing BEFORE and AFTER arguments", hint=_USAGE)
+    if len(args.jobs) != _SIDES:
+        raise UsageError(
+            f"two jobs are compared, {len(args.jobs)} arguments given",
+            hint=f"quote patterns: {_USAGE}; for several jobs, use --before and --after",
+        )
+    return [args.jobs[0]], [args.jobs[1]]
