@@ -121,7 +121,7 @@ def matching(recordings: PathLike | Sequence[PathLike]) -> list[str]:
 
 
 def _recordings_of(path: Path) -> list[Path]:
-    """Return the file of a path; of a directory, the recordings in it, and dumps, by their names."""
+    """Return the file of a path; of a directory, the recordings and dumps in it, by name."""
     found = files_of(path)
     if found != [path] or not path.is_dir():
         return found
