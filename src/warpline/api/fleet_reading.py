@@ -121,12 +121,12 @@ def matching(recordings: PathLike | Sequence[PathLike]) -> list[str]:
 
 
 def _recordings_of(path: Path) -> list[Path]:
-    """Return the file of a path; of a directory, its recordings, by the ends of their names, and its dumps."""
+    """Return the file of a path; of a directory, the recordings and dumps in it, by name."""
     found = files_of(path)
     if found != [path] or not path.is_dir():
         return found
     try:
-        inside = sorted(item for item in path.iterdir() if _is_ours(item))
+        inside = sorted(filter(_is_ours, path.iterdir()))
     except OSError:
         return found  # reading it says why
     return inside or found
