@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from recording_modules import Modules
 
 import warpline
 from warpline import installation
+from warpline.capture.machine.agent import agent_library
+from warpline.errors import AgentMissingError
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,8 +45,17 @@ def agent(modules: Modules, tmp_path: Path) -> list[str]:
 
 
 def _run(*words: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        native = {"WARPLINE_AGENT": str(agent_library())}  # an installed package brings it
+    except AgentMissingError as error:
+        pytest.skip(str(error))
     return subprocess.run(
-        [*map(str, words)], capture_output=True, text=True, check=False, cwd=folder
+        [*map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, **native},
     )
 
 
