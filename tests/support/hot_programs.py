@@ -2,7 +2,8 @@
 
 Each thread of a program works until it has used the CPU time that it was told, so that neither load
 nor the machine's speed matters. Functions that are compared run the same loop, for as many turns as
-planted.
+planted. Rounds differ in length: equal ones that last a third of the time between two samples, as they
+did on some machines, would meet each sample at the same three places.
 """
 
 from __future__ import annotations
@@ -63,7 +64,11 @@ static long used_ns(void) {
 
 __attribute__((noinline)) void work(void) {
   const long until = used_ns() + budget_ns;
-  while (used_ns() < until) caller(20000);
+  unsigned number = 1;
+  while (used_ns() < until) {
+    number = number * 1664525u + 1013904223u;
+    caller(10000 + number % 20000);
+  }
 }
 
 static void *thread(void *unused) {
@@ -184,7 +189,10 @@ int main(int, char** words) {
       std::make_unique<model::Dense<7>>(), std::make_unique<model::Dense<2>>(),
       std::make_unique<model::Dense<1>>()};
   try {
-    while (std::clock() < until) for (const auto& layer : layers) layer->forward(20000);
+    for (unsigned number = 1; std::clock() < until;) {
+      number = number * 1664525u + 1013904223u;
+      for (const auto& layer : layers) layer->forward(10000 + number % 20000);
+    }
   } catch (const std::exception&) {
     return 1;
   }
@@ -220,9 +228,12 @@ def compress():
 
 def work(budget_s):
     until = time.thread_time() + budget_s
+    number = 1
     while time.thread_time() < until:
-        hot_double(5000)
-        consume(5000)
+        number = (number * 1664525 + 1013904223) % 2**32
+        turns = 2500 + number % 5000
+        hot_double(turns)
+        consume(turns)
 
 def later():
     while os.read(0, 1):
