@@ -2,8 +2,8 @@
 
 Each thread of a program works until it has used the CPU time that it was told, so that neither load
 nor the machine's speed matters. Functions that are compared run the same loop, for as many turns as
-planted. Rounds differ in length: equal ones that last a third of the time between two samples, as they
-did on some machines, would meet each sample at the same three places.
+planted. Rounds differ in length: equal ones that last a third of the time between two samples, as
+they did on some machines, would meet each sample at the same three places.
 """
 
 from __future__ import annotations
@@ -214,10 +214,9 @@ def hot_double(turns):
 
 def generate(turns):
     x = 1
-    for i in range(turns):
+    for _ in range(turns):
         x = (x * 5 + 1) & 0xFFFF
-        if i == turns - 1:
-            yield x
+    yield x
 
 def consume(turns):
     for _ in generate(turns):
