@@ -99,14 +99,26 @@ def attached(pid: int, output: Path) -> Iterator[None]:
     finally:
         attaching.kill()
         attaching.wait()
+        assert attaching.stderr is not None
+        attaching.stderr.close()
 
 
 def threads_of(pid: int) -> int:
     return len([*Path(f"/proc/{pid}/task").iterdir()])
 
 
-def is_bound(shell: Shell, number: int) -> Callable[[], bool]:
+def is_complete(shell: Shell, number: int) -> Callable[[], bool]:
+    return lambda: shell.tell("call", number, "state", "-") == 2
+
+
+def has_functions(shell: Shell, number: int) -> Callable[[], bool]:
     return lambda: shell.tell("call", number, "functions", "-") > 0
+
+
+def is_bound(shell: Shell, number: int) -> Callable[[], bool]:
+    # One that has not looked for a tool yet has functions of its own, and is not complete.
+    complete, has = is_complete(shell, number), has_functions(shell, number)
+    return lambda: complete() and has()
 
 
 def is_released(shell: Shell, number: int) -> Callable[[], bool]:
@@ -130,10 +142,9 @@ def test_libraries_are_bound_whatever_they_have_done_before(
     with attached(shell.process.pid, tmp_path / "run.warpline"):
         for number in (0, 1):
             wait_until(is_bound(shell, number))
-            assert shell.tell("call", number, "state", "-") == 2
             shell.tell("call", number, "use", f"one{number}")
         shell.tell("load", 2, later)  # found a moment later
-        wait_until(lambda: shell.tell("call", 2, "state", "-") == 2)
+        wait_until(is_complete(shell, 2))
         shell.tell("call", 2, "use", "later")
         shell.tell("load", 3, build("nvtx_user.c", "liblooks.so", *SHARED))
         shell.tell("call", 3, "use", "unheard")  # looks for a tool before it is found
@@ -222,7 +233,7 @@ def test_libraries_that_are_unloaded_meanwhile(shell: Shell, build: Build, tmp_p
         for round_ in range(3):
             assert shell.tell("close", 1) == 0
             assert shell.tell("load", 1, other) == 0
-            wait_until(lambda: shell.tell("call", 1, "state", "-") == 2)
+            wait_until(is_bound(shell, 1))
             shell.tell("call", 1, "use", f"again{round_}")
         assert shell.tell("close", 1) == 0
     wait_until(is_released(shell, 0))
@@ -237,7 +248,7 @@ def test_the_library_of_version_2(shell: Shell, build: Build, tmp_path: Path) ->
     assert shell.tell("call", 0, "functions", "-") == 0
     for number in range(2):
         with attached(shell.process.pid, tmp_path / f"run{number}.warpline"):
-            wait_until(is_bound(shell, 0))
+            wait_until(has_functions(shell, 0))
             shell.tell("call", 0, "use", f"heard{number}")
         wait_until(is_released(shell, 0))
         assert names(warpline.open(tmp_path / f"run{number}.warpline")) == [f"heard{number}"]
